@@ -1,1 +1,1 @@
-"""Recurring jobs become jobs, jobs become running harvests, and those become history."""
+"""Recurring jobs become jobs, jobs become running harvests, and ended harvests become history rows."""

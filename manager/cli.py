@@ -1,4 +1,4 @@
-"""The commands of manager and workers, described; their handlers are in `commands.py`."""
+"""Argument parsers for the commands of manager and workers; the handlers are in `commands.py`."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ _HANDLERS = "manager.job_commands:"
 
 
 def add_job_commands(job: "Subcommands") -> None:
-    """Add what can be done with jobs, and with the runs that they became."""
+    """Add the subcommands for jobs and for the runs that they produce."""
     _add_listings(job)
     _add_errors(job)
     _add_controls(job)
@@ -120,7 +120,7 @@ _RULE_HELP = "number or name of a rule"
 
 
 def add_rule_commands(rule: "Subcommands") -> None:
-    """Add what can be done with rule files."""
+    """Add the subcommands for rule files."""
     _add_looks(rule)
     _add_rule_changes(rule)
     _add_checks(rule)
@@ -231,7 +231,7 @@ _SCHEDULES = "manager.schedule_commands:"
 
 
 def add_schedule_commands(schedule: "Subcommands") -> None:
-    """Add what can be done with schedules."""
+    """Add the subcommands for schedules."""
     add = add_command(
         schedule, "add", help="plan harvests of a repository", handler=f"{_SCHEDULES}add_schedule"
     )
@@ -259,7 +259,7 @@ def add_schedule_commands(schedule: "Subcommands") -> None:
 
 
 def _add_plan_options(parser: argparse.ArgumentParser, *, with_defaults: bool) -> None:
-    """Add an option for each parameter: with its default for a new schedule, without for a change."""
+    """Add an option for each parameter: with its default for a new schedule, without one for a change."""
     options = [(one.schedule, one) for one in carried(Surface.SCHEDULE_COMMAND) if one.schedule]
     for _, one in sorted(options, key=lambda pair: pair[0].place):
         shown = with_defaults and one.stored not in (None, Default.NOW)
@@ -276,7 +276,7 @@ def _value(one: Parameter, option: Option) -> dict[str, Any]:
     how: dict[str, Any] = {"type": int if one.kind is int else str, "metavar": option.metavar}
     choices = tuple(choice.value for choice in one.choices or ())
     if choices and one.stored is None:
-        # An empty value takes the option back.
+        # An empty value removes the option's stored value.
         return {**how, "choices": (*choices, ""), "metavar": f"{{{','.join(map(str, choices))}}}"}
     return {**how, "choices": choices} if choices else how
 
@@ -304,7 +304,7 @@ def add_commands(commands: "Subcommands") -> None:
 
 
 def add_queue_option(index: argparse.ArgumentParser) -> None:
-    """Let `provider index` put its files into the task queue; the handler is ours then."""
+    """Add `--queue` to `provider index`; with this option the command is handled by this package."""
     index.add_argument(
         "--queue",
         dest="handler",

@@ -1,4 +1,4 @@
-"""`zatva manager` and `zatva worker`."""
+"""Handlers of `zatva manager` and `zatva worker`."""
 
 import asyncio
 import contextlib
@@ -28,11 +28,11 @@ async def run(
     command: Sequence[str] = HARVESTER,
     drain: asyncio.Event | None = None,
 ) -> None:
-    """Lead, or stand by to lead, and work, until cancelled; then the harvests under way are ended first.
+    """Run a manager and its worker until cancelled; running harvests are then ended before it returns.
 
-    `concurrency` is how many harvests run here at a time (default: as set); `command` starts a harvester.
-    Once `drain` is set, nothing more is worked on here, and another manager leads where one stands by; it
-    ends when nothing is left to do and another one leads.
+    `concurrency` is the number of harvests that run here at a time (default: from the settings); `command`
+    starts a harvester. Once `drain` is set, this worker takes no new work and the leadership passes to a
+    standby manager if there is one; the call returns when no work is left here and another manager leads.
     """
     drain = asyncio.Event() if drain is None else drain
     with DatabaseExecutor(database, threads=2, name="manager-database") as transactions:
@@ -50,7 +50,7 @@ async def serve_worker(
     command: Sequence[str] = HARVESTER,
     drain: asyncio.Event | None = None,
 ) -> None:
-    """Work without ever leading, until cancelled or drained: for further machines."""
+    """Run a worker that never leads, until it is cancelled or drained; for additional machines."""
     with DatabaseExecutor(database, threads=2, name="manager-database") as transactions:
         worker = Worker(settings, database, transactions, command=command, drain=drain)
         await worker.run(concurrency=concurrency)
@@ -64,17 +64,18 @@ async def _lead_and_work(manager: Manager, work: Coroutine[Any, Any, None]) -> N
         if working.done() and working.exception() is None:
             await _first_of(leading, manager.dispensable())
     finally:
-        # In this order, so that what ends here is not started here again.
+        # The leader stops before the worker, so that it does not restart here the harvests that the worker
+        # ends.
         await _end(leading)
         await _end(working)
-    # Neither ends by itself but by a fault, or the work by draining.
+    # The leading task ends only with an error; the working task ends with an error or when it is drained.
     if not leading.cancelled():
         leading.result()
     working.result()
 
 
 async def _first_of(task: asyncio.Task[None], other: Coroutine[Any, Any, None]) -> None:
-    """Wait for either to end; the other one than the task is cancelled where it is not the first."""
+    """Wait until either ends; cancel `other` if `task` ends first."""
     second = asyncio.create_task(other)
     try:
         await asyncio.wait([task, second], return_when=asyncio.FIRST_COMPLETED)
@@ -83,7 +84,7 @@ async def _first_of(task: asyncio.Task[None], other: Coroutine[Any, Any, None]) 
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel the task and wait for its end, however often we are told to end ourselves meanwhile."""
+    """Cancel the task and wait until it has ended, even if this coroutine is itself cancelled meanwhile."""
     task.cancel()
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):
@@ -91,10 +92,10 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 
 def until_told(work: Coroutine[Any, Any, None], *, drain: asyncio.Event | None = None) -> None:
-    """Run `run` or `serve_worker` until told to end; that is how such a program ends, and no fault.
+    """Run `run` or `serve_worker` until a signal ends it; ending this way is not an error.
 
-    SIGTERM, SIGINT and the end of the terminal, unless it was started with `nohup`, tell it to end; SIGUSR1
-    sets `drain`, where there is one.
+    SIGTERM and SIGINT end it, and so does SIGHUP (the terminal was closed) unless the program was started
+    with `nohup`. SIGUSR1 sets `drain`, if given.
     """
 
     async def watched() -> None:
@@ -114,7 +115,7 @@ def until_told(work: Coroutine[Any, Any, None], *, drain: asyncio.Event | None =
 
 
 def run_manager(invocation: Invocation) -> ExitCode:
-    """Run a manager until it is told to end."""
+    """Run a manager until a signal ends it."""
     with open_database(invocation.settings) as database:
         concurrency, drain = _concurrency(invocation), asyncio.Event()
         work = run(invocation.settings, database, concurrency=concurrency, drain=drain)
@@ -123,7 +124,7 @@ def run_manager(invocation: Invocation) -> ExitCode:
 
 
 def run_worker(invocation: Invocation) -> ExitCode:
-    """Run a worker until it is told to end, or drained."""
+    """Run a worker until a signal ends it, or until it is drained."""
     with open_database(invocation.settings) as database:
         concurrency, drain = _concurrency(invocation), asyncio.Event()
         work = serve_worker(invocation.settings, database, concurrency=concurrency, drain=drain)
@@ -132,7 +133,7 @@ def run_worker(invocation: Invocation) -> ExitCode:
 
 
 def show_status(invocation: Invocation) -> ExitCode:
-    """Show who leads, who works and how much waits."""
+    """Show the leader, the workers and the number of waiting tasks."""
     with open_database(invocation.settings) as database, database.session() as session:
         status = manager_status(session)
     invocation.console.result(asdict(status), "\n".join(_status_lines(status)))
@@ -140,7 +141,7 @@ def show_status(invocation: Invocation) -> ExitCode:
 
 
 def drain_worker(invocation: Invocation) -> ExitCode:
-    """Let workers take nothing more, and end when what they have is done."""
+    """Drain workers: they take no new work and end when their current work is done."""
     given = invocation.arguments
     if bool(given.worker_id) is given.all:
         raise UsageError("worker drain: give worker numbers, or --all")

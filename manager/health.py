@@ -1,4 +1,4 @@
-"""Whether the manager is well, over HTTP: `/healthz`, `/readyz`, `/metrics`, where a port is set."""
+"""The manager's health over HTTP: `/healthz`, `/readyz` and `/metrics`, if a port is set."""
 
 import asyncio
 import contextlib
@@ -24,30 +24,30 @@ from oai.sections import ManagerSettings
 from oai.serving import create_runner, open_listener, serving
 
 LATE: Final = timedelta(minutes=1)
-"""A job that was due so long ago and has not begun is late."""
+"""A job that has not begun this long after its due time counts as late."""
 
 _WAITING: Final = (JobStatus.SCHEDULED, JobStatus.QUEUED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The state of the whole, over all machines."""
+    """The state of the whole system, over all machines."""
 
     status: ManagerStatus
     due: int
-    """Jobs whose time has come and that have not begun, the late ones included."""
+    """Jobs that are due and have not begun, including the late ones."""
     late: int
     running: int
     lag: float
-    """Seconds since the job that waits longest was due."""
+    """Seconds since the due time of the job that has been waiting longest."""
     ended: Mapping[str, int]
     """Harvests that ended in the last 24 hours, by status."""
     notices: Mapping[str, int]
-    """Notices that wait, or could not be sent, by state."""
+    """Notices that are waiting or could not be sent, by state."""
 
 
 def read_figures(session: Session) -> Figures:
-    """Count; each table is read through an index, but for the jobs, of which there are few."""
+    """Count the figures; each table is read through an index, except for the jobs, of which there are few."""
     waits = Job.status.in_(_WAITING) & (Job.harvest_start_time <= func.now())
     oldest = func.min(case((waits, Job.harvest_start_time)))
     due, late, running, lag = session.execute(
@@ -78,7 +78,7 @@ def read_figures(session: Session) -> Figures:
 
 
 def exposition(figures: Figures, *, leads: bool) -> bytes:
-    """The figures, and this process's memory and time, in Prometheus' text format."""
+    """Return the figures, and this process's memory and CPU time, in Prometheus' text format."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     for name, meaning, value in (
@@ -111,7 +111,10 @@ _SHUTDOWN: Final = 1.0
 async def health(
     settings: ManagerSettings, transactions: DatabaseExecutor, leads: Callable[[], bool]
 ) -> AsyncIterator[None]:
-    """Answer during the block, where `manager.health_port` is set; raises UsageError when it is taken."""
+    """Serve the health addresses during the block if `manager.health_port` is set.
+
+    Raises UsageError if the port is in use.
+    """
     if not settings.health_port:
         yield
         return
@@ -124,7 +127,7 @@ async def health(
 
 
 def create_app(transactions: DatabaseExecutor, leads: Callable[[], bool]) -> web.Application:
-    """The three addresses. `leads` tells whether this manager leads now."""
+    """Return the application with the three addresses; `leads` returns whether this manager leads now."""
 
     async def alive(_: web.Request) -> web.Response:
         return web.Response(text="alive\n")

@@ -1,6 +1,7 @@
-"""What happens after each harvest: a command of the settings is run, or a web address is told.
+"""Hooks after each harvest: run a command from the settings, or post to a web address.
 
-Each gets the run with its counts and its verdict, and the run's change list: what is new, updated, deleted.
+Each hook receives the run with its counts and its verdict, and the run's change list: the new, updated and
+deleted records.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ from oai.outgoing import HookSettings
 from oai.settings import Settings
 
 FOLDER: Final = "hooks"
-"""Where change lists lie while a command runs, in the data folder."""
+"""The folder inside the data folder that holds change lists while a command runs."""
 
 _IN_ONE_POST: Final = 1000
 _AT_ONCE: Final = 5000
@@ -47,19 +48,19 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeList:
-    """The beginning of a run's change list."""
+    """The first entries of a run's change list."""
 
     lines: tuple[Mapping[str, Any], ...]
     complete: bool
 
 
 def named(hooks: Iterable[HookSettings], name: str) -> HookSettings | None:
-    """The hook of that name, where the settings have one."""
+    """Return the hook with that name; None if the settings have no such hook."""
     return next((hook for hook in hooks if hook.name == name), None)
 
 
 async def run(claimed: Claimed, settings: Settings, transactions: DatabaseExecutor) -> None:
-    """Run the hook that the notice is for, after the run that it tells of; raises NotSentError."""
+    """Run the hook that the notice addresses, for the run that it reports; raises NotSentError."""
     hook = named(settings.manager.hooks, claimed.target)
     if hook is None:
         raise RefusedError(f"hook {claimed.target!r} is no longer in the settings")
@@ -83,14 +84,14 @@ async def run(claimed: Claimed, settings: Settings, transactions: DatabaseExecut
 
 
 def write_changes(session: Session, history_id: int, path: Path) -> None:
-    """Write what a run changed into a file, as `zatva job changes --run --json` prints it."""
+    """Write a run's changes to a file, in the format of `zatva job changes --run --json`."""
     with path.open("w", encoding="utf-8") as file:
         for line in _changes(session, history_id):
             file.write(json.dumps(line, default=_plain, ensure_ascii=False) + "\n")
 
 
 def first_changes(session: Session, history_id: int) -> ChangeList:
-    """The first thousand changes of a run, with their times as text."""
+    """Return the first thousand changes of a run, with their times as text."""
     lines = [
         {name: _plain(value) if isinstance(value, datetime) else value for name, value in line.items()}
         for line in _changes(session, history_id, most=_IN_ONE_POST + 1)
@@ -99,7 +100,7 @@ def first_changes(session: Session, history_id: int) -> ChangeList:
 
 
 def _changes(session: Session, history_id: int, *, most: int | None = None) -> Iterator[Mapping[str, Any]]:
-    """The run has ended, so all its lines are there; nobody has to wait for other transactions."""
+    """Yield a run's changes. The run has ended, so all of its lines are committed and none can follow."""
     run = session.get(History, history_id)
     if run is None or run.harvest_id is None or run.run_started is None:
         return
@@ -134,7 +135,7 @@ async def _run_command(hook: HookSettings, told: Mapping[str, Any], environment:
             f"hook {hook.name!r}: took longer than {hook.timeout:g} seconds and was ended"
         ) from None
     finally:
-        # What it left behind goes, too.
+        # Also kill the child processes that the command left in its process group.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()

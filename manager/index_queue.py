@@ -1,6 +1,6 @@
-"""`zatva provider index --queue`: archive files go into the task queue, one task each, for any worker.
+"""`zatva provider index --queue`: put archive files into the task queue, one task each, for any worker.
 
-It is a command of the provider that only works with the manager's queue; so it is handled here.
+It is a command of the provider that works only with the manager's queue, so it is handled here.
 """
 
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ _HERE_ONLY: Final = {"jobs": "--jobs", "first_load": "--first-load"}
 
 
 def queue_index(invocation: Invocation) -> ExitCode:
-    """Queue the files and end at once; `zatva provider status` shows how far they are."""
+    """Queue the files and return at once; `zatva provider status` shows the progress."""
     arguments = invocation.arguments
     for name, option in _HERE_ONLY.items():
         if getattr(arguments, name):
             raise UsageError(f"{option} applies to indexing in this process; leave it out with --queue")
     paths = find_archives(arguments.paths)
-    # The largest first, so that no worker begins one when the others have nothing left.
+    # Largest first, so that no worker starts a large file when the others have no work left.
     files = sorted(((path, size_of(path)) for path in paths), key=lambda file: (-file[1], file[0]))
     for path, _ in files:
         _refuse_unspeakable(path)
@@ -51,7 +51,7 @@ def queue_index(invocation: Invocation) -> ExitCode:
 
 
 def _queued_run(invocation: Invocation, files: Sequence[tuple[Path, int]]) -> int | None:
-    """Add a run of these files, each with its size, and queue them; gives its number, None without files."""
+    """Add a run with these (path, size) pairs and queue its files; return its id, None without files."""
     arguments = invocation.arguments
     with open_database(invocation.settings) as database:
         options = index_options(database, arguments, invocation.settings.provider.publish_margin)

@@ -1,4 +1,4 @@
-"""`zatva job`: what is to start, what runs, what has ended."""
+"""Handlers of `zatva job`: planned jobs, running jobs and the history."""
 
 import time
 from collections.abc import Callable
@@ -70,7 +70,7 @@ def list_jobs(invocation: Invocation) -> ExitCode:
 
 
 def show_job(invocation: Invocation) -> ExitCode:
-    """Show all of a job."""
+    """Show all details of a job."""
     job_id = invocation.arguments.job_id
     with open_database(invocation.settings) as database, database.session() as session:
         view = jobs.find_job(session, job_id)
@@ -97,7 +97,7 @@ def change_job(invocation: Invocation) -> ExitCode:
 
 
 def list_history(invocation: Invocation) -> ExitCode:
-    """List harvests that have ended, or show all of one."""
+    """List harvests that have ended, or show all details of one."""
     given = invocation.arguments
     if given.history_id is not None:
         return _show_run(invocation)
@@ -117,7 +117,7 @@ def _show_run(invocation: Invocation) -> ExitCode:
 
 
 def remove_job(invocation: Invocation) -> ExitCode:
-    """Remove a job; one that runs is ended first."""
+    """Remove a job; a running one is ended first."""
     job_id = invocation.arguments.job_id
     with open_database(invocation.settings) as database, database.session() as session:
         removed = jobs.remove_job(session, job_id)
@@ -128,7 +128,7 @@ def remove_job(invocation: Invocation) -> ExitCode:
 
 
 def _job_row(view: JobView) -> dict[str, Any]:
-    """A job as tables and JSON show it."""
+    """Return a job as tables and JSON show it."""
     row = asdict(view)
     progress, estimate = row.pop("progress") or {}, row.pop("estimate")
     row |= progress
@@ -159,13 +159,13 @@ _EXIT_CODES: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """What was waited for has come; `run` is the last harvest's row, where there is one."""
+    """What the command waited for has happened; `run` is the last harvest's history row, if there is one."""
 
     run: History | None
 
 
 def wait(invocation: Invocation) -> ExitCode:
-    """Wait, and give the exit code that the last harvest had; 75 when the time is over."""
+    """Wait, and return the exit code of the last harvest; 75 if the timeout expires."""
     given = invocation.arguments
     if (given.job_id is None) == (given.repository is None):
         raise UsageError(
@@ -205,7 +205,7 @@ def until(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Ended:
-    """Look again and again until it has come; raises TryLaterError when `timeout` seconds are over."""
+    """Call `look` repeatedly until it returns a value; raises TryLaterError after `timeout` seconds."""
     begun = clock()
     while True:
         with database.session() as session:
@@ -221,9 +221,9 @@ def until(
 
 
 def job_ended(session: Session, job_id: int) -> Ended | None:
-    """The job's row in the history, once the job is gone; None while it is there.
+    """Return the job's history row once the job is gone; None while the job exists.
 
-    Raises UsageError where neither job nor history has the number.
+    Raises UsageError if neither a job nor a history row has this id.
     """
     if session.scalar(select(exists().where(Job.job_id == job_id))):
         return None
@@ -234,9 +234,9 @@ def job_ended(session: Session, job_id: int) -> Ended | None:
 
 
 def repository_quiet(session: Session, repository_id: int) -> Ended | None:
-    """The repository's last run, once nothing of it runs or is due; None while something is.
+    """Return the repository's last run once none of its jobs is running or due; None until then.
 
-    Raises UsageError where there is no such repository.
+    Raises UsageError if there is no such repository.
     """
     if session.get(Repository, repository_id) is None:
         raise UsageError(f"no repository {repository_id}; list repositories with `zatva repository list`")
@@ -253,7 +253,7 @@ def repository_quiet(session: Session, repository_id: int) -> Ended | None:
 
 
 def exit_code_of(status: str) -> ExitCode:
-    """The exit code that tells of a run's status what the harvester's own does."""
+    """Return the exit code with which the harvester itself reports a run of this status."""
     return _EXIT_CODES.get(RunStatus(status), ExitCode.FAULT) if status in set(RunStatus) else ExitCode.FAULT
 
 

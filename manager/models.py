@@ -1,7 +1,7 @@
-"""The manager's tables, by their UIUC names: recurring jobs and jobs; beside them who leads and who works.
+"""The manager's tables under their UIUC names: recurring jobs and jobs; also the leader and the workers.
 
-The first two are a public interface: a row inserted by plain SQL, with nothing but a repository, is honoured.
-A row that cannot be is refused by a constraint, or set aside with the reason in the row.
+The first two are a public interface: a row inserted by plain SQL with only a repository is valid. An invalid
+row is refused by a constraint, or rejected with the reason in the row.
 """
 
 from collections.abc import Mapping
@@ -36,48 +36,48 @@ _LATEST = "9000-01-01 00:00:00+00"
 
 
 def _plausible(column: str) -> CheckConstraint:
-    """PostgreSQL's times reach further than Python's; one such row would stop every reading of the table."""
+    """Keep out times beyond the range of Python's datetime: one such row would break every query."""
     return CheckConstraint(f"{column} BETWEEN '{_EARLIEST}' AND '{_LATEST}'", name=column)
 
 
 class RecurringState(IntEnum):
-    """Where a row of `oai_recurring_job` stands (UIUC: 0, 1, 2; the others are ours)."""
+    """State of a row of `oai_recurring_job` (UIUC defines 0, 1 and 2; the other states are additions)."""
 
     NEW = 0
     """To be read: the manager checks the row and makes its first job."""
     RECURRING = 1
-    """Makes a job for each due time; `state_reason` tells why it makes no more."""
+    """Makes a job for each due time; `state_reason` says why it makes no more jobs."""
     ONE_OFF = 2
     """Has made its only job."""
     PAUSED = 3
     """Makes no jobs until it is resumed."""
     SET_ASIDE = 4
-    """Cannot be honoured; `state_reason` tells why. Put it right and set it to 0 again."""
+    """Invalid; `state_reason` says why. Correct the row and set it to 0 again."""
     SUSPENDED = 5
-    """Failed so often in a row that it waits for a person; `state_reason` tells the last failure."""
+    """Failed so many times in a row that a person has to resume it; `state_reason` is the last failure."""
 
 
 class JobStatus(IntEnum):
-    """Where a row of `oai_job` stands (UIUC: 0, 1; the others are ours)."""
+    """Status of a row of `oai_job` (UIUC defines 0 and 1; the other statuses are additions)."""
 
     SCHEDULED = 0
-    """Is due at `harvest_start_time`; where that has come, `waiting` tells why it has not begun."""
+    """Is due at `harvest_start_time`; after that time, `waiting` says why it has not begun."""
     IN_PROGRESS = 1
-    """A harvester runs, or is about to; `worker_id`, `host` and `process_id` tell where."""
+    """A harvester runs, or is about to start; `worker_id`, `host` and `process_id` say where."""
     QUEUED = 2
     """Handed out; the next free worker takes it."""
     STOPPING = 3
-    """Ends after its page and is then over; what it has is kept."""
+    """Ends after its current page and is then over; the records stored so far are kept."""
     PAUSED = 4
-    """Waits until it is resumed, and goes on from its checkpoint then."""
+    """Waits until it is resumed, and then continues from its checkpoint."""
     PAUSING = 5
-    """Ends after its page and is paused then."""
+    """Ends after its current page and is then paused."""
     KILLING = 6
     """Is ended at once and is then over."""
     RESTARTING = 7
-    """Made no progress; is ended and goes on from its checkpoint in another process."""
+    """Made no progress; is ended, and then continues from its checkpoint in another process."""
     SET_ASIDE = 8
-    """Cannot be honoured; `waiting` tells why. Put it right and set it to 0 again."""
+    """Cannot be run; `waiting` says why. Correct the row and set it to 0 again."""
 
 
 IN_HAND: Final = (
@@ -87,10 +87,10 @@ IN_HAND: Final = (
     JobStatus.KILLING,
     JobStatus.RESTARTING,
 )
-"""In a worker's hands."""
+"""Held by a worker."""
 
 UNDER_WAY: Final = (JobStatus.QUEUED, *IN_HAND)
-"""Handed out, or in a worker's hands."""
+"""Queued, or held by a worker."""
 
 
 _TYPES: Final[Mapping[type, Any]] = {
@@ -103,7 +103,7 @@ _TYPES: Final[Mapping[type, Any]] = {
 
 
 def _columns(surface: Surface) -> type:
-    """A mixin with the columns of the parameters that a table carries."""
+    """Return a mixin with the columns of the parameters that a table carries."""
     return type(
         "Parameters",
         (),
@@ -125,7 +125,7 @@ def _server_default(stored: object) -> Any:  # noqa: ANN401 text or an SQL expre
 
 
 if TYPE_CHECKING:
-    # What rows' readers may rely on; `harvester.harvest_plan` declares the columns.
+    # The attributes that code reading the rows relies on; `harvester.harvest_plan` declares the columns.
 
     class _Parameters:
         metadata_prefix: Mapped[str]
@@ -159,7 +159,7 @@ else:
 
 
 class RecurringJob(_ScheduleParameters, Base):
-    """A schedule: what to harvest, from when on, how often."""
+    """A schedule: what to harvest, from when on, and how often."""
 
     __tablename__ = "oai_recurring_job"
 
@@ -181,16 +181,16 @@ class RecurringJob(_ScheduleParameters, Base):
     )
     state: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     state_reason: Mapped[str | None] = mapped_column(Text)
-    """Why a row was set aside, or makes no more jobs."""
+    """Why a row was rejected, or why it makes no more jobs."""
     state_failure: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     """The same as a code with facts (`FailureCode`)."""
     last_due: Mapped[datetime | None]
-    """When the last job made from it was due; the next one is due later. None as long as it made none."""
+    """When the last job made from it was due; the next one is due later. None until it has made one."""
     date_added: Mapped[datetime] = mapped_column(server_default=func.now())
     failures: Mapped[int] = mapped_column(server_default="0")
-    """How many of its runs have failed since the last good one; each lets the next one wait longer."""
+    """How many of its runs have failed since the last good one; each failure delays the next run further."""
     usual_seconds: Mapped[float | None]
-    """How long its good runs take, the later ones counting for more."""
+    """How long its good runs take, as an average in which later runs weigh more."""
 
     def explain(self, failure: Failure | None, reason: str | None) -> None:
         """Set why it makes no more jobs: as a code with facts, and in technical words."""
@@ -199,7 +199,7 @@ class RecurringJob(_ScheduleParameters, Base):
 
 
 class Job(_JobParameters, Base):
-    """One harvest that is to start at a time, or runs; its row goes when the history row comes."""
+    """A harvest that is planned or running; its row is deleted when its history row is written."""
 
     __tablename__ = "oai_job"
     __table_args__ = (
@@ -223,20 +223,20 @@ class Job(_JobParameters, Base):
     status: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     process_id: Mapped[int | None]
     host: Mapped[str | None] = mapped_column(Text)
-    """The machine that the process runs on."""
+    """The machine on which the process runs."""
     started: Mapped[datetime | None]
     attempt: Mapped[int] = mapped_column(SmallInteger, server_default="0")
-    """How many times this harvest has vanished before; each try is a job of its own."""
+    """How many times the process of this harvest was lost before; each try is a separate job."""
     waiting: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    """Why it waits though it is due, or is set aside: a `code`, and beside it the facts that go with it."""
+    """Why it waits although it is due, or why it was rejected: a `code`, with the facts that belong to it."""
     worker_id: Mapped[int | None]
-    """The worker in whose hands it is."""
+    """The worker that holds it."""
     pages_before: Mapped[int] = mapped_column(server_default="0")
-    """Pages that the run had before this job went on with it."""
+    """Pages that the run had fetched before this job continued it."""
     stuck_since: Mapped[datetime | None]
-    """Its last sign of progress, where that is suspiciously long ago."""
+    """Its last sign of progress, if that is suspiciously long ago."""
     last_history: Mapped[int | None] = mapped_column(BigInteger)
-    """The newest row of the history that comes from this job, before it was paused."""
+    """The newest history row written for this job before it was paused."""
 
 
 Index("ix_oai_job_due", Job.status, Job.harvest_start_time)
@@ -244,7 +244,7 @@ Index("ix_oai_job_list", Job.harvest_start_time, Job.job_id)
 
 
 class Worker(Base):
-    """A worker that lives: a process, on any machine, that takes harvests and archive files."""
+    """A running worker: a process, on any machine, that takes harvests and archive files."""
 
     __tablename__ = "oai_worker"
 
@@ -253,20 +253,20 @@ class Worker(Base):
     process_id: Mapped[int]
     started: Mapped[datetime] = mapped_column(server_default=func.now())
     last_sign: Mapped[datetime] = mapped_column(server_default=func.now())
-    """Its last sign of life."""
+    """The time of its last heartbeat."""
     good_until: Mapped[datetime]
-    """When it counts as lost unless it gives another sign: `manager.lost_seconds` after the last one."""
+    """When it counts as lost without another heartbeat: `manager.lost_seconds` after the last one."""
     concurrency: Mapped[int]
-    """Harvests that it runs at a time."""
+    """How many harvests it runs at a time."""
     draining: Mapped[bool] = mapped_column(server_default=text("false"))
-    """Whether it takes nothing more and ends when what it has is done."""
+    """Whether it takes no new work and ends when its current work is done."""
 
 
 class Leader(Base):
-    """The manager that leads, or led last: one row, whose number each new leader counts up.
+    """The manager that leads or led last: one row, whose number each new leader increments.
 
-    What a manager writes while it leads is written under its number, so that one which has lost the lead
-    cannot write after its successor has begun.
+    Every write of a leading manager checks its number, so that a manager which has lost the leadership cannot
+    write after its successor has begun.
     """
 
     __tablename__ = "oai_leader"
@@ -278,6 +278,6 @@ class Leader(Base):
     process_id: Mapped[int]
     began: Mapped[datetime] = mapped_column(server_default=func.now())
     per_host: Mapped[int | None]
-    """Its limits, for whoever tells when jobs should begin: harvests at a time from one host."""
+    """The leader's limits, read to estimate when jobs begin: concurrent harvests of one host."""
     overall: Mapped[int | None]
-    """Harvests at a time in all; none: no limit."""
+    """Concurrent harvests in total; NULL for no limit."""

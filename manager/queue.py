@@ -1,7 +1,7 @@
-"""The task queue between manager and workers: what we ask of procrastinate, and of its tables, is all here.
+"""The task queue between manager and workers: all use of procrastinate and of its tables is here.
 
-A harvest waits in the queue under the lock `repository:<id>`, so that one repository is harvested by one
-process at a time on however many machines. The truth is in `oai_job`; the queue only hands the work out.
+A harvest waits in the queue under the lock `repository:<id>`, so that one process at a time harvests a
+repository, across all machines. `oai_job` is authoritative; the queue only distributes the work.
 """
 
 import asyncio
@@ -31,24 +31,24 @@ TASK: Final = "harvest"
 INDEX_QUEUE: Final = status.QUEUE
 INDEX_TASK: Final = "index_file"
 SIGNS_OF_LIFE: Final = 3.0
-"""How many signs of life a worker gives in the time after which it counts as lost."""
+"""How many heartbeats a worker sends in the time after which it counts as lost."""
 
 _POOL: Final = 4
 _AT_ONCE: Final = 1000
 _AWAY_SECONDS: Final = 60.0
-"""Longer than a connection of the pool is waited for (30 s), so that signs of life fail sooner."""
+"""Longer than the wait for a connection of the pool (30 s), so that heartbeats fail first."""
 _TRY_SECONDS: Final = 0.5
 
 Harvest = Callable[[int], Awaitable[None]]
-"""Takes the id of a job."""
+"""Called with a job id."""
 Index = Callable[[int], Awaitable[None]]
-"""Takes the id of an archive file of an indexing run."""
+"""Called with the id of an archive file of an indexing run."""
 
 
 class DrainingJobManager(JobManager):
     """Hands out tasks until it is closed.
 
-    The queue's own way to end a worker would stop its signs of life at once.
+    procrastinate's own shutdown of a worker would stop its heartbeats immediately.
     """
 
     def __init__(self, connector: BaseConnector, closed: asyncio.Event) -> None:
@@ -56,14 +56,15 @@ class DrainingJobManager(JobManager):
         self._closed = closed
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Task | None:
-        """The next task for the worker; None where there is none, or no more are to be taken."""
+        """Return the next task for the worker; None if there is none, or if the queue is closed."""
         return None if self._closed.is_set() else await super().fetch_job(queues, worker_id)
 
-    async def finish_job(self, job: Task, status: Status, delete_job: bool) -> None:  # noqa: FBT001 as its parent
-        """Take an ended task out of the queue; a database that is away is waited for.
+    async def finish_job(self, job: Task, status: Status, delete_job: bool) -> None:  # noqa: FBT001 inherited
+        """Remove an ended task from the queue, retrying while the database is unavailable.
 
-        The queue's own way tries once. A task left in the hands of a worker that lives would keep the lock
-        of its repository for good. A worker that hears nothing for longer ends, and its tasks go to others.
+        procrastinate's own method tries once. A task left assigned to a live worker would keep its
+        repository's lock permanently. If the database stays away longer than the deadline, the worker ends
+        and its tasks go to others.
         """
         deadline = time.monotonic() + _AWAY_SECONDS
         tried = False
@@ -72,7 +73,7 @@ class DrainingJobManager(JobManager):
                 return await super().finish_job(job, status, delete_job)
             except ConnectorException as error:
                 if not isinstance(error.__cause__, OperationalError):
-                    if tried:  # the try before was carried out, and its answer got lost
+                    if tried:  # the previous attempt succeeded, but its response was lost
                         return None
                     raise
                 if time.monotonic() > deadline:
@@ -84,7 +85,7 @@ class DrainingJobManager(JobManager):
 def defer(session: Session, job_id: int, repository_id: int, *, priority: int = 0) -> None:
     """Put a job into the queue within the session's transaction; the caller commits.
 
-    A higher priority is taken first. A job that waits there already stays as it is.
+    A higher priority is taken first. A job that is already waiting in the queue is left unchanged.
     """
     app = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
     connection = session.connection().connection.driver_connection
@@ -97,6 +98,7 @@ def defer(session: Session, job_id: int, repository_id: int, *, priority: int = 
         connection=connection,
     )
     with contextlib.suppress(AlreadyEnqueued), session.begin_nested():
+        # The savepoint keeps the transaction usable when the unique queueing lock rejects a second task.
         task.defer(job_id=job_id)
 
 
@@ -119,7 +121,7 @@ async def open_queue(
 ) -> AsyncIterator[procrastinate.App]:
     """Open the queue for a worker that calls `harvest` or `index` with the id of each job or file.
 
-    Once `closed` is set, nothing more is taken; what is under way goes on.
+    Once `closed` is set, no new tasks are taken; running ones continue.
     """
     connector = procrastinate.PsycopgConnector(
         conninfo=database.conninfo,
@@ -145,9 +147,9 @@ async def open_queue(
 async def work(
     app: procrastinate.App, queue: str, *, concurrency: int, poll_seconds: float, lost_seconds: float
 ) -> None:
-    """Take jobs or files from one of the queues until cancelled; then those under way are cancelled first.
+    """Take jobs or files from one queue until cancelled; running ones are then cancelled first.
 
-    Returns, or raises procrastinate's ConnectorException, when the database goes away.
+    Returns, or raises procrastinate's ConnectorException, when the database becomes unavailable.
     """
     await app.run_worker_async(
         queues=[queue],
@@ -162,35 +164,35 @@ async def work(
 
 
 def ranks(session: Session) -> dict[int, int]:
-    """The jobs that wait in the queue, each with its priority there."""
+    """Return the jobs that wait in the queue, each with its priority there."""
     return {row.job_id: row.priority for row in session.execute(_RANKS, {"queue": QUEUE})}
 
 
 def sizes(session: Session) -> dict[str, int]:
-    """How many tasks wait in each queue for a worker."""
+    """Return how many tasks wait for a worker in each queue."""
     waiting = {row.queue_name: row.tasks for row in session.execute(_SIZES)}
     return {name: waiting.get(name, 0) for name in (QUEUE, INDEX_QUEUE)}
 
 
 def stalled(session: Session, *, lost_seconds: float) -> dict[int, int]:
-    """The harvests whose worker has given no sign of life for so long: the queue's number to our job id."""
+    """Return the harvests whose worker has sent no heartbeat for so long: the task's id to the job id."""
     rows = session.execute(_STALLED, {"queue": QUEUE, "seconds": lost_seconds})
     return {row.id: row.job_id for row in rows}
 
 
 async def stalled_files(app: procrastinate.App, *, lost_seconds: float) -> dict[int, int]:
-    """The archive files whose worker has given no sign of life: the queue's number to our file's id."""
+    """Return the archive files whose worker has sent no heartbeat for so long: task id to file id."""
     tasks = await app.job_manager.get_stalled_jobs(queue=INDEX_QUEUE, seconds_since_heartbeat=lost_seconds)
     return {task.id: int(str(task.task_kwargs["file_id"])) for task in tasks if task.id is not None}
 
 
 def forget_lost(session: Session, number: int) -> bool:
-    """Take a stalled task out of the queue; whether nobody else has done so. The caller commits."""
+    """Remove a stalled task; return False if another process has already done so. The caller commits."""
     return session.scalar(_FORGET_LOST, {"number": number}) is not None
 
 
 def orphans(session: Session) -> list[int]:
-    """The ids of jobs that are said to be queued or under way while the queue knows nothing of them."""
+    """Return the ids of jobs that are queued or under way although the queue has no task for them."""
     return list(session.scalars(_ORPHANS, {"queue": QUEUE}))
 
 

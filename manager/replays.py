@@ -1,4 +1,4 @@
-"""Replays of changed rules: which runs can be replayed, with which rule files, and what is asked for then."""
+"""Replays with changed rules: which runs can be replayed, with which rule files, and the harvest request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from oai.errors import UsageError
 from oai.settings import Settings
 
 _LATEST: Final = 20_000
-"""Runs that are looked through: older ones are replayed by their numbers, on the command line."""
+"""How many of the latest runs are searched; older runs are replayed by number, on the command line."""
 _REHEARSED: Final = [access.protocol.value for access in ACCESSES.values() if access.query is None]
 
 
@@ -37,7 +37,7 @@ class RuleFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptRun:
-    """A run of which the raw answers were kept."""
+    """A run whose raw answers were kept."""
 
     history_id: int
     repository_id: int
@@ -51,7 +51,7 @@ class KeptRun:
 def kept_runs(
     session: Session, *, among: Among = None, repository_id: int | None = None, limit: int = 50
 ) -> Sequence[KeptRun]:
-    """The latest runs of these repositories, or of one, that can be replayed; the newest first."""
+    """Return the latest replayable runs of these repositories, or of one; newest first."""
     latest = select(History.history_id).order_by(History.history_id.desc()).limit(_LATEST)
     query = (
         select(History, Repository.repository_name, Repository.base_url)
@@ -82,7 +82,7 @@ def kept_runs(
 
 
 def files_as_scheduled(session: Session, run: History) -> RuleFiles:
-    """The rule files that the run's schedule names now. Raises UsageError where it comes from none."""
+    """Return the rule files that the run's schedule names now. Raises UsageError if it has no schedule."""
     schedule = _schedule(session, run)
     if schedule is None:
         raise UsageError(
@@ -96,7 +96,7 @@ def files_as_scheduled(session: Session, run: History) -> RuleFiles:
 
 
 def files_with(session: Session, settings: Settings, rule: Rule, run: History) -> RuleFiles:
-    """The rule's file, and of the other kind the one that the run's schedule names now, if it has one."""
+    """Return the rule's file and, for the other kind, the file that the run's schedule names now, if any."""
     file = file_of(settings, rule)
     others = files_as_scheduled(session, run) if _schedule(session, run) is not None else RuleFiles()
     if rule.kind == RuleKind.FILTER:
@@ -107,9 +107,9 @@ def files_with(session: Session, settings: Settings, rule: Rule, run: History) -
 def wished_replay(
     session: Session, settings: Settings, number: int, files: RuleFiles | None
 ) -> HarvestRequest:
-    """The replay of a run with these rule files; without them, with those that its schedule names now.
+    """Return the request to replay a run with these rule files, or else with those its schedule names now.
 
-    Raises UsageError where there is no such run, nothing was kept of it, or no schedule names files.
+    Raises UsageError if there is no such run, if its answers were not kept, or if no schedule names files.
     """
     usual = settings.harvester.files_per_directory
     wish = HarvestRequest(repository_id=0, files_per_directory=usual)
@@ -133,7 +133,7 @@ def _optional(path: str | None) -> Path | None:
 
 
 def schedule_of(session: Session, error: Quarantined) -> RecurringJob | None:
-    """The schedule whose run met the fault last, or else the newest one of the same format and set."""
+    """Return the schedule whose run last met the error, or else the newest with the same format and set."""
     run = session.get(History, error.history_id) if error.history_id is not None else None
     if run is not None and run.recurring_id is not None:
         schedule = session.get(RecurringJob, run.recurring_id)
@@ -153,7 +153,7 @@ def schedule_of(session: Session, error: Quarantined) -> RecurringJob | None:
 
 
 def request_for(session: Session, settings: Settings, error: Quarantined) -> HarvestRequest | None:
-    """How the record is harvested, as its schedule says it; None where no schedule tells."""
+    """Return how the record is harvested according to its schedule; None if there is no schedule."""
     schedule = schedule_of(session, error)
     if schedule is None:
         return None

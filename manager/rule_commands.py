@@ -1,4 +1,4 @@
-"""What `zatva rule list`, `show`, `versions`, `examples`, `add`, `edit` and `remove` do."""
+"""Handlers of `zatva rule`: `list`, `show`, `versions`, `examples`, `add`, `edit`, `remove` and others."""
 
 import asyncio
 import getpass
@@ -120,7 +120,7 @@ def show_examples(invocation: Invocation) -> ExitCode:
 
 
 def add(invocation: Invocation) -> ExitCode:
-    """Look after a rule file."""
+    """Register a rule file, so that its versions are kept."""
     arguments, settings = invocation.arguments, invocation.settings
     if (arguments.file is None) == (arguments.example is None):
         raise UsageError("give a file, or an example with --example")
@@ -160,7 +160,7 @@ def edit(invocation: Invocation) -> ExitCode:
 
 
 def remove(invocation: Invocation) -> ExitCode:
-    """Look after a rule no longer."""
+    """Unregister a rule."""
     settings = invocation.settings
     with open_database(settings) as database, database.session() as session:
         rule = find_rule(session, invocation.arguments.rule)
@@ -206,7 +206,7 @@ def _version(version: RuleVersion) -> dict[str, Any]:
 
 
 def _state(settings: Settings, rule: Rule, last: RuleVersion) -> str:
-    """How the file stands to the last version."""
+    """Return how the file compares with the last version."""
     found = read_file(settings, rule)
     if found is None:
         return "cannot be read; rewrite it with `zatva rule edit RULE --restore N`"
@@ -223,7 +223,7 @@ def _content(file: str) -> bytes:
 
 
 def _inside(settings: Settings, file: str | None) -> str:
-    """The file's path below the data folder, where it lies there; else empty."""
+    """Return the file's path below the data folder if it is inside it, otherwise an empty string."""
     if file is None or file == "-":
         return ""
     path, root = Path(file).resolve(), settings.data.resolve()
@@ -234,7 +234,7 @@ def _user() -> str | None:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        return None  # a user without a name, as in some containers
+        return None  # a user id without a name, as in some containers
 
 
 def _word(value: object) -> str:
@@ -247,7 +247,7 @@ _NONE = "none"
 
 
 def check(invocation: Invocation) -> ExitCode:
-    """Say whether a rule file can be used."""
+    """Report whether a rule file can be used."""
     named = invocation.arguments.rule
     if _is_file(named):
         path = Path(named)
@@ -289,7 +289,7 @@ def attempt(invocation: Invocation) -> ExitCode:
 
 
 def replay(invocation: Invocation) -> ExitCode:
-    """Tell what a replay would do, and do it where asked to."""
+    """Show what a replay would do, and apply it if requested."""
     arguments, settings = invocation.arguments, invocation.settings
     with open_database(settings) as database:
         with database.session() as session:
@@ -326,7 +326,7 @@ def _chosen(session: Session, settings: Settings, named: str | None) -> Path | N
 
 
 def _path(session: Session, settings: Settings, named: str) -> Path:
-    """The file that a command names, by itself or as that of a rule."""
+    """Return the file that a command names, either directly or by the rule it belongs to."""
     return Path(named) if _is_file(named) else file_of(settings, find_rule(session, named))
 
 

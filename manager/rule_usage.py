@@ -1,4 +1,4 @@
-"""Who uses a rule file: the schedules that name it, and the runs that read a version of it."""
+"""Where a rule file is used: the schedules that name it, and the runs that read a version of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class RuleRead:
     digest: str
     """SHA-256 in hexadecimal digits."""
     rule: Rule | None
-    """The rule that it is a version of, and the version; None where there is none."""
+    """The rule and the version with this content; None if there is none."""
     version: RuleVersion | None
 
 
@@ -42,8 +42,8 @@ class Use:
 
 
 def uses_of(session: Session, settings: Settings, rule: Rule, *, among: Among = None) -> list[Use]:
-    """The schedules whose harvests read the file; with `among`, of these repositories alone."""
-    # A row inserted by SQL may spell the path otherwise than the pages do.
+    """Return the schedules whose harvests read the file; with `among`, only of these repositories."""
+    # A row inserted by SQL may spell the path differently from the web pages.
     spellings = {str(file_of(settings, rule)), str(settings.data / rule.path)}
     named = or_(RecurringJob.filter_file_path.in_(spellings), RecurringJob.normalize_file_path.in_(spellings))
     query = (
@@ -69,7 +69,7 @@ def uses_of(session: Session, settings: Settings, rule: Rule, *, among: Among = 
 def last_runs(
     session: Session, rule: Rule, versions: Sequence[RuleVersion], *, among: Among = None
 ) -> Mapping[int, int]:
-    """The last run that read each of the versions, by the versions' numbers; none where no run did."""
+    """Return the last run that read each version, by version number; versions without runs are absent."""
     column = History.filter_digest if rule.kind == "filter" else History.normalize_digest
     query = select(column, func.max(History.history_id)).where(
         column.in_({version.digest for version in versions})
@@ -81,7 +81,7 @@ def last_runs(
 
 
 def rules_read(session: Session, run: History, *, among: Among = None) -> list[RuleRead]:
-    """The rule files that the run read; with `among`, rules of these repositories alone are known."""
+    """Return the rule files that the run read; with `among`, only rules of these repositories are matched."""
     read = ((RuleKind.FILTER, run.filter_digest), (RuleKind.NORMALISE, run.normalize_digest))
     found = []
     for kind, digest in read:

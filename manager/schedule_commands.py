@@ -1,4 +1,4 @@
-"""`zatva schedule`: what to harvest, from when on, how often."""
+"""Handlers of `zatva schedule`: what to harvest, from when on, and how often."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ _SHOWN_RUNS: Final = 3
 
 
 def add_schedule(invocation: Invocation) -> ExitCode:
-    """Plan harvests of a repository."""
+    """Add a schedule that harvests a repository."""
     with open_database(invocation.settings) as database, database.session() as session:
         schedule = schedules.add_schedule(session, **_given(invocation))
         session.commit()
@@ -43,7 +43,7 @@ def add_schedule(invocation: Invocation) -> ExitCode:
 
 
 def edit_schedule(invocation: Invocation) -> ExitCode:
-    """Change what was given; a harvest that runs goes on as it began."""
+    """Change the given columns; a running harvest continues unchanged."""
     recurring_id = invocation.arguments.recurring_id
     columns = {name: None if value == "" else value for name, value in _given(invocation).items()}
     if not columns:
@@ -59,7 +59,7 @@ def edit_schedule(invocation: Invocation) -> ExitCode:
 
 
 def show_schedule(invocation: Invocation) -> ExitCode:
-    """Show all of a schedule, and when it is due next."""
+    """Show all details of a schedule, and when it is due next."""
     with open_database(invocation.settings) as database, database.session() as session:
         view = find_view(session, invocation.arguments.recurring_id)
         facts = _row(view)
@@ -86,17 +86,17 @@ def remove_schedule(invocation: Invocation) -> ExitCode:
 
 
 def pause_schedule(invocation: Invocation) -> ExitCode:
-    """Let a schedule make no jobs for now."""
+    """Pause a schedule: it makes no jobs until it is resumed."""
     return _change_schedule(invocation, schedules.pause_schedule, "paused")
 
 
 def resume_schedule(invocation: Invocation) -> ExitCode:
-    """Let a paused schedule go on."""
+    """Resume a paused schedule."""
     return _change_schedule(invocation, schedules.resume_schedule, "resumed")
 
 
 def run_schedule(invocation: Invocation) -> ExitCode:
-    """Harvest now, beside the plan."""
+    """Harvest now, in addition to the schedule."""
     with open_database(invocation.settings) as database, database.session() as session:
         job = schedules.run_now(session, invocation.arguments.recurring_id)
         session.commit()
@@ -106,7 +106,7 @@ def run_schedule(invocation: Invocation) -> ExitCode:
 
 
 def sample_schedule(invocation: Invocation) -> ExitCode:
-    """Harvest a few records now, beside the schedule."""
+    """Harvest a few records now, in addition to the schedule."""
     arguments = invocation.arguments
     with open_database(invocation.settings) as database, database.session() as session:
         job = samples.sample_schedule(session, arguments.recurring_id, arguments.records)
@@ -127,7 +127,7 @@ def _change_schedule(invocation: Invocation, change: Callable[[Session, int], No
 
 
 def _row(view: ScheduleView) -> dict[str, Any]:
-    """A schedule as tables and JSON show it."""
+    """Return a schedule as tables and JSON show it."""
     return {
         **columns_of(view.schedule),
         "repository_name": view.repository_name,
@@ -137,7 +137,7 @@ def _row(view: ScheduleView) -> dict[str, Any]:
 
 
 def _given(invocation: Invocation) -> dict[str, Any]:
-    """The columns that options were given for, or have a value for where none is."""
+    """Return the columns whose options were given, or which have a default."""
     given = vars(invocation.arguments)
     columns = {name: value for name, value in given.items() if name in schedules.CHANGEABLE}
     read = {name: _READERS[name](value) for name, value in columns.items() if isinstance(value, str)}
@@ -145,7 +145,7 @@ def _given(invocation: Invocation) -> dict[str, Any]:
 
 
 def _moment(text: str) -> datetime | str:
-    """A time; nothing stays nothing."""
+    """Parse a time; an empty value stays empty."""
     if not text:
         return text
     try:
@@ -156,7 +156,7 @@ def _moment(text: str) -> datetime | str:
 
 
 def _absolute(path: str) -> str:
-    """The manager runs in another folder, maybe; nothing stays nothing."""
+    """Make a path absolute, because the manager may run in another folder; an empty value stays empty."""
     return path and str(Path(path).absolute())
 
 

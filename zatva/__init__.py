@@ -1,3 +1,3 @@
-"""Zatva: the command that joins the parts."""
+"""Zatva: the command that combines all parts."""
 
 __version__ = "0.1.0"

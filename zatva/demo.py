@@ -1,4 +1,4 @@
-"""`zatva demo`: a sample archive, served, harvested beside two other repositories, with the dashboard."""
+"""`zatva demo`: a sample archive, served and harvested with two other repositories, and the dashboard."""
 
 import asyncio
 import contextlib
@@ -39,23 +39,23 @@ _SET: Final = "domain:example:mesto"
 _HIDDEN: Final = "http://mesto.example/gazette/"
 _OWN: Final = "sample"
 _AT_ONCE: Final = 4
-"""Harvests at a time from one host: all the demo's repositories are on this one."""
+"""Concurrent harvests from one host, because all the demo's repositories are on this one."""
 _PATIENCE: Final = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Archive:
-    """What the demo's archive holds."""
+    """The content of the demo's archive."""
 
     files: int
     documents: int
     hidden: int
     due: datetime
-    """When the last of it is due for harvesters."""
+    """When the last record becomes visible to harvesters."""
 
 
 def demo(invocation: Invocation) -> ExitCode:
-    """Run the demo until Ctrl-C, or with `--once` until everything was harvested."""
+    """Run the demo until Ctrl-C, or with `--once` until everything is harvested."""
     with _own_settings(invocation.settings) as settings:
         archive = _make_archive(settings)
         try:
@@ -66,13 +66,13 @@ def demo(invocation: Invocation) -> ExitCode:
 
 @contextlib.contextmanager
 def _own_settings(settings: Settings) -> Iterator[Settings]:
-    """The demo's settings: an embedded database and files in a folder that goes with it.
+    """Yield the demo's settings: an embedded database and files in a folder that is removed afterwards.
 
-    Addresses that the settings give are those of the installation, and not the demo's.
+    Addresses in the given settings belong to the installation, and are not used by the demo.
     """
     with tempfile.TemporaryDirectory(prefix="zatva-demo-", ignore_cleanup_errors=True) as folder:
         if os.geteuid() == 0:
-            Path(folder).chmod(0o711)  # the database's own account passes through
+            Path(folder).chmod(0o711)  # the database's own account must be able to enter it
         sample = {
             "repository_name": "Sample web archive",
             "namespace": "archive.example",
@@ -112,7 +112,8 @@ async def _run(settings: Settings, archive: Archive, console: Console, *, once: 
         base_url = f"{address(provider_listener)}{provider.app.PATH}"
         own = DemoRepository(base_url=base_url, base_dir=_OWN, schedules=_own_schedules(archive.due))
         async with (
-            # Beneath the manager: it ends its harvests while their repositories still answer.
+            # Entered before the manager and left after it, so that its harvests end while repositories still
+            # answer.
             _added(settings, own, once=once) as repositories,
             everything(settings, provider_listener, web_listener) as database,
         ):
@@ -125,7 +126,9 @@ async def _run(settings: Settings, archive: Archive, console: Console, *, once: 
             console.note(f"stored     {stored:,} files")
             if once:
                 return _summary(console, archive, base_url, runs, stored)
-            stop = told_to_stop()  # whoever is invited may end it at once
+            stop = (
+                told_to_stop()
+            )  # set up first, because the user may end the demo right after the invitation
             await asyncio.to_thread(_invite, settings, database, dashboard, console)
             await stop.wait()
     return ExitCode.DONE
@@ -142,9 +145,9 @@ def _own_schedules(due: datetime) -> list[dict[str, object]]:
 async def _added(
     settings: Settings, own: DemoRepository, *, once: bool
 ) -> AsyncIterator[dict[int, DemoRepository]]:
-    """Serve the other repositories during the block; gives all by their numbers, our own one first.
+    """Serve the other repositories during the block; yields all by id, the demo's own one first.
 
-    The slow one is left out where the demo is to end by itself.
+    The slow one is omitted if the demo is to end by itself.
     """
     others = [broken_library] if once else [broken_library, slow_library]
     with open_database(settings) as database:
@@ -154,7 +157,7 @@ async def _added(
 
 
 def _add(database: Database, repositories: Sequence[DemoRepository]) -> dict[int, DemoRepository]:
-    """Make the repositories' rows, and our own one's generated past."""
+    """Add the repositories' rows, and the generated history of the own one."""
     with database.session() as session:
         numbered = {
             add_repository(session, base_url=each.base_url, base_dir=each.base_dir).repository_id: each
@@ -179,7 +182,7 @@ def _introduce(
 async def _schedule(
     settings: Settings, database: Database, repositories: Mapping[int, DemoRepository]
 ) -> list[int]:
-    """Ask each repository who it is and plan its harvests; gives the schedules' numbers in their order."""
+    """Request each repository's identity and plan its harvests; returns the schedules' ids in order."""
     facts = [await identify_repository(each.base_url, settings) for each in repositories.values()]
 
     def plan() -> list[int]:
@@ -198,7 +201,7 @@ async def _schedule(
 
 
 async def _first_runs(database: Database, schedules: Sequence[int]) -> list[History]:
-    """The first run of each schedule in the history, when all are there."""
+    """Return the first run of each schedule once all are in the history."""
 
     def look() -> list[History]:
         first = select(func.min(History.history_id)).where(History.recurring_id.in_(schedules))
@@ -244,7 +247,7 @@ def _summary(
 
 
 def _told(run: History) -> dict[str, object]:
-    """A run of the broken library, for programs."""
+    """Return a run of the broken library, for programs."""
     return {
         "format": run.metadata_prefix,
         "status": run.status,
@@ -255,7 +258,7 @@ def _told(run: History) -> dict[str, object]:
 
 
 def _found_out(broken: History, checked: History) -> bool:
-    """Whether all that is broken was found, and nothing else."""
+    """Return whether all faults were found, and no others."""
     refused = (broken.status, broken.invalid_count) == (RunStatus.COMPLETED_WITH_ERRORS, len(UNREADABLE))
     return refused and checked.status == RunStatus.FAILED
 

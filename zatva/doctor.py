@@ -1,4 +1,4 @@
-"""`zatva doctor`: looks whether everything needed is there, and says what to do where it is not."""
+"""`zatva doctor`: check whether everything needed is available, and say what to do otherwise."""
 
 import importlib.util
 import os
@@ -26,7 +26,7 @@ _FREE_BYTES = 1024**3
 
 @dataclass(frozen=True, kw_only=True)
 class SetupFinding:
-    """One thing looked at: whether it is well, what was found, and what to do where it is not."""
+    """A checked item: whether it is in order, what was found, and what to do otherwise."""
 
     check: str
     well: bool
@@ -35,7 +35,7 @@ class SetupFinding:
 
 
 def doctor(invocation: Invocation) -> ExitCode:
-    """Look at everything, print a line for each, and end with 6 where something is missing."""
+    """Check everything, print a line for each item, and exit with 6 if something is missing."""
     findings = [finding for check in CHECKS for finding in check(invocation.settings)]
     rows = [
         {"check": f.check, "well": f.well, "found": f.found, "advice": f.advice or None} for f in findings

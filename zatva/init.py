@@ -1,4 +1,4 @@
-"""`zatva init`: a settings file that explains itself, the data folder, the tables, an administrator."""
+"""`zatva init`: a commented settings file, the data folder, the tables, and an administrator."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _HEADING = (
 
 
 def init(invocation: Invocation) -> ExitCode:
-    """Write `zatva.toml` here, make the data folder and the tables, and print a sign-in link."""
+    """Write `zatva.toml` here, create the data folder and the tables, and print a sign-in link."""
     if FILE.exists() and not invocation.arguments.force:
         raise UsageError(f"{FILE.absolute()} already exists; to overwrite it with the defaults, use --force")
     FILE.absolute().write_text(example(), encoding="utf-8")
@@ -41,7 +41,7 @@ def init(invocation: Invocation) -> ExitCode:
 
 
 def example() -> str:
-    """The text of `zatva.example.toml`: every setting with its meaning and its default."""
+    """Return the text of `zatva.example.toml`: every setting with its meaning and its default."""
     return "\n".join([_HEADING, *_section(Settings)]) + "\n"
 
 

@@ -40,10 +40,10 @@ class SampleRecord:
     """UTC, whole seconds."""
     set_spec: str
     metadata: Mapping[str, str]
-    """By metadataPrefix, XML that goes out as it is, faults included; empty for a record without metadata."""
+    """XML by metadataPrefix, sent unchanged including its faults; empty for a record without metadata."""
 
     def header(self) -> str:
-        """The `header` element."""
+        """Return the `header` element."""
         return (
             f"<header><identifier>{escape(self.identifier)}</identifier>"
             f"<datestamp>{format_datestamp(self.datestamp)}</datestamp>"
@@ -51,43 +51,43 @@ class SampleRecord:
         )
 
     def in_format(self, prefix: str) -> str:
-        """The `record` element."""
+        """Return the `record` element."""
         content = self.metadata[prefix]
         return f"<record>{self.header()}{f'<metadata>{content}</metadata>' if content else ''}</record>"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampleCatalogue:
-    """Records in memory as `provider.protocol.catalogue.Catalogue` has it; no session is looked at."""
+    """Records in memory as a `provider.protocol.catalogue.Catalogue`; the sessions are not used."""
 
     offered: Sequence[OfferedFormat]
     set_names: Mapping[str, str]
     held: Sequence[SampleRecord]
-    """By datestamp and id."""
+    """Ordered by datestamp and id."""
 
     @property
     def prefixes(self) -> frozenset[str]:
-        """The metadataPrefixes on offer."""
+        """Return the available metadataPrefixes."""
         return frozenset(each.prefix for each in self.offered)
 
     def formats(self, session: Session) -> Sequence[OfferedFormat]:
-        """The formats on offer."""
+        """Return the available formats."""
         del session
         return self.offered
 
     def has_format(self, session: Session, prefix: str) -> bool:
-        """Whether the format is on offer."""
+        """Return whether the format is available."""
         del session
         return prefix in self.prefixes
 
     def item(self, session: Session, identifier: str, now: datetime) -> "_Item | None":
-        """The record with this identifier; None where there is none."""
+        """Return the record with this identifier; None if there is none."""
         del session, now
         found = (record for record in self.held if record.identifier == identifier)
         return next((_Item(found=record, offered=self.offered) for record in found), None)
 
     def extent(self, session: Session, prefix: str, set_spec: str | None) -> "_Extent | None":
-        """The records of a set, all for None; None where there is no such set."""
+        """Return the records of a set, or all records for None; None if there is no such set."""
         del session
         if set_spec is None:
             return _Extent(prefix=prefix, held=self.held)
@@ -96,13 +96,13 @@ class SampleCatalogue:
         return _Extent(prefix=prefix, held=[record for record in self.held if record.set_spec == set_spec])
 
     def sets(self, session: Session, *, after: str | None, limit: int) -> Sequence[SetRow]:
-        """At most `limit` sets behind `after`."""
+        """Return at most `limit` sets after `after`."""
         del session
         behind = [set_spec for set_spec in sorted(self.set_names) if set_spec > (after or "")]
         return [SetRow(set_spec=set_spec, name=self.set_names[set_spec]) for set_spec in behind[:limit]]
 
     def identity(self, session: Session) -> Identity:
-        """The first record's datestamp and identifier."""
+        """Return the identity, with the first record's datestamp and identifier."""
         del session
         return Identity(earliest=self.held[0].datestamp, sample=self.held[0].identifier, friends=())
 
@@ -172,7 +172,7 @@ _DC_OPENING: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Book:
-    """What is told of a book."""
+    """The data of a book."""
 
     number: int
     title: str
@@ -182,13 +182,13 @@ class Book:
 
 
 Writer = Callable[[Book], str]
-"""Gives a book's metadata as XML."""
+"""Returns a book's metadata as XML."""
 
 
 def write_records(
     count: int, namespace: str, writers: Mapping[str, Writer], *, seed: int
 ) -> list[SampleRecord]:
-    """So many records, in the order of their datestamps; the same seed gives the same ones."""
+    """Return `count` records, ordered by datestamp; the same seed gives the same records."""
     chance = random.Random(seed)  # noqa: S311 a sample, not a secret
     return [
         SampleRecord(
@@ -203,7 +203,7 @@ def write_records(
 
 
 def as_dublin_core(book: Book) -> str:
-    """The book as `oai_dc:dc`."""
+    """Return the book as `oai_dc:dc`."""
     elements = (
         ("title", book.title),
         ("creator", book.author),
@@ -216,7 +216,7 @@ def as_dublin_core(book: Book) -> str:
 
 
 def as_marc(book: Book) -> str:
-    """The book as `record` of MARCXML."""
+    """Return the book as `record` of MARCXML."""
     fixed = f"240101s{book.year}    xr {book.language:>20} d"
     lines = (
         f'<record xmlns="{MARC_NAMESPACE}">',
@@ -263,9 +263,9 @@ _BROKEN_RECORDS: Final = 120
 _BROKEN_PAGE: Final = 10
 _RETRY_SECONDS: Final = 2
 _BUSY_AT: Final = 2
-"""Which of a list's requests with a resumptionToken is answered with 503 and Retry-After."""
+"""The request of a list, counted by resumptionToken, that is answered with 503 and Retry-After."""
 _EXPIRED_AT: Final = 4
-"""And which one with badResumptionToken."""
+"""The request that is answered with badResumptionToken."""
 
 UNREADABLE: Final[Mapping[int, Callable[[str], str]]] = MappingProxyType(
     {
@@ -274,17 +274,17 @@ UNREADABLE: Final[Mapping[int, Callable[[str], str]]] = MappingProxyType(
         83: lambda _: "",
     }
 )
-"""What becomes of the broken library's Dublin Core, by the record's number."""
+"""How the broken library damages its Dublin Core, by the record's number."""
 _INVALID_MARC: Final = 5
 
 Arguments = Mapping[str, str]
 Interruption = Callable[[Arguments], Awaitable[web.Response | None]]
-"""Is asked before each answer; gives another one in its place, or lets time pass."""
+"""Called before each answer; returns another answer in its place, or delays it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoRepository:
-    """A repository that the demo serves, and how it is harvested."""
+    """A repository that the demo serves, and its schedules."""
 
     base_url: str
     base_dir: str
@@ -294,7 +294,7 @@ class DemoRepository:
 
 @contextlib.asynccontextmanager
 async def slow_library(database: Database) -> AsyncIterator[DemoRepository]:
-    """Serve 5,000 records during the block, a page of 50 in a second: a harvest takes 100."""
+    """Serve 5,000 records during the block, a page of 50 per second: a harvest takes 100 seconds."""
 
     async def pause(arguments: Arguments) -> None:
         if arguments.get("verb") == Verb.LIST_RECORDS:
@@ -315,7 +315,10 @@ async def slow_library(database: Database) -> AsyncIterator[DemoRepository]:
 
 @contextlib.asynccontextmanager
 async def broken_library(database: Database) -> AsyncIterator[DemoRepository]:
-    """Serve 120 records during the block, with the same faults in every list from the beginning."""
+    """Serve 120 records during the block.
+
+    Every list has the same faults when requested from the beginning.
+    """
     with open_listener("127.0.0.1", 0) as listener:
         site = _site(address(listener), "Broken library", "broken.example", _BROKEN_PAGE)
         writers: dict[str, Writer] = {"oai_dc": _broken_dublin_core, "marc21": _broken_marc}
@@ -338,7 +341,7 @@ async def broken_library(database: Database) -> AsyncIterator[DemoRepository]:
 
 
 class _Faults:
-    """The faults of a list on its way: once it is too busy, and once a token is no longer good."""
+    """The temporary faults of a list: once the server is too busy, and once a token has expired."""
 
     def __init__(self, base_url: str) -> None:
         self._base_url = base_url
@@ -348,7 +351,8 @@ class _Faults:
         if arguments.get("verb") != Verb.LIST_RECORDS:
             return None
         if "resumptionToken" not in arguments:
-            # A list that is taken up from a datestamp goes on; it would expire for ever otherwise.
+            # A list resumed from a datestamp continues without faults; otherwise its tokens would expire
+            # every time.
             self._asked = self._asked if "from" in arguments else 0
             return None
         self._asked += 1

@@ -1,4 +1,4 @@
-"""A generated web archive for the demo: three domains, pages and pictures, as ARC and WARC files."""
+"""A generated web archive for the demo: three domains with pages and images, as ARC and WARC files."""
 
 import io
 import random
@@ -33,7 +33,7 @@ _PIXEL: Final = bytes.fromhex(
 
 @dataclass(frozen=True, kw_only=True)
 class SamplePage:
-    """One thing that a crawler would have fetched."""
+    """A generated capture."""
 
     url: str
     captured: datetime
@@ -42,7 +42,7 @@ class SamplePage:
 
 
 def write_archive(folder: Path, *, pages: int = 400, seed: int = 1) -> list[Path]:
-    """Write an ARC and two WARC files with that many captures; the same seed gives the same archive."""
+    """Write an ARC and two WARC files with `pages` captures; the same seed gives the same archive."""
     folder.mkdir(parents=True, exist_ok=True)
     captures = list(_pages(pages, random.Random(seed)))  # noqa: S311 a sample, not a secret
     third = len(captures) // 3 + 1
@@ -57,7 +57,7 @@ def _pages(count: int, chance: random.Random) -> Iterator[SamplePage]:
     for number in range(count):
         host, subject = chance.choice(_HOSTS), chance.choice(_SUBJECTS)
         captured = _FIRST_CAPTURE + timedelta(minutes=7 * number)
-        if number % 8 == 7:  # noqa: PLR2004 about one in eight is a picture
+        if number % 8 == 7:  # noqa: PLR2004 about one in eight is an image
             yield SamplePage(
                 url=f"http://{host}/images/{subject}-{number}.gif",
                 captured=captured,
@@ -88,7 +88,7 @@ def _write_warc(path: Path, pages: list[SamplePage], *, gzip: bool) -> None:
                 warc_headers_dict={"WARC-Date": page.captured.strftime("%Y-%m-%dT%H:%M:%SZ")},
             )
             writer.write_record(record)
-            record.raw_stream.close()  # warcio put the content into a file of its own for the digest
+            record.raw_stream.close()  # warcio spooled the content to a temporary file for the digest
 
 
 def _http_headers(page: SamplePage) -> StatusAndHeaders:
@@ -124,13 +124,13 @@ _BAD_NIGHTS: Final = {
     41: (RunStatus.FAILED, "no route to host", FailureCode.CONNECTION_REFUSED),
     58: (RunStatus.INCOMPLETE, _CLOSED, FailureCode.DISCONNECTED),
 }
-"""By the night's number."""
+"""By the number of the night."""
 _VERDICTS: Final = {RunStatus.FAILED: "failed", RunStatus.INCOMPLETE: "partial"}
-"""All others are complete."""
+"""All other runs are complete."""
 
 
 def write_past(session: Session, repository_id: int, now: datetime, *, seed: int = 1) -> None:
-    """Write a run for each night before `now`, in one statement; the same seed gives the same nights."""
+    """Write a run for each night before `now`, in one statement; the same seed gives the same runs."""
     chance = random.Random(seed)  # noqa: S311 a sample, not a secret
     session.execute(insert(History).values(list(_nights(repository_id, now, chance))))
 
@@ -140,7 +140,7 @@ def _nights(repository_id: int, now: datetime, chance: random.Random) -> Iterato
     for night in range(DAYS):
         start = tonight - timedelta(days=DAYS - night)
         status, reason, code = _BAD_NIGHTS.get(night, (RunStatus.COMPLETED, None, None))
-        # Little is added at weekends, and each week a little more than the week before.
+        # Few records are added at weekends, and the number grows slightly each week.
         busy = 0.2 if start.weekday() in {5, 6} else 1.0
         new = round(busy * chance.uniform(0.6, 1.4) * (120 + 6 * night))
         if status is RunStatus.FAILED or (reason is None and chance.random() < 1 / 12):
@@ -161,7 +161,7 @@ def _nights(repository_id: int, now: datetime, chance: random.Random) -> Iterato
 
 
 def _course(start: datetime, new: int, chance: random.Random) -> dict[str, Any]:
-    """The figures and times of a run that begins then and has so many new records."""
+    """Return the counts and times of a run that begins at `start` and has `new` new records."""
     updated, deleted = round(new * chance.uniform(0, 0.3)), round(new * chance.uniform(0, 0.05))
     records = new + updated + deleted
     requests = records // _PAGE + 1

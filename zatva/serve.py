@@ -21,7 +21,7 @@ from web.site.keys import THREADS
 
 
 def serve(invocation: Invocation) -> ExitCode:
-    """Run until SIGTERM or SIGINT; harvests under way are ended so that they can be resumed."""
+    """Run until SIGTERM or SIGINT; running harvests are ended so that they can be resumed."""
     arguments = invocation.arguments
     with (
         open_listener(arguments.host, arguments.port) as provider_listener,
@@ -45,9 +45,9 @@ async def _serve(
 async def everything(
     settings: Settings, provider_listener: socket.socket, web_listener: socket.socket
 ) -> AsyncIterator[Database]:
-    """Run all three parts during the block, each with database connections of its own; gives the dashboard's.
+    """Run all three parts during the block, each with its own database connections; yields the dashboard's.
 
-    A manager that ends of itself ends the block with its error.
+    If the manager ends by itself, the block ends with its error.
     """
     own = settings.provider
     with (
@@ -59,7 +59,7 @@ async def everything(
             refuse_unserved(session)
         base_url = own.base_url or f"{own_address(provider_listener)}{provider.app.PATH}"
         oai_pmh = provider.app.create_app(settings, archive, base_url=base_url)
-        # The dashboard shows and tests what is served here, on whatever port.
+        # The dashboard shows and tests the provider of this process, whatever its port.
         served = own.model_copy(update={"base_url": base_url})
         dashboard = web.app.create_app(settings.model_copy(update={"provider": served}), shown)
         async with (

@@ -1,1 +1,1 @@
-"""Harvested records as bibliographic rows: converted, chosen by filtering sets, imported, searched (BIB)."""
+"""Bibliographic rows from harvested records: conversion, filtering sets, import and search (BIB)."""

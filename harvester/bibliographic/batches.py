@@ -1,6 +1,6 @@
-"""What becomes of a batch of harvested records: their files read, chosen, converted, and made into rows.
+"""Processing of a batch of harvested records: read the files, apply the filtering set, convert, build rows.
 
-Nothing here needs the database: it is most of an import's work, which several processes do side by side.
+This module does not use the database: it is most of an import's work, which several processes do in parallel.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ from harvester.bibliographic.record import (
 from harvester.bibliographic.text import fold
 
 _WORDS: Final = 100_000
-"""Characters of one weight that are indexed: what PostgreSQL keeps of a record's words has an end."""
+"""The number of characters indexed per weight, because PostgreSQL limits the size of a tsvector."""
 _YEARS: Final = (-9999, 9999)
 _UNDATED: Final = -32768
 _DIGEST: Final = 16
@@ -59,7 +59,10 @@ Values = dict[str, Any]
 
 
 def values_of(record: BibliographicRecord) -> Values:
-    """The columns of `bibliographic_record` that tell what the record is; `words_*` make up its words."""
+    """Return the columns of `bibliographic_record` that describe the record.
+
+    `words_*` hold its search words.
+    """
     main = record.publications[0] if record.publications else Publication()
     return {
         "control_number": record.control_number,
@@ -87,30 +90,30 @@ def values_of(record: BibliographicRecord) -> Values:
 
 
 def as_json(items: Iterable[Any]) -> list[Values]:
-    """The parts of a record as objects."""
+    """Return the parts of a record as JSON objects."""
     return [{name: getattr(item, name) for name in _FIELDS[type(item)]} for item in items]
 
 
 class Texts(NamedTuple):
-    """A converted record as JSON texts, one for its row and one for its rows in each other table."""
+    """A converted record as JSON texts: one for its row, and one for its rows in each other table."""
 
     values: str
     contributors: str
     identifiers: str
 
     def digest(self) -> bytes:
-        """The digest of all that was converted."""
+        """Return the digest of the whole converted record."""
         return hashlib.sha256(f"[{', '.join(self)}]".encode()).digest()[:_DIGEST]
 
 
 def texts_of(record: BibliographicRecord) -> Texts:
-    """The record's rows; written once, for its digest and for the server."""
+    """Serialise the record's rows once, both for the digest and for the server."""
     parts = (values_of(record), as_json(record.contributors), as_json(record.identifiers))
     return Texts._make(map(_ENCODER.encode, parts))
 
 
 def _words(record: BibliographicRecord) -> dict[str, str]:
-    """The words of a record by their weight."""
+    """Return the words of a record by weight."""
     names = [
         part for one in record.contributors for part in (one.name, one.titles, one.linked, one.work) if part
     ]
@@ -134,7 +137,7 @@ def _folded(texts: list[str]) -> str:
 
 
 def _number(found: Identifier) -> str:
-    """A number as one word, as a reader's query has it (see `queries`)."""
+    """Return a number as one word, in the form in which a search query contains it (see `search`)."""
     return (found.value.replace("-", "") if found.scheme in _NUMBERS else fold(found.value)).lower()
 
 
@@ -143,31 +146,31 @@ def _year(year: int | None) -> int | None:
 
 
 UNREADABLE: Final = "unreadable"
-"""Why a record is omitted that may be read another time; a row that it has stays."""
+"""The kind of an omission that may be temporary: the record's existing row is kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chooser:
-    """What decides which records are imported, and what their rows are made by."""
+    """Decides which records are imported, and identifies what their rows are made with."""
 
     rules: Conditions
     suffix: str = ""
-    """Which filtering set, in which revision."""
+    """Identifies the filtering set and its revision."""
 
     def basis(self, converter: Converter | None) -> str:
-        """What a row, or an omission, is made by."""
+        """Return the basis of a row or an omission: what it was made with."""
         if converter is None:
             return "none of " + " ".join(f"{one.name}/{one.version}" for one in CONVERTERS)
         return f"{converter.name}/{converter.version}{self.suffix}"
 
     def bases(self) -> list[str]:
-        """All that a row may be made by."""
+        """Return all bases that a row may have."""
         return [self.basis(converter) for converter in (*CONVERTERS, None)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Same:
-    """A record whose rows stay as they are."""
+    """A record whose rows are unchanged."""
 
     bibliographic_id: int
     file_digest: str | None
@@ -177,7 +180,7 @@ class Same:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Omitted:
-    """A record that gets no row, or loses it."""
+    """A record that gets no row, or loses the one it has."""
 
     identifier_key: uuid.UUID
     bibliographic_id: int | None
@@ -191,12 +194,12 @@ class Omitted:
 class Rows:
     """Records to write, ready for the server: a JSON text for each table.
 
-    In each row `number` is its record's place among `ids`, counted from 1; what goes into the other tables is
-    in `parts`, in the record's order.
+    In each row, `number` is its record's position in `ids`, counted from 1; `parts` holds the rows of the
+    other tables, in the record's order.
     """
 
     ids: Sequence[int | None]
-    """The records' numbers; None for one that has no row yet."""
+    """The records' ids; None for a record that has no row yet."""
     records: str
     contributors: str
     identifiers: str
@@ -204,25 +207,25 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportBatch:
-    """What becomes of some records."""
+    """The result of processing a batch of records."""
 
     rows: Rows
     same: Sequence[Same]
     omitted: Sequence[Omitted]
     welcome: Sequence[uuid.UUID]
-    """Keys of records that were omitted before."""
+    """Keys of records that were omitted before and are now imported."""
     counts: Counter[str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Converting:
-    """How the files of a folder become rows."""
+    """Turns the files of a folder into rows."""
 
     folder: Path
     chooser: Chooser
 
     def batch(self, candidates: Sequence[Candidate]) -> ImportBatch:
-        """Look at each record; whatever is in one, the others are not touched by it."""
+        """Process each record; an error in one record does not affect the others."""
         draft = _Draft(counts=Counter(seen=len(candidates)))
         with _nothing_collected():
             for candidate in candidates:
@@ -250,7 +253,7 @@ class Converting:
                 draft.omit(candidate, basis, "filtered", "")
             else:
                 draft.take(candidate, converter, metadata, basis)
-        except Exception as error:  # noqa: BLE001 a fault of the converter is no reason to lose the other records
+        except Exception as error:  # noqa: BLE001 an error in the converter must not lose the other records
             told = f"{type(error).__name__}: {error}"
             draft.omit(
                 candidate,
@@ -266,7 +269,7 @@ class Converting:
 
 @dataclass(kw_only=True)
 class _Draft:
-    """A batch while its records are looked at."""
+    """A batch while its records are processed."""
 
     counts: Counter[str]
     ids: list[int | None] = field(default_factory=list)
@@ -278,7 +281,7 @@ class _Draft:
     welcome: list[uuid.UUID] = field(default_factory=list)
 
     def take(self, candidate: Candidate, converter: Converter, metadata: etree._Element, basis: str) -> None:
-        """Convert the record; where that gives what it gave before, its rows stay."""
+        """Convert the record; if the result is the same as before, its rows are kept."""
         texts = texts_of(converter.convert(metadata))
         digest = texts.digest()
         if candidate.omitted is not None:
@@ -302,7 +305,7 @@ class _Draft:
         self.write(candidate, header, texts)
 
     def write(self, candidate: Candidate, header: Values, texts: Texts) -> None:
-        """Note the rows of a record."""
+        """Add the rows of a record."""
         self.counts["new" if candidate.bibliographic_id is None else "updated"] += 1
         self.ids.append(candidate.bibliographic_id)
         number = len(self.ids)
@@ -312,7 +315,7 @@ class _Draft:
         self.identifiers.append(f'{{"number": {number}, "parts": {texts.identifiers}}}')
 
     def omit(self, candidate: Candidate, basis: str, kind: str, reason: str) -> None:
-        """Note why a record gets no row."""
+        """Record why a record gets no row."""
         self.counts["filtered" if kind == "filtered" else "refused"] += 1
         self.counts["deleted"] += candidate.bibliographic_id is not None and kind != UNREADABLE
         self.omitted.append(
@@ -327,7 +330,7 @@ class _Draft:
         )
 
     def finish(self) -> ImportBatch:
-        """The batch."""
+        """Return the finished batch."""
         rows = Rows(
             ids=self.ids,
             records=f"[{','.join(self.records)}]",
@@ -340,13 +343,13 @@ class _Draft:
 
 
 def as_text(rows: Values | Sequence[Values]) -> str:
-    """A row, or rows, as the server takes them."""
+    """Return a row, or rows, as the JSON text that the server receives."""
     return json.dumps(rows, ensure_ascii=False)
 
 
 @contextlib.contextmanager
 def _nothing_collected() -> Iterator[None]:
-    """Look for no circles of garbage meanwhile: a batch makes none, and looking took a tenth of its time."""
+    """Disable garbage collection: a batch creates no cycles, and collecting took a tenth of its time."""
     if not gc.isenabled():
         yield
         return

@@ -1,7 +1,7 @@
-"""Which harvested records an import has to look at: those whose bibliographic row is not as it should be.
+"""Candidates of an import: the harvested records whose bibliographic row is missing or out of date.
 
-The tables are compared, and no position in the change feed is remembered: whatever ended an import, or was
-harvested, restored, rebuilt or pruned meanwhile, the next one finds just what is missing.
+The tables are compared, and no position in the change feed is stored: whatever ended an import, or was
+harvested, restored, rebuilt or pruned meanwhile, the next import finds exactly what is missing.
 """
 
 import uuid
@@ -15,7 +15,7 @@ from harvester.store import records as arrays
 
 
 class Candidate(NamedTuple):
-    """A harvested record to look at, and what the tables have of it; a tuple, for many are made."""
+    """A harvested record to process, and its present row in the tables; a tuple, because there are many."""
 
     key: uuid.UUID
     identifier: str
@@ -28,12 +28,12 @@ class Candidate(NamedTuple):
 
     @property
     def file_digest(self) -> str | None:
-        """The digest in hexadecimal digits."""
+        """Return the digest in hexadecimal digits."""
         return None if self.digest is None else self.digest.hex()
 
 
-# LIMIT keeps each look-up one by the whole key. As plain joins, tables without statistics (those of a first
-# import) were compared each row with each: a hundred times slower at 2,000 records.
+# LIMIT makes each lookup use the whole key. As plain joins, tables without statistics (as in a first import)
+# were compared row by row: a hundred times slower at 2,000 records.
 _COMPARED: Final = """
     FROM oai_record AS harvested
     LEFT JOIN LATERAL (
@@ -69,8 +69,8 @@ _SAMPLE = text(
     ORDER BY identifier_key LIMIT :most
     """
 )
-# OFFSET keeps each look-up one by the whole key: as a join, it would be planned by statistics that the tables
-# of a first import do not have.
+# OFFSET makes each lookup use the whole key: a join would be planned with statistics, which the tables of a
+# first import do not have.
 _HARVESTED: Final = """
     EXISTS (SELECT FROM oai_record AS harvested
             WHERE harvested.repository_id = row.repository_id
@@ -81,31 +81,31 @@ _DEPARTED = text(
     f"""
     SELECT bibliographic_id FROM bibliographic_record AS row
     WHERE repository_id = :repository_id AND (metadata_prefix <> :prefix OR NOT {_HARVESTED})
-    """  # noqa: S608 made of our own words
+    """  # noqa: S608 built from constants
 )
 _FORGET = text("DELETE FROM bibliographic_record WHERE bibliographic_id = ANY(CAST(:ids AS bigint[]))")
 _FORGET_OMISSIONS = text(
     f"""
     DELETE FROM bibliographic_omission AS row
     WHERE repository_id = :repository_id AND (metadata_prefix <> :prefix OR NOT {_HARVESTED})
-    """  # noqa: S608 made of our own words
+    """  # noqa: S608 built from constants
 )
 
 FIRST = uuid.UUID(int=0)
 
 
 class ImportScope(NamedTuple):
-    """What an import is of."""
+    """The records that an import covers."""
 
     repository_id: int
     metadata_prefix: str
     bases: Sequence[str]
-    """What a row may have been made by, to be as it should be."""
+    """The bases with which a row is up to date."""
     anew: bool = False
-    """Whether every record is to be looked at."""
+    """Whether every record is processed again."""
 
     def parameters(self) -> dict[str, object]:
-        """As the statements take them."""
+        """Return the parameters of the SQL statements."""
         return {
             "repository_id": self.repository_id,
             "prefix": self.metadata_prefix,
@@ -115,26 +115,26 @@ class ImportScope(NamedTuple):
 
 
 def read_candidates(session: Session, scope: ImportScope, *, after: uuid.UUID, most: int) -> list[Candidate]:
-    """The next records to look at, in the order of their keys."""
+    """Return the next records to process, in the order of their keys."""
     rows = session.execute(_PAGE, {**scope.parameters(), "after": after, "most": most})
     return [Candidate._make(row) for row in rows]
 
 
 def count_candidates(session: Session, scope: ImportScope) -> int:
-    """How many records there are to look at."""
+    """Return the number of records to process."""
     return int(session.execute(_COUNT, scope.parameters()).scalar_one())
 
 
 def read_sample(session: Session, repository_id: int, metadata_prefix: str, *, most: int) -> list[Candidate]:
-    """Some of the stored records, as good as by chance: the key is a digest."""
+    """Return some of the stored records, practically at random, because the key is a digest."""
     values = {"repository_id": repository_id, "prefix": metadata_prefix, "most": most}
     return [Candidate._make(row) for row in session.execute(_SAMPLE, values)]
 
 
 def departed(session: Session, scope: ImportScope, *, most: int) -> Iterator[Sequence[int]]:
-    """The numbers of rows whose records were deleted, or whose format is imported no more, so many at a time.
+    """Yield ids of rows whose records were deleted or whose format is no longer imported, `most` at a time.
 
-    They are looked for once, and stay found whatever is deleted or committed meanwhile in another session.
+    The query runs once, and its result is unaffected by what other sessions delete or commit meanwhile.
     """
     values = {"repository_id": scope.repository_id, "prefix": scope.metadata_prefix}
     found = session.execute(_DEPARTED, values, execution_options={"yield_per": most})
@@ -142,11 +142,11 @@ def departed(session: Session, scope: ImportScope, *, most: int) -> Iterator[Seq
 
 
 def forget(session: Session, numbers: Sequence[int]) -> None:
-    """Delete the rows with these numbers."""
+    """Delete the rows with these ids."""
     session.execute(_FORGET, {"ids": arrays.of_numbers(numbers)})
 
 
 def forget_omissions(session: Session, scope: ImportScope) -> None:
-    """Forget why records have no rows that were deleted, or whose format is imported no more."""
+    """Delete the omissions of records that were deleted or whose format is no longer imported."""
     values = {"repository_id": scope.repository_id, "prefix": scope.metadata_prefix}
     session.execute(_FORGET_OMISSIONS, values)

@@ -8,7 +8,7 @@ from harvester.bibliographic.text import fold
 
 
 def _table(pairs: str) -> dict[str, str]:
-    """What `a=b c=d` tells."""
+    """Parse `a=b c=d` into a mapping."""
     return dict(pair.split("=") for pair in pairs.split())
 
 
@@ -47,9 +47,9 @@ _CODE: Final = re.compile(r"[a-z]{3}")
 
 @functools.lru_cache(maxsize=1024)
 def language_code(text: str) -> str | None:
-    """The code for a code, a tag such as `cs-CZ`, or a name; None where it is not known to be a language.
+    """Return the code for a code, a tag such as `cs-CZ`, or a name; None if it is not a known language.
 
-    A three-letter code is taken at its word. Codes that tell of no language (`und`, `mul`, `zxx`) give None.
+    A three-letter code is accepted unchecked. Codes that name no language (`und`, `mul`, `zxx`) give None.
     """
     word = text.strip().lower()
     first = re.split(r"[-_]", word, maxsplit=1)[0]
@@ -62,7 +62,7 @@ def language_code(text: str) -> str | None:
 
 
 def split_codes(text: str) -> list[str]:
-    """The codes of a MARC subfield: one, or several run together as older records have them ("engfre")."""
+    """Split a MARC subfield into codes: one, or several run together as in older records ("engfre")."""
     word = text.strip().lower()
     if len(word) > 3 and len(word) % 3 == 0 and word.isascii() and word.isalpha():  # noqa: PLR2004
         return [word[place : place + 3] for place in range(0, len(word), 3)]
@@ -79,9 +79,9 @@ _NO_DIGIT: Final = re.compile(r"[^\dXx]")
 
 
 def find_isbn(text: str) -> tuple[str, bool] | None:
-    """The first ISBN in the text as 13 digits and whether its check digit is right; None where there is none.
+    """Return the first ISBN in the text as 13 digits and whether its check digit is right; None without one.
 
-    One whose check digit is wrong comes as its own digits.
+    An ISBN with a wrong check digit is returned with its own digits.
 
     >>> find_isbn("80-200-0129-8 (váz.)")
     ('9788020001290', True)
@@ -90,14 +90,14 @@ def find_isbn(text: str) -> tuple[str, bool] | None:
     if found is None:
         return None
     digits = _NO_DIGIT.sub("", found[0]).upper()
-    if len(digits) == 10:  # noqa: PLR2004 an ISBN of before 2007
+    if len(digits) == 10:  # noqa: PLR2004 an ISBN before 2007
         return (_thirteen("978" + digits[:9]), True) if _good_ten(digits) else (digits, False)
     good = "X" not in digits and digits == _thirteen(digits[:12])
     return digits, good
 
 
 def find_issn(text: str) -> tuple[str, bool] | None:
-    """The first ISSN in the text as `1234-567X`, and whether its check digit is right."""
+    """Return the first ISSN in the text as `1234-567X`, and whether its check digit is right."""
     found = _ISSN.search(text)
     if found is None:
         return None
@@ -108,7 +108,7 @@ def find_issn(text: str) -> tuple[str, bool] | None:
 
 
 def find_ismn(text: str) -> tuple[str, bool] | None:
-    """The first ISMN in the text as 13 digits (those with M begin with 9790), and whether it is right."""
+    """Return the first ISMN as 13 digits (M becomes 979-0), and whether its check digit is right."""
     found = _ISMN.search(text)
     if found is None:
         return None
@@ -117,7 +117,7 @@ def find_ismn(text: str) -> tuple[str, bool] | None:
 
 
 def find_doi(text: str) -> str | None:
-    """The first DOI in the text, in lower case and without `doi:` or an address before it."""
+    """Return the first DOI in the text, in lower case and without a preceding `doi:` or address."""
     found = _DOI.search(text)
     return found[0].rstrip(".,;)").lower() if found else None
 

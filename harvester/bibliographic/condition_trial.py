@@ -1,4 +1,4 @@
-"""Tries conditions on stored records before they choose what is imported (BIB-2)."""
+"""Try conditions on stored records before they select what is imported (BIB-2)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ _SHOWN: Final = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """A record that the conditions were tried on."""
+    """A record on which the conditions were tried."""
 
     repository_id: int
     identifier: str
@@ -34,14 +34,14 @@ class Tried:
 
 @dataclass(kw_only=True)
 class Trial:
-    """What the conditions would do."""
+    """The result of a trial."""
 
     looked_at: int = 0
     chosen: int = 0
     passed_over: int = 0
     unreadable: int = 0
     true_of: list[int] = field(default_factory=list)
-    """For each condition, of how many records it is true by itself."""
+    """For each condition, the number of records for which it holds by itself."""
     chosen_sample: list[Tried] = field(default_factory=list)
     passed_over_sample: list[Tried] = field(default_factory=list)
 
@@ -49,9 +49,9 @@ class Trial:
 def try_conditions(
     session: Session, settings: Settings, rules: Conditions, repository_ids: Sequence[int], *, most: int
 ) -> Trial:
-    """Try the conditions on so many stored records of each repository, taken as good as by chance.
+    """Try the conditions on up to `most` stored records of each repository, chosen practically at random.
 
-    The samples hold the first ten of either kind.
+    The samples contain the first ten accepted and the first ten rejected records.
     """
     trial = Trial(true_of=[0] * len(rules.conditions))
     for repository_id in repository_ids:
@@ -74,7 +74,7 @@ def try_conditions(
 
 
 def _read(folder: Path, candidate: Candidate) -> tuple[str, Sequence[RawField]] | None:
-    """The record's title and its fields; None where no converter can read it."""
+    """Return the record's title and its fields; None if no converter can read it."""
     try:
         metadata = read_metadata(folder, candidate)
     except (UnreadableFileError, NoMetadataError):
@@ -86,7 +86,7 @@ def _read(folder: Path, candidate: Candidate) -> tuple[str, Sequence[RawField]] 
 
 
 def never_true(trial: Trial, rules: Conditions) -> Iterable[str]:
-    """The conditions that are true of no record that could be read, as lines."""
+    """Yield the conditions that hold for none of the readable records, as lines."""
     read = trial.looked_at - trial.unreadable
     return [
         str(condition)

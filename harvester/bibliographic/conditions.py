@@ -1,4 +1,4 @@
-"""Conditions on the fields of a record as it came: written in one line, checked, and tried on records.
+"""Conditions on the original fields of a record: written on one line, checked, and applied to records.
 
 ::
 
@@ -6,8 +6,8 @@
     008/35-37 equals cze            650[_7]$2 equals czenas      65X$a matches ^jazyk
     subject contains čeština        language matches ^(cs|cze|ces)$
 
-Comparing (`equals`, `contains`) takes no notice of case and accents; `matches` is a regular expression of
-google-re2 and takes them as they are.
+`equals` and `contains` ignore case and accents; `matches` is a regular expression of google-re2 and is
+sensitive to both.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ class Operator(StrEnum):
 
 
 class Match(StrEnum):
-    """How conditions are joined."""
+    """How conditions are combined."""
 
     ANY = "any"
     ALL = "all"
@@ -52,7 +52,7 @@ class Match(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """A condition; `parse_condition` reads it from a line, `str` writes it."""
+    """A condition; `parse_condition` parses it from a line, `str` formats it."""
 
     field: str
     operator: Operator
@@ -66,7 +66,7 @@ class Condition:
     _folded: str = dataclasses.field(init=False, repr=False, compare=False, default="")
 
     def __post_init__(self) -> None:
-        """Raise UsageError where the condition can be true of no record."""
+        """Raise UsageError if the condition cannot hold for any record."""
         if self.operator is Operator.MATCHES:
             try:
                 expression = Expression(pattern=self.value, ignore_case=False)
@@ -80,7 +80,7 @@ class Condition:
         object.__setattr__(self, "_folded", fold(self.value))
 
     def __str__(self) -> str:
-        """The condition as one line."""
+        """Return the condition as one line."""
         places = (
             "" if self.first_character is None else f"/{self.first_character:02}-{self.last_character:02}"
         )
@@ -90,7 +90,7 @@ class Condition:
         return line if self.operator is Operator.EXISTS else f"{line} {self.value}"
 
     def accepts(self, fields: Iterable[RawField]) -> bool:
-        """Whether a field of the record is so; inverted, whether none is."""
+        """Return whether a field of the record satisfies the condition; if inverted, whether none does."""
         return any(self._is_so(found) for found in fields) is not self.inverted
 
     def _is_so(self, found: RawField) -> bool:
@@ -127,13 +127,13 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """Conditions that are joined."""
+    """A combination of conditions."""
 
     match: Match
     conditions: Sequence[Condition]
 
     def accepts(self, fields: Sequence[RawField]) -> bool:
-        """Whether the record is chosen; without conditions every record is."""
+        """Return whether the record is accepted; without conditions, every record is."""
         if not self.conditions:
             return True
         join = all if self.match is Match.ALL else any
@@ -141,7 +141,7 @@ class Conditions:
 
 
 def parse_condition(line: str) -> Condition:
-    """Read a condition. Raises UsageError, which says what to write instead."""
+    """Parse a condition. Raises UsageError, which says what to write instead."""
     found = _LINE.fullmatch(line.strip())
     if found is None:
         raise UsageError(f"{line!r} is not a condition; {_EXAMPLE}")

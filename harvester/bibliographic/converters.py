@@ -1,4 +1,4 @@
-"""The converters, and which one a record's metadata is for: a new format is a module and a line here."""
+"""The converters and their selection; a new format needs a module, and a line here."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -17,44 +17,47 @@ from oai.xml import parse
 
 
 class Converter(Protocol):
-    """Makes bibliographic records of one format."""
+    """Converts metadata of one format into bibliographic records."""
 
     @property
     def name(self) -> str:
-        """The format in one word."""
+        """Return the format in one word."""
 
     @property
     def version(self) -> int:
-        """Counts up whenever the same metadata gives another record: all is converted anew then."""
+        """Return the version, raised whenever the same metadata gives another record.
+
+        After such a change, all records are converted again.
+        """
 
     @property
     def namespaces(self) -> frozenset[str]:
-        """Namespaces that repositories announce the format with."""
+        """Return the namespaces with which repositories announce the format."""
 
     @property
     def rank(self) -> int:
-        """The higher, the more its records tell: of a repository's formats the highest is imported."""
+        """Return the rank: of a repository's formats, the one with the highest rank is imported."""
 
     def reads(self, element: etree._Element) -> bool:
-        """Whether the metadata's root element is of the format."""
+        """Return whether the metadata's root element is in this format."""
 
     def convert(self, element: etree._Element) -> BibliographicRecord:
-        """The record in the metadata's root element; never raises for what it contains."""
+        """Convert the metadata's root element; never raises because of its content."""
 
     def fields(self, element: etree._Element) -> Iterator[RawField]:
-        """The record's fields as filtering sets see them."""
+        """Yield the record's fields as filtering sets see them."""
 
 
 CONVERTERS: Final[Sequence[Converter]] = (Marc21Converter(), DublinCoreConverter())
 
 
 def converter_for(element: etree._Element) -> Converter | None:
-    """The converter for metadata with this root element."""
+    """Return the converter for metadata with this root element."""
     return next((found for found in CONVERTERS if found.reads(element)), None)
 
 
 def converter_of_namespace(namespace: str) -> Converter | None:
-    """The converter for a metadata format that a repository announces with this namespace."""
+    """Return the converter for a metadata format that a repository announces with this namespace."""
     return next((found for found in CONVERTERS if namespace.strip() in found.namespaces), None)
 
 

@@ -1,4 +1,4 @@
-"""Years out of dates as people write them: "asi 1371-1415", "[19--]", "mezi 1410 a 1420", "15. století"."""
+"""Years from dates in natural language: "asi 1371-1415", "[19--]", "mezi 1410 a 1420", "15. století"."""
 
 import re
 from collections.abc import Callable
@@ -37,7 +37,7 @@ _LATEST: Final = 2200
 
 
 def find_years(text: str) -> Years:
-    """The span of years that a date names; without years where it names none.
+    """Return the span of years that a date names; `Years` without years if it names none.
 
     >>> find_years("mezi 1410 a 1420")
     Years(first=1410, last=1420)
@@ -55,7 +55,7 @@ def find_years(text: str) -> Years:
 
 
 def masked_years(digits: str) -> Years | None:
-    """The span that four characters with `u`, `-`, `?` or `x` for unknown digits stand for: "19uu"."""
+    """Return the span for four characters with `u`, `-`, `?` or `x` for unknown digits, such as "19uu"."""
     shape = re.fullmatch(r"(\d{1,4})[ux?-]*", digits, re.IGNORECASE)
     if len(digits) != 4 or shape is None:  # noqa: PLR2004 a year
         return None
@@ -77,14 +77,14 @@ def _century(_text: str, plain: str) -> Years | None:
     if found is None:
         return None
     number = int(found[1]) if found[1].isdigit() else _roman(found[1].upper())
-    if not 0 < number < 23:  # noqa: PLR2004 centuries of years up to _LATEST
+    if not 0 < number < 23:  # noqa: PLR2004 centuries with years up to _LATEST
         return None
     begin = number * 100 - 99
     return _part_of(plain[: found.start()], begin) or Years(first=begin, last=begin + 99)
 
 
 def _part_of(before: str, begin: int) -> Years | None:
-    """The half, third or quarter of the century that the words before it name."""
+    """Return the half, third or quarter of the century that the preceding words name."""
     part = _PART.search(before)
     if part:
         number = _NUMBERS.get(part[1]) or int(part[1])
@@ -123,7 +123,7 @@ def _open(text: str, _plain: str) -> Years | None:
 
 
 def _short(text: str, _plain: str) -> Years | None:
-    """A span whose second year has only its last two digits: "1998/99"; not a month, which ISO dates have."""
+    """Parse a span with a two-digit second year: "1998/99"; not a month, as in ISO dates."""
     found = _SHORT_SPAN.search(text)
     if found is None or (found[3] <= found[2]):
         return None
@@ -166,7 +166,7 @@ def _roman(letters: str) -> int:
     return sum(-value if value < after else value for value, after in zip(values, following, strict=True))
 
 
-# In this order: the first that finds a sensible span wins.
+# In this order: the first one that finds a plausible span is used.
 _LOOKS: Final[tuple[Callable[[str, str], Years | None], ...]] = (
     _before_christ,
     _century,

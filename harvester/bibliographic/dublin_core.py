@@ -1,4 +1,4 @@
-"""Dublin Core records, simple and qualified, as bibliographic records."""
+"""Conversion of Dublin Core records, simple and qualified, into bibliographic records."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ _REFINED: Final = {
     "spatial": "coverage", "temporal": "coverage", "accessRights": "rights", "license": "rights",
     "rightsHolder": "rights", "bibliographicCitation": "identifier",
 }  # fmt: skip
-"""Terms that say more exactly what an element says."""
+"""Terms that refine an element."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,17 +50,17 @@ class Element:
     """One element of the record."""
 
     name: str
-    """Of the fifteen; of an element that is none of them its own name."""
+    """One of the fifteen elements; for any other element, its own name."""
     term: str
     """As written: the element, or the term that refines it."""
     text: str
     scheme: str
-    """What `xsi:type` names, without its prefix."""
+    """The value of `xsi:type` without its prefix."""
     language: str
 
 
 def open_element(child: etree._Element) -> Element:
-    """What an element of the record says; a term that refines an element is taken as that."""
+    """Parse an element of the record; a term that refines an element is treated as that element."""
     term = etree.QName(child).localname
     return Element(
         name=_REFINED.get(term, term),
@@ -76,7 +76,7 @@ _NOT_PUBLISHED: Final = frozenset({"modified", "available", "valid", "dateSubmit
 
 @dataclass(kw_only=True)
 class DublinCoreDraft:
-    """What the elements have given so far."""
+    """The values collected from the elements so far."""
 
     titles: list[Element] = field(default_factory=list)
     contributors: list[Contributor] = field(default_factory=list)
@@ -93,11 +93,11 @@ class DublinCoreDraft:
     notes: list[Note] = field(default_factory=list)
 
     def note(self, found: Element, kind: NoteKind = NoteKind.NOTE, fault: str = "") -> None:
-        """Put the element among the notes."""
+        """Add the element to the notes."""
         self.notes.append(Note(kind=kind, field=f"dc:{found.term}", text=found.text, fault=fault))
 
     def finish(self) -> BibliographicRecord:
-        """The record, with what the elements give together."""
+        """Return the record, combining the values of all elements."""
         title = self._title()
         date = self._date()
         for publisher in self.publishers[1:]:
@@ -128,7 +128,7 @@ class DublinCoreDraft:
         )
 
     def _title(self) -> str:
-        """The first title that is no alternative one."""
+        """Return the first title that is not an alternative one."""
         if not self.titles:
             fault = "no title (dc:title)"
             self.notes.append(Note(kind=NoteKind.BROKEN, field="dc:title", text="", fault=fault))
@@ -136,7 +136,7 @@ class DublinCoreDraft:
         return next((one.text for one in self.titles if one.term == "title"), self.titles[0].text)
 
     def _date(self) -> str:
-        """The date of publication: the first that names a year; the others are notes."""
+        """Set the date of publication to the first that names a year; the others become notes."""
         dated = [one for one in self.dates if find_years(one.text) != Years()]
         published = [one for one in dated if one.term not in _NOT_PUBLISHED]
         chosen = next(
@@ -187,7 +187,7 @@ class DublinCoreConverter:
     rank = 1
 
     def reads(self, element: etree._Element) -> bool:
-        """Whether it is a container of Dublin Core: by its name, or by an element in it."""
+        """Return whether it is a container of Dublin Core: by its name, or by an element in it."""
         name = etree.QName(element)
         return (
             name.namespace in self.namespaces
@@ -198,21 +198,21 @@ class DublinCoreConverter:
         )
 
     def convert(self, element: etree._Element) -> BibliographicRecord:
-        """The record; whatever is in it, nothing is raised and nothing is lost."""
+        """Convert the record; raises nothing and loses nothing, whatever the record contains."""
         draft = DublinCoreDraft()
         for child in element.iter(etree.Element):
             _read(child, element, draft)
         return draft.finish()
 
     def fields(self, element: etree._Element) -> Iterator[RawField]:
-        """The elements as filtering sets see them."""
+        """Yield the elements as filtering sets see them."""
         for child in element.iterchildren(etree.Element):
             found = open_element(child)
             yield RawField(name=found.name, values=(("", found.text),))
 
 
 def _read(child: etree._Element, root: etree._Element, draft: DublinCoreDraft) -> None:
-    """Read one element, at whatever depth; text between elements is told."""
+    """Read one element at any depth; text between elements is recorded as a note."""
     stray = tidy(" ".join((child.text or "", *(one.tail or "" for one in child)))) if len(child) else ""
     if child is root or len(child):
         stray = stray or (tidy(child.text or "") if child is root else "")
@@ -232,7 +232,7 @@ def _read(child: etree._Element, root: etree._Element, draft: DublinCoreDraft) -
 
 
 def _keep_qualifiers(found: Element, draft: DublinCoreDraft) -> None:
-    """Keep the scheme of an element that has no place for it."""
+    """Keep the scheme of an element that has no column for it."""
     if found.scheme and found.name not in {"subject", "language", "identifier"}:
         text = f"{found.scheme}: {found.text}"
         draft.notes.append(Note(kind=NoteKind.KEPT, field=f"dc:{found.term}", text=text))
@@ -245,7 +245,7 @@ def _take_title(found: Element, draft: DublinCoreDraft) -> None:
 def _take_name(found: Element, draft: DublinCoreDraft) -> None:
     text, roles = found.text, ["cre" if found.name == "creator" else "ctb"]
     role = _ROLE.search(text)
-    if role and len(relator(role[1])) == 3:  # noqa: PLR2004 a code: the brackets tell a role
+    if role and len(relator(role[1])) == 3:  # noqa: PLR2004 a three-letter code in brackets is a role
         text, roles = text[: role.start()], [relator(role[1])]
     life = _LIFE.search(text)
     dates = ""
@@ -311,7 +311,7 @@ def _take_identifier(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _identified(text: str, scheme: str) -> tuple[str, str, bool]:
-    """Scheme, normalised value, and whether its check digit is right."""
+    """Return the scheme, the normalised value, and whether its check digit is right."""
     doi = find_doi(text)
     if doi:
         return "doi", doi, True

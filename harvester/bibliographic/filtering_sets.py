@@ -1,4 +1,4 @@
-"""Filtering sets in their tables: kept, changed, and read for an import. The caller commits."""
+"""Filtering sets in their tables: add, change, remove, and read for an import. The caller commits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,28 +21,28 @@ class NamedSet:
     revision: int
     rules: Conditions
     used_by: tuple[int, ...]
-    """Numbers of the repositories whose imports it chooses from."""
+    """Ids of the repositories whose imports use it."""
 
 
 def list_sets(session: Session) -> list[NamedSet]:
-    """All filtering sets, by name."""
+    """Return all filtering sets, ordered by name."""
     return [_named(session, row) for row in session.scalars(select(FilteringSet).order_by(FilteringSet.name))]
 
 
 def get_set(session: Session, name: str) -> NamedSet:
-    """The set of that name. Raises UsageError where there is none."""
+    """Return the set with that name. Raises UsageError if there is none."""
     return _named(session, _row(session, name))
 
 
 def set_by_id(session: Session, set_id: int) -> NamedSet:
-    """The set of that number, which a source refers to."""
+    """Return the set with that id, to which a source refers."""
     return _named(session, session.get_one(FilteringSet, set_id))
 
 
 def add_set(
     session: Session, *, name: str, match: Match, conditions: Sequence[Condition], description: str = ""
 ) -> NamedSet:
-    """Make a set. Raises UsageError where the name is taken or empty, or there are no conditions."""
+    """Add a set. Raises UsageError if the name is in use or empty, or if there are no conditions."""
     if not name.strip():
         raise UsageError("a filtering set needs a name")
     if session.scalars(select(FilteringSet).where(FilteringSet.name == name)).first() is not None:
@@ -62,7 +62,7 @@ def edit_set(
     conditions: Sequence[Condition] | None = None,
     description: str | None = None,
 ) -> NamedSet:
-    """Change what is given. Where the choice changes, imports look at all records anew."""
+    """Change the given columns. If the selection changes, imports process all records again."""
     row = _row(session, name)
     if description is not None:
         row.description = description
@@ -80,7 +80,7 @@ def edit_set(
 
 
 def remove_set(session: Session, name: str) -> None:
-    """Remove a set. Raises UsageError where a repository's import uses it."""
+    """Remove a set. Raises UsageError if a repository's import uses it."""
     found = get_set(session, name)
     if found.used_by:
         numbers = ", ".join(map(str, found.used_by))

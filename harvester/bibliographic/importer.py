@@ -1,6 +1,7 @@
-"""An import: what was harvested becomes bibliographic rows, a batch in each transaction (BIB-1 to BIB-3).
+"""An import: harvested records become bibliographic rows, one batch per transaction (BIB-1 to BIB-3).
 
-It may be ended at any moment: a batch is there whole or not at all, and the next import finds what is left.
+It may be ended at any moment: a batch is written completely or not at all, and the next import finds the
+rest.
 """
 
 import contextlib
@@ -46,13 +47,13 @@ from oai.failures import Failure, FailureCode
 from oai.settings import Settings
 
 _WORTH_IT: Final = 4000
-"""Records from which on it takes less time to start processes than to do without."""
+"""The number of records above which starting processes saves time."""
 _AHEAD: Final = 1
-"""Batches beyond one for each process that are under way or wait to be written: what bounds the memory."""
+"""Batches under way or waiting to be written, beyond one for each process: this bounds the memory."""
 
 
 def processes_for(records: int) -> int:
-    """How many processes are to convert so many records; one is this one."""
+    """Return how many processes should convert this many records; 1 means this process only."""
     if records < _WORTH_IT:
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -61,9 +62,9 @@ def processes_for(records: int) -> int:
 def convert_all(
     pages: Iterable[Sequence[Candidate]], converting: Converting, *, processes: int
 ) -> Generator[ImportBatch, None, None]:
-    """Convert pages of candidates; close it to end early.
+    """Convert pages of candidates; close the generator to end early.
 
-    Raises ZatvaError where a process ended by force.
+    Raises ZatvaError if a process was killed.
     """
     if processes == 1:
         yield from map(converting.batch, pages)
@@ -85,6 +86,8 @@ def convert_all(
 def _in_order(
     pool: ProcessPoolExecutor, pages: Iterable[Sequence[Candidate]], *, most: int
 ) -> Iterator[ImportBatch]:
+    # Only this thread uses the deque; results are taken in the order of the pages, so that the writer can
+    # resume after the last key.
     under_way: deque[Future[ImportBatch]] = deque()
     for page in pages:
         with interrupts_held_back():
@@ -96,13 +99,14 @@ def _in_order(
 
 
 class _Process:
-    """What a process is given once, when it begins."""
+    """What a worker process receives once, when it starts."""
 
     converting: ClassVar[Converting]
 
 
 def _begin(converting: Converting) -> None:
     _Process.converting = converting
+    # Joins the parent in a thread, so that this process ends even if the parent is killed.
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
 
 
@@ -124,11 +128,11 @@ _FORGOTTEN: Final = 5000
 _CHANGES: Final = ("new", "updated", "deleted")
 
 Progress = Callable[[Counter[str], int | None], None]
-"""Is told the counts so far, and how many records there are to look at."""
+"""Called with the counts so far, and the number of records to process."""
 
 
 def _no_progress(_counts: Counter[str], _expected: int | None) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""
 
 
 def run_import(
@@ -140,11 +144,11 @@ def run_import(
     anew: bool = False,
     on_progress: Progress = _no_progress,
 ) -> ImportFacts:
-    """Import what is not imported yet, and forget what was deleted; commits by itself, batch by batch.
+    """Import what is not imported yet, and delete the rows of deleted records; commits after each batch.
 
-    With `anew` every record is looked at. Raises ImportBusyError while another process imports the
-    repository's records, UsageError where there is no such repository, and InterruptedRunError when
-    interrupted. A fault is raised after it has been noted in the import's row.
+    With `anew`, every record is processed again. Raises ImportBusyError while another process imports the
+    repository's records, UsageError if there is no such repository, and InterruptedRunError when interrupted.
+    An error is stored in the import's row before it is raised.
     """
     with database.session() as session:
         get_repository(session, repository_id)
@@ -157,7 +161,7 @@ def run_import(
 
 @dataclass(kw_only=True)
 class _Work:
-    """An import under way."""
+    """A running import."""
 
     database: Database
     settings: Settings
@@ -202,13 +206,13 @@ class _Work:
         work = convert_all(self._pages(scope), converting, processes=processes_for(expected))
         with contextlib.closing(work) as batches:
             for batch in batches:
-                # The tables grow with each batch, and the next one looks up what it replaces.
+                # The tables grow with each batch, and the next batch looks up the rows that it replaces.
                 make_statistics(self.database.engine, *_LOOKED_UP)
                 self._write(import_id, scope, batch)
                 self.on_progress(self.counts, expected)
 
     def _pages(self, scope: ImportScope) -> Iterator[Sequence[Candidate]]:
-        """The candidates, read ahead of what is written: that changes only what lies before them."""
+        """Yield the candidates, read ahead of the writing, which only changes rows before them in order."""
         after = FIRST
         while True:
             with self.database.session() as session:
@@ -273,14 +277,17 @@ def _chooser(session: Session, repository_id: int) -> Chooser:
 _log = logging.getLogger("harvester.bibliographic.following")
 STARTER = "harvest"
 _WANTED = text("SELECT after_harvest FROM bibliographic_source WHERE repository_id = :repository_id")
-"""Each harvest is a process, and most are followed by no import: they need not load what imports."""
+"""A plain query, so that the importer is loaded only if an import follows the harvest.
+
+Each harvest is a process, and most harvests are not followed by an import.
+"""
 
 
 def import_after_harvest(database: Database, settings: Settings, repository_id: int) -> None:
-    """Import what a harvest has brought, where the repository's settings ask for it.
+    """Import the records of a harvest, if the repository's settings require it.
 
-    What goes wrong is in the import's row and in the log: the harvest has ended as it has, and whatever is
-    left is found by the next import.
+    Errors are in the import's row and in the log: the harvest's result is unaffected, and the next import
+    finds what is left.
     """
     with database.session() as session:
         wanted = session.scalar(_WANTED, {"repository_id": repository_id})
@@ -293,7 +300,7 @@ def import_after_harvest(database: Database, settings: Settings, repository_id: 
         done = run_import(database, settings, repository_id, started_by=STARTER)
     except ImportBusyError as error:
         _log.warning("no import after this harvest: %s", error)
-    except Exception:  # noqa: BLE001 the harvest has ended well, and its outcome is still to be told
+    except Exception:  # noqa: BLE001 the harvest was successful, and its result must still be reported
         _log.exception("the import after the harvest of repository %d ended early", repository_id)
     else:
         _log.info(

@@ -1,4 +1,4 @@
-"""The rows of imports: begun, counted while they run, ended, listed; one import of a repository at a time."""
+"""The rows of imports: begin, count, end and list them; one import of a repository at a time."""
 
 import contextlib
 import os
@@ -19,11 +19,11 @@ from oai.errors import TryLaterError
 from oai.failures import Failure, FailureCode
 
 _IMPORT_LOST: Final = Failure(code=FailureCode.IMPORT_LOST)
-_CLASS: Final = 0x5A42  # "ZB": keeps our keys apart from others' advisory locks
+_CLASS: Final = 0x5A42  # "ZB": separates these advisory locks from those of other programs
 RUNNING: Final = "running"
 LOST: Final = "lost"
 COUNTS: Final = ("seen", "new", "updated", "unchanged", "deleted", "filtered", "refused")
-"""What is counted; the columns are named so, with `_count`."""
+"""The counts; the column names are these with `_count`."""
 _HELD = text(
     """
     SELECT objid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2
@@ -39,7 +39,7 @@ class ImportBusyError(TryLaterError):
 
 @dataclass(frozen=True, kw_only=True)
 class ImportFacts:
-    """An import, under way or ended; counts and times as in `bibliographic_import`."""
+    """A running or ended import; counts and times as in `bibliographic_import`."""
 
     import_id: int
     repository_id: int
@@ -65,17 +65,19 @@ class ImportFacts:
 
     @property
     def failure(self) -> Failure | None:
-        """Why it failed or was cut off."""
+        """Return why it failed or was cut off."""
         return Failure.stored(self.failure_code, self.failure_facts)
 
 
 @contextlib.contextmanager
 def only_import(database: Database, repository_id: int) -> Iterator[None]:
-    """Hold the repository's import for the block; the server gives it back however this process ends.
+    """Hold the repository's import lock for the block; the server releases it however this process ends.
 
-    Raises ImportBusyError when another process has it.
+    Raises ImportBusyError if another process holds it.
     """
     key = {"class": _CLASS, "id": repository_id}
+    # A session-level lock on a separate connection: it outlasts the import's transactions, and the server
+    # releases it if the connection is lost.
     with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         if not connection.execute(text("SELECT pg_try_advisory_lock(:class, :id)"), key).scalar_one():
             raise ImportBusyError(
@@ -91,7 +93,9 @@ def only_import(database: Database, repository_id: int) -> Iterator[None]:
 def begin_import(
     session: Session, repository_id: int, *, started_by: str, metadata_prefix: str | None
 ) -> int:
-    """Make the row of an import that begins, and give its number; earlier ones that run no more are lost."""
+    """Add the row of a new import and return its id; earlier rows still marked as running become lost."""
+    # Safe, because the caller holds the repository's import lock: no other process can still be running one
+    # of these imports.
     session.execute(
         update(Import)
         .where(Import.repository_id == repository_id, Import.state == RUNNING)
@@ -110,7 +114,7 @@ def begin_import(
 
 
 def note_counts(session: Session, import_id: int, counts: Counter[str], **columns: Any) -> None:  # noqa: ANN401 of several types
-    """Write how far an import is."""
+    """Write the progress of an import."""
     found = {f"{name}_count": counts[name] for name in COUNTS}
     session.execute(
         update(Import)
@@ -151,14 +155,14 @@ def _columns(failure: Failure | None, reason: str | None) -> dict[str, Any]:
 
 
 def get_import(session: Session, import_id: int) -> ImportFacts:
-    """One import."""
+    """Return one import."""
     return _facts(session.get_one(Import, import_id, populate_existing=True), _held(session))
 
 
 def list_imports(
     session: Session, *, repository_id: int | None = None, before: int | None = None, limit: int = 50
 ) -> list[ImportFacts]:
-    """Imports, the newest first; `before` is the number of the last one that was seen."""
+    """Return imports, newest first; `before` is the id of the last import of the previous page."""
     wanted = select(Import).order_by(Import.import_id.desc()).limit(limit)
     if repository_id is not None:
         wanted = wanted.where(Import.repository_id == repository_id)
@@ -168,13 +172,13 @@ def list_imports(
 
 
 def running_imports(session: Session) -> list[ImportFacts]:
-    """The imports under way, the oldest first."""
+    """Return the running imports, oldest first."""
     rows = session.scalars(select(Import).where(Import.state == RUNNING).order_by(Import.import_id)).all()
     return [facts for facts in _all(session, rows) if facts.state == RUNNING]
 
 
 def last_imports(session: Session, repository_ids: Sequence[int]) -> dict[int, ImportFacts]:
-    """The last import of each repository that had one."""
+    """Return the last import of each repository that had one."""
     newest = (
         select(func.max(Import.import_id))
         .where(Import.repository_id.in_(repository_ids))
@@ -190,7 +194,7 @@ def _all(session: Session, rows: Sequence[Import]) -> list[ImportFacts]:
 
 
 def _held(session: Session) -> set[int]:
-    """The repositories whose import some process holds."""
+    """Return the repositories whose import lock some process holds."""
     return set(session.scalars(_HELD, {"class": _CLASS}))
 
 
@@ -217,7 +221,7 @@ def _facts(row: Import, held: set[int]) -> ImportFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class OmissionFacts:
-    """A record without a row, or (unreadable) with an old one."""
+    """A record without a row, or (unreadable) with an outdated one."""
 
     repository_id: int
     identifier: str
@@ -234,7 +238,7 @@ def list_omissions(
     kinds: tuple[str, ...] = ("refused", "unreadable"),
     limit: int = 100,
 ) -> list[OmissionFacts]:
-    """Records that have no row; those that a filtering set passed over where `kinds` asks for them."""
+    """Return records that have no row; those rejected by a filtering set only if `kinds` includes them."""
     wanted = (
         select(Omission, Record.identifier)
         .join(

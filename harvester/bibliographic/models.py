@@ -1,8 +1,8 @@
-"""The tables of the bibliographic import: records, who and what they name, filtering sets, and imports.
+"""The tables of the bibliographic import: records, their names and identifiers, filtering sets, imports.
 
-What is searched or counted has columns; names and identifiers, which are looked up, have rows; what is only
-shown with its record (subjects, notes, links …) is JSON in the record's row, for an import writes one row
-instead of thirty then.
+Values that are searched or counted have columns; names and identifiers, which are looked up, have rows; what
+is only shown with its record (subjects, notes, links …) is JSON in the record's row, so that an import writes
+one row instead of thirty.
 """
 
 import uuid
@@ -34,7 +34,7 @@ _NO_ITEMS = text("'[]'")
 
 
 class FilteringSet(Base):
-    """A named list of conditions that choose which records are imported (BIB-2)."""
+    """A named list of conditions that select which records are imported (BIB-2)."""
 
     __tablename__ = "bibliographic_set"
     __table_args__ = (CheckConstraint("match IN ('any', 'all')", name="match"),)
@@ -45,12 +45,12 @@ class FilteringSet(Base):
     match: Mapped[str] = mapped_column(Text, server_default="all")
     """any or all of the conditions."""
     revision: Mapped[int] = mapped_column(server_default="1")
-    """Counts the set's changes; what was imported under an earlier one is looked at anew."""
+    """The number of the set's revision; records imported under an earlier one are processed again."""
     changed: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class FilteringCondition(Base):
-    """A condition of a filtering set, on the fields of a record as it came."""
+    """A condition of a filtering set, on the original fields of a record."""
 
     __tablename__ = "bibliographic_set_condition"
     __table_args__ = (
@@ -62,22 +62,22 @@ class FilteringCondition(Base):
     )
     position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     field: Mapped[str] = mapped_column(Text)
-    """MARC tag in which X is any character, LDR, or a Dublin Core element."""
+    """A MARC tag, in which X is any character, LDR, or a Dublin Core element."""
     first_character: Mapped[int | None] = mapped_column(SmallInteger)
-    """Of a control field: the first position, counted from 0, that is compared."""
+    """For a control field: the first position, counted from 0, that is compared."""
     last_character: Mapped[int | None] = mapped_column(SmallInteger)
     indicators: Mapped[str] = mapped_column(Text, server_default="")
-    """Both, `_` for a blank and `*` for any; empty for any."""
+    """Both indicators, with `_` for a blank and `*` for any; empty for any."""
     subfield: Mapped[str] = mapped_column(Text, server_default="")
     """Subfield code; empty for any."""
     operator: Mapped[str] = mapped_column(Text)
     value: Mapped[str] = mapped_column(Text, server_default="")
     inverted: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
-    """Whether no such field may be there."""
+    """Whether the condition requires that no such field exists."""
 
 
 class ImportSource(Base):
-    """How the records of a repository are imported; one without a row is imported by the defaults."""
+    """How the records of a repository are imported; a repository without a row uses the defaults."""
 
     __tablename__ = "bibliographic_source"
 
@@ -87,16 +87,16 @@ class ImportSource(Base):
     record_url_template: Mapped[str | None] = mapped_column(Text)
     """Address of a record's page at its institution, with {identifier}, {local}, {control_number}."""
     after_harvest: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
-    """Whether each harvest is followed by an import."""
+    """Whether an import runs after each harvest."""
     metadata_prefix: Mapped[str | None] = mapped_column(Text)
-    """The format that is imported; none: the one that tells the most."""
+    """The format to import; NULL for the most detailed one."""
     set_id: Mapped[int | None] = mapped_column(
         ForeignKey("bibliographic_set.set_id", ondelete="RESTRICT"), index=True
     )
 
 
 class Import(Base):
-    """One import of a repository's records (BIB-3); its counts are written while it runs."""
+    """An import of a repository's records (BIB-3); its counts are written while it runs."""
 
     __tablename__ = "bibliographic_import"
 
@@ -112,25 +112,25 @@ class Import(Base):
     updated: Mapped[datetime] = mapped_column(server_default=func.now())
     """When the counts were last written."""
     expected: Mapped[int | None] = mapped_column(BigInteger)
-    """Records that were to be looked at when it began."""
+    """The number of records to process when it began."""
     seen_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
     new_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
     updated_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
     unchanged_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    """Converted, and found to be as they were."""
+    """Records that were converted with the same result as before."""
     deleted_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    """Rows that went: of records that were deleted, or that are not chosen or not readable any more."""
+    """Deleted rows: of records that were deleted, or that are no longer selected or readable."""
     filtered_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    """Passed over by the filtering set."""
+    """Rejected by the filtering set."""
     refused_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
     """Could not be read; `bibliographic_omission` has the reasons."""
     total_count: Mapped[int | None] = mapped_column(BigInteger)
-    """Bibliographic records of the repository when it ended."""
+    """Bibliographic records of the repository at the end of the import."""
     failure_reason: Mapped[str | None] = mapped_column(Text)
     failure_code: Mapped[str | None] = mapped_column(Text)
     """Why it failed or was cut off (`FailureCode`)."""
     failure_facts: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    """Numbers and texts that belong to `failure_code`."""
+    """The facts that belong to `failure_code`."""
     host: Mapped[str | None] = mapped_column(Text)
     process_id: Mapped[int | None]
 
@@ -139,7 +139,7 @@ Index("ix_bibliographic_import_repository_id", Import.repository_id, Import.impo
 
 
 class Omission(Base):
-    """A harvested record that has no bibliographic row, and why."""
+    """A harvested record without a bibliographic row, and the reason."""
 
     __tablename__ = "bibliographic_omission"
     __table_args__ = (CheckConstraint("kind IN ('filtered', 'refused', 'unreadable')", name="kind"),)
@@ -151,12 +151,15 @@ class Omission(Base):
     identifier_key: Mapped[uuid.UUID] = mapped_column(primary_key=True)
     """As in `oai_record`."""
     file_digest: Mapped[bytes | None] = mapped_column(LargeBinary)
-    """Of the record's file then, as in `oai_record`."""
+    """The digest of the record's file at that time, as in `oai_record`."""
     basis: Mapped[str] = mapped_column(Text)
     """As in `bibliographic_record`."""
     kind: Mapped[str] = mapped_column(Text)
-    """filtered, by the filtering set; refused, for no converter reads it; unreadable, the file is not there
-    or not as it was written, or the converter failed on it: it is looked at again by each import."""
+    """filtered, refused or unreadable.
+
+    filtered: by the filtering set; refused: no converter reads it; unreadable: the file is missing or was
+    altered, or the converter failed on it; each import tries it again.
+    """
     reason: Mapped[str] = mapped_column(Text, server_default="")
 
 
@@ -177,13 +180,13 @@ class BibliographicRow(Base):
     file_digest: Mapped[bytes | None] = mapped_column(LargeBinary)
     """SHA-256 of the record's file, as in `oai_record`."""
     content_digest: Mapped[bytes] = mapped_column(LargeBinary)
-    """First 16 bytes of the SHA-256 of all that was converted: the same again is no update."""
+    """First 16 bytes of the SHA-256 of the converted record: an equal digest is not an update."""
     basis: Mapped[str] = mapped_column(Text)
-    """What it was made by: format, the converter's version, filtering set and its revision."""
+    """What it was made with: format, the converter's version, filtering set and its revision."""
     format: Mapped[str] = mapped_column(Text)
     """marc21 or dublin_core."""
     imported: Mapped[datetime] = mapped_column(server_default=func.now())
-    """When it was made or last changed."""
+    """When it was created or last changed."""
     control_number: Mapped[str] = mapped_column(Text, server_default="")
     control_source: Mapped[str] = mapped_column(Text, server_default="")
     kind: Mapped[str] = mapped_column(Text, server_default="other")
@@ -200,7 +203,7 @@ class BibliographicRow(Base):
     year_from: Mapped[int | None] = mapped_column(SmallInteger)
     year_to: Mapped[int | None] = mapped_column(SmallInteger)
     sort_year: Mapped[int] = mapped_column(SmallInteger, server_default="-32768")
-    """The first year; the lowest number where none is known."""
+    """The first year; the lowest possible number if none is known."""
     country: Mapped[str] = mapped_column(Text, server_default="")
     edition: Mapped[str] = mapped_column(Text, server_default="")
     extent: Mapped[str] = mapped_column(Text, server_default="")
@@ -218,7 +221,7 @@ class BibliographicRow(Base):
     related: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=_NO_ITEMS)
     links: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=_NO_ITEMS)
     notes: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=_NO_ITEMS)
-    """kind (note, kept, broken), field, text, fault: all that has no column, and what is wrong."""
+    """kind (note, kept, broken), field, text, fault: what has no column, and what is invalid."""
     words: Mapped[Any] = mapped_column(TSVECTOR)
     """Folded words: A titles, B names, C subjects, series and numbers, D notes."""
 
@@ -231,7 +234,7 @@ Index("ix_bibliographic_record_kind", BibliographicRow.kind)
 
 
 class ContributorRow(Base):
-    """A person, corporate body or meeting that a record names."""
+    """A person, corporate body or meeting named by a record."""
 
     __tablename__ = "bibliographic_contributor"
 
@@ -247,7 +250,7 @@ class ContributorRow(Base):
     dates: Mapped[str] = mapped_column(Text, server_default="")
     titles: Mapped[str] = mapped_column(Text, server_default="")
     roles: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_NO_TEXTS)
-    """Relator codes; words for which there is no code."""
+    """Relator codes, or words for which there is no code."""
     authority_ids: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_NO_TEXTS)
     work: Mapped[str] = mapped_column(Text, server_default="")
     main: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
@@ -264,7 +267,7 @@ Index(
 
 
 class IdentifierRow(Base):
-    """A number or name by which a record's publication is known."""
+    """A number or name that identifies the publication."""
 
     __tablename__ = "bibliographic_identifier"
 
@@ -277,11 +280,11 @@ class IdentifierRow(Base):
     scheme: Mapped[str] = mapped_column(Text)
     value: Mapped[str] = mapped_column(Text)
     found: Mapped[str] = mapped_column(Text)
-    """As it was written."""
+    """As written in the record."""
     state: Mapped[str] = mapped_column(Text, server_default="valid")
     """valid, cancelled or invalid."""
     qualifier: Mapped[str] = mapped_column(Text, server_default="")
 
 
-# Of any length, and looked up whole: no B-tree entry could hold each of them.
+# Values may have any length and are looked up whole: a B-tree entry could not hold every value.
 Index("ix_bibliographic_identifier_value", IdentifierRow.value, postgresql_using="hash")

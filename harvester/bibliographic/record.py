@@ -1,11 +1,11 @@
-"""A bibliographic record as converters give it, whatever its format was."""
+"""A bibliographic record as produced by converters, independent of its format."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class RecordKind(StrEnum):
-    """What is described, in one word; the facet `type`."""
+    """The kind of material, in one word; the facet `type`."""
 
     BOOK = "book"
     ARTICLE = "article"
@@ -25,31 +25,31 @@ class RecordKind(StrEnum):
 
 
 class NoteKind(StrEnum):
-    """Why something stands among the notes."""
+    """Why a text is among the notes."""
 
     NOTE = "note"
-    """It is a note."""
+    """It is a note in the record."""
     KEPT = "kept"
-    """No column is made for it."""
+    """There is no column for it."""
     BROKEN = "broken"
-    """It is not as its format wants it; `fault` says how."""
+    """It violates its format; `fault` says how."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Note:
-    """What the record says beside its columns."""
+    """Content of the record that is not in its columns."""
 
     kind: NoteKind = NoteKind.NOTE
     field: str
-    """Where it stood: a MARC tag, `LDR`, or a Dublin Core element."""
+    """The field it was in: a MARC tag, `LDR`, or a Dublin Core element."""
     text: str
-    """Its content; of a MARC field that is kept with its subfields, each as `$a value`."""
+    """Its content; a MARC field kept with its subfields has each as `$a value`."""
     fault: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Years:
-    """A span of years. Years before Christ are negative; None is an open end."""
+    """A span of years. Years BC are negative; None is an open end."""
 
     first: int | None = None
     last: int | None = None
@@ -57,34 +57,34 @@ class Years:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TitleVariant:
-    """Another title of the same thing."""
+    """Another title of the same publication."""
 
     kind: str
     """uniform, varying, abbreviated, key, former, linked (in another script), alternative."""
     text: str
     label: str = ""
-    """As a catalogue would introduce it: "Název na obálce"."""
+    """The introduction in catalogues: "Název na obálce"."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contributor:
-    """A person, a corporate body or a meeting with a part in it."""
+    """A person, a corporate body or a meeting that contributed to it."""
 
     name: str
     kind: str = "person"
     """person, family, corporate, meeting, or unknown."""
     dates: str = ""
-    """As found: "asi 1371-1415"."""
+    """As in the record: "asi 1371-1415"."""
     titles: str = ""
     """Numeration and words that belong to the name: "IV., český král"."""
     roles: tuple[str, ...] = ()
-    """Relator codes such as `aut`; words for which there is no code stand as they were found."""
+    """Relator codes such as `aut`; words for which there is no code are kept as found."""
     authority_ids: tuple[str, ...] = ()
     """Without blanks: `jk01092389`, `(DE-588)118639242`, or an address."""
     work: str = ""
-    """The work of theirs that is meant, where it is another than the one described."""
+    """The contributor's work that is meant, if it is not the one described."""
     main: bool = False
-    """Whether the record stands under this name."""
+    """Whether this name is the record's main entry."""
     linked: str = ""
     """The name in another script."""
 
@@ -102,7 +102,7 @@ class Publication:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Series:
-    """The series that it appeared in."""
+    """The series in which it appeared."""
 
     title: str
     number: str = ""
@@ -111,42 +111,42 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Subject:
-    """What it is about, or (among the genres) what it is."""
+    """Its topic, or (for a genre) its form."""
 
     text: str
-    """Subdivisions follow after ` -- `."""
+    """Subdivisions are separated by ` -- `."""
     kind: str = "topic"
     """person, corporate, meeting, title, event, chronology, topic, place, keyword, category, class, genre."""
     source: str = ""
-    """The list of terms that it comes from, such as `czenas` or `lcsh`."""
+    """The vocabulary of the term, such as `czenas` or `lcsh`."""
     authority_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Identifier:
-    """A number or name by which it is known."""
+    """A number or name that identifies it."""
 
     scheme: str
-    """isbn, issn, ismn, doi, uri, control_number, system, ean, other, or as the record names it."""
+    """isbn, issn, ismn, doi, uri, control_number, system, ean, other, or the scheme's name in the record."""
     value: str
-    """Normalised where the scheme has a rule: ISBN as 13 digits, ISSN as 1234-5678, DOI in lower case."""
+    """Normalised if the scheme has a rule: ISBN as 13 digits, ISSN as 1234-5678, DOI in lower case."""
     found: str
-    """As it was written."""
+    """As written in the record."""
     state: str = "valid"
-    """valid, cancelled (said to be wrong), or invalid (its check digit is)."""
+    """valid, cancelled (marked as wrong in the record), or invalid (wrong check digit)."""
     qualifier: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Related:
-    """Another publication that it belongs to, comes from, continues or mentions."""
+    """Another publication that it is part of, derives from, continues or mentions."""
 
     relation: str
     """host, series, original, translation, supplement, preceding, succeeding, …, or related."""
     title: str = ""
     author: str = ""
     part: str = ""
-    """Where in it: "Roč. 12, č. 3 (1998), s. 5-18"."""
+    """The place within it: "Roč. 12, č. 3 (1998), s. 5-18"."""
     publication: str = ""
     identifiers: tuple[str, ...] = ()
     label: str = ""
@@ -154,7 +154,7 @@ class Related:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Link:
-    """An address at which something of it can be read."""
+    """An address at which part of it can be read."""
 
     url: str
     label: str = ""
@@ -164,27 +164,27 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BibliographicRecord:
-    """One record. What a format has no word for is empty; what has no column is among the notes."""
+    """A record. What the format does not provide is empty; what has no column is among the notes."""
 
     title: str = ""
     subtitle: str = ""
     sort_title: str = ""
-    """The title without leading articles, folded (see `folding`)."""
+    """The title without leading articles, folded (see `text.fold`)."""
     statement: str = ""
     """Statement of responsibility."""
     kind: RecordKind = RecordKind.OTHER
     control_number: str = ""
     control_source: str = ""
-    """Whose control number it is (MARC 003)."""
+    """The source of the control number (MARC 003)."""
     years: Years = Years()
     date_text: str = ""
-    """The date as found."""
+    """The date as found in the record."""
     country: str = ""
-    """MARC code of the country of publication, such as `xr`."""
+    """The MARC code of the country of publication, such as `xr`."""
     languages: tuple[str, ...] = ()
     """ISO 639-2/B codes, such as `cze`; the main one first."""
     original_languages: tuple[str, ...] = ()
-    """Of a translation."""
+    """The original languages of a translation."""
     edition: str = ""
     extent: str = ""
     variants: tuple[TitleVariant, ...] = ()
@@ -201,11 +201,11 @@ class BibliographicRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RawField:
-    """A field of the record as it came, for conditions of filtering sets."""
+    """A field of the original record, for conditions of filtering sets."""
 
     name: str
-    """MARC tag, `LDR`, or Dublin Core element without prefix."""
+    """A MARC tag, `LDR`, or a Dublin Core element without prefix."""
     indicators: str = ""
-    """Two characters; empty for fields without."""
+    """Two characters; empty for fields without indicators."""
     values: tuple[tuple[str, str], ...] = ()
-    """Subfield code and value; the code is empty where there are no subfields."""
+    """Subfield codes and values; the code is empty in fields without subfields."""

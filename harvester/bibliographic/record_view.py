@@ -1,4 +1,4 @@
-"""One bibliographic record with all that it says, and the link to the original at its institution."""
+"""A bibliographic record in full detail, with the link to the original at its institution."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ Parts = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class FoundRecord:
-    """A record; its parts are as `record` describes them, those that are JSON as objects."""
+    """A record; its parts are as `record` describes them, JSON parts as objects."""
 
     bibliographic_id: int
     repository_id: int
     repository_name: str
     original_url: str | None
-    """The record's page at its institution; None where no template is set, or the record lacks a number."""
+    """The record's page at its institution; None without a template, or if the record lacks a number."""
     identifier: str
     metadata_prefix: str
     datestamp: str
@@ -67,7 +67,7 @@ _GIVEN = tuple(
 
 
 def get_record(session: Session, bibliographic_id: int) -> FoundRecord:
-    """The record of that number. Raises UsageError where there is none (any more)."""
+    """Return the record with that id. Raises UsageError if it does not exist (any more)."""
     row = session.get(BibliographicRow, bibliographic_id)
     if row is None:
         raise UsageError(
@@ -92,7 +92,7 @@ def get_record(session: Session, bibliographic_id: int) -> FoundRecord:
 
 
 def described_as(session: Session, record: Record) -> int | None:
-    """The number of the bibliographic record that was made from a harvested one; None where none was."""
+    """Return the id of the bibliographic record made from a harvested one; None if there is none."""
     return session.scalar(
         select(BibliographicRow.bibliographic_id).where(
             BibliographicRow.repository_id == record.repository_id,
@@ -103,7 +103,7 @@ def described_as(session: Session, record: Record) -> int | None:
 
 
 def made_from(session: Session, row: BibliographicRow) -> int | None:
-    """The number of the harvested record that a bibliographic one was made from; None where it is gone."""
+    """Return the id of the harvested record that a bibliographic one was made from; None if it is gone."""
     return session.scalar(
         select(Record.record_id).where(
             Record.repository_id == row.repository_id,

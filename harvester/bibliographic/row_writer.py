@@ -1,6 +1,6 @@
-"""Writes bibliographic rows many at a time; the caller commits.
+"""Write bibliographic rows in bulk; the caller commits.
 
-A batch goes to the server as one JSON text for each table, which PostgreSQL takes apart itself.
+A batch is sent to the server as one JSON text for each table, which PostgreSQL unpacks.
 """
 
 import uuid
@@ -50,7 +50,7 @@ _WRITE = text(
     FROM json_to_recordset(CAST(:rows AS json))
          AS row(number integer, identifier_key uuid, {_TYPED})
     ON CONFLICT (repository_id, metadata_prefix, identifier_key) DO UPDATE SET {_SET}
-    """  # noqa: S608 made of our own words
+    """  # noqa: S608 built from constants
 )
 _NEW_IDS = text(
     """
@@ -83,7 +83,7 @@ _NAMES = text(
         AS (name text, kind text, dates text, titles text, roles text[], authority_ids text[], work text,
             main boolean, linked text))
         WITH ORDINALITY AS part(name, kind, dates, titles, roles, authority_ids, work, main, linked, position)
-    """  # noqa: S608 made of our own words
+    """  # noqa: S608 built from constants
 )
 _NUMBERS = text(
     f"""
@@ -92,7 +92,7 @@ _NUMBERS = text(
     FROM {_PARTS}, ROWS FROM (json_to_recordset(parts)
         AS (scheme text, value text, found text, state text, qualifier text))
         WITH ORDINALITY AS part(scheme, value, found, state, qualifier, position)
-    """  # noqa: S608 made of our own words
+    """  # noqa: S608 built from constants
 )
 _OMIT = text(
     """
@@ -124,7 +124,7 @@ class Table:
     metadata_prefix: str
 
     def write(self, rows: Rows) -> None:
-        """Insert or replace records with the names and numbers that they have; a record keeps its number."""
+        """Insert or replace records with their names and identifiers; a record keeps its id."""
         if not rows.ids:
             return
         known = [number for number in rows.ids if number is not None]
@@ -137,13 +137,13 @@ class Table:
         self.session.execute(_NUMBERS, {"ids": ids, "rows": rows.identifiers})
 
     def note_same(self, records: Sequence[Same]) -> None:
-        """Note that records were looked at, and are as they were."""
+        """Record that these records were checked and are unchanged."""
         if records:
             rows = [{name: getattr(one, name) for name in Same.__slots__} for one in records]
             self.session.execute(_UNCHANGED, {"rows": as_text(rows)})
 
     def omit(self, records: Sequence[Omitted]) -> None:
-        """Note why records have no rows, and delete those that they had; unreadable ones keep them."""
+        """Record why records have no rows, and delete their rows; unreadable records keep theirs."""
         if not records:
             return
         gone = [
@@ -166,7 +166,7 @@ class Table:
         self.session.execute(_OMIT, {**self._scope(), "rows": as_text(rows)})
 
     def forget_omissions(self, keys: Sequence[uuid.UUID]) -> None:
-        """Forget why records had no rows, for they have some now."""
+        """Delete the omissions of records that now have rows."""
         if keys:
             self.session.execute(
                 _FORGET_OMISSIONS, {**self._scope(), "keys": arrays.of_texts([key.hex for key in keys])}
@@ -176,7 +176,7 @@ class Table:
         return {"repository_id": self.repository_id, "prefix": self.metadata_prefix}
 
     def _numbered(self, ids: Sequence[int | None]) -> list[int]:
-        """The records' numbers, with new ones for those that have none."""
+        """Return the records' ids, with new ones for records that have none."""
         missing = ids.count(None)
         new = iter(self.session.scalars(_NEW_IDS, {"number": missing}).all() if missing else ())
         return [next(new) if number is None else number for number in ids]

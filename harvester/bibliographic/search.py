@@ -1,4 +1,4 @@
-"""Search among bibliographic records: query, restrictions, pages, facets (BIB-5)."""
+"""Search among bibliographic records: query, restrictions, pages and facets (BIB-5)."""
 
 import base64
 import binascii
@@ -21,15 +21,15 @@ _PIECE: Final = re.compile(r'(?P<not>(?<!\S)-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>
 _NUMBER: Final = re.compile(r"[\dXx][\dXx\s\u2010-\u2015-]{6,16}[\dXx]")
 _OR: Final = frozenset({"or", "nebo", "alebo"})
 _WHOLE: Final = 2
-"""Words of so many letters are found whole: too many words begin with them."""
+"""Words up to this length are not searched as prefixes, because too many words begin with them."""
 _LONG: Final = 5
 _VOWELS: Final = frozenset("aeiouy")
 _MOST: Final = 40
-"""Pieces of a query that count."""
+"""The number of terms of a query that are used; further ones are ignored."""
 
 
 def full_text(query: str) -> str:
-    """The query for `to_tsquery('simple', …)`; empty where there is no word in it.
+    """Return the query for `to_tsquery('simple', …)`; empty if it contains no word.
 
     >>> full_text('slovník "stará čeština" -latin')
     'slovnik:* & (stara <-> cestina) & !latin:*'
@@ -48,7 +48,7 @@ def full_text(query: str) -> str:
 
 
 def _with_numbers(query: str) -> str:
-    """The query with each ISBN and ISSN as the one word that records have it as."""
+    """Replace each ISBN and ISSN in the query by the single word under which records are indexed."""
     return _NUMBER.sub(lambda found: _number(found[0]), query)
 
 
@@ -65,7 +65,7 @@ def _number(text: str) -> str:
 
 
 def _word(text: str) -> str:
-    """A word; several where signs stand inside, which are one phrase then."""
+    """Return a word; a word with signs inside becomes a phrase of its parts."""
     words = fold(text).split()
     if not words:
         return ""
@@ -73,7 +73,7 @@ def _word(text: str) -> str:
 
 
 def _beginning(word: str) -> str:
-    """What words are to begin with, to be found."""
+    """Return the prefix that matching words must have."""
     if len(word) <= _WHOLE:
         return word
     stem = word[:-1] if len(word) >= _LONG and word[-1] in _VOWELS else word
@@ -90,32 +90,32 @@ def _joined(words: list[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """What is searched for; empty fields ask for nothing. Values of one field are alternatives."""
+    """What is searched for; empty fields are no restriction. Values of one field are alternatives."""
 
     text: str = ""
-    """As `queries` explains."""
+    """The query in the syntax of `full_text`."""
     repositories: Sequence[int] = ()
     languages: Sequence[str] = ()
     """ISO 639-2/B codes."""
     kinds: Sequence[str] = ()
     year_from: int | None = None
     year_to: int | None = None
-    """Records whose years overlap with these."""
+    """Records whose years overlap with this span."""
     identifier: str = ""
-    """An ISBN or ISSN in any spelling, a control number, a DOI, or any other number, whole."""
+    """A whole number: an ISBN or ISSN in any spelling, a control number, a DOI, or any other one."""
     authority_id: str = ""
-    """Of a contributor."""
+    """An authority id of a contributor."""
 
 
 def conditions_of(wanted: Search) -> tuple[list[str], dict[str, Any]]:
-    """The conditions in SQL, and their values."""
+    """Return the conditions in SQL, and their parameters."""
     conditions, values = ["true"], {}
     words = full_text(wanted.text)
     if words:
         conditions.append("row.words @@ to_tsquery('simple', :words)")
         values["words"] = words
     elif wanted.text.strip():
-        conditions.append("false")  # signs alone are found nowhere
+        conditions.append("false")  # a query of signs alone finds nothing
     for name, kind, condition in (
         ("repositories", "integer", "row.repository_id = ANY(CAST(:repositories AS integer[]))"),
         ("languages", "text", "row.languages && CAST(:languages AS text[])"),
@@ -157,7 +157,7 @@ def _add_numbers(wanted: Search, conditions: list[str], values: dict[str, Any]) 
 
 
 def _spellings(given: str) -> list[str]:
-    """The number as given, and as it is kept where it is an ISBN or ISSN."""
+    """Return the number as given and, if it is an ISBN or ISSN, in its stored form."""
     known = [found[0] for found in (find_isbn(given), find_issn(given)) if found is not None]
     return list(dict.fromkeys([given, given.lower(), *known]))
 
@@ -166,7 +166,7 @@ _MOST_HITS: Final = 1000
 
 
 class SearchOrder(StrEnum):
-    """What the hits are sorted by."""
+    """The sort orders of the hits."""
 
     RELEVANCE = "relevance"
     TITLE = "title"
@@ -175,7 +175,7 @@ class SearchOrder(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Hit:
-    """A record that was found, as a list shows it."""
+    """A record that was found, as lists show it."""
 
     bibliographic_id: int
     repository_id: int
@@ -190,12 +190,12 @@ class Hit:
     year_to: int | None
     languages: Sequence[str]
     contributors: Sequence[str]
-    """Names, the first three."""
+    """The first three names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HitPage:
-    """A page of hits; `next` is the key of the page after it, None on the last."""
+    """A page of hits; `next` is the key of the following page, None on the last one."""
 
     hits: Sequence[Hit]
     next: str | None
@@ -203,7 +203,7 @@ class HitPage:
 
 @dataclass(frozen=True, kw_only=True)
 class _Sorting:
-    """How an order is put in SQL: the key's columns, compared as a row with those of the last hit."""
+    """An order in SQL: the key's columns, compared as a row with those of the last hit."""
 
     columns: tuple[str, str]
     types: tuple[str, str]
@@ -211,7 +211,7 @@ class _Sorting:
 
     @property
     def behind(self) -> str:
-        """The condition that a hit comes after the last one, whose key is in `first` and `second`."""
+        """Return the condition that a hit follows the last one, whose key is in `first` and `second`."""
         values = ", ".join(
             f"CAST(:{name} AS {type_})" for name, type_ in zip(("first", "second"), self.types, strict=True)
         )
@@ -249,10 +249,10 @@ def search(
     after: str | None = None,
     limit: int = 50,
 ) -> HitPage:
-    """A page of hits; `after` is the `next` of the page before it, in the same order.
+    """Return a page of hits; `after` is the `next` of the previous page, in the same order.
 
-    Without an order, hits for a text come by relevance, others by title. Raises UsageError where `after` is
-    none of ours, or `limit` is not from 1 to 1,000.
+    Without an order, hits for a text are sorted by relevance, others by title. Raises UsageError if `after`
+    is invalid, or if `limit` is not from 1 to 1,000.
     """
     if not 1 <= limit <= _MOST_HITS:
         raise UsageError(f"{limit} hits per page is not valid; give 1 to {_MOST_HITS:,}")
@@ -268,7 +268,7 @@ def search(
                {keys[0]} AS key_one, {keys[1]} AS key_two
         FROM bibliographic_record AS row WHERE {" AND ".join(conditions)}
         ORDER BY {", ".join(f"{key} {sorting.direction}" for key in keys)} LIMIT :limit
-        """  # noqa: S608 made of our own words
+        """  # noqa: S608 built from constants
     rows = session.execute(text(statement), {**values, "limit": limit + 1}).mappings().all()
     last = rows[limit - 1] if len(rows) > limit else None
     return HitPage(
@@ -278,7 +278,7 @@ def search(
 
 
 def _chosen(order: SearchOrder | None, *, has_words: bool) -> SearchOrder:
-    """The order that is asked for; nothing is more relevant than another where no words are searched."""
+    """Return the requested order; without words to search for, there is no relevance to sort by."""
     if has_words:
         return order or SearchOrder.RELEVANCE
     return SearchOrder.TITLE if order in {None, SearchOrder.RELEVANCE} else order
@@ -290,7 +290,7 @@ def _key(order: SearchOrder, first: object, second: object) -> str:
 
 
 def _position(after: str, order: SearchOrder) -> tuple[str, str]:
-    """The key of the last hit. Raises UsageError where it is none, or one of another order."""
+    """Return the key of the last hit. Raises UsageError if it is invalid, or belongs to another order."""
     try:
         whole = json.loads(base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)))
         kind, first, second = whole
@@ -307,12 +307,12 @@ def _position(after: str, order: SearchOrder) -> tuple[str, str]:
 
 
 MOST_COUNTED: Final = 100_000
-"""Records that facets count at most; beyond, they say that there are more."""
+"""The largest number of records that facets count; they show when there are more."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FacetCount:
-    """How many of the hits have a value."""
+    """The number of hits that have a value."""
 
     value: str
     count: int
@@ -320,13 +320,13 @@ class FacetCount:
 
 @dataclass(frozen=True, kw_only=True)
 class Facets:
-    """Counts over all hits, the most frequent first."""
+    """Counts over all hits, the most frequent value first."""
 
     total: int
     whole: bool
     """Whether all hits were counted; else `total` and the counts are those of the first MOST_COUNTED."""
     sources: Sequence[FacetCount]
-    """By the repository's number."""
+    """By the repository's id."""
     languages: Sequence[FacetCount]
     decades: Sequence[FacetCount]
     """By the first year of the decade, such as `1990`; the latest first."""
@@ -347,7 +347,7 @@ _FACETS: Final = """
 
 
 def count_facets(session: Session, wanted: Search) -> Facets:
-    """How many records are found, and how they spread over sources, languages, decades and kinds."""
+    """Count the records found, and their distribution over sources, languages, decades and kinds."""
     conditions, values = conditions_of(wanted)
     statement = _FACETS.format(conditions=" AND ".join(conditions))
     found: dict[str, list[FacetCount]] = {"sources": [], "languages": [], "kinds": [], "decades": []}

@@ -1,4 +1,4 @@
-"""Where records come from: how each repository's import is set, and a record's address at its institution."""
+"""The sources of records: settings of each repository's import, and a record's address at its institution."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from oai.errors import UsageError
 
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _NAMES: Final = frozenset({"identifier", "local", "control_number"})
-# A jump from format to format along the index, instead of reading all records.
+# Jumps from format to format in the index instead of reading all records.
 _PREFIXES: Final = text(
     """
     WITH RECURSIVE walk AS (
@@ -43,7 +43,7 @@ _PREFIXES: Final = text(
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSettings:
-    """How a repository's records are imported."""
+    """The settings of a repository's import."""
 
     repository_id: int
     record_url_template: str | None = None
@@ -53,7 +53,7 @@ class SourceSettings:
 
 
 def source_settings(session: Session, repository_id: int) -> SourceSettings:
-    """The settings of a repository's import. Raises UsageError where there is no such repository."""
+    """Return the settings of a repository's import. Raises UsageError if there is no such repository."""
     get_repository(session, repository_id)
     row = session.get(ImportSource, repository_id)
     if row is None:
@@ -68,7 +68,7 @@ def source_settings(session: Session, repository_id: int) -> SourceSettings:
 
 
 def save_source(session: Session, settings: SourceSettings) -> None:
-    """Keep the settings; the caller commits. Raises UsageError where the template cannot be used."""
+    """Store the settings; the caller commits. Raises UsageError if the template cannot be used."""
     get_repository(session, settings.repository_id)
     if settings.record_url_template is not None:
         check_template(settings.record_url_template)
@@ -85,12 +85,12 @@ def save_source(session: Session, settings: SourceSettings) -> None:
 
 
 def harvested_prefixes(session: Session, repository_id: int) -> list[str]:
-    """The formats that records of the repository were harvested in, by name."""
+    """Return the formats in which records of the repository were harvested, ordered by name."""
     return list(session.scalars(_PREFIXES, {"id": repository_id}))
 
 
 def check_template(template: str) -> str:
-    """The template as it was given. Raises UsageError, which names what is wrong with it."""
+    """Return the template unchanged. Raises UsageError, which names what is wrong with it."""
     known = ", ".join(f"{{{name}}}" for name in sorted(_NAMES))
     for name in _PLACEHOLDER.findall(template):
         if name not in _NAMES:
@@ -109,14 +109,14 @@ def check_template(template: str) -> str:
 
 
 def record_url(template: str | None, values: Mapping[str, str]) -> str | None:
-    """The address of a record's page; None without a template, or where the record lacks what it asks for."""
+    """Return the address of a record's page; None without a template, or if a value is missing."""
     if template is None or not all(values.get(name) for name in _PLACEHOLDER.findall(template)):
         return None
     return _PLACEHOLDER.sub(lambda found: quote(values[found[1]], safe=""), template)
 
 
 def local_part(identifier: str) -> str:
-    """What comes after the namespace of an OAI identifier: `1` of `oai:biblio.hiu.cas.cz:1`."""
+    """Return the part after the namespace of an OAI identifier: `1` of `oai:biblio.hiu.cas.cz:1`."""
     parts = identifier.split(":", 2)
     return parts[2] if len(parts) == 3 and parts[0].lower() == "oai" else identifier  # noqa: PLR2004
 
@@ -131,9 +131,9 @@ _NAMESPACES = text(
 
 
 def choose_prefix(session: Session, repository_id: int, folder: Path) -> str | None:
-    """The format to import: the one that is set, else the best that a converter reads; None without any.
+    """Return the format to import: the configured one, else the best that a converter reads, or None.
 
-    Without any that a converter reads it is the first, so that its records are refused one by one.
+    If no converter reads any of the formats, it is the first one, so that its records are refused one by one.
     """
     wanted = source_settings(session, repository_id).metadata_prefix
     if wanted is not None:
@@ -148,7 +148,7 @@ def _rank(converter: Converter | None) -> int:
 
 
 def _converter(session: Session, repository_id: int, prefix: str, folder: Path) -> Converter | None:
-    """The converter for a format, by its namespace, or by some of its records."""
+    """Return the converter for a format, found by its namespace, or from some of its records."""
     for namespace in session.scalars(_NAMESPACES, {"id": repository_id, "prefix": prefix}):
         found = converter_of_namespace(namespace)
         if found is not None:
@@ -157,7 +157,7 @@ def _converter(session: Session, repository_id: int, prefix: str, folder: Path) 
         try:
             found = converter_for(read_metadata(folder, candidate))
         except (UnreadableFileError, NoMetadataError):
-            continue  # another one will do; the import tells what is the matter with it
+            continue  # another one will do; the import reports what is wrong with this record
         if found is not None:
             return found
     return None

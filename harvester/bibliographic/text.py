@@ -1,10 +1,10 @@
-"""Text of records: folded for search and sorting, and without ISBD punctuation."""
+"""Text of records: folded for search and sorting, and freed of ISBD punctuation."""
 
 import re
 import unicodedata
 from typing import Final
 
-# Combining marks of Latin, Greek, Cyrillic, Hebrew and Arabic writing.
+# Combining marks of the Latin, Greek, Cyrillic, Hebrew and Arabic scripts.
 _MARKS: Final = re.compile(
     "[\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f"
     "\u0670\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
@@ -24,15 +24,15 @@ _LETTERS: Final = str.maketrans(
     }
 )
 _NO_WORD: Final = re.compile(r"[\W_]+")
-# What stands between a word and its ending, or inside a name, does not part it.
+# Characters between a word and its ending, or inside a name, do not separate words.
 _INSIDE: Final = re.compile("['\u2019\u02bc\u02bb\u02b9\u00ad]")
 
 _SORTED: Final = 200
-"""Characters of a title that it is sorted by: an index entry has an end."""
+"""The number of characters of a title used for sorting, because an index entry is limited in size."""
 
 
 def fold(text: str) -> str:
-    """The words of the text in lower case, without accents, marks and punctuation.
+    """Return the words of the text in lower case, without accents, marks and punctuation.
 
     >>> fold("Kníhy kacířů se mají číst /")
     'knihy kaciru se maji cist'
@@ -45,7 +45,7 @@ def fold(text: str) -> str:
 
 
 def sort_key(title: str) -> str:
-    """What a title is sorted by."""
+    """Return the sort key of a title."""
     return fold(title)[:_SORTED]
 
 
@@ -54,13 +54,13 @@ _LEADING: Final = re.compile(r"^(?:[:;,=/+]\s+|\.\s*-\s+|\s)+")
 _TRAILING: Final = re.compile(r"(?:\s*[:;,=/+]|\s+\.\s*-|\.\s+-|\s+-|\s)+$")
 _SIGNS: Final = ":;,=/+-"
 _TRAILED: Final = f"{_SIGNS}. "
-"""All that `_TRAILING` may find in a tidy text."""
+"""All characters that `_TRAILING` may match in a tidied text."""
 _STOP: Final = re.compile(r"(?<=[^\W\d_]{3})\.$|(?<=[\d\])])\.$")
 _ROUND: Final = re.compile(r"^\((?P<inner>[^()]*)\)$")
 
 
 def tidy(text: str) -> str:
-    r"""The text with single blanks, and blanks for characters that control a device.
+    r"""Return the text with single blanks, and with blanks in place of control characters.
 
     >>> tidy("  Praha \x07 : ")
     'Praha :'
@@ -71,14 +71,14 @@ def tidy(text: str) -> str:
 
 
 def has_controls(text: str) -> bool:
-    """Whether characters that control a device stand in the text."""
+    """Return whether the text contains control characters."""
     return not text.isprintable() and _CONTROL.search(text) is not None
 
 
 def clean(text: str, *, stop: bool = False) -> str:
-    """The text without ISBD's signs before and after it; with `stop` without a full stop that ends it, too.
+    """Return the text without surrounding ISBD punctuation; with `stop`, also without a final full stop.
 
-    A full stop after one or two letters stays: it may be an initial or an abbreviation.
+    A full stop after one or two letters is kept: it may belong to an initial or an abbreviation.
 
     >>> clean("O smyslu českých dějin /")
     'O smyslu českých dějin'
@@ -89,13 +89,13 @@ def clean(text: str, *, stop: bool = False) -> str:
     if text and not text[0].isalnum():
         text = _LEADING.sub("", text)
     if text and text[-1] in _SIGNS:
-        # Looked for from the end: from the beginning, the expression is tried at each character.
+        # Searched from the end, because from the beginning the expression would be tried at each character.
         found = _TRAILING.search(text, len(text.rstrip(_TRAILED)))
         text = text[: found.start()] if found else text
     return _STOP.sub("", text) if stop and text.endswith(".") else text
 
 
 def unbracketed(text: str) -> str:
-    """The text without round brackets that enclose the whole of it, as around a series."""
+    """Return the text without round brackets that enclose all of it, as around a series."""
     found = _ROUND.match(text)
     return found["inner"].strip() if found else text

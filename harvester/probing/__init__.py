@@ -1,1 +1,1 @@
-"""Repositories tried out: a look, one question, a sample, diagnostics."""
+"""Inspection of repositories: a look, a single request, a sample, and diagnostics."""

@@ -1,4 +1,4 @@
-"""What the looks of one examination share: the client, what came so far, and the facts found."""
+"""What the checks of one diagnosis share: the client, the answers received, and the facts found."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,39 +22,39 @@ _SUCCESS = 200
 
 @dataclass(kw_only=True)
 class Case:
-    """A repository under examination."""
+    """A repository being diagnosed."""
 
     client: Client
     send: Transport
-    """Sends a request as it is, after a polite pause."""
+    """Sends a request unchanged, after a polite pause."""
     watching: Watching
     now: datetime
-    """When it began (UTC)."""
+    """When the diagnosis began (UTC)."""
     identity: Identity | None = None
     formats: Sequence[FormatInfo] = ()
     metadata_prefix: str = "oai_dc"
     page: Page | None = None
-    """The first page of records, read loosely; None where it could not be had."""
+    """The first page of records, read leniently; None if it is not available."""
     facts: list[Fact] = field(default_factory=list)
 
-    def note(self, subject: str, found: str, **values: Any) -> None:  # noqa: ANN401 whatever the sentence shows
-        """Note a fact."""
+    def note(self, subject: str, found: str, **values: Any) -> None:  # noqa: ANN401 values of the sentence's placeholders
+        """Add a fact."""
         self.facts.append(Fact(subject=subject, found=found, values=values))
 
     def last_reply(self) -> HttpReply:
-        """The last answer as it came."""
+        """Return the last answer as received."""
         return self.watching.exchanges[-1].reply
 
     async def ask(self, *arguments: tuple[str, str]) -> HttpReply:
-        """Send a request once, as it is. Raises ClientError where there is no answer."""
+        """Send a request once and unchanged. Raises ClientError if there is no answer."""
         return await self.send(self.client.base_url, arguments)
 
     async def listed(self, selection: Selection, verb: Verb = Verb.LIST_IDENTIFIERS) -> Page:
-        """The first page of a list, read loosely. Raises ClientError."""
+        """Return the first page of a list, read leniently. Raises ClientError."""
         return await anext(self.client.pages(verb, selection, loose=True))
 
     async def continued(self, token: str) -> Page:
-        """The page of a token of ListRecords, asked for once. Raises ClientError."""
+        """Return the page for a token of ListRecords, requested once. Raises ClientError."""
         verb = Verb.LIST_RECORDS
         reply = await self.ask(("verb", verb.value), ("resumptionToken", token))
         kind = reply.headers.get("Content-Type", "")
@@ -62,7 +62,7 @@ class Case:
 
 
 def error_in(reply: HttpReply, verb: Verb) -> str:
-    """The protocol's error code that an answer has, or what it is instead, in few words."""
+    """Return the protocol's error code in an answer, or else a few words on what the answer is."""
     try:
         replies.read_page(reply.body, verb, url=reply.url, loose=True)
     except OaiError as error:
@@ -73,7 +73,7 @@ def error_in(reply: HttpReply, verb: Verb) -> str:
 
 
 def short(error: Exception) -> str:
-    """The error without the address, which reports give once."""
+    """Return the error without the address, which reports state once."""
     text = str(error)
     url = getattr(error, "url", "")
     return text.removeprefix(f"{url}: ")[:_SHOWN]
@@ -118,4 +118,4 @@ SUBJECTS: Final[Mapping[str, str]] = MappingProxyType(
         "speed": "Speed",
     }
 )
-"""What was looked at, in the order in which reports tell it."""
+"""The subjects of the checks, in the order of reports."""

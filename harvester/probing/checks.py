@@ -1,4 +1,4 @@
-"""The checks of diagnostics: Identify, lists, refusals, selective harvesting."""
+"""The checks of diagnostics: Identify, lists, error answers, selective harvesting."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ _GRANULARITIES = {Granularity.SECOND: "second", Granularity.DAY: "day"}
 
 
 async def look_at_identity(case: Case) -> None:
-    """Ask for Identify. Raises ClientError where there is no OAI-PMH at all."""
+    """Request Identify. Raises ClientError if the address does not answer OAI-PMH."""
     identity = await case.client.identify(loose=True)
     case.identity = identity
     heard = datetime.now(UTC)
@@ -36,7 +36,7 @@ async def look_at_identity(case: Case) -> None:
 
 
 async def look_at_formats(case: Case) -> None:
-    """Ask for the formats, and choose the one to look at."""
+    """Request the formats, and choose the one to check."""
     try:
         case.formats = await case.client.list_metadata_formats()
     except ClientError as error:
@@ -49,7 +49,7 @@ async def look_at_formats(case: Case) -> None:
 
 
 def look_at_dates(case: Case) -> None:
-    """Compare what Identify promises of datestamps with those that came."""
+    """Compare what Identify announces about datestamps with the datestamps in records."""
     identity = case.identity
     if identity is None:
         return
@@ -127,7 +127,7 @@ _SHORT_MINUTES = 60
 
 
 async def look_at_records(case: Case) -> None:
-    """Ask for the first page of records."""
+    """Request the first page of records."""
     selection = Selection(metadata_prefix=case.metadata_prefix)
     try:
         page = await case.listed(selection, Verb.LIST_RECORDS)
@@ -162,7 +162,7 @@ def _look_at_form(case: Case, page: Page) -> None:
 
 
 async def look_at_tokens(case: Case) -> None:
-    """Go on to the second page, twice by the same token."""
+    """Request the second page, twice with the same token."""
     page = case.page
     if page is None:
         return
@@ -188,7 +188,7 @@ async def look_at_tokens(case: Case) -> None:
 
 
 async def look_at_identifiers(case: Case) -> None:
-    """Ask for the same records by ListIdentifiers, and for one of them by GetRecord."""
+    """Request the same records with ListIdentifiers, and one of them with GetRecord."""
     page = case.page
     if page is None or not page.headers:
         return
@@ -197,7 +197,7 @@ async def look_at_identifiers(case: Case) -> None:
     except ClientError as error:
         case.note("identifiers", "failed", text=short(error))
     else:
-        # Both lists may have pages of another size.
+        # The pages of the two lists may differ in size.
         pairs = zip(listed.headers, page.headers, strict=False)
         same = all(one.identifier == other.identifier for one, other in pairs)
         case.note("identifiers", "same" if same else "other")
@@ -229,7 +229,7 @@ _NONSENSE = "zatva-no-such-thing"
 
 
 async def look_at_refusals(case: Case) -> None:
-    """Make five requests that have to be refused, each for its own reason."""
+    """Send five invalid requests, each of which must be answered with a specific error."""
     prefix = ("metadataPrefix", case.metadata_prefix)
     records, get = ("verb", Verb.LIST_RECORDS.value), ("verb", Verb.GET_RECORD.value)
     requests = (
@@ -257,7 +257,7 @@ async def look_at_refusals(case: Case) -> None:
 
 
 async def look_at_post(case: Case, identify_by_post: Callable[[], Awaitable[Identity]]) -> None:
-    """Ask for Identify by POST."""
+    """Request Identify by POST."""
     try:
         await identify_by_post()
     except ClientError as error:
@@ -267,7 +267,7 @@ async def look_at_post(case: Case, identify_by_post: Callable[[], Awaitable[Iden
 
 
 async def look_at_bounds(case: Case) -> None:
-    """Ask for the records of a day or second that has one, from there on and up to there."""
+    """Request records from, and until, a day or second in which a record was changed."""
     wanted = _latest(case)
     if wanted is None:
         return
@@ -280,7 +280,7 @@ async def look_at_bounds(case: Case) -> None:
 
 
 async def look_before_earliest(case: Case) -> None:
-    """Ask for what is older than the oldest."""
+    """Request records from before the earliest datestamp."""
     if case.identity is None:
         return
     try:
@@ -299,7 +299,7 @@ async def look_before_earliest(case: Case) -> None:
 
 
 async def look_at_sets(case: Case) -> None:
-    """Ask for the first page of sets, and for the records of the first one."""
+    """Request the first page of sets, and the records of the first set."""
     try:
         page = await anext(case.client.list_sets().pages())
     except NoSetHierarchyError:
@@ -349,12 +349,12 @@ async def _look_at_bound(case: Case, subject: str, selection: Selection, wanted:
         case.note(subject, "ignored")
         return
     there = any(header.identifier == wanted.identifier for header in page.headers)
-    # On a long page sequence it may come later; then nothing speaks against it.
+    # The record may appear on a later page of a long list; then nothing shows that the bound is exclusive.
     case.note(subject, "inclusive" if there or page.next_token else "exclusive")
 
 
 def _latest(case: Case) -> Header | None:
-    """The record of the latest date on the first page: most others are older than it."""
+    """Return the record with the latest datestamp on the first page, because most others are older."""
     headers = [header for header in (case.page.headers if case.page else ()) if _date(header.datestamp)]
     return max(headers, key=lambda header: header.datestamp, default=None)
 

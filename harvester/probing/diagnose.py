@@ -1,4 +1,4 @@
-"""Examines a repository: about thirty questions, asked one after the other and politely."""
+"""Diagnose a repository: about thirty requests, sent one after the other and politely."""
 
 import asyncio
 import time
@@ -46,13 +46,13 @@ _RULES: Final[Sequence[tuple[frozenset[str], Mapping[str, Any]]]] = (
     (frozenset({"from.ignored", "from.failed", "response date.wrong"}), {"incremental": False}),
     (frozenset({"speed.slow"}), {"delay": _GENTLE_SECONDS, "retries": _PATIENT}),
 )
-"""Which facts ask for what; of two that say the same thing the first one counts."""
+"""The profile's values by the facts that require them; of two rules for the same value, the first applies."""
 
 
 def profile_of(facts: Sequence[Fact], *, metadata_prefix: str, failed_requests: int = 0) -> Profile:
-    """How a repository with these facts is best harvested.
+    """Return how a repository with these facts should be harvested.
 
-    `failed_requests` is how many requests of the examination got no answer at their first try.
+    `failed_requests` is how many requests of the diagnosis got no answer at the first attempt.
     """
     found = {fact.key for fact in facts}
     chosen: dict[str, Any] = {}
@@ -67,7 +67,7 @@ def profile_of(facts: Sequence[Fact], *, metadata_prefix: str, failed_requests: 
 
 
 def _method_rules(found: set[str]) -> list[tuple[frozenset[str], Mapping[str, Any]]]:
-    """One by one, where the lists of records break and those of identifiers do not."""
+    """Return the rule for GetRecord harvesting, if lists of records fail and those of identifiers do not."""
     if {"identifiers.same", "get record.well"} <= found or (
         "records.failed" in found and "identifiers.failed" not in found and "get record.failed" not in found
     ):
@@ -92,9 +92,9 @@ async def examine(
     sleep: Sleep = asyncio.sleep,
     on_fact: Callable[[Fact], None] = lambda _fact: None,
 ) -> Report:
-    """Examine the repository, one request at a time with at least half a second between two.
+    """Diagnose the repository, one request at a time with at least half a second between two.
 
-    `on_fact` is told of each fact as it is found. Raises ClientError or TryLaterError where the repository
+    `on_fact` is called with each fact when it is found. Raises ClientError or TryLaterError if the repository
     does not even answer Identify.
     """
     timeout = min(settings.harvester.timeout, _REQUEST_SECONDS)
@@ -114,7 +114,7 @@ async def examine(
         watching = Watching(transport)
 
         async def paced(url: str, arguments: Arguments) -> HttpReply:
-            # Outside of what is timed.
+            # Outside of the measured time.
             if watching.exchanges:
                 await sleep(pause)
             return await watching(url, arguments)
@@ -159,7 +159,7 @@ async def _look(
         try:
             await step()
         except TryLaterError:
-            # It asks to be left alone; what is known so far has to do.
+            # The repository asks not to be contacted for now; the report contains what is known so far.
             if case.identity is None:
                 raise
             break
@@ -173,7 +173,7 @@ async def _look_at_dates(case: Case) -> None:
 
 
 async def _look_at_validity(case: Case, settings: Settings) -> None:
-    """Check some of the records against their schema."""
+    """Validate some of the records against their schema."""
     records = [
         record.element for record in (case.page.records if case.page else ()) if not record.header.deleted
     ]
@@ -216,7 +216,7 @@ def _report(case: Case, *, requests: int, seconds: float) -> Report:
 
 
 def keep_report(session: Session, repository_id: int, report: Report) -> None:
-    """Keep the report and its harvest profile in place of the last ones. The caller commits."""
+    """Store the report and its harvest profile, replacing the previous ones. The caller commits."""
     session.execute(
         update(Repository)
         .where(Repository.repository_id == repository_id)

@@ -1,4 +1,4 @@
-"""What an examination finds: facts by a code, and the report that holds them; as values and as JSON."""
+"""Results of a diagnosis: facts with codes, and the report that contains them; as values and as JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -10,22 +10,22 @@ from oai.datestamps import format_datestamp, parse_datestamp
 
 
 class Grade(StrEnum):
-    """What a fact means to whoever harvests."""
+    """The meaning of a fact for a harvester."""
 
     GOOD = "good"
     ODD = "odd"
-    """Against the specification or good manners; a harvester can live with it."""
+    """Violates the specification or good practice; a harvester can cope with it."""
     BAD = "bad"
-    """Records may be lost by it."""
+    """May cause the loss of records."""
     UNKNOWN = "unknown"
-    """It could not be found out."""
+    """Could not be determined."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """One fact: what was looked at, what was found of it, and the values that its sentence has places for.
+    """One fact: its subject, what was found, and the values of its sentence's placeholders.
 
-    `subject` and `found` together name a sentence of `harvester.probing.report`.
+    `subject` and `found` together identify a sentence of `harvester.probing.report`.
     """
 
     subject: str
@@ -34,35 +34,35 @@ class Fact:
 
     @property
     def key(self) -> str:
-        """The name of its sentence."""
+        """Return the key of its sentence."""
         return f"{self.subject}.{self.found}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """How the repository is best harvested."""
+    """How the repository should be harvested."""
 
     metadata_prefix: str = "oai_dc"
     method: int = 0
-    """0 ListRecords, 1 ListIdentifiers and GetRecord."""
+    """0: ListRecords; 1: ListIdentifiers and GetRecord."""
     slice: str | None = None
-    """month or day: a list for each, where tokens cannot be relied on."""
+    """month or day: a separate list for each, if resumption tokens are unreliable."""
     incremental: bool = True
-    """Whether asking for changes only can be relied on."""
+    """Whether incremental harvesting is reliable."""
     validation: int = 2
     delay: float = 0
     """Seconds between two requests."""
     retries: int = 5
     why: Sequence[str] = ()
-    """Names of the facts that it differs from the usual for."""
+    """Keys of the facts because of which it differs from the default."""
 
     def as_json(self) -> dict[str, Any]:
-        """As `oai_repository.profile` keeps it."""
+        """Return the format of `oai_repository.profile`."""
         return {**asdict(self), "why": list(self.why)}
 
     @classmethod
     def from_json(cls, stored: object) -> Self | None:
-        """Read it back; None where there is none, or what is there was not written by us."""
+        """Read the stored format; None if there is none, or if it is malformed."""
         if not isinstance(stored, dict):
             return None
         try:
@@ -73,7 +73,7 @@ class Profile:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """An examination: when it was, what it cost, what it found."""
+    """A diagnosis: its time, its cost, and its results."""
 
     base_url: str
     examined: datetime
@@ -86,7 +86,7 @@ class Report:
     profile: Profile
 
     def as_json(self) -> dict[str, Any]:
-        """As `oai_repository.examination` keeps it, and as programs read it."""
+        """Return the format of `oai_repository.examination` and of programs' output."""
         return {
             "base_url": self.base_url,
             "examined": format_datestamp(self.examined),
@@ -103,7 +103,7 @@ class Report:
 
     @classmethod
     def from_json(cls, stored: object) -> Self | None:
-        """Read it back; None where there is none, or what is there was not written by us."""
+        """Read the stored format; None if there is none, or if it is malformed."""
         if not isinstance(stored, dict):
             return None
         try:

@@ -1,4 +1,4 @@
-"""A look at any repository by whatever protocol it speaks: what it answers, and what is odd about it."""
+"""A look at a repository over any supported protocol: its answers, and what is unusual about them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ _RETRIES = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Looked:
-    """What was found, and what is odd about it in words."""
+    """The findings, and what is unusual about them, in words."""
 
     findings: ProbeFindings
     odd: Sequence[str]
@@ -35,9 +35,9 @@ async def look(
     set_spec: str = "",
     on_wait: Callable[[float, str], None] = lambda _seconds, _reason: None,
 ) -> Looked:
-    """Ask who it is, for its formats and sets, and for the first records of the set or query.
+    """Request the identity, the formats and sets, and the first records of the set or query.
 
-    Raises UsageError for no query, SettingsError where a program that the protocol needs is missing, and
+    Raises UsageError for an invalid query, SettingsError if a program that the protocol needs is missing, and
     otherwise as `probe` does.
     """
     exchanges: list[Exchange] = []
@@ -52,7 +52,7 @@ async def look(
 
 
 def _odd(found: ProbeFindings) -> Iterator[str]:
-    """What could not be had, and what was odd about the records, where a query found them."""
+    """Yield what is not available and, if a query found records, what is unusual about them."""
     yield from dict.fromkeys(f"{error}" for error in found.failures.values())
     if found.page is not None:
         yield from found.page.notes
@@ -61,17 +61,17 @@ def _odd(found: ProbeFindings) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class FirstAnswer:
-    """What came, and what was asked; neither where it did not come as one HTTP answer."""
+    """The first request and its answer; both None if the answer was not a single HTTP answer."""
 
     request: HttpRequest | None = None
     reply: RawReply | None = None
 
     def around(self, send: Send) -> Send:
-        """`send`, but the very first request is answered by this where it is the same one."""
+        """Return a `send` that answers the very first request with this answer, if it is the same request."""
         left = [] if self.reply is None else [self.reply]
 
         async def given(request: HttpRequest) -> RawReply:
-            # What is not wanted at once is out of date later.
+            # Offered only once, because the answer would be out of date later.
             reply = left.pop() if left else None
             return reply if reply is not None and request == self.request else await send(request)
 
@@ -79,15 +79,15 @@ class FirstAnswer:
 
 
 class _AnsweredError(Exception):
-    """An answer came, so the asking ends."""
+    """Raised when an answer has arrived, to end the attempts."""
 
 
 async def ask_first(
     base_url: str, protocol: str, settings: HarvesterSettings, *, on_wait: Callable[[float, str], None]
 ) -> FirstAnswer:
-    """Ask who the repository is, as patiently as the settings say, until anything comes.
+    """Ask for the repository's identity, with the configured retries, until any answer arrives.
 
-    Raises TransportError where nothing does.
+    Raises TransportError if none does.
     """
     came: list[FirstAnswer] = []
 

@@ -1,4 +1,4 @@
-"""One question to a repository, asked once, as a person chose it: the whole answer, and what it says."""
+"""A single request to a repository, chosen by the user: the complete answer and its content."""
 
 import asyncio
 import time
@@ -28,15 +28,15 @@ _LISTS: Final = frozenset({Verb.LIST_RECORDS, Verb.LIST_IDENTIFIERS, Verb.GET_RE
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A question and what came; of what the answer says that which belongs to its verb."""
+    """A request and its answer; of the parsed content, only what belongs to the verb is set."""
 
     verb: Verb
     arguments: Arguments
     url: str
-    """As GET writes it."""
+    """The URL of the GET request."""
     seconds: float
     reply: HttpReply | None = None
-    """None where no answer came."""
+    """None if no answer was received."""
     identity: Identity | None = None
     formats: FormatPage | None = None
     sets: SetPage | None = None
@@ -46,7 +46,7 @@ class Asked:
 
     @property
     def response_date(self) -> str:
-        """As the server wrote it; empty where it did not."""
+        """Return it as the server wrote it; empty if the answer has none."""
         for found in (self.identity, self.formats, self.sets, self.page, self.error):
             date: str = getattr(found, "response_date", "")
             if date:
@@ -55,7 +55,7 @@ class Asked:
 
     @property
     def next_token(self) -> str:
-        """What to ask for the next page with; empty where there is none."""
+        """Return the token of the next page; empty if there is none."""
         token = self.sets.token if self.sets else self.page.token if self.page else None
         return token.value if token else ""
 
@@ -69,10 +69,10 @@ async def ask(
     protocol: str = AccessProtocol.OAI_PMH,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Asked:
-    """Ask once, with no second try; what goes wrong is in the result.
+    """Send the request once, without a retry; errors are part of the result.
 
-    OAI-PMH is sent the arguments as they are; by another protocol, they have to make sense to be sent. Raises
-    UsageError where they do not, and SettingsError where a program that the protocol needs is missing.
+    OAI-PMH requests are sent with the arguments unchanged; for another protocol, the arguments must be valid.
+    Raises UsageError if they are not, and SettingsError if a program that the protocol needs is missing.
     """
     access = access_of(protocol)
     if access.query is not None:
@@ -101,7 +101,7 @@ async def _ask_by_query(
     *,
     clock: Callable[[], float],
 ) -> Asked:
-    """Ask as a harvest does: by the protocol's client, which knows how the question is put."""
+    """Ask as a harvest does, with the protocol's client, which knows how to express the request."""
     given = dict(arguments)
     if verb is Verb.LIST_RECORDS:
         access.check(given.get("set"))
@@ -135,11 +135,11 @@ async def _found(client: ProtocolClient, asked: Asked, prefix: str) -> Asked:
 
 
 _ANSWERED_BY: Final = MappingProxyType({Verb.IDENTIFY: _explained, Verb.LIST_RECORDS: _found})
-"""How the questions of `Access.questions` are put by a protocol's client."""
+"""How a protocol's client answers the verbs of `Access.questions`."""
 
 
 def _with_answer(asked: Asked, reply: HttpReply, limits: AnswerLimits) -> Asked:
-    """With what the answer says, read loosely. Raises ClientError where it cannot be read at all."""
+    """Add the content of the answer, read leniently. Raises ClientError if it cannot be read at all."""
     body, url, kind = reply.body, reply.url, reply.content_type
     if reply.status != _SUCCESS and not replies.looks_like_oai_pmh(body):
         raise HttpStatusError(url, reply.status)

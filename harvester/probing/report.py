@@ -1,4 +1,4 @@
-"""A diagnostics report in words: for a terminal, for a page, as a letter to the repository's operators."""
+"""A diagnostics report in words: for a terminal, a web page, or a letter to the repository's operators."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from oai.datestamps import format_datestamp
 
 @dataclass(frozen=True, kw_only=True)
 class Wording:
-    """A sentence with the places of its fact's values, and what the administrator could do."""
+    """A sentence with placeholders for its fact's values, and advice for the administrator."""
 
     grade: Grade
     text: str
@@ -252,29 +252,29 @@ SENTENCES: Final[Mapping[str, Wording]] = MappingProxyType(
         "speed.slow": _odd("A page takes %(seconds)s seconds.", "Find out what makes list requests slow."),
     }
 )
-"""By subject and what was found of it."""
+"""By subject and finding."""
 
 
 def grade_of(fact: Fact) -> Grade:
-    """What the fact means; unknown where a newer version wrote it."""
+    """Return the fact's grade; unknown if a newer version wrote the fact."""
     wording = SENTENCES.get(fact.key)
     return wording.grade if wording else Grade.UNKNOWN
 
 
 def in_words(fact: Fact, translate: Callable[[str], str] = str) -> str:
-    """The fact as a sentence; `translate` gives the sentence with its places in another language."""
+    """Return the fact as a sentence; `translate` translates the sentence before its values are filled in."""
     wording = SENTENCES.get(fact.key)
     return translate(wording.text) % _Values(fact.values) if wording else fact.key
 
 
 def advice_for(fact: Fact, translate: Callable[[str], str] = str) -> str:
-    """What the repository's administrator could do; nothing where all is well."""
+    """Return advice for the repository's administrator; empty if all is well."""
     wording = SENTENCES.get(fact.key)
     return translate(wording.advice) % _Values(fact.values) if wording and wording.advice else ""
 
 
 class _Values(dict[str, Any]):
-    """A report of another version may lack a value."""
+    """Values of a fact; a report of another version may lack some."""
 
     def __missing__(self, name: str) -> str:
         return "–"  # noqa: RUF001 a dash on purpose
@@ -288,13 +288,13 @@ LEVELS: Final = ("strict", "very strict", "loose")
 
 
 def troubles(report: Report) -> list[Fact]:
-    """The facts that something should be done about, the bad ones first."""
+    """Return the facts that require action, the bad ones first."""
     found = [fact for fact in report.facts if grade_of(fact) in (Grade.BAD, Grade.ODD)]
     return sorted(found, key=lambda fact: grade_of(fact) is not Grade.BAD)
 
 
 def letter(report: Report, translate: Translate = str) -> str:
-    """What the repository's administrator should know, as a text to be sent."""
+    """Return a letter with what the repository's administrator should know."""
     found = troubles(report)
     day = format_datestamp(report.examined)[:10]
     opening = translate("On %(day)s we tested how the repository %(url)s answers harvesters.") % {
@@ -313,7 +313,7 @@ def letter(report: Report, translate: Translate = str) -> str:
 
 
 def in_lines(report: Report) -> Iterator[str]:
-    """The report for a terminal."""
+    """Yield the lines of the report for a terminal."""
     yield f"{report.repository_name or 'A repository without a name'}, {report.base_url}"
     yield (
         f"{len(report.facts)} findings from {counted(report.requests, 'request')} in {report.seconds:,.1f} s"
@@ -325,7 +325,7 @@ def in_lines(report: Report) -> Iterator[str]:
 
 
 def profile_lines(profile: Profile, translate: Translate = str) -> list[tuple[str, str]]:
-    """The profile as pairs of what and how."""
+    """Return the profile as pairs of name and value."""
     slices = {"day": translate("day by day"), "month": translate("month by month")}
     return [
         (translate("format"), profile.metadata_prefix),

@@ -1,4 +1,4 @@
-"""A few records of a repository, as they are and as rules would leave them; nothing is stored."""
+"""A few records of a repository, before and after applying rules; stores nothing."""
 
 import copy
 from collections.abc import Sequence
@@ -42,18 +42,18 @@ class Sampled:
     kept: bool
     """Whether the filters accept it."""
     before: str
-    """As it came, as text."""
+    """The record as harvested, as text."""
     after: str
-    """As it would be stored; the same where nothing was added."""
+    """The record as it would be stored; the same if nothing was added."""
     added: int = 0
-    """Elements that the normalise file added."""
+    """The number of elements that the normalise file added."""
     trouble: str = ""
-    """What a rule met."""
+    """The limit that a rule exceeded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RepositorySample:
-    """The first records, and what of the page could not be read."""
+    """The first records, and the errors on the page."""
 
     records: Sequence[Sampled] = ()
     complete_list_size: int | None = None
@@ -61,7 +61,7 @@ class RepositorySample:
 
 
 def load_rules(filter_file: Path | None, normalize_file: Path | None) -> Rules:
-    """Read the files that are given. Raises RuleFileError."""
+    """Read the given rule files. Raises RuleFileError."""
     return Rules(
         filters=load_filters(filter_file) if filter_file else None,
         mappings=load_mappings(normalize_file) if normalize_file else None,
@@ -77,9 +77,9 @@ async def fetch_sample(
     *,
     protocol: str = AccessProtocol.OAI_PMH,
 ) -> RepositorySample:
-    """Ask for the first page of records and try the rules of the files on its first ten.
+    """Request the first page of records and apply the files' rules to its first ten.
 
-    Raises RuleFileError, ClientError and TryLaterError where there is no page, and SettingsError where a
+    Raises RuleFileError, ClientError and TryLaterError if the page is not available, and SettingsError if a
     program that the protocol needs is missing.
     """
     rules = load_rules(filter_file, normalize_file)
@@ -92,7 +92,7 @@ async def fetch_sample(
 
 
 def sample_of(page: Page, rules: Rules) -> RepositorySample:
-    """The first records of a page, with the rules tried on them."""
+    """Return the first records of a page, with the rules applied to them."""
     return RepositorySample(
         records=[try_rules(record, rules) for record in page.records[:SAMPLE]],
         complete_list_size=page.complete_list_size,
@@ -101,7 +101,7 @@ def sample_of(page: Page, rules: Rules) -> RepositorySample:
 
 
 def try_rules(record: Record, rules: Rules) -> Sampled:
-    """One record through the rules."""
+    """Apply the rules to one record."""
     changed = copy.deepcopy(record.element)
     kept, added, trouble = True, 0, ""
     try:
@@ -124,7 +124,7 @@ def try_rules(record: Record, rules: Rules) -> Sampled:
 
 
 def indented(element: etree._Element) -> str:
-    """The element as text for people, its children on lines of their own."""
+    """Return the element as readable text, its children on separate lines."""
     shown = copy.deepcopy(element)
     etree.indent(shown)
     return etree.tostring(shown, encoding="unicode", with_tail=False)

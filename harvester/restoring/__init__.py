@@ -1,1 +1,1 @@
-"""Restores sites: what a Zatva provider lists is fetched, and becomes a copy to look at or WARC files."""
+"""Restore sites: fetch what a Zatva provider lists, and write a browsable copy or WARC files."""

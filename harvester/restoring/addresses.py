@@ -1,4 +1,4 @@
-"""URLs as links write them, brought to one spelling: so a link finds what was captured."""
+"""Normalisation of URLs, so that links find the captured documents."""
 
 import ipaddress
 import re
@@ -21,10 +21,10 @@ _WEB: Final = frozenset({"http", "https"})
 
 @lru_cache(maxsize=16_384)
 def canonical(url: str, query_charset: str = "utf-8") -> str:
-    """The URL without fragment, in ASCII, with no more escapes than needed; what is no web URL as it is.
+    """Return the URL without fragment, in ASCII, minimally escaped; other than web URLs stay unchanged.
 
-    Other letters than ASCII are escaped as browsers do: those of a query in the page's character set (URL
-    Standard, section 4.4), all others in UTF-8.
+    Non-ASCII letters are escaped as browsers do: those of a query in the page's character set (URL Standard,
+    section 4.4), all others in UTF-8.
     """
     try:
         parts = urlsplit(url)
@@ -41,19 +41,19 @@ def canonical(url: str, query_charset: str = "utf-8") -> str:
 
 
 def without_scheme(url: str) -> str:
-    """A canonical URL from its host on."""
+    """Return a canonical URL from its host on."""
     return url.partition("://")[2] or url
 
 
 def loosened(url: str) -> str:
-    """A canonical URL without what seldom makes a difference: scheme, `www.`, a slash at the path's end."""
+    """Drop the parts that seldom make a difference: scheme, `www.`, a slash at the end of the path."""
     at, slash, rest = without_scheme(url).partition("/")
     path, mark, query = rest.partition("?")
     return f"{at.removeprefix('www.')}{slash}{path.rstrip('/')}{mark}{query}"
 
 
 def joined(base: str, link: str) -> str | None:
-    """The absolute web URL that a link leads to, with its fragment; None where it leads to none."""
+    """Return the absolute web URL of a link, with its fragment; None if it is not a web URL."""
     link = _LEFT_OUT.sub("", link.strip(_BLANKS))
     scheme = _SCHEME.match(link)
     if scheme is not None and scheme[1].lower() not in _WEB:
@@ -67,12 +67,12 @@ def joined(base: str, link: str) -> str | None:
 
 
 def escaped_whole(url: str) -> str:
-    """A URL in which whatever may not stand there is escaped, and nothing else is changed."""
+    """Escape the characters that are not allowed in a URL, and change nothing else."""
     return _NOT_IN_URL.sub(_as_utf8, url).replace("'", "%27")
 
 
 def _forward(link: str) -> str:
-    """A path's backslashes are slashes to browsers."""
+    """Replace a path's backslashes with slashes, as browsers do."""
     end = min((place for mark in "?#" if (place := link.find(mark)) >= 0), default=len(link))
     return link[:end].replace("\\", "/") + link[end:]
 
@@ -115,24 +115,24 @@ _NOT_IN_ADDRESS: Final = re.compile(rb"[^A-Za-z0-9.]")
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreScope:
-    """What is to be restored."""
+    """The scope of a restore."""
 
     asked: str
-    """As the user wrote it."""
+    """The scope as the user wrote it."""
     set_spec: str
-    """What is asked of the provider."""
+    """The setSpec that is requested from the provider."""
     beginnings: tuple[str, ...] = ()
-    """How the URLs begin, without their scheme; none for all of the set."""
+    """Prefixes of the URLs, without scheme; empty for the whole set."""
 
     def holds(self, url: str) -> bool:
-        """Whether a URL of the set is to be restored."""
+        """Return whether a URL of the set is to be restored."""
         return not self.beginnings or without_scheme(canonical(url)).startswith(self.beginnings)
 
 
 def read_scope(asked: str) -> RestoreScope:
-    """The scope that a user names: a setSpec, or anything with a slash in it, which is a URL.
+    """Parse the scope that a user names: a setSpec, or a URL, which contains a slash.
 
-    `http` and `https` are the same here. A host without `www.` is meant with it, too. Raises UsageError.
+    `http` and `https` are equivalent. A host without `www.` includes the one with it. Raises UsageError.
     """
     if "/" not in asked:
         return RestoreScope(asked=asked, set_spec=asked)
@@ -151,7 +151,7 @@ def read_scope(asked: str) -> RestoreScope:
 
 
 def host_set_spec(host: str) -> str:
-    """The set of a host as a Zatva provider spells it: `www.webarchiv.cz` is `domain:cz:webarchiv:www`."""
+    """Return a host's setSpec at a Zatva provider: `www.webarchiv.cz` is `domain:cz:webarchiv:www`."""
     host = host.removesuffix(".")
     if _is_address(host):
         return f"domain:~ip:{_spec_part(host, _NOT_IN_ADDRESS)}"

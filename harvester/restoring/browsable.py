@@ -1,7 +1,7 @@
-"""Makes of an archived document the file that a browser shows from disk.
+"""Convert an archived document into the file that a browser shows from disk.
 
-HTML, XHTML, SVG and CSS keep their bytes but for links. What only the HTTP header told is put into the file:
-the character set, and where a redirect leads. Whatever else comes packed is unpacked.
+HTML, XHTML, SVG and CSS keep their bytes except for links. Information that only the HTTP header contains is
+written into the file: the character set, and the target of a redirect. Other packed content is unpacked.
 """
 
 import re
@@ -34,9 +34,9 @@ class PackedError(Exception):
 
 
 def unpacked(body: bytes, encoding: str, *, most: int) -> bytes:
-    """The content without its encodings, as Content-Encoding lists them, at most so many bytes.
+    """Decode the content codings listed in Content-Encoding, up to `most` bytes.
 
-    Raises PackedError for an encoding that is unknown here, broken data, and more bytes than that.
+    Raises PackedError for an unknown encoding, for broken data, and if the result is larger.
     """
     for name in reversed([one.strip().lower() for one in encoding.split(",")]):
         if name in {"gzip", "x-gzip", "deflate"}:
@@ -64,7 +64,7 @@ def _inflated(body: bytes, most: int) -> bytes:
             raise PackedError("its compressed data are truncated")
         return content
     if body.lstrip().startswith(b"<"):
-        return body  # announced as packed, and is not
+        return body  # declared as packed, but is not
     raise PackedError(f"its compressed data are damaged ({fault})")
 
 
@@ -92,25 +92,25 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _PAGE: Final = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html[\s>])", re.IGNORECASE)
 _PAGES: Final = (".html", ".htm", ".xhtml")
 _SEEN_EARLY: Final = 900
-"""Characters, within which browsers find a declared character set."""
+"""The number of characters within which browsers find a declared character set."""
 _DECLARATION: Final = re.compile(r"""<\?xml(?P<rest>(?:\s[^>]*?)?)\?>""")
 _ENCODING: Final = re.compile(r"""\sencoding\s*=\s*(?:"[^"]*"|'[^']*')""")
 _VERSION: Final = re.compile(r"""\sversion\s*=\s*(?:"[^"]*"|'[^']*')""")
 
 
 def kind_of(entry: Entry) -> str:
-    """The type of the content, without parameters."""
+    """Return the type of the content, without parameters."""
     return entry.content_type.partition(";")[0].strip().lower()
 
 
 def leads_to(entry: Entry) -> str:
-    """Where a redirect leads, as an absolute URL; empty for anything else."""
+    """Return a redirect's target as an absolute URL; empty for other documents."""
     location = next((value for name, value in entry.fields.items() if name.lower() == "location"), "")
     return (joined(entry.url, location) or "") if entry.status in _REDIRECTS and location else ""
 
 
 def needs_treatment(entry: Entry, body: bytes) -> bool:
-    """Whether the file for browsers may have other bytes than the document."""
+    """Return whether the browsable file may differ from the document."""
     return bool(
         entry.encoding
         or leads_to(entry)
@@ -120,7 +120,7 @@ def needs_treatment(entry: Entry, body: bytes) -> bool:
 
 
 def treated(entry: Entry, body: bytes, site: SiteMap, path: str, *, most: int) -> bytes:
-    """The file for browsers, which lies at the path; raises PackedError where it cannot be unpacked."""
+    """Return the browsable file for the path; raises PackedError if the content cannot be unpacked."""
     target = leads_to(entry)
     if target:
         return _leading(PageLinks(site, entry.url, path), target)
@@ -144,7 +144,7 @@ def _html(entry: Entry, content: bytes, site: SiteMap, path: str) -> bytes:
 
 
 def _declared_in_html(text: str, charset: Charset) -> list[Edit]:
-    """The declaration of a character set that only the HTTP header told."""
+    """Insert a declaration of the character set if only the HTTP header names it."""
     if not charset.told:
         return []
     if charset.codec.startswith("utf-16"):
@@ -198,7 +198,7 @@ def _style_sheet(entry: Entry, content: bytes, site: SiteMap, path: str) -> byte
 
 
 def _leading(links: PageLinks, target: str) -> bytes:
-    """A page that leads where a redirect did."""
+    """Return a page that forwards to the target of a redirect."""
     link = escaped(links.text(target) or target)
     return (
         f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={link}">'
@@ -207,12 +207,12 @@ def _leading(links: PageLinks, target: str) -> bytes:
 
 
 def target_of(entry: Entry, path: str) -> Target:
-    """The document for the map of the site."""
+    """Return the document's entry for the site map."""
     return Target(url=entry.url, path=path, leads_to=leads_to(entry), charset=charset_of(entry.content_type))
 
 
 def start_page(targets: list[Target], title: str) -> bytes:
-    """A page with a link to the page of each host that has the shortest URL."""
+    """Return a page that links to each host's page with the shortest URL."""
     hosts: dict[str, Target] = {}
     pages = [one for one in targets if one.path.lower().endswith(_PAGES) and not one.leads_to] or targets
     for target in sorted(pages, key=lambda one: (len(one.url), one.url)):

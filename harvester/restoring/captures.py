@@ -1,4 +1,4 @@
-"""Captures as a Zatva provider lists them in the metadata format `webarchive`."""
+"""Captures as listed by a Zatva provider in the metadata format `webarchive`."""
 
 import re
 from collections.abc import Iterable
@@ -18,42 +18,42 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 class UnreadableRecordError(Exception):
-    """A record that is none of a Zatva provider's; the message says what is wrong with it."""
+    """A record that does not come from a Zatva provider; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Capture:
-    """What stood at a URL at a moment."""
+    """The content of a URL at a moment."""
 
     key: str
-    """32 hexadecimal digits, by which the provider gives the document."""
+    """32 hexadecimal digits, by which the provider delivers the document."""
     identifier: str
     url: str
     captured: datetime
     """UTC."""
     mime_type: str
-    """Without parameters, lower case; empty where the archive does not know it."""
+    """Without parameters, in lower case; empty if the archive does not know it."""
     status: int | None
     digest: str
-    """Algorithm, colon, value; empty where the archive has none."""
+    """Algorithm, colon, value; empty if the archive has none."""
     length: int | None
-    """Bytes of the content."""
+    """Size of the content in bytes."""
     record_type: str
-    """As WARC names it."""
+    """The WARC record type."""
 
     @property
     def is_error(self) -> bool:
-        """Whether the site answered with an error."""
+        """Return whether the site answered with an error."""
         return self.status is not None and self.status >= _SMALLEST_ERROR
 
     @property
     def is_redirect(self) -> bool:
-        """Whether the site answered that the document is elsewhere."""
+        """Return whether the site answered with a redirect."""
         return self.status in _REDIRECTS
 
 
 def key_of(identifier: str) -> str:
-    """The key in an identifier of a Zatva provider. Raises UnreadableRecordError."""
+    """Return the key in an identifier of a Zatva provider. Raises UnreadableRecordError."""
     found = _IDENTIFIER.fullmatch(identifier)
     if found is None:
         raise UnreadableRecordError(f"the identifier {identifier!r} was not issued by a Zatva provider")
@@ -61,7 +61,7 @@ def key_of(identifier: str) -> str:
 
 
 def read_capture(record: Record) -> Capture:
-    """The capture in a record that is not deleted. Raises UnreadableRecordError."""
+    """Return the capture in a record that is not deleted. Raises UnreadableRecordError."""
     key = key_of(record.header.identifier)
     metadata = record.metadata
     if metadata is None or metadata.tag != _CAPTURE:
@@ -100,31 +100,31 @@ def _number(text: str) -> int | None:
 
 
 class CaptureChoice:
-    """The chosen capture of each URL, of those seen so far.
+    """The best capture of each URL among those seen so far.
 
-    A capture of an error page counts only while nothing else of its URL is there.
+    A capture of an error page counts only while its URL has no other capture.
     """
 
     def __init__(self, at: datetime | None = None) -> None:
         self._at = at
         self._chosen: dict[str, Capture] = {}
         self.seen = 0
-        """Captures that were looked at."""
+        """The number of captures seen."""
 
     def see(self, capture: Capture) -> None:
-        """Take the capture if it is the better one."""
+        """Choose the capture if it is better than the present one."""
         self.seen += 1
         other = self._chosen.get(capture.url)
         if other is None or self._merit(capture) > self._merit(other):
             self._chosen[capture.url] = capture
 
     def see_all(self, captures: Iterable[Capture]) -> None:
-        """Take the better ones of several."""
+        """Choose the better ones of several captures."""
         for capture in captures:
             self.see(capture)
 
     def chosen(self) -> list[Capture]:
-        """The captures in the order of their URLs."""
+        """Return the captures ordered by URL."""
         return [self._chosen[url] for url in sorted(self._chosen)]
 
     def _merit(self, capture: Capture) -> tuple[bool, float, datetime, str]:

@@ -1,4 +1,4 @@
-"""In which character set a document is written, and how its text is changed without touching other bytes."""
+"""The character set of a document, and editing of its text without altering other bytes."""
 
 import codecs
 import contextlib
@@ -16,7 +16,7 @@ _BOMS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _LOOKED_AT: Final = 1024
-"""Bytes; browsers look for a declaration no further (HTML Standard, 13.2.3.2)."""
+"""In bytes; browsers search for a declaration no further (HTML Standard, 13.2.3.2)."""
 _META: Final = re.compile(rb"<meta[\s/][^>]*?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
 _XML: Final = re.compile(rb"\A<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9_.:-]+)[\"']")
 _CSS: Final = re.compile(rb'\A@charset "([A-Za-z0-9_.:-]+)";')
@@ -27,11 +27,11 @@ _MEANT: Final = {
     "windows-31j": "cp932", "x-user-defined": "latin-1", "unicode": "utf-16-le", "utf-16": "utf-16-le",
     "iso-8859-8-i": "iso-8859-8", "tis-620": "cp874", "iso-8859-11": "cp874", "utf8": "utf-8",
 }  # fmt: skip
-"""What browsers take a name for, where Python takes it otherwise (Encoding Standard, section 4.2)."""
+"""Names that browsers interpret differently from Python (Encoding Standard, section 4.2)."""
 
 
 def charset_of(content_type: str) -> str:
-    """The charset parameter of a Content-Type, as it is written there; empty where there is none."""
+    """Return the charset parameter of a Content-Type unchanged; empty if there is none."""
     message = Message()
     message["Content-Type"] = content_type
     try:
@@ -41,7 +41,7 @@ def charset_of(content_type: str) -> str:
 
 
 def codec(name: str) -> str:
-    """The name of Python's codec for a character set; empty for an unknown one."""
+    """Return the name of Python's codec for a character set; empty if it is unknown."""
     try:
         return codecs.lookup(_MEANT.get(name.lower(), name)).name
     except (LookupError, ValueError):
@@ -53,24 +53,24 @@ class Charset:
     """The character set of a document."""
 
     codec: str
-    """Python's name for it."""
+    """Python's name of the codec."""
     told: str = ""
-    """Its name as only the HTTP header tells it: without the header it would be lost."""
+    """Its name if only the HTTP header declares it: without the header it would be lost."""
 
 
 def html_charset(body: bytes, content_type: str) -> Charset:
-    """Of an HTML page: its byte order mark, the HTTP header, its own declaration, in this order."""
+    """Return an HTML page's charset from its byte order mark, else the HTTP header, else its declaration."""
     return _found(body, content_type, _META, "cp1252", looked_at=_LOOKED_AT)
 
 
 def xml_charset(body: bytes, content_type: str) -> Charset:
-    """Of XML, which is UTF-8 unless it says otherwise."""
+    """Return the character set of XML, which is UTF-8 unless declared otherwise."""
     charset = _found(body, content_type, _XML, "utf-8", looked_at=_LOOKED_AT)
     return Charset(codec="utf-8") if charset.codec == "utf-8" and not _XML.search(body) else charset
 
 
 def css_charset(body: bytes, content_type: str) -> Charset:
-    """Of a style sheet; of one without other letters than ASCII it does not matter."""
+    """Return the character set of a style sheet; for pure ASCII it does not matter."""
     charset = _found(body, content_type, _CSS, "utf-8", looked_at=_LOOKED_AT)
     return Charset(codec=charset.codec) if body.isascii() else charset
 
@@ -83,7 +83,7 @@ def _found(
             return Charset(codec=name)
     declared = declaration.search(body[:looked_at])
     own = codec(declared[1].decode("ascii")) if declared else ""
-    own = "utf-8" if own.startswith("utf-16") else own  # a declaration in ASCII cannot be one of UTF-16
+    own = "utf-8" if own.startswith("utf-16") else own  # a declaration in ASCII cannot be in UTF-16
     told = charset_of(content_type)
     if codec(told):
         return Charset(codec=codec(told), told="" if codec(told) == own else told)
@@ -92,7 +92,7 @@ def _found(
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """A change of a text: what is between the places becomes `text`."""
+    """A change of a text: the part between two positions is replaced with `text`."""
 
     begin: int
     end: int
@@ -101,15 +101,15 @@ class Edit:
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """A document's text, which leads back to its bytes."""
+    """The text of a document, with which its bytes can be reconstructed."""
 
     text: str
     codec: str
 
     def edited(self, edits: Sequence[Edit]) -> bytes:
-        """The document's bytes with the edits made, and no other change.
+        """Return the document's bytes with the edits applied and no other change.
 
-        A character that an edit brings and the codec lacks is written as a character reference.
+        Inserted characters that the codec cannot encode are written as character references.
         """
         pieces, place = [], 0
         for edit in sorted(edits, key=lambda edit: edit.begin):
@@ -119,10 +119,10 @@ class Text:
 
 
 def text_of(body: bytes, name: str) -> Text:
-    """The text of the bytes in this codec.
+    """Decode the bytes with this codec.
 
-    Where they are faulty in it, each byte is taken for a character (ISO 8859-1): that leads back to the same
-    bytes, and markup is in ASCII.
+    If they are invalid in it, each byte becomes one character (ISO 8859-1): this can be reversed exactly, and
+    markup is in ASCII.
     """
     with contextlib.suppress(UnicodeError):
         text = body.decode(name)
@@ -135,16 +135,16 @@ _REFERENCE: Final = re.compile(r"&(#[0-9]+;?|#[xX][0-9A-Fa-f]+;?|[A-Za-z][A-Za-z
 
 
 def unescaped(value: str) -> str:
-    """An attribute's value as it is meant.
+    """Return an attribute's value with its character references replaced.
 
-    A name without a semicolon stands for itself where a letter, a digit or `=` follows (HTML Standard,
-    section 13.2.5.73): in `?a=1&copy=2` there is no copyright sign.
+    A name without a semicolon is kept literally if a letter, a digit or `=` follows (HTML Standard, section
+    13.2.5.73): `?a=1&copy=2` contains no copyright sign.
     """
     return _REFERENCE.sub(_meant, value) if "&" in value else value
 
 
 def escaped(value: str) -> str:
-    """A value as it is written between quotation marks of either kind."""
+    """Escape a value for use between quotation marks of either kind."""
     return value.replace("&", "&amp;").replace('"', "&quot;").replace("'", "&#39;").replace("<", "&lt;")
 
 

@@ -1,4 +1,4 @@
-"""Where fetched documents go: into files of their own, durable before the manifest names them."""
+"""Storage of fetched documents as files, durable before the manifest names them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,23 +15,23 @@ ORIGINALS: Final = "originals"
 
 
 class Keeper(Protocol):
-    """Keeps documents."""
+    """Stores documents."""
 
     def keep(self, documents: Sequence[FetchedDocument]) -> list[Entry]:
-        """Write the documents; when this returns they are on the disk."""
+        """Write the documents; they are durable when this returns."""
 
     def holds(self, entry: Entry) -> bool:
-        """Whether what the entry tells of is still there."""
+        """Return whether the stored document of an entry still exists."""
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Finish, because no more documents follow."""
 
     def close(self) -> None:
-        """Let go of what is open, finished or not."""
+        """Close open files, whether finished or not."""
 
 
 class FileKeeper:
-    """Keeps documents as files: as they are, or, where links are to be changed, first as originals."""
+    """Stores documents as files: unchanged or, if links are to be changed, first as originals."""
 
     def __init__(self, folder: Path, store: FileStore, names: Names) -> None:
         self._folder = folder
@@ -50,14 +50,14 @@ class FileKeeper:
         return entries
 
     def holds(self, entry: Entry) -> bool:
-        """Whether the bytes as archived are there."""
+        """Return whether the bytes as archived are present."""
         return (self._folder / (entry.original or entry.file)).is_file()
 
     def finish(self) -> None:
-        """Nothing is under way."""
+        """Do nothing: each document's file is already complete."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is kept open."""
 
     def _entry(self, document: FetchedDocument) -> Entry:
         entry = entry_of(document, f"{SITE}/{self._names.path(document.capture.url)}")
@@ -75,7 +75,7 @@ def entry_of(
     offset: int | None = None,
     packed: int | None = None,
 ) -> Entry:
-    """The manifest's entry of a document that lies there."""
+    """Return the manifest entry of a document stored in that file."""
     capture = document.capture
     return Entry(
         url=capture.url,

@@ -1,4 +1,4 @@
-"""Fetches an archived document from a Zatva provider, and checks that it is what was archived."""
+"""Fetch an archived document from a Zatva provider, and verify that it is what was archived."""
 
 import asyncio
 import base64
@@ -27,9 +27,9 @@ _ALGORITHMS: Final = {
 
 
 def agrees(stated: str, body: bytes) -> bool | None:
-    """Whether the bytes have the digest `algorithm:value`, in base32 or hexadecimal digits.
+    """Return whether the bytes have the digest `algorithm:value`, in base32 or hexadecimal digits.
 
-    None where there is no digest, or one of an algorithm that is not known here.
+    None if there is no digest, or if its algorithm is unknown.
     """
     name, _, value = stated.partition(":")
     algorithm = _ALGORITHMS.get(name.lower())
@@ -44,33 +44,33 @@ _SUCCESS: Final = 200
 _BUSY: Final = 503
 _ORIGINAL: Final = "X-Archive-Orig-"
 _TOLD: Final = re.compile(rb"\A[0-9]{3}: ")
-"""How a provider's answer begins that says why a document is not given."""
+"""The beginning of a provider's answer that says why a document is not delivered."""
 _LONGEST_DETAIL: Final = 500
 _HEAVY: Final = 32 * 1024**2
-"""Bytes; of documents that are larger, only one is fetched at a time."""
+"""In bytes; larger documents are fetched one at a time."""
 _FAILURES: Final = 5
-"""So many documents in a row without an answer, and the provider counts as gone."""
+"""After this many documents in a row without an answer, the provider counts as unreachable."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FetchedDocument:
-    """A document as it was archived."""
+    """A document as archived."""
 
     capture: Capture
     body: bytes
     """With its content encoding, if it has one."""
     content_type: str
     encoding: str
-    """Content-Encoding; mostly none."""
+    """Content-Encoding; usually empty."""
     status: int | None
     fields: Mapping[str, str]
-    """Further fields of its HTTP header, as far as the provider tells them."""
+    """Other fields of its HTTP header, as far as the provider delivers them."""
     verified: bool
     """Whether its digest was compared; some archives have none."""
 
 
 class NotGivenError(Exception):
-    """The provider says that, and why, it does not give a document."""
+    """The provider does not deliver a document; the message says why."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -79,23 +79,23 @@ class NotGivenError(Exception):
 
 @dataclass(kw_only=True)
 class Fetcher:
-    """Fetches documents of one provider."""
+    """Fetches documents from one provider."""
 
     base_url: str
     transport: HttpTransport
     retrying: Retrying
     most: int
-    """Bytes; larger documents are not fetched."""
+    """In bytes; larger documents are not fetched."""
     requests: int = 0
     bytes: int = 0
     _failures: int = 0
     _heavy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
     async def __call__(self, capture: Capture) -> FetchedDocument | Missing:
-        """The document of a capture, or why there is none.
+        """Return the document of a capture, or why it is missing.
 
-        Raises TryLaterError where the provider asks to come back later than one waits, and TransportError
-        where it does not answer several times in a row.
+        Raises TryLaterError if the provider asks to come back later than the configured wait, and
+        TransportError if it does not answer several times in a row.
         """
         if capture.length is not None and capture.length > self.most:
             detail = (
@@ -128,12 +128,13 @@ class Fetcher:
         return found
 
     async def _checked(self, capture: Capture) -> FetchedDocument | Missing:
-        for _ in range(2):  # what is broken may have broken on the way
+        for _ in range(2):  # the error may have occurred in transmission
             reply = await self._reply(capture)
             chunked = "chunked" in reply.headers.get(f"{_ORIGINAL}Transfer-Encoding", "").lower()
             well = agrees(capture.digest, reply.body)
             if well is not False or chunked:
-                # Some archives have the digest of the chunks, which the provider compares and then joins.
+                # Some archives store the digest of the chunked body; the provider compares it and then joins
+                # the chunks.
                 return _document(capture, reply, verified=well is True)
         detail = (
             f"{len(reply.body):,} bytes were received, but they do not have the digest {capture.digest!r}"
@@ -156,7 +157,7 @@ class Fetcher:
 
 
 def _raise_not_given(reply: HttpReply) -> None:
-    """Raise what the provider says of a document, unless it is only busy."""
+    """Raise what the provider reports about a document, unless it is only busy."""
     if reply.status == _SUCCESS or not _TOLD.match(reply.body):
         return
     if reply.status in BY_STATUS or (reply.status == _BUSY and "Retry-After" not in reply.headers):
@@ -187,11 +188,11 @@ _MOST_BYTES: Final = 8 * 1024**2
 
 Fetch = Callable[[Capture], Awaitable[FetchedDocument | Missing]]
 Keep = Callable[[Sequence[FetchedDocument]], None]
-"""Keeps documents; blocking, and durable when it returns."""
+"""Stores documents; blocking, and durable when it returns."""
 
 
 class Batches:
-    """Gathers documents until it is worth keeping them."""
+    """Collects documents into batches that are worth writing."""
 
     def __init__(self, keep: Keep) -> None:
         self._keep = keep
@@ -200,22 +201,24 @@ class Batches:
         self._lock = asyncio.Lock()
 
     async def add(self, document: FetchedDocument) -> None:
-        """Take a document; whoever fills a batch waits until it is kept, and others with it."""
+        """Add a document; the caller that fills a batch waits until it is stored, and so do the others."""
         async with self._lock:
+            # The lock is held while a batch is written: batches are written one at a time, and the memory is
+            # bounded.
             self._held.append(document)
             self._size += len(document.body)
             if len(self._held) >= _MOST_DOCUMENTS or self._size >= _MOST_BYTES:
                 await self._flush()
 
     async def flush(self) -> None:
-        """Keep what is left."""
+        """Store the remaining documents."""
         async with self._lock:
             await self._flush()
 
     async def _flush(self) -> None:
         held, self._held, self._size = self._held, [], 0
         if held:
-            # Not to be left half-way: a batch that is kept is noted, too.
+            # Shielded, so that a cancelled task does not separate a batch's files from their manifest lines.
             await asyncio.shield(asyncio.to_thread(self._keep, held))
 
 
@@ -227,10 +230,10 @@ async def fetch_all(
     workers: int,
     on_done: Callable[[int, int], None],
 ) -> list[Missing]:
-    """Fetch all documents, so many at a time; gives those that are missing.
+    """Fetch all documents, `workers` at a time; returns those that are missing.
 
-    `on_done` is told how many are done and how many are missing. What came before an error or an interruption
-    is kept. Raises what `fetch` and `keep` raise.
+    `on_done` is called with the number of finished and of missing documents. Documents fetched before an
+    error or an interruption are stored. Raises what `fetch` and `keep` raise.
     """
     queue = _Queue(waiting=iter(captures), fetch=fetch, batches=Batches(keep), on_done=on_done)
     try:
@@ -246,7 +249,11 @@ async def fetch_all(
 
 @dataclass(kw_only=True)
 class _Queue:
-    """What several workers take captures from."""
+    """The captures shared by several workers.
+
+    The workers are coroutines of one event loop: the iterator, the counter and the list are used between two
+    awaits, and so need no lock.
+    """
 
     waiting: Iterator[Capture]
     fetch: Fetch

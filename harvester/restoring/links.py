@@ -1,4 +1,4 @@
-"""Where the links of a restored page lead: to other files of the copy, or out into the web."""
+"""Targets of the links of a restored page: other files of the copy, or the web."""
 
 import posixpath
 from collections.abc import Iterable
@@ -10,7 +10,10 @@ from harvester.restoring.addresses import canonical, escaped_whole, joined, loos
 
 _HOPS: Final = 10
 _IN_LINKS: Final = "/-_.@=&+"
-"""What may stand in a relative link as it is; not the comma, which parts the candidates of a srcset."""
+"""Characters that a relative link may contain unescaped.
+
+Not the comma, which separates a srcset's candidates.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,35 +23,38 @@ class Target:
     url: str
     path: str
     leads_to: str = ""
-    """Of a redirect: the absolute URL."""
+    """A redirect's target as an absolute URL."""
     charset: str = ""
-    """As the HTTP header told it."""
+    """The character set declared by the HTTP header."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """What a link becomes."""
+    """The replacement of a link."""
 
     text: str
-    """In ASCII."""
+    """The link's text in ASCII."""
     target: Target | None = None
-    """None where it leads out of the copy."""
+    """None if it leads out of the copy."""
 
 
 class SiteMap:
-    """All documents of the copy, found by the URLs that links write."""
+    """All documents of the copy, indexed by the URLs that links use."""
 
     def __init__(self, targets: Iterable[Target]) -> None:
         self._exact: dict[str, Target] = {}
         self._loose: dict[str, Target] = {}
-        # A document is what a link means rather than something that only leads to it.
+        # A document takes precedence over a redirect to it.
         for target in sorted(targets, key=lambda one: (bool(one.leads_to), one.url)):
             url = canonical(target.url)
             self._exact.setdefault(url, target)
             self._loose.setdefault(loosened(url), target)
 
     def find(self, url: str, charset: str = "utf-8") -> Target | None:
-        """The document at an absolute URL, as far as redirects within the copy lead; None where none is."""
+        """Return the document at an absolute URL, following redirects within the copy.
+
+        None if there is none.
+        """
         found = self.at(url, charset)
         for _ in range(_HOPS):
             further = self.at(found.leads_to) if found and found.leads_to else None
@@ -58,7 +64,7 @@ class SiteMap:
         return found
 
     def at(self, url: str, charset: str = "utf-8") -> Target | None:
-        """The document at an absolute URL itself, redirect or not."""
+        """Return the document at the absolute URL itself, redirect or not."""
         bare = url.partition("#")[0]
         spellings = dict.fromkeys((canonical(bare, charset), canonical(bare)))
         tables = ((self._exact, lambda one: one), (self._loose, loosened))
@@ -79,25 +85,25 @@ class PageLinks:
         self._known: dict[str, Link | None] = {}
 
     def set_base(self, link: str) -> None:
-        """Take a page's `<base href>`, the first of which counts."""
+        """Set a page's `<base href>`; only the first one counts."""
         if not self._has_base:
             self._base = joined(self._base, link) or self._base
             self._has_base = True
             self._known.clear()
 
     def link(self, written: str) -> Link | None:
-        """What a link becomes; None where it stays as it is written."""
+        """Return the replacement of a link; None if it stays unchanged."""
         if written not in self._known:
             self._known[written] = self._found(written)
         return self._known[written]
 
     def restored(self, written: str) -> Link | None:
-        """What a link becomes if it leads to a document of the copy, else None."""
+        """Return the replacement of a link if it leads to a document of the copy, else None."""
         found = self.link(written)
         return found if found is not None and found.target is not None else None
 
     def text(self, written: str) -> str | None:
-        """The text that a link becomes; None where it stays."""
+        """Return the replacement text of a link; None if it stays unchanged."""
         found = self.link(written)
         return found.text if found is not None else None
 
@@ -120,12 +126,12 @@ class PageLinks:
         return Link(text=canonical(url, self._charset).replace("'", "%27") + fragment)
 
     def _fragment(self, url: str) -> str:
-        """The fragment that a redirect adds."""
+        """Return the fragment that a redirect adds."""
         first = self._site.at(url, self._charset)
         place = first.leads_to.partition("#") if first else ("", "", "")
         return place[1] + escaped_whole(place[2])
 
 
 def relative(path: str, folder: str) -> str:
-    """The link from a page in the folder to the file at the path, both below the copy's folder."""
+    """Return the link from a page in the folder to the file; both paths are relative to the copy's folder."""
     return quote(posixpath.relpath(path, folder or "."), safe=_IN_LINKS)

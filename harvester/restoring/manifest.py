@@ -1,7 +1,7 @@
-"""What a folder holds of a restore: a line of JSON for each document, added when its file is on the disk.
+"""The manifest of a restore's folder: a JSON line per document, added when its file is on the disk.
 
-The first line says what was asked for. Of several lines for one URL the last counts. A line that breaks off
-at the end of the file, as after a power cut, is dropped; its document is fetched again.
+The first line holds the request. If a URL has several lines, the last one counts. A line that is incomplete
+at the end of the file, as after a power failure, is dropped; its document is fetched again.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ _LOCK: Final = ".lock"
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A document that is here."""
+    """A document that is stored."""
 
     url: str
     captured: str
@@ -36,26 +36,26 @@ class Entry:
     digest: str
     verified: bool
     size: int
-    """Bytes as archived."""
+    """The size in bytes as archived."""
     file: str
-    """Below the folder, with `/`: of the browsable copy, or the WARC file."""
+    """The path below the folder, with `/`: of the browsable copy, or of the WARC file."""
     original: str = ""
-    """Below the folder: the bytes as archived, where the browsable file has others."""
+    """The path below the folder of the bytes as archived, if the browsable file differs."""
     offset: int | None = None
-    """In the WARC file; `packed` bytes are the record's."""
+    """The offset in the WARC file; `packed` is the record's compressed size."""
     packed: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What was asked for; a folder holds one such."""
+    """The request; a folder belongs to exactly one."""
 
     what: str
     at: str = ""
     form: str
 
     def as_json(self) -> dict[str, Any]:
-        """The first line."""
+        """Return the first line."""
         return {"zatva_restore": _VERSION, "what": self.what, "at": self.at or None, "as": self.form}
 
 
@@ -65,14 +65,14 @@ class Manifest:
 
     path: Path
     entries: dict[str, Entry]
-    """By URL."""
+    """The entries by URL."""
     finished: bool
-    """Whether the last run came to its end, and nothing was added since."""
+    """Whether the last run was completed, with no addition since."""
     _file: BinaryIO = field(repr=False)
     _lock: BinaryIO = field(repr=False)
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Note documents whose files are on the disk; durable when this returns."""
+        """Add documents whose files are on the disk; durable when this returns."""
         lines = "".join(_line(asdict(entry)) for entry in entries)
         self._file.write(lines.encode())
         self._file.flush()
@@ -81,7 +81,7 @@ class Manifest:
         self.finished = False
 
     def finish(self, request: Request, *, source: str) -> None:
-        """Write the manifest anew, in the order of the URLs."""
+        """Rewrite the manifest in the order of the URLs."""
         head = {**request.as_json(), "from": source, "documents": len(self.entries), "finished": True}
         entries = (asdict(self.entries[url]) for url in sorted(self.entries))
         write_lines(self.path, [head, *entries])
@@ -90,15 +90,15 @@ class Manifest:
         self.finished = True
 
     def close(self) -> None:
-        """Close it, and let others have the folder."""
+        """Close it, and release the folder to other processes."""
         self._file.close()
         self._lock.close()
 
 
 def open_manifest(folder: Path, request: Request) -> Manifest:
-    """The manifest of the folder, which is made where there is none.
+    """Return the manifest of the folder; creates it if there is none.
 
-    Raises UsageError where the folder holds something else, and TryLaterError where another process is at it.
+    Raises UsageError if the folder contains something else, and TryLaterError if another process uses it.
     """
     path = folder / NAME
     if not path.exists():
@@ -111,7 +111,7 @@ def open_manifest(folder: Path, request: Request) -> Manifest:
         head, entries = _read(path)
         if entries:
             _check_same(folder, head, request)
-        else:  # nothing came of what was asked for before
+        else:  # the previous request has no results yet
             write_lines(path, [request.as_json()])
         finished = bool(head.get("finished")) and head.get("documents") == len(entries)
         file = path.open("ab")
@@ -123,18 +123,19 @@ def open_manifest(folder: Path, request: Request) -> Manifest:
 
 
 def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Write a file of JSON lines, whole and durable or not at all."""
+    """Write a file of JSON lines, completely and durably or not at all."""
     unfinished = path.with_name(path.name + _UNFINISHED)
     with unfinished.open("wb") as file:
         file.writelines(_line(line).encode() for line in lines)
         file.flush()
         os.fsync(file.fileno())
+    # Synced before the rename: after a power failure, the name leads to the old or to the complete new file.
     unfinished.replace(path)
     sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
-    """See new names in the folder onto the disk."""
+    """Sync the folder, so that new names in it are durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -147,7 +148,7 @@ def _line(data: Mapping[str, Any]) -> str:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], list[Entry]]:
-    """The first line and the documents; a line that breaks off is cut from the file."""
+    """Return the first line and the documents; an incomplete last line is cut from the file."""
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1
     if whole < len(data):
@@ -178,6 +179,7 @@ def _check_same(folder: Path, head: Mapping[str, Any], request: Request) -> None
 
 
 def _locked(folder: Path) -> BinaryIO:
+    # The kernel releases the lock when this process ends, however it ends.
     file = (folder / _LOCK).open("wb")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -191,22 +193,22 @@ class Reason(StrEnum):
     """Why a document is missing."""
 
     WITHHELD = "withheld"
-    """The archive lists it as deleted: hidden, or closed to everybody."""
+    """The archive lists it as deleted: hidden, or closed to everyone."""
     RESTRICTED = "restricted"
-    """Open in the archive's reading room only, or under an embargo."""
+    """Accessible only in the archive's reading room, or under an embargo."""
     GONE = "gone"
     """The archive no longer knows it, or never had its content."""
     DAMAGED = "damaged"
-    """The archive itself found its record damaged."""
+    """The archive itself reports its record as damaged."""
     DIGEST = "digest mismatch"
-    """What came is not what was archived."""
+    """What was received is not what was archived."""
     TOO_LARGE = "too large"
     UNAVAILABLE = "unavailable"
-    """Not to be had at the moment; the same command tries again."""
+    """Not available at the moment; the same command tries again."""
     REFUSED = "refused"
-    """A record or an answer that is none of a Zatva provider's."""
+    """A record or an answer that does not come from a Zatva provider."""
     PACKED = "packed"
-    """Its compression is unknown or broken. Its bytes are kept as they are."""
+    """Its compression is unknown or broken. Its bytes are stored unchanged."""
 
 
 BY_STATUS = {403: Reason.RESTRICTED, 404: Reason.GONE, 410: Reason.WITHHELD, 500: Reason.DAMAGED}
@@ -221,11 +223,11 @@ class Missing:
     detail: str
     identifier: str
     url: str = ""
-    """Empty where the archive does not tell it, as of deleted records."""
+    """Empty if the archive does not state it, as for deleted records."""
     captured: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """A line of the list of what is missing."""
+        """Return a line of the list of missing documents."""
         return {
             "url": self.url or None,
             "captured": self.captured or None,
@@ -236,7 +238,7 @@ class Missing:
 
 
 def missing(capture: Capture, reason: Reason, detail: str) -> Missing:
-    """That this capture is missing."""
+    """Return the capture's entry in the list of missing documents."""
     return Missing(
         reason=reason,
         detail=detail,

@@ -1,4 +1,4 @@
-"""Makes the links of HTML pages and SVG pictures lead into the copy; all other bytes stay as they are."""
+"""Redirect the links of HTML pages and SVG images into the copy; all other bytes stay unchanged."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -21,14 +21,14 @@ _FOREIGN: Final = frozenset({"svg", "math"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attribute:
-    """An attribute of a tag; the places are those in the text."""
+    """An attribute of a tag; positions are offsets in the text."""
 
     name: str
     """Lower case."""
     begin: int
-    """Where the name begins; it ends behind as many characters."""
+    """The offset of the name; it ends after its number of characters."""
     value: str
-    """As it is meant: references replaced."""
+    """The value with character references replaced."""
     value_begin: int
     value_end: int
     """Without quotation marks."""
@@ -40,26 +40,26 @@ class Tag:
     """A start tag or a processing instruction."""
 
     name: str
-    """Lower case; with `?` before it for an instruction."""
+    """In lower case; a processing instruction's begins with `?`."""
     begin: int
     end: int
-    """Behind the tag."""
+    """The offset after the tag."""
     attributes: tuple[Attribute, ...]
     content_end: int | None = None
-    """Where the content ends, of an element that holds text alone."""
+    """The offset of the content's end, for an element that contains only text."""
 
     def get(self, name: str) -> Attribute | None:
-        """The first attribute of this name, which is the one that counts."""
+        """Return the first attribute of this name, which is the one that counts."""
         return next((one for one in self.attributes if one.name == name), None)
 
     def value(self, name: str) -> str:
-        """The attribute's value without blanks around it; empty where there is none."""
+        """Return the attribute's value without surrounding blanks; empty if there is none."""
         found = self.get(name)
         return found.value.strip() if found else ""
 
 
 def tags(text: str, *, xml: bool = False) -> Iterator[Tag]:
-    """The start tags of a document, in order; in XML also its processing instructions."""
+    """Yield the start tags of a document in order, and in XML also its processing instructions."""
     place, foreign = 0, 0
     while (found := _START.search(text, place)) is not None:
         begin, kind = found.start(), text[found.start() + 1]
@@ -84,7 +84,7 @@ def tags(text: str, *, xml: bool = False) -> Iterator[Tag]:
 
 
 def _tag(text: str, place: int, begin: int) -> Tag | None:
-    """The tag whose name begins at the place; None for one that is never closed."""
+    """Return the tag whose name begins at the position; None for a tag that is never closed."""
     name = _NAME.match(text, place)
     if name is None:
         return None
@@ -114,7 +114,7 @@ def _attribute(found: re.Match[str]) -> Attribute:
 
 
 def _is_open(text: str, found: re.Match[str]) -> bool:
-    """Whether a quotation mark is never closed: then the tag goes on to the end of the text."""
+    """Return whether a quotation mark is never closed: the tag then extends to the end of the text."""
     has_value = any(found[kind] is not None for kind in ("double", "single", "bare"))
     return bool(found["assigned"]) and not has_value and text[found.end() : found.end() + 1] in {'"', "'"}
 
@@ -125,7 +125,7 @@ def _closes_foreign(text: str, begin: int) -> bool:
 
 
 def _behind_other(text: str, begin: int, *, xml: bool) -> int:
-    """The place behind a comment, an end tag, a declaration or an instruction."""
+    """Return the position after a comment, an end tag, a declaration or an instruction."""
     if text.startswith("<!--", begin):
         if text.startswith(("<!-->", "<!--->"), begin):
             return text.index(">", begin) + 1
@@ -147,10 +147,10 @@ def _content_end(text: str, tag: Tag) -> int:
 
 
 Resolve = Callable[[str], str | None]
-"""Gives what a link is to become, in ASCII; None where it stays."""
+"""Returns the replacement of a link, in ASCII; None if it stays unchanged."""
 
-# No part of it goes back over what it has read, and none begins anew in the middle of a word or a string: it
-# takes time in proportion to the text, whatever that is.
+# No part of it backtracks over what it has read, and no match starts within a word or a string: it takes
+# linear time for every text.
 _TOKEN: Final = re.compile(
     r"""
     (?P<comment>/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/)?)
@@ -170,7 +170,7 @@ _LAST_CHARACTER: Final = 0x10FFFF
 
 
 def style_edits(text: str, resolve: Resolve, *, begin: int = 0, end: int | None = None) -> Iterator[Edit]:
-    """The changes that the style sheet between the places needs."""
+    """Yield the edits that the style sheet between the positions needs."""
     importing, sets = False, []
     for found in _TOKEN.finditer(text, begin, len(text) if end is None else end):
         kind = found.lastgroup
@@ -191,7 +191,7 @@ def _edit(found: re.Match[str], kind: str, resolve: Resolve) -> Iterator[Edit]:
     link = written if kind == "bare" else written[1:-1]
     become = resolve(_unescaped(link)) if link.strip() else None
     if become is not None:
-        # Whatever could end it is escaped in URLs.
+        # Characters that could end it are escaped in URLs.
         yield Edit(begin=found.start(kind), end=found.end(kind), text=f'"{become}"')
 
 
@@ -211,13 +211,13 @@ _LINKS: Final = frozenset(
      "xlink:href", "ping"}
 )  # fmt: skip
 _LAZY: Final = frozenset({"data-src", "data-href", "data-original", "data-background", "data-poster"})
-"""Scripts take them for links later on; they are changed only where they lead to a document of the copy."""
+"""Attributes that scripts use as links; changed only if they lead to a document of the copy."""
 _SRCSETS: Final = frozenset({"srcset", "imagesrcset", "data-srcset"})
 _STRICT_CHECKS: Final = ("integrity", "crossorigin", "nonce")
-"""With these, browsers refuse what comes from a file."""
+"""With these attributes, browsers refuse content from a file."""
 _POLICIES: Final = frozenset({"content-security-policy", "content-security-policy-report-only"})
 _SET_ASIDE: Final = "data-archived-"
-"""Stands before the names of attributes that would do harm in a copy."""
+"""The prefix for names of attributes that would do harm in a copy."""
 _REFRESH: Final = re.compile(
     r"(\s*+[0-9.]*+[\s;,]++(?:url\s*+=\s*+)?)([\"']?)(.*)", re.IGNORECASE | re.DOTALL | re.ASCII
 )
@@ -226,7 +226,7 @@ _DESCRIPTORS: Final = re.compile(r"(?:[^,(]|\([^)]*+\)|\()*+")
 
 
 def page_edits(text: str, links: PageLinks, page_codec: str, *, xml: bool = False) -> Iterator[Edit]:
-    """The changes that a page needs so that its links lead where they should."""
+    """Yield the edits after which a page's links lead to the right targets."""
     if xml:
         yield from _edits(text, links, page_codec, xml=True)
         return
@@ -270,7 +270,7 @@ def _attributes(tag: Tag, links: PageLinks, page_codec: str) -> Iterator[Edit]:
 
 
 def _other_value(one: Attribute, links: PageLinks, page_codec: str) -> str | None:
-    """What the value of an attribute becomes that is no plain link; None where it stays."""
+    """Return the new value of an attribute that is not a plain link; None if it stays unchanged."""
     if one.name in _LAZY:
         link = links.restored(one.value)
         return link.text if link else None
@@ -289,7 +289,7 @@ def _edited(value: str, find: Callable[[str], Iterator[Edit]]) -> str | None:
 
 
 def _srcset(value: str, links: PageLinks) -> str | None:
-    """A srcset with its links changed (HTML Standard, section 4.8.4.3.10)."""
+    """Return a srcset with its links replaced (HTML Standard, section 4.8.4.3.10)."""
     found = []
     place = 0
     while (candidate := _CANDIDATE.match(value, place)) is not None:
@@ -318,14 +318,14 @@ def _meta(tag: Tag, links: PageLinks) -> Iterator[Edit]:
 
 
 def _script_charset(tag: Tag, src: Attribute, link: Link, page_codec: str) -> Iterator[Edit]:
-    """A script is read in the page's character set unless something says otherwise."""
+    """Declare a script's character set if it differs from the page's, in which it would be read."""
     charset = link.target.charset if link.target else ""
     if charset and codec(charset) not in {"", page_codec} and tag.get("charset") is None:
         yield Edit(begin=src.begin, end=src.begin, text=f'charset="{codec_label(charset)}" ')
 
 
 def codec_label(charset: str) -> str:
-    """A character set's name as it may stand in markup."""
+    """Return a character set's name for use in markup."""
     return re.sub(r"[^A-Za-z0-9_.:-]", "", charset)
 
 

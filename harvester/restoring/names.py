@@ -1,15 +1,15 @@
-"""Where a document lies in the copy: paths that are safe on any file system, and say what they are.
+"""Paths of documents in the copy: safe on any file system, and descriptive.
 
-`http://www.example.cz/news/?page=2` lies at `www.example.cz/news/index@page=2.html`.
+`http://www.example.cz/news/?page=2` is stored at `www.example.cz/news/index@page=2.html`.
 
-- All but ASCII letters, digits and `-_.@=&,+` is written as `%XX`, as in the store of records, and names that
-  are hidden or reserved somewhere have a letter written so (`harvester.store.paths`).
-- The last letters say what the document is, for browsers go by them: `/list.php` of type text/html is
+- Everything except ASCII letters, digits and `-_.@=&,+` is written as `%XX`, as in the record store, and
+  names that are hidden or reserved on some system have one letter escaped (`harvester.store.paths`).
+- The ending says what the document is, because browsers rely on it: `/list.php` of type text/html is
   `list.php.html`.
 - A name longer than 100 characters is cut and ends with `~` and a digest; a path longer than 200 is a digest.
-- What would differ from another path in case alone, or is a folder of another's, gets `~2`, `~3`, …
+- A path that would differ from another one in case alone, or is a folder of another one, gets `~2`, `~3`, …
 
-No name has a `~` but for these. The manifest tells which URL a path belongs to.
+Only these names contain a `~`. The manifest maps URLs to paths.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _PATH_LIMIT: Final = 200
 _DIGEST: Final = 16
 _INDEX: Final = "index"
 _TYPES: Final = mimetypes.MimeTypes()
-"""Python's own table, and not the machine's, so that names are the same everywhere."""
+"""Python's own table rather than the machine's, so that names are the same everywhere."""
 _ENDINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "text/html": (".html", ".htm"),
     "application/xhtml+xml": (".xhtml", ".xht"),
@@ -47,13 +47,13 @@ _ENDINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "text/xml": (".xml", ".rss", ".atom", ".xsl"),
     "application/json": (".json",),
 }
-"""The first is the one that is added."""
+"""The first ending is the one that is added."""
 _SAYS_LITTLE: Final = frozenset({"", "text/plain", "application/octet-stream", "binary/octet-stream"})
-"""Types that servers give to what they know nothing of: then the URL's own ending is better."""
+"""Types that servers use for unknown content: the URL's own ending is more specific."""
 
 
 def natural_path(capture: Capture) -> str:
-    """The path of a document where no other is in its way."""
+    """Return the path of a document if no other document conflicts with it."""
     try:
         parts = urlsplit(capture.url)
         host = parts.netloc.rpartition("@")[2].lower() or f"+{parts.scheme}"
@@ -72,27 +72,27 @@ def natural_path(capture: Capture) -> str:
 
 
 class Names:
-    """Gives each URL its path, and never the same to two of them, even where case does not count."""
+    """Assigns each URL a unique path, even on file systems that ignore case."""
 
     def __init__(self, captures: Iterable[Capture], known: Mapping[str, str]) -> None:
-        """Name the captures' URLs; `known` has the paths of those that were named before, which stay."""
+        """Name the captures' URLs; `known` holds the paths of earlier runs, which are kept."""
         self._paths = dict(known)
         self._taken = {path.casefold() for path in known.values()}
         fresh = [capture for capture in captures if capture.url not in known]
-        # What is a document gets the plain name, not what only leads to it.
+        # A document gets the plain name in preference to a redirect to it.
         fresh.sort(key=lambda one: (one.is_redirect, one.is_error, one.url))
         wanted = [(capture, natural_path(capture)) for capture in fresh]
         every = [*known.values(), *(path for _, path in wanted)]
         self._folders = {folder.casefold() for path in every for folder in _folders(path)}
         for capture, path in wanted:
-            # A file of an earlier restore may be where this one wants a folder.
+            # A file of an earlier restore may have the name of a folder needed here.
             blocked = any(folder.casefold() in self._taken for folder in _folders(path))
             host, _, name = path.partition("/")
             apart = _hashed(capture, host, posixpath.splitext(name)[1]) if blocked else path
             self._paths[capture.url] = self._free(apart)
 
     def path(self, url: str) -> str:
-        """The path of a URL that was named."""
+        """Return the path of a named URL."""
         return self._paths[url]
 
     def _free(self, path: str) -> str:
@@ -111,12 +111,12 @@ def _folders(path: str) -> Iterable[str]:
 
 
 def _mime_type(capture: Capture) -> str:
-    """The type of what is written: a redirect becomes a page that leads on."""
+    """Return the type of the file to be written: a redirect becomes an HTML page."""
     return "text/html" if capture.is_redirect else capture.mime_type
 
 
 def _ending(own: str, mime_type: str) -> str:
-    """The ending that tells the type: the URL's own where it does."""
+    """Return the ending for the type: the URL's own one if it fits."""
     if mime_type in _SAYS_LITTLE:
         return own
     if mime_type in _ENDINGS:
@@ -133,7 +133,7 @@ def _encoded(raw: bytes) -> str:
 
 
 def _name(stem: str, ending: str) -> str:
-    """A name that is not too long and is no trouble anywhere."""
+    """Return a name that is not too long and is safe on every system."""
     if len(stem) + len(ending) > _NAME_LIMIT:
         digest = hashlib.sha256((stem + ending).encode("ascii")).hexdigest()[:_DIGEST]
         ending = ending if len(ending) < _DIGEST else ""

@@ -1,4 +1,4 @@
-"""How a restore ended, for people and for programs."""
+"""The result of a restore, for users and for programs."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,21 +14,21 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreOutcome:
-    """How a restore ended."""
+    """The result of a restore."""
 
     folder: Path
     listed: int
     """Captures that the provider listed."""
     wanted: int
-    """Documents that were to be restored: one capture for each URL."""
+    """Documents to be restored: one capture for each URL."""
     restored: int
-    """Of these, the ones that are here."""
+    """Of these, those that are stored."""
     fetched: int
-    """Of these, the ones that came in this run."""
+    """Of these, those that were fetched in this run."""
     unverified: int
-    """Of these, the ones without a digest to compare."""
+    """Of these, those without a digest to compare."""
     others: int
-    """Documents of earlier runs that are no longer listed, and were left alone."""
+    """Documents of earlier runs that are no longer listed, and were left unchanged."""
     bytes: int
     requests: int
     seconds: float
@@ -38,11 +38,11 @@ class RestoreOutcome:
 
     @property
     def exit_code(self) -> ExitCode:
-        """For the shell."""
+        """Return the exit code for the shell."""
         return ExitCode.RECORDS_REFUSED if self.missing else ExitCode.DONE
 
     def as_json(self) -> dict[str, Any]:
-        """The result for programs."""
+        """Return the result for programs."""
         return {
             "verdict": "incomplete" if self.missing else "complete",
             "folder": str(self.folder),
@@ -60,7 +60,7 @@ class RestoreOutcome:
         }
 
     def in_words(self) -> str:
-        """The result for people."""
+        """Return the result for users."""
         verdict = "Incomplete" if self.missing else "Complete"
         spent = f"{self.bytes:,} bytes in {self.seconds:,.1f} s"
         lines = [f"{verdict}: {self.restored:,} of {self.wanted:,} documents are stored."]
@@ -93,13 +93,13 @@ class RestorePlan:
     wanted: int
     here: int
     bytes: int
-    """Of what is to be fetched, as far as the archive knows."""
+    """The size of what is to be fetched, as far as the archive knows."""
     types: dict[str, int]
     missing: Sequence[Missing]
     exit_code: ExitCode = ExitCode.DONE
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the plan for programs."""
         return {
             "verdict": "dry run",
             "listed": self.listed,
@@ -111,7 +111,7 @@ class RestorePlan:
         }
 
     def in_words(self) -> str:
-        """For people."""
+        """Return the plan for users."""
         left = self.wanted - self.here
         lines = [f"{self.listed:,} captures of {self.wanted:,} URLs are listed."]
         lines.append(

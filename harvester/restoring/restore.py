@@ -1,7 +1,7 @@
-"""Restores what a Zatva provider has: list, fetch, check, keep, and make a copy that can be looked at.
+"""Restore the contents of a Zatva provider: list, fetch, verify, store, and make a browsable copy.
 
-The list says what there is; each document is fetched, checked and durable before the manifest has its line.
-So an interrupted restore goes on where it was, and one that ended fetches nothing twice.
+The list determines the documents; each document is fetched, verified and durable before the manifest has its
+line. So an interrupted restore continues from there, and a completed one fetches nothing twice.
 """
 
 import json
@@ -36,26 +36,26 @@ from oai.sections import HarvesterSettings
 
 NAME: Final = "wanted.jsonl"
 _GOOD_FOR: Final = 86_400
-"""Seconds; an older list of an interrupted run is asked for anew."""
+"""In seconds; an older list of an interrupted run is requested again."""
 
 
 @dataclass(kw_only=True)
 class Wanted:
-    """What is to be restored, and what the list itself says cannot be."""
+    """What is to be restored, and what the list itself reports as unavailable."""
 
     captures: list[Capture]
-    """One for each URL, in their order."""
+    """One for each URL, ordered by URL."""
     missing: list[Missing] = field(default_factory=list)
     listed: int = 0
-    """Captures that the provider listed, in the scope."""
+    """Captures within the scope that the provider listed."""
 
 
 async def ask(
     client: Client, scope: RestoreScope, at: datetime | None, on_page: Callable[[int, int | None], None]
 ) -> Wanted:
-    """Harvest the list; `on_page` is told how many records have come, and of how many if that is known.
+    """Harvest the list; `on_page` is called with the records so far and, if known, the expected number.
 
-    Raises ClientError, TryLaterError, and RemoteError where nothing is there.
+    Raises ClientError, TryLaterError, and RemoteError if the scope is empty.
     """
     choice = CaptureChoice(at)
     found: list[Missing] = []
@@ -97,7 +97,7 @@ def _take(record: Record, scope: RestoreScope, choice: CaptureChoice, found: lis
 
 
 def save(folder: Path, wanted: Wanted) -> None:
-    """Keep the list for a run that goes on with it."""
+    """Save the list for a run that continues with it."""
     captures = ({**asdict(one), "captured": one.captured.isoformat()} for one in wanted.captures)
     lines: list[dict[str, Any]] = [{"listed": wanted.listed}]
     lines += [{"capture": one} for one in captures]
@@ -106,7 +106,7 @@ def save(folder: Path, wanted: Wanted) -> None:
 
 
 def load(folder: Path) -> Wanted | None:
-    """The list of an interrupted run; None where there is none that is good."""
+    """Return the list of an interrupted run; None if there is no usable one."""
     path = folder / NAME
     try:
         if time.time() - path.stat().st_mtime > _GOOD_FOR:
@@ -127,7 +127,7 @@ def load(folder: Path) -> Wanted | None:
 
 
 def drop(folder: Path) -> None:
-    """All of the list was asked for."""
+    """Delete the list, because everything in it was requested."""
     (folder / NAME).unlink(missing_ok=True)
 
 
@@ -137,7 +137,7 @@ _AT_ONCE: Final = 64
 
 @dataclass(kw_only=True)
 class _Files:
-    """Files on their way to the disk, some at a time; those that are right already are left alone."""
+    """Files written in groups; files that are already right are left unchanged."""
 
     folder: Path
     store: FileStore
@@ -163,9 +163,9 @@ def write_copy(
     most: int,
     on_file: Callable[[int], None] = lambda _done: None,
 ) -> list[Missing]:
-    """Write all files of the copy that are treated; those that are right already are left alone.
+    """Write all converted files of the copy; files that are already right are left unchanged.
 
-    Gives the documents of which no file for browsers could be made; their files have the archived bytes.
+    Returns the documents for which no browsable file could be made; their files have the archived bytes.
     """
     targets = [target_of(entry, _in_site(entry)) for entry in entries.values()]
     site = SiteMap(targets)
@@ -185,8 +185,8 @@ def write_copy(
 
 
 def is_written(folder: Path, entries: Iterable[Entry]) -> bool:
-    """Whether each treated file is there, of a copy that was finished."""
-    return os.path.exists(folder / START) and all(  # noqa: PTH110 as many as there are documents
+    """Return whether each converted file of a finished copy exists."""
+    return os.path.exists(folder / START) and all(  # noqa: PTH110 called once for each document
         os.path.exists(folder / entry.file)  # noqa: PTH110
         for entry in _treated(entries)
     )
@@ -219,12 +219,12 @@ FILES: Final = "files"
 WARC: Final = "warc"
 
 Report = Callable[[str, int, int | None, str], None]
-"""Told how far the work is: a step's name, how much of it is done, of how much, and a note."""
+"""Called with the progress: a step's name, how much of it is done, of how much, and a note."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Restore:
-    """A restore as it was asked for."""
+    """A restore as requested."""
 
     scope: RestoreScope
     folder: Path
@@ -238,13 +238,13 @@ class Restore:
 
     @property
     def request(self) -> Request:
-        """What the folder's manifest says."""
+        """Return the request for the folder's manifest."""
         at = self.at.isoformat() if self.at else ""
         return Request(what=self.scope.asked, at=at, form=self.form)
 
 
 async def restore(asked: Restore) -> RestoreOutcome:
-    """Restore; raises UsageError, RemoteError, TryLaterError, after which the same command goes on."""
+    """Restore; raises UsageError, RemoteError or TryLaterError; the same command then continues."""
     began = time.monotonic()
     manifest = open_manifest(asked.folder, asked.request)
     try:
@@ -256,7 +256,7 @@ async def restore(asked: Restore) -> RestoreOutcome:
 
 
 async def plan(asked: Restore) -> RestorePlan:
-    """What a restore would do; asks for the list, and writes nothing."""
+    """Return what a restore would do; requests the list, and writes nothing."""
     async with open_transport(asked.settings) as transport:
         wanted = await _listed(asked, transport)
     here = 0
@@ -344,13 +344,13 @@ def _keeper(asked: Restore, manifest: Manifest, wanted: Wanted, store: FileStore
 
 
 def _named(absent: Sequence[Missing], manifest: Manifest) -> list[Missing]:
-    """What the list itself calls missing, with the URLs of documents that came when they were still open."""
+    """Return what the list reports as missing, with the URLs of documents stored while still accessible."""
     urls = {entry.identifier: entry.url for entry in manifest.entries.values()}
     return [one if one.url else replace(one, url=urls.get(one.identifier, "")) for one in absent]
 
 
 def _is_noted(manifest: Manifest, capture: Capture) -> bool:
-    """Whether the manifest has this very capture of the URL."""
+    """Return whether the manifest has this very capture of the URL."""
     entry = manifest.entries.get(capture.url)
     return entry is not None and entry.identifier == capture.identifier
 
@@ -373,7 +373,7 @@ async def _fetched(
 
 
 def _copied(asked: Restore, manifest: Manifest, store: FileStore, *, fetched: bool) -> list[Missing]:
-    """Make the copy, unless it is there already and nothing of it has changed."""
+    """Make the copy, unless it is already complete and unchanged."""
     entries = manifest.entries
     before = asked.folder / MISSING
     whole = manifest.finished and before.exists() and not before.stat().st_size

@@ -1,8 +1,8 @@
-"""Writes restored documents into WARC 1.1 files that replay software such as pywb reads.
+"""Write restored documents into WARC 1.1 files for replay software such as pywb.
 
-Each record is the response as it was archived, at the time of its capture: status and Content-Type, further
-fields as far as the provider tells them, and the bytes with their digest. A file that is under way ends in
-`.open`; after an interruption it is cut behind the last record that the manifest knows.
+Each record is the response as archived, at the time of its capture: status and Content-Type, other fields as
+far as the provider delivers them, and the bytes with their digest. An unfinished file has the suffix `.open`;
+after an interruption it is cut after the last record that the manifest knows.
 """
 
 import os
@@ -25,7 +25,7 @@ from harvester.restoring.manifest import Entry, sync_folder
 FOLDER: Final = "warc"
 _OPEN: Final = ".open"
 _LARGEST: Final = 1024**3
-"""Bytes; where a file has as many, the next batch of documents begins another."""
+"""In bytes; when a file has reached this size, the next batch of documents begins another one."""
 _SOFTWARE: Final = "Zatva (restore)"
 _NOT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9.-]+")
 _LONGEST_NAME: Final = 60
@@ -33,7 +33,7 @@ _CONNECTION_ONLY: Final = frozenset({"transfer-encoding", "content-length"})
 
 
 class WarcKeeper:
-    """Keeps documents in WARC files."""
+    """Stores documents in WARC files."""
 
     def __init__(self, folder: Path, asked: str, source: str, known: Iterable[Entry]) -> None:
         self._folder = folder / FOLDER
@@ -46,8 +46,9 @@ class WarcKeeper:
         self._path = self._folder
 
     def keep(self, documents: Sequence[FetchedDocument]) -> list[Entry]:
-        """Add the documents to the file that is under way; one that is full gets its name before."""
-        # Not within a batch: a file with its name is never cut again, so the manifest must know all of it.
+        """Append the documents to the unfinished file; a full file gets its final name first."""
+        # Not within a batch: a file with its final name is never cut again, so the manifest must know all of
+        # it.
         if self._file is not None and self._file.tell() >= _LARGEST:
             self.finish()
         entries = []
@@ -59,18 +60,20 @@ class WarcKeeper:
             packed = file.tell() - offset
             name = f"{FOLDER}/{self._path.name}"
             entries.append(entry_of(document, name, offset=offset, packed=packed))
+        # Synced before the caller writes the manifest's lines: these never name a record that could still be
+        # lost.
         if self._file is not None:
             self._sync(self._file)
         return entries
 
     def holds(self, entry: Entry) -> bool:
-        """Whether the file with the record is there and has not lost its end."""
+        """Return whether the file with the record exists and is not truncated before the record's end."""
         path = self._folder.parent / entry.file
         found = next((one for one in (path, _unfinished(path)) if one.is_file()), None)
         return found is not None and found.stat().st_size >= (entry.offset or 0) + (entry.packed or 0)
 
     def finish(self) -> None:
-        """Give the file its name."""
+        """Give the file its final name."""
         if self._file is None:
             self._leave_nothing_open()
             return
@@ -80,7 +83,7 @@ class WarcKeeper:
         sync_folder(self._folder)
 
     def close(self) -> None:
-        """Leave the file that is under way as it is; the next run goes on with it."""
+        """Close the unfinished file; the next run continues it."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -100,7 +103,7 @@ class WarcKeeper:
         return self._file
 
     def _next_path(self) -> Path:
-        """The file under way, or the first number that is free."""
+        """Return the unfinished file, or one with the first free number."""
         slug = _NOT_IN_NAME.sub("-", self._asked.partition("://")[2] or self._asked)[:_LONGEST_NAME]
         stem = slug.strip("-.") or "restored"
         number = 0
@@ -109,7 +112,7 @@ class WarcKeeper:
         return path
 
     def _leave_nothing_open(self) -> None:
-        """Name or remove what an interrupted run left under way."""
+        """Rename or remove what an interrupted run left unfinished."""
         for path in self._folder.glob(f"*{_OPEN}"):
             end = self._whole_until(path)
             if end:
@@ -120,7 +123,7 @@ class WarcKeeper:
             sync_folder(self._folder)
 
     def _whole_until(self, path: Path) -> int:
-        """Where the last record ends, of those that the manifest knows and the file still has."""
+        """Return the end of the last record that both the manifest and the file contain."""
         size = path.stat().st_size
         ends = self._ends.get(f"{FOLDER}/{path.name.removesuffix(_OPEN)}", [])
         return max((end for end in ends if end <= size), default=0)
@@ -162,7 +165,7 @@ def _record(writer: Any, document: FetchedDocument) -> Any:  # noqa: ANN401 warc
 
 
 def _http_headers(document: FetchedDocument) -> StatusAndHeaders | None:
-    """The HTTP header as far as it is known; None for what was not had by HTTP."""
+    """Return the HTTP header as far as known; None for content that was not retrieved over HTTP."""
     if document.status is None:
         return None
     try:

@@ -1,1 +1,1 @@
-"""The rule lab: rule files kept in versions, edited as rows, tried on samples, rehearsed on kept answers."""
+"""The rule lab: versioned rule files, edited as rows, tried on samples, and rehearsed on stored answers."""

@@ -1,4 +1,4 @@
-"""Ready rule files to begin with, each with what it is for and why it is written so."""
+"""Ready-made rule files to begin with, each with its purpose and an explanation."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -21,13 +21,13 @@ _MARC: Final = (Namespace(prefix="marc", uri="http://www.loc.gov/MARC21/slim"),)
 
 
 def translate(message: str) -> str:
-    """The message itself; pages translate it where they show it."""
+    """Mark a message for translation and return it unchanged; pages translate it when they show it."""
     return message
 
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A ready rule file."""
+    """A ready-made rule file."""
 
     key: str
     title: str
@@ -36,12 +36,12 @@ class Example:
 
     @property
     def kind(self) -> RuleKind:
-        """Filter or normalise."""
+        """Return the kind: filter or normalise."""
         return self.rows.kind
 
     @property
     def content(self) -> bytes:
-        """The rule file."""
+        """Return the content of the rule file."""
         return xml_of(self.rows)
 
 
@@ -169,7 +169,7 @@ EXAMPLES: Final = (
 
 
 def example_of(key: str) -> Example:
-    """The example of that key. Raises UsageError where there is none."""
+    """Return the example with that key. Raises UsageError if there is none."""
     for example in EXAMPLES:
         if example.key == key:
             return example

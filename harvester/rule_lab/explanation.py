@@ -1,4 +1,4 @@
-"""Why a rule file does with a record what it does: which rule found which values, and which matched."""
+"""Explain a rule file's effect on a record: which values each rule found, and which of them matched."""
 
 import copy
 import difflib
@@ -19,25 +19,25 @@ from oai.vocabulary import OAI_NAMESPACE
 _HEADER: Final = f"{{{OAI_NAMESPACE}}}header"
 _SHOWN_VALUES: Final = 5
 _LONGEST_VALUE: Final = 200
-"""Characters of a value that are shown."""
+"""The number of characters of a value that are shown."""
 _LONGEST_SIDE: Final = 20_000
-"""Characters of a record that are shown."""
+"""The number of characters of a record that are shown."""
 
 
 class Fate(StrEnum):
-    """What a rule file does with a record."""
+    """The effect of a rule file on a record."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
     CHANGED = "changed"
     UNCHANGED = "unchanged"
     LIMIT = "limit met"
-    """A rule met a limit, so nobody can tell."""
+    """A rule exceeded a limit, so the effect is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Value:
-    """A value that an XPath found, as it begins, and whether the rule's expression matched it."""
+    """The beginning of a value that an XPath found, and whether the rule's expression matched it."""
 
     text: str
     matched: bool
@@ -48,19 +48,19 @@ class RuleFinding:
     """What one rule found in the record."""
 
     rule: int
-    """The filter or new element, from 1 in the order of the file."""
+    """The number of the filter or new element, from 1 in the order of the file."""
     found: int
-    """Nodes that its XPath yields."""
+    """The number of nodes that its XPath yields."""
     matched: int
     values: Sequence[Value] = ()
-    """The first of them; those that matched come first."""
+    """The first values; those that matched come first."""
     added: Sequence[str] = ()
-    """What it added, as `name: value`."""
+    """The elements that it added, as `name: value`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Explained:
-    """One record, what becomes of it, and why."""
+    """A record, the rules' effect on it, and the reasons."""
 
     identifier: str
     datestamp: str
@@ -69,16 +69,16 @@ class Explained:
     findings: Sequence[RuleFinding] = ()
     before: str = ""
     after: str = ""
-    """Empty where it is as before."""
+    """Empty if the record is unchanged."""
     diff: str = ""
     trouble: str = ""
-    """What a rule met."""
+    """The limit that a rule exceeded."""
 
 
 def explain(record: etree._Element, rules: Filters | Mappings) -> Explained:
-    """What the rules do with a record, `<record>` in the OAI namespace, which is left as it is.
+    """Explain the rules' effect on a record, `<record>` in the OAI namespace, which is left unchanged.
 
-    Raises RuleFileError where the rules cannot be used at all.
+    Raises RuleFileError if the rules cannot be used at all.
     """
     try:
         if isinstance(rules, Filters):
@@ -113,7 +113,7 @@ def _normalised(record: etree._Element, rules: Mappings) -> Explained:
         added.setdefault(id(new), []).append(f"{name}: {value}")
 
     total = rules.apply(changed, note)
-    # On the changed record: a mapping may have matched what another one added.
+    # On the changed record, because a mapping may match what another mapping added.
     evaluation = rules.evaluator.on(changed)
     findings: list[RuleFinding] = []
     for mapping in rules.mappings:
@@ -162,7 +162,7 @@ def _explained(
 
 
 def difference(before: str, after: str) -> str:
-    """What differs between two records as `indented` gives them, as a unified diff."""
+    """Return the difference between two records formatted by `indented`, as a unified diff."""
     return "\n".join(
         difflib.unified_diff(
             before.splitlines(), after.splitlines(), "as it is", "as it would be", n=2, lineterm=""
@@ -171,7 +171,7 @@ def difference(before: str, after: str) -> str:
 
 
 def indented(record: etree._Element) -> str:
-    """The record as text for people, its children on lines of their own."""
+    """Return the record as readable text, its children on separate lines."""
     shown = copy.deepcopy(record)
     etree.indent(shown)
     return etree.tostring(shown, encoding="unicode", with_tail=False)

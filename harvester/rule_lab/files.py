@@ -1,4 +1,4 @@
-"""The files of rules, below the data folder: where they are, read, and written whole or not at all."""
+"""Rule files below the data folder: locate, read, and write them atomically."""
 
 import os
 import re
@@ -20,18 +20,18 @@ from oai.settings import Settings
 from oai.xml import parse
 
 FOLDER: Final = "rules"
-"""Below the data folder, for new rule files."""
+"""The folder below the data folder for new rule files."""
 _SLUG: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST_SLUG: Final = 60
 
 
 def file_of(settings: Settings, rule: Rule) -> Path:
-    """Where the rule file is."""
+    """Return the path of the rule file."""
     return settings.data.resolve() / rule.path
 
 
 def read_file(settings: Settings, rule: Rule) -> bytes | None:
-    """What the file holds; None where it cannot be read."""
+    """Return the content of the file; None if it cannot be read."""
     try:
         with file_of(settings, rule).open("rb") as file:
             return file.read(MAX_BYTES + 1)
@@ -40,9 +40,9 @@ def read_file(settings: Settings, rule: Rule) -> bytes | None:
 
 
 def write_file(settings: Settings, rule: Rule, content: bytes) -> None:
-    """Let the file hold the content: a reader finds the old one or the new one, never a part.
+    """Replace the content of the file: a reader finds the old or the new content, never a part.
 
-    Raises UsageError where it cannot be written.
+    Raises UsageError if the file cannot be written.
     """
     file = file_of(settings, rule)
     if read_file(settings, rule) == content:
@@ -62,9 +62,9 @@ def write_file(settings: Settings, rule: Rule, content: bytes) -> None:
 
 
 def adopted_path(session: Session, settings: Settings, path: str) -> str:
-    """The path of a file that is to be looked after where it is.
+    """Return the path of an existing file that is to be registered in place.
 
-    Raises UsageError where it does not lie in the data folder, or is looked after already.
+    Raises UsageError if it is not inside the data folder, or is already registered.
     """
     root = settings.data.resolve()
     file = (root / path).resolve()
@@ -77,7 +77,7 @@ def adopted_path(session: Session, settings: Settings, path: str) -> str:
 
 
 def free_path(session: Session, settings: Settings, name: str) -> str:
-    """A path for a new file: named after the rule, and taken by nobody."""
+    """Return an unused path for a new file, named after the rule."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = _SLUG.sub("-", plain).strip("-")[:_LONGEST_SLUG] or "rule"
     taken = set(session.scalars(select(Rule.path)))
@@ -90,7 +90,7 @@ def free_path(session: Session, settings: Settings, name: str) -> str:
 
 
 def kind_of(data: bytes, *, source: str) -> RuleKind:
-    """The kind of a rule file, by its root element. Raises RuleFileError where it is of neither."""
+    """Return the kind of a rule file by its root element. Raises RuleFileError if it is neither kind."""
     if len(data) > MAX_BYTES:
         raise RuleFileError(source, f"larger than {MAX_BYTES:,} bytes; split the rules")
     try:
@@ -110,7 +110,7 @@ def kind_of(data: bytes, *, source: str) -> RuleKind:
 def read_rules(
     data: bytes, kind: RuleKind, *, source: str, limits: RuleLimits | None = None
 ) -> Filters | Mappings:
-    """The rules of a file, ready for use. Raises RuleFileError with line, column, reason, what to do."""
+    """Parse the rules of a file. Raises RuleFileError with line, column, reason and what to do."""
     if kind is RuleKind.FILTER:
         return parse_filters(data, source=source, limits=limits)
     return parse_mappings(data, source=source, limits=limits)

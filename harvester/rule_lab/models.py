@@ -1,4 +1,4 @@
-"""The tables of the rule lab: rule files that are looked after, and every version that each has had."""
+"""The tables of the rule lab: registered rule files, and every version of each."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -11,7 +11,7 @@ from oai.models import Base
 
 
 class Rule(Base):
-    """A rule file. The file at `path` is what harvests read; its versions are kept beside it, here."""
+    """A rule file. Harvests read the file at `path`; its versions are stored in the database."""
 
     __tablename__ = "oai_rule"
     __table_args__ = (
@@ -26,14 +26,17 @@ class Rule(Base):
     repository_id: Mapped[int | None] = mapped_column(
         ForeignKey(Repository.repository_id, ondelete="SET NULL"), index=True
     )
-    """Whose it is: of those who see this repository; none: of those who see them all."""
+    """The repository to which it belongs; users who see this repository see the rule.
+
+    NULL: users who see all.
+    """
     path: Mapped[str] = mapped_column(Text)
-    """Of the file, below the data folder, with `/`."""
+    """The path of the file below the data folder, with `/`."""
     created: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class RuleVersion(Base):
-    """One version of a rule file, byte for byte."""
+    """A version of a rule file, byte for byte."""
 
     __tablename__ = "oai_rule_version"
     __table_args__ = (UniqueConstraint("rule_id", "number"),)
@@ -41,20 +44,20 @@ class RuleVersion(Base):
     version_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
     rule_id: Mapped[int] = mapped_column(ForeignKey(Rule.rule_id, ondelete="CASCADE"))
     number: Mapped[int]
-    """From 1, without gaps."""
+    """Numbered from 1 without gaps."""
     content: Mapped[bytes] = mapped_column(LargeBinary)
     digest: Mapped[str] = mapped_column(Text, index=True)
-    """SHA-256 of the content, in hexadecimal digits; `oai_history` has that of the files that runs read."""
+    """SHA-256 of the content in hexadecimal; `oai_history` has the digests of the files that runs read."""
     saved: Mapped[datetime] = mapped_column(server_default=func.now())
     saved_by: Mapped[str | None] = mapped_column(Text)
-    """Name of the user; none: found in the file."""
+    """Name of the user; NULL if the version was found in the file."""
     note: Mapped[str] = mapped_column(Text, server_default="")
 
 
 class RuleKind(StrEnum):
-    """What a rule file does with a record."""
+    """The effect of a rule file on a record."""
 
     FILTER = "filter"
-    """Keeps it or leaves it out."""
+    """Keeps it or drops it."""
     NORMALISE = "normalise"
-    """Adds elements beside the original ones."""
+    """Adds elements to the original ones."""

@@ -1,7 +1,7 @@
-"""Rehearses a replay: what changed rules would do with the kept answers of a run, before anything is done.
+"""Rehearse a replay: what changed rules would do with the stored answers of a run, without doing it.
 
-Records are read from the answers, selected and normalised as a replay does it, and compared with what is
-stored; nothing is written. Validation is not rehearsed.
+Records are read from the answers, filtered and normalised as in a replay, and compared with what is stored;
+nothing is written. Validation is not rehearsed.
 """
 
 from collections import Counter
@@ -41,53 +41,53 @@ from oai.xml import parse
 
 
 class ReplayEffect(StrEnum):
-    """What a replay would do with a record."""
+    """The effect of a replay on a record."""
 
     NEW = "new"
     UPDATED = "updated"
     UNCHANGED = "unchanged"
     LEFT_OUT_NOW = "left out now"
-    """The filter chooses it no longer; what is stored of it stays: a replay removes nothing."""
+    """The filter no longer accepts it; the stored record stays, because a replay removes nothing."""
     LEFT_OUT = "left out"
-    """The filter does not choose it, and it is not stored."""
+    """The filter does not accept it, and it is not stored."""
     DELETED = "deleted"
     SUPERSEDED = "superseded"
-    """A later harvest has it otherwise; it stays so."""
+    """A later harvest has stored another version, which stays."""
     LIMIT = "limit met"
-    """A rule met a limit, so nobody can tell."""
+    """A rule exceeded a limit, so the effect is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplaySample:
-    """A record that would fare so."""
+    """A record on which the replay would have this effect."""
 
     identifier: str
     why: str = ""
     diff: str = ""
-    """Of one that would be updated: from what is stored to what would be."""
+    """For an update: the difference from the stored record to the new one."""
 
 
 @dataclass(kw_only=True)
 class Rehearsal:
-    """What a replay would do."""
+    """The result of a rehearsal."""
 
     run: int
     repository_id: int
     counts: Counter[str] = field(default_factory=Counter)
-    """By the words of `ReplayEffect`."""
+    """The counts by the values of `ReplayEffect`."""
     samples: dict[str, list[ReplaySample]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     """Answers, and parts of answers, that could not be read."""
 
     @property
     def changes(self) -> int:
-        """How many records the replay would write."""
+        """Return how many records the replay would write."""
         return sum(
             self.counts[one.value] for one in (ReplayEffect.NEW, ReplayEffect.UPDATED, ReplayEffect.DELETED)
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The rehearsal for programs."""
+        """Return the rehearsal for programs."""
         return {
             "run": self.run,
             "repository_id": self.repository_id,
@@ -98,12 +98,12 @@ class Rehearsal:
 
 
 def reasons(record: Explained, rules: Filters | Mappings) -> list[str]:
-    """Why the rules do with the record what they do, a sentence for each rule."""
+    """Return the reasons for the rules' effect on the record, one sentence per rule."""
     return list(_reasons(record, lines_of(rules, [record])))
 
 
 def trial_in_words(trial: Trial, *, most: int) -> str:
-    """The trial, with the reasons for so many records of each fate."""
+    """Return the trial in words, with the reasons for up to `most` records of each fate."""
     lines = [_counts(trial)]
     if trial.ended:
         lines.append(f"ended early: {trial.ended}")
@@ -121,7 +121,7 @@ def trial_in_words(trial: Trial, *, most: int) -> str:
 
 
 def name_of(line: RuleLine) -> str:
-    """The rule, by its number and its expressions."""
+    """Return the rule as its number and its expressions."""
     adds = f" adds {line.adds}" if line.adds else ""
     return f"{'new element' if line.adds else 'filter'} {line.rule}{adds} ({line.xpath} ~ {line.regexp})"
 
@@ -162,7 +162,7 @@ def _finding(finding: RuleFinding) -> str:
 
 
 _SHOWN: Final = 5
-"""Samples of each kind."""
+"""The number of samples of each kind."""
 _MOST_FAULTS: Final = 100
 _SUCCESS: Final = 200
 _VERBS: Final = {verb.value: verb for verb in (Verb.LIST_RECORDS, Verb.GET_RECORD, Verb.LIST_IDENTIFIERS)}
@@ -185,9 +185,9 @@ _SHOWABLE: Final = frozenset(
 
 
 def rehearse_replay(session: Session, settings: Settings, request: HarvestRequest) -> Rehearsal:
-    """What the replay that is asked for would do; `request` is as `replay_request` gives it.
+    """Rehearse the requested replay; `request` is as returned by `replay_request`.
 
-    Raises UsageError where nothing was kept of the run, and RuleFileError for faulty rules.
+    Raises UsageError if no answers of the run are stored, and RuleFileError for invalid rules.
     """
     if request.replay is None:
         raise UsageError("no run to preview; give the number of a run")
@@ -206,7 +206,7 @@ def rehearse_replay(session: Session, settings: Settings, request: HarvestReques
         try:
             page = _page(asked, reply, settings.harvester.limits)
         except OaiError:
-            continue  # such as noRecordsMatch: an answer that has no records
+            continue  # such as noRecordsMatch: an answer without records
         except (ClientError, TooLargeError) as error:
             looking.note_fault(str(error))
             continue
@@ -217,7 +217,7 @@ def rehearse_replay(session: Session, settings: Settings, request: HarvestReques
 
 
 def _page(asked: HttpRequest, reply: RawReply, limits: AnswerLimits) -> Page | None:
-    """The answer's records; None where it is none that brings records."""
+    """Return the records in the answer; None if it is an answer of another verb."""
     query = parse_qs(asked.body.decode("ascii", errors="replace") or urlsplit(asked.url).query)
     verb = _VERBS.get(query.get("verb", [""])[0])
     if verb is None or reply.status != _SUCCESS:
@@ -229,7 +229,7 @@ def _page(asked: HttpRequest, reply: RawReply, limits: AnswerLimits) -> Page | N
 
 @dataclass(kw_only=True)
 class _Looking:
-    """A rehearsal under way; of records that come again, the last one counts."""
+    """A rehearsal in progress; of records that occur repeatedly, the last one counts."""
 
     session: Session
     request: HarvestRequest
@@ -237,10 +237,10 @@ class _Looking:
     folder: Path
     found: Rehearsal
     outcomes: dict[str, ReplayEffect] = field(default_factory=dict)
-    """By the digits of the identifiers' keys."""
+    """By the hexadecimal digits of the identifiers' keys."""
 
     def look_at(self, page: Page) -> None:
-        """Note what becomes of the page's records."""
+        """Record the effect on each of the page's records."""
         for fault in page.faults:
             self.note_fault(f"{page.url}: {fault.reason}")
         entries: list[Entry] = [(record.header, record.element) for record in page.records]
@@ -263,7 +263,7 @@ class _Looking:
         self._note_passed_over(page.records, frozenset(batch.passed_over), known)
 
     def note_fault(self, fault: str) -> None:
-        """Note an answer, or a part of one, that could not be read."""
+        """Record an answer, or a part of one, that could not be read."""
         if len(self.found.faults) < _MOST_FAULTS:
             self.found.faults.append(fault)
 

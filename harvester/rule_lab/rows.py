@@ -1,4 +1,4 @@
-"""A rule file as rows: what a person edits in a table, and the XML that says the same."""
+"""A rule file as rows: what a user edits in a table, and the equivalent XML."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _LONGEST_REMARK: Final = 80
 
 @dataclass(frozen=True, kw_only=True)
 class Namespace:
-    """A prefix for XPath expressions and element names, and what it stands for."""
+    """A prefix for XPath expressions and element names, and its namespace."""
 
     prefix: str
     uri: str
@@ -48,7 +48,7 @@ class ElementRow:
 
 @dataclass(frozen=True, kw_only=True)
 class MappingRow:
-    """One mapping: where to look, and what is added there."""
+    """One mapping: the nodes to search, and what is added there."""
 
     xpath: str
     elements: tuple[ElementRow, ...]
@@ -56,7 +56,7 @@ class MappingRow:
 
 @dataclass(frozen=True, kw_only=True)
 class RuleRows:
-    """A whole rule file; of a filter file `mappings` is empty, of a normalise file `filters`."""
+    """A whole rule file; `mappings` is empty in a filter file, `filters` in a normalise file."""
 
     kind: RuleKind
     namespaces: tuple[Namespace, ...] = ()
@@ -66,7 +66,7 @@ class RuleRows:
 
 
 def rows_of(data: bytes, kind: RuleKind, *, source: str) -> RuleRows:
-    """The rows of a rule file. Raises RuleFileError where it is at fault."""
+    """Return the rows of a rule file. Raises RuleFileError if it is invalid."""
     read_rules(data, kind, source=source)
     file = parse_rules(data, source=source, root=ROOTS[kind])
     namespaces = tuple(Namespace(prefix=prefix, uri=uri) for prefix, uri in file.namespaces.items())
@@ -82,7 +82,7 @@ def rows_of(data: bytes, kind: RuleKind, *, source: str) -> RuleRows:
 
 
 def xml_of(rows: RuleRows) -> bytes:
-    """The rule file that says what the rows say, in UTF-8; it is not checked here."""
+    """Return the rule file for the rows, in UTF-8; it is not checked here."""
     root = ROOTS[rows.kind]
     match = f' match="{rows.match.value}"' if rows.kind is RuleKind.FILTER else ""
     lines = [f"<{root}{match}>"]
@@ -96,7 +96,7 @@ def xml_of(rows: RuleRows) -> bytes:
 
 
 def lost_as_rows(data: bytes, kind: RuleKind, *, source: str) -> Sequence[str]:
-    """What of a file its rows cannot hold: comments and processing instructions, each as it begins."""
+    """Return the beginnings of what rows cannot represent: comments and processing instructions."""
     root = parse_rules(data, source=source, root=ROOTS[kind]).root
     remarks = (etree.Comment, etree.ProcessingInstruction)
     around = [*root.itersiblings(*remarks, preceding=True), *root.itersiblings(*remarks)]
@@ -163,17 +163,17 @@ _PREFIX: Final = re.compile(r"[^\W\d][\w.\-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class RowFault:
-    """A fault at a field."""
+    """An error in a field."""
 
     field: str
-    """`prefix`, `uri`, `xpath`, `regexp`, `name` or `values`; empty: of the rows as a whole."""
+    """`prefix`, `uri`, `xpath`, `regexp`, `name` or `values`; empty for an error of the rows as a whole."""
     row: int
-    """From 0. The rows of a normalise file are its new elements, those of all mappings together."""
+    """From 0. The rows of a normalise file are the new elements of all mappings together."""
     reason: str
 
 
 def row_faults(rows: RuleRows) -> list[RowFault]:
-    """The faults of the rows; none where the file that they make can be used."""
+    """Return the errors in the rows; empty if the resulting file can be used."""
     found = [*_in_namespaces(rows.namespaces), *_in_filters(rows), *_in_mappings(rows)]
     if not found:
         try:

@@ -1,4 +1,4 @@
-"""Records to try rules on: some that are stored, or those of a repository's first page."""
+"""Records on which rules are tried: stored ones, or those of a repository's first page."""
 
 import hashlib
 from collections.abc import Sequence
@@ -21,15 +21,15 @@ from oai.settings import Settings
 from oai.vocabulary import Verb
 
 SAMPLES: Final = 100
-"""So many records, if nobody says otherwise."""
+"""The default number of records."""
 MOST_SAMPLES: Final = 5000
 _MOST_BYTES: Final = 50_000_000
-"""Of all samples together: they are read into memory."""
+"""The total size of all samples in bytes, because they are read into memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Samples:
-    """Records as XML, and what is the matter with those that could not be read."""
+    """Records as XML, and the errors of those that could not be read."""
 
     records: Sequence[bytes]
     unreadable: Sequence[str] = ()
@@ -51,9 +51,9 @@ def stored_files(
     metadata_prefix: str = "",
     most: int = SAMPLES,
 ) -> list[StoredFile]:
-    """The files of some stored records, as good as by chance; without a prefix, of the commonest format.
+    """Return files of stored records, practically at random; without a prefix, of the commonest format.
 
-    Raises UsageError where there is no such repository, or no record to try on.
+    Raises UsageError if there is no such repository, or no record to try rules on.
     """
     folder = base_folder(get_repository(session, repository_id), settings)
     stored = _stored(repository_id)
@@ -61,7 +61,7 @@ def stored_files(
     rows = session.execute(
         select(Record.filename, Record.digest)
         .where(*stored, Record.metadata_prefix == prefix)
-        .order_by(Record.identifier_key)  # a digest of the identifier: as good as no order
+        .order_by(Record.identifier_key)  # a digest of the identifier: a practically random order
         .limit(max(1, min(most, MOST_SAMPLES)))
     )
     found = [StoredFile(path=folder / str(name), digest=digest) for name, digest in rows]
@@ -93,7 +93,7 @@ def _commonest_prefix(session: Session, *stored: ColumnElement[bool]) -> str | N
 
 
 def read_files(files: Sequence[StoredFile]) -> Samples:
-    """The files' contents, as far as they are as they were stored."""
+    """Return the contents of those files that are unchanged since they were stored."""
     records: list[bytes] = []
     unreadable: list[str] = []
     size = 0
@@ -123,10 +123,10 @@ async def first_page(
     set_spec: str = "",
     most: int = SAMPLES,
 ) -> Samples:
-    """The records of a repository's first page, of a set or query; asked once, with one further try.
+    """Return the records of a repository's first page, of a set or query; requested with one retry.
 
-    Raises SelectionError for no set or query, ClientError and TryLaterError where there is no page, and
-    SettingsError where a program that the protocol needs is missing.
+    Raises SelectionError for an invalid set or query, ClientError and TryLaterError if the page is not
+    available, and SettingsError if a program that the protocol needs is missing.
     """
     access = access_of(protocol)
     access.check(set_spec)

@@ -1,4 +1,4 @@
-"""Tries a rule file on sample records, in a process that is ended when it takes too long (RUL-2)."""
+"""Try a rule file on sample records, in a process that is killed when it takes too long (RUL-2)."""
 
 import base64
 import json
@@ -20,54 +20,54 @@ _SECONDS_FOR_A_RECORD: Final = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class RuleLine:
-    """One filter, or one new element of a mapping, and what it did in the whole trial."""
+    """One filter, or one new element of a mapping, and its effect in the whole trial."""
 
     rule: int
     """From 1, in the order of the file."""
     xpath: str
     regexp: str
     adds: str
-    """The name of the new element; empty of a filter."""
+    """The name of the new element; empty for a filter."""
     found_in: int
-    """Records in which its XPath found something."""
+    """The number of records in which its XPath found nodes."""
     matched_in: int
-    """Records in which something of that matched."""
+    """The number of records in which one of these nodes matched."""
     added: int
 
     @property
     def idle(self) -> bool:
-        """Whether it never matched any sample."""
+        """Return whether it matched no sample."""
         return not self.matched_in
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What a rule file would do with the samples."""
+    """The effect of a rule file on the samples."""
 
     kind: RuleKind
     records: Sequence[Explained]
     counts: Mapping[str, int]
-    """By the words of `Fate`."""
+    """The counts by the values of `Fate`."""
     lines: Sequence[RuleLine]
     samples: int
-    """So many there were."""
+    """The number of samples."""
     unreadable: Sequence[str] = ()
-    """What is the matter with those that could not be read."""
+    """The errors of those that could not be read."""
     ended: str = ""
-    """Why not all of them were looked at; empty where they were."""
+    """Why the trial ended early; empty if all samples were tried."""
 
     @property
     def tried(self) -> int:
-        """So many were looked at."""
+        """Return the number of records that were tried."""
         return len(self.records)
 
     @property
     def idle(self) -> Sequence[RuleLine]:
-        """The rules that never matched any sample."""
+        """Return the rules that matched no sample."""
         return [line for line in self.lines if line.idle] if self.records else []
 
     def as_json(self) -> dict[str, Any]:
-        """The trial for programs."""
+        """Return the trial for programs."""
         return {
             "kind": self.kind.value,
             "samples": self.samples,
@@ -90,9 +90,9 @@ def try_rules(
     source: str = "the rules",
     unreadable: Sequence[str] = (),
 ) -> Trial:
-    """Try a rule file on records, each `<record>` as XML, for so many seconds at most.
+    """Try a rule file on records, each `<record>` as XML, for at most `seconds`.
 
-    What was found until then counts. Raises RuleFileError where the file cannot be used.
+    The results up to that time are returned. Raises RuleFileError if the file cannot be used.
     """
     rules = read_rules(data, kind, source=source)
     answers, ended = _answers(data, kind, records, seconds=seconds, source=source) if records else ([], "")
@@ -112,7 +112,7 @@ def try_rules(
 def _answers(
     data: bytes, kind: RuleKind, records: Sequence[bytes], *, seconds: float, source: str
 ) -> tuple[list[dict[str, Any]], str]:
-    """What the process answered, and why not for all."""
+    """Return the process's answers, and the reason if they are incomplete."""
     work = {
         "content": base64.b64encode(data).decode(),
         "kind": kind.value,
@@ -120,7 +120,7 @@ def _answers(
         "seconds": min(seconds, _SECONDS_FOR_A_RECORD),
         "records": [record.decode("utf-8", errors="replace") for record in records],
     }
-    # Without -P, a folder that happens to be called like one of our packages would be taken for it.
+    # Without -P, a folder in the working directory with a package's name would be imported instead.
     command = [sys.executable, "-P", "-m", "harvester.rule_lab.trial_process"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
@@ -149,7 +149,7 @@ def _explained(answer: Mapping[str, Any]) -> Explained:
 
 
 def lines_of(rules: Filters | Mappings, explained: Sequence[Explained]) -> list[RuleLine]:
-    """What each rule did with these records."""
+    """Return the effect of each rule on these records."""
     found: Counter[int] = Counter()
     matched: Counter[int] = Counter()
     added: Counter[int] = Counter()

@@ -1,6 +1,6 @@
-"""The process in which rules are tried, so that it can be ended: work comes in, a line a record goes out.
+"""The process in which rules are tried, so that it can be killed; it writes one line per record.
 
-Started by `trying`. Standard input has one JSON object: the rule file, and the records as XML.
+Started by `trial`. Standard input holds one JSON object: the rule file, and the records as XML.
 """
 
 import base64
@@ -21,13 +21,13 @@ from oai.errors import MalformedXmlError
 from oai.xml import parse
 
 _SHOWN_SIDES: Final = 30
-"""Records whose XML is given, so that a trial of thousands stays a page."""
+"""The number of records returned with their XML, so that a trial of thousands still fits on a page."""
 
 
 def main() -> None:
-    """Read the work, answer for each record, end."""
+    """Read the input, answer for each record, and end."""
     work = json.load(sys.stdin.buffer)
-    # Where the parent is gone there is nobody to answer.
+    # If the parent is gone, no process reads the answers.
     parent = os.getppid()
     limits = RuleLimits(seconds=work["seconds"])
     rules = read_rules(

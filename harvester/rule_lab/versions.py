@@ -1,7 +1,7 @@
-"""Rule files with their versions: added, saved, restored. The caller commits.
+"""Rule files with their versions: add, save and restore them. The caller commits.
 
-The file below the data folder is what harvests read, and stays the truth: saving writes it, whole or not at
-all, before the transaction ends. What somebody else wrote into it is kept as a version before it is replaced.
+Harvests read the file below the data folder, which is authoritative: saving writes it, atomically, before the
+transaction ends. A change made in the file by other means is stored as a version before the file is replaced.
 """
 
 import difflib
@@ -29,7 +29,7 @@ class RuleView:
     rule: Rule
     version: RuleVersion
     repository_name: str | None
-    """Of the repository that it belongs to; None where it belongs to all."""
+    """The name of the repository to which it belongs; None if it belongs to all."""
 
 
 def list_rules(
@@ -41,7 +41,7 @@ def list_rules(
     after: int = 0,
     limit: int = 500,
 ) -> Sequence[RuleView]:
-    """Rules by number, behind the one numbered `after`; with `among`, those of these repositories alone."""
+    """Return rules ordered by number, after number `after`; with `among`, only of these repositories."""
     query = _with_last_versions().where(Rule.rule_id > after)
     if among is not None:
         query = query.where(Rule.repository_id.in_(among))
@@ -57,7 +57,7 @@ def list_rules(
 
 
 def _with_last_versions() -> Select[Rule, RuleVersion, str | None, str]:
-    """Rules, each with its last version, and the name and address of its repository."""
+    """Select rules, each with its last version, and the name and address of its repository."""
     newest = (
         select(RuleVersion.rule_id, func.max(RuleVersion.number).label("number"))
         .group_by(RuleVersion.rule_id)
@@ -75,7 +75,7 @@ def _with_last_versions() -> Select[Rule, RuleVersion, str | None, str]:
 
 
 def get_rule(session: Session, rule_id: int, *, lock: bool = False) -> Rule:
-    """The rule of that number. Raises UsageError where there is none."""
+    """Return the rule with that number. Raises UsageError if there is none."""
     rule = session.get(Rule, rule_id, with_for_update=lock or None)
     if rule is None:
         raise UsageError("no rule %(number)s; list rules with `zatva rule list`", number=rule_id)
@@ -83,7 +83,7 @@ def get_rule(session: Session, rule_id: int, *, lock: bool = False) -> Rule:
 
 
 def find_rule(session: Session, named: str) -> Rule:
-    """The rule of that number or name. Raises UsageError where there is none, or there are several."""
+    """Return the rule with that number or name. Raises UsageError if there is none, or several."""
     if named.isascii() and named.isdigit():
         return get_rule(session, int(named))
     found = session.scalars(select(Rule).where(Rule.name == named).order_by(Rule.rule_id)).all()
@@ -98,13 +98,13 @@ def find_rule(session: Session, named: str) -> Rule:
 
 
 def last_version(session: Session, rule_id: int) -> RuleVersion:
-    """The version that is in force."""
+    """Return the current version."""
     query = select(RuleVersion).where(RuleVersion.rule_id == rule_id)
     return session.scalars(query.order_by(RuleVersion.number.desc()).limit(1)).one()
 
 
 def get_version(session: Session, rule_id: int, number: int) -> RuleVersion:
-    """The version of that number. Raises UsageError where there is none."""
+    """Return the version with that number. Raises UsageError if there is none."""
     query = select(RuleVersion).where(RuleVersion.rule_id == rule_id, RuleVersion.number == number)
     found = session.scalars(query).one_or_none()
     if found is None:
@@ -113,7 +113,7 @@ def get_version(session: Session, rule_id: int, number: int) -> RuleVersion:
 
 
 def list_versions(session: Session, rule_id: int, *, most: int = 200) -> list[RuleVersion]:
-    """The versions, the newest first."""
+    """Return the versions, newest first."""
     query = select(RuleVersion).where(RuleVersion.rule_id == rule_id)
     return list(session.scalars(query.order_by(RuleVersion.number.desc()).limit(most)))
 
@@ -121,7 +121,7 @@ def list_versions(session: Session, rule_id: int, *, most: int = 200) -> list[Ru
 def version_of_digest(
     session: Session, digest: str | None, *, path: str = "", among: Among = None
 ) -> RuleVersion | None:
-    """The version with that content, of the file at `path` rather than of another, if there is one."""
+    """Return the version with that content, preferably of the file at `path`; None if there is none."""
     if digest is None:
         return None
     query = (
@@ -136,7 +136,7 @@ def version_of_digest(
 
 
 def difference(older: RuleVersion | None, newer: RuleVersion) -> str:
-    """What the newer version changed, as a unified diff; of the first one, its text."""
+    """Return what the newer version changed, as a unified diff; for the first version, its text."""
     if older is None:
         return as_text(newer.content)
     return "\n".join(
@@ -152,7 +152,7 @@ def difference(older: RuleVersion | None, newer: RuleVersion) -> str:
 
 
 def as_text(content: bytes) -> str:
-    """A rule file as text for people; it is in UTF-8 unless it came from elsewhere."""
+    """Decode a rule file for display; it is in UTF-8 unless it was written by other means."""
     return content.decode("utf-8-sig", errors="replace")
 
 
@@ -162,7 +162,7 @@ _FOUND: Final = "found in the file"
 
 @dataclass(frozen=True, kw_only=True)
 class RuleDraft:
-    """What a new rule is to be."""
+    """The columns of a new rule."""
 
     kind: RuleKind
     name: str
@@ -174,10 +174,10 @@ class RuleDraft:
 def add_rule(
     session: Session, settings: Settings, draft: RuleDraft, *, by: str | None, note: str = "", path: str = ""
 ) -> Rule:
-    """Look after a new rule file, and write it; `path`, below the data folder, is of one that there is.
+    """Register a rule and write its file; `path`, below the data folder, names an existing file instead.
 
-    Raises RuleFileError for faulty rules, and UsageError for a name that is empty, a repository that is not
-    there, or a file that is looked after already.
+    Raises RuleFileError for invalid rules, and UsageError for an empty name, a missing repository, or a file
+    that is already registered.
     """
     name = " ".join(draft.name.split())
     if not name or len(name) > _LONGEST_NAME:
@@ -210,17 +210,18 @@ def save_version(
     note: str = "",
     based_on: int | None = None,
 ) -> RuleVersion:
-    """Let the rule file be otherwise, as a new version; the same content makes none.
+    """Save new content as a new version; unchanged content makes no new version.
 
-    `based_on` is the version that was changed: where there is a newer one by now, UsageError is raised.
-    Raises RuleFileError for faulty rules.
+    `based_on` is the version that was edited: raises UsageError if there is a newer one. Raises RuleFileError
+    for invalid rules.
     """
+    # Locked until the commit: of two concurrent saves, the second one sees the first one's version.
     rule = get_rule(session, rule_id, lock=True)
     read_rules(content, RuleKind(rule.kind), source=rule.name)
     _check_based_on(last_version(session, rule_id), based_on)
     last = keep_found(session, settings, rule)
     if last.content == content:
-        # The file may be gone, or have become faulty.
+        # The file may have been deleted or damaged.
         write_file(settings, rule, content)
         return last
     version = _keep(session, rule, content, by=by, note=note)
@@ -239,9 +240,9 @@ def _check_based_on(last: RuleVersion, based_on: int | None) -> None:
 
 
 def keep_found(session: Session, settings: Settings, rule: Rule) -> RuleVersion:
-    """Keep what somebody else wrote into the file as a version of its own; gives the last version.
+    """Store a change made in the file by other means as a version; returns the last version.
 
-    A file that cannot be used, or is gone, is left out: it is no version.
+    An unusable or missing file is ignored.
     """
     last = last_version(session, rule.rule_id)
     found = read_file(settings, rule)
@@ -253,14 +254,14 @@ def keep_found(session: Session, settings: Settings, rule: Rule) -> RuleVersion:
 def restore(
     session: Session, settings: Settings, rule_id: int, number: int, *, by: str | None
 ) -> RuleVersion:
-    """Let an old version be in force again, as a new one. Raises UsageError where there is none."""
+    """Make an old version current again, as a new version. Raises UsageError if there is none."""
     old = get_version(session, rule_id, number)
     note = f"version {number} again"
     return save_version(session, settings, rule_id, old.content, by=by, note=note)
 
 
 def remove_rule(session: Session, rule_id: int) -> Rule:
-    """Look after the rule file no longer: its versions go, the file stays."""
+    """Unregister a rule: its versions are deleted, the file is kept."""
     rule = get_rule(session, rule_id)
     session.delete(rule)
     session.flush()
@@ -268,7 +269,7 @@ def remove_rule(session: Session, rule_id: int) -> Rule:
 
 
 def usable(content: bytes, rule: Rule) -> RuleFileError | None:
-    """What is wrong with a content; None where it can be used."""
+    """Return what is wrong with the content; None if it can be used."""
     try:
         read_rules(content, RuleKind(rule.kind), source=rule.path)
     except RuleFileError as error:
@@ -277,7 +278,7 @@ def usable(content: bytes, rule: Rule) -> RuleFileError | None:
 
 
 def digest_of(content: bytes) -> str:
-    """SHA-256 in hexadecimal digits."""
+    """Return the SHA-256 in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 

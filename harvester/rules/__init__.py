@@ -1,1 +1,1 @@
-"""What is done to records before they are stored: select, add values, check."""
+"""Processing of records before they are stored: filters, normalisation and validation."""

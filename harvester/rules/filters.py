@@ -7,16 +7,17 @@
       <filter xpath="//dc:subject" regexp="cultural" ignoreCase="true" invert="false"/>
     </filters>
 
-`match` speaks of every filter *and* of every node that an XPath yields. With `any`, one node of one filter is
-enough. With `all`, every node of every filter must match, and every filter must have at least one node.
+`match` applies to every filter *and* to every node that an XPath yields. With `any`, one matching node of one
+filter is enough. With `all`, every node of every filter must match, and every filter must have at least one
+node.
 
-`invert` turns the answer of each node about, and nothing else. A filter without nodes has no answer to turn,
-so it never matches, inverted or not. The other reading, in which an inverted filter matches where nothing was
-found, would make one word mean two things (each node's negation, and the whole filter's where there is none),
-and it would keep every record of a wrong format, in which no XPath finds anything. Whoever wants the records
-that lack something says so in XPath: `count(//dc:subject)` with the expression `^0$`.
+`invert` negates the answer for each node, and nothing else. A filter without nodes has no answer to negate,
+so it never matches, inverted or not. In the other possible interpretation, an inverted filter would match
+when no node was found. That would give one word two meanings (the negation for each node, and that of the
+whole filter without nodes), and it would keep every record of a wrong format, in which no XPath finds a node.
+To keep records that lack something, use XPath: `count(//dc:subject)` with the expression `^0$`.
 
-A number, string or truth value that an XPath computes is one value, written as `string()` writes it.
+A number, string or boolean that an XPath computes is one value, formatted as by `string()`.
 """
 
 from collections.abc import Iterator
@@ -43,34 +44,34 @@ class FilterMatch(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """One `<filter>`."""
+    """A `<filter>` element."""
 
     path: RulePath
     expression: RuleExpression
     invert: bool
 
     def answers(self, evaluation: Evaluation) -> Iterator[bool]:
-        """Give, for each node that the XPath yields, whether it matches."""
+        """Yield for each node of the XPath whether it matches."""
         for found in self.path.find(evaluation):
             yield self.expression.matches(evaluation, found.value) is not self.invert
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filters:
-    """A filter file, ready for use; safe to share between threads."""
+    """A parsed filter file; safe to share between threads."""
 
     match: FilterMatch
     filters: tuple[Filter, ...]
     evaluator: Evaluator = field(default_factory=Evaluator, compare=False)
 
     def accepts(self, record: etree._Element) -> bool:
-        """Tell whether a record, `<record>` in the OAI namespace, is to be kept.
+        """Return whether a record, `<record>` in the OAI namespace, is to be kept.
 
-        A deletion is always accepted: it has no metadata to judge, and refusing it would leave a record that
-        was kept earlier standing for ever. The record itself is left as it is.
+        A deletion is always accepted: it has no metadata to filter, and rejecting it would leave a record
+        that was kept earlier in the store permanently. The record itself is not changed.
 
-        Raises RuleLimitError where a rule meets a limit on this record, and RuleFileError where that happens
-        too often or an XPath cannot be evaluated.
+        Raises RuleLimitError if a rule exceeds a limit on this record, and RuleFileError if that happens too
+        often or an XPath cannot be evaluated.
         """
         if is_deletion(record):
             return True
@@ -86,7 +87,7 @@ def load_filters(path: Path, limits: RuleLimits | None = None) -> Filters:
 
 
 def parse_filters(data: bytes, *, source: str, limits: RuleLimits | None = None) -> Filters:
-    """Read the bytes of a filter file; `source` names it in errors. Raises RuleFileError."""
+    """Parse a filter file; `source` names it in errors. Raises RuleFileError."""
     file = parse_rules(data, source=source, root="filters")
     return Filters(
         match=_match(file),
@@ -96,13 +97,13 @@ def parse_filters(data: bytes, *, source: str, limits: RuleLimits | None = None)
 
 
 def is_deletion(record: etree._Element) -> bool:
-    """Tell whether the record's header says `status="deleted"`."""
+    """Return whether the record's header has `status="deleted"`."""
     header = record.find(_HEADER)
     return header is not None and header.get("status") == "deleted"
 
 
 def _match(file: RuleFile) -> FilterMatch:
-    # UIUC's own program took a file that does not say as "any".
+    # UIUC's own program interpreted a missing `match` as "any".
     word = file.attributes(file.root, optional=("match",)).get("match", FilterMatch.ANY)
     try:
         return FilterMatch(word.strip().lower())

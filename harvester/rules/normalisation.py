@@ -1,4 +1,4 @@
-"""Normalise files: elements added beside the original (UIUC harvester architecture, "Normalizing"; NOR-1).
+"""Normalise files: elements added to the original ones (UIUC harvester architecture, "Normalizing"; NOR-1).
 
 ::
 
@@ -11,16 +11,16 @@
       </mapping>
     </normalize>
 
-Where: directly after the element that was found, or that bears the text or attribute that was found. What was
-found where a record has no room for more (the header, the metadata's root element) or nowhere (a computed
-value) adds at the end of the metadata's root element.
+Position: directly after the element that was found, or that contains the text or attribute that was found. If
+the match is in a place that cannot contain more elements (the header, the metadata's root element) or has no
+place (a computed value), the new element is added at the end of the metadata's root element.
 
-Name: a prefix is one of `<selectionNamespaces>`; without one, the namespace is that of the surroundings.
+Name: a prefix is one of `<selectionNamespaces>`; without a prefix, the namespace is that of the surroundings.
 
-A value that already stands there under the same name is not added again, and the mappings are gone through
-until nothing more is added. So the result does not depend on the order of mappings that feed one another, and
-applying the rules to their own result changes nothing. It always ends: new elements never hold elements, so
-there are only so many places, names and values.
+A value already present there under the same name is not added again, and the mappings are repeated until none
+adds an element. So the result does not depend on the order of mappings that feed one another, and applying
+the rules to their own result changes nothing. The repetition always ends: new elements never contain
+elements, so the numbers of places, names and values are finite.
 """
 
 from collections.abc import Callable
@@ -37,51 +37,51 @@ from oai.vocabulary import OAI_NAMESPACE
 
 _METADATA: Final = f"{{{OAI_NAMESPACE}}}metadata"
 _CONTENT_DEPTH: Final = 3
-"""Of an element in the content of metadata or about: below record, metadata, root element."""
+"""The depth of elements in the content of metadata or about: below record, metadata and root element."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewElement:
-    """One `<newElement>`: what is added where the expression matches."""
+    """A `<newElement>` element: what is added if the expression matches."""
 
     prefix: str | None
     namespace: str | None
-    """None for that of the surroundings."""
+    """None for the namespace of the surroundings."""
     name: str
     expression: RuleExpression
     values: tuple[str, ...]
 
     def tag(self, surroundings: etree._Element) -> str:
-        """Give the tag that the element gets there, `{namespace}name`."""
+        """Return the tag of the new element in these surroundings, `{namespace}name`."""
         namespace = self.namespace or etree.QName(surroundings).namespace
         return f"{{{namespace}}}{self.name}" if namespace else self.name
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeMapping:
-    """One `<mapping>`."""
+    """A `<mapping>` element."""
 
     path: RulePath
     new_elements: tuple[NewElement, ...]
 
 
 Note = Callable[[NodeMapping, NewElement, str], None]
-"""Is told of each element that was added: by which mapping, which of its new elements, with what value."""
+"""Called for each element that was added: with the mapping, the new element's rule, and the value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mappings:
-    """A normalise file, ready for use; safe to share between threads."""
+    """A parsed normalise file; safe to share between threads."""
 
     mappings: tuple[NodeMapping, ...]
     evaluator: Evaluator = field(default_factory=Evaluator, compare=False)
 
     def apply(self, record: etree._Element, note: Note | None = None) -> int:
-        """Add the new elements to a record, `<record>` in the OAI namespace, and give how many were added.
+        """Add the new elements to a record, `<record>` in the OAI namespace, and return their number.
 
-        The record is changed in place. One without metadata, such as a deletion, is left as it is.
-        Raises RuleLimitError where a rule meets a limit on this record, and RuleFileError where that happens
-        too often or an XPath cannot be evaluated; the record may have some of the new elements then.
+        The record is changed in place. A record without metadata, such as a deletion, is not changed. Raises
+        RuleLimitError if a rule exceeds a limit on this record, and RuleFileError if that happens too often
+        or an XPath cannot be evaluated; the record may then contain some of the new elements.
         """
         root = _metadata_root(record)
         if root is None:
@@ -102,7 +102,7 @@ class _Addition:
     evaluation: Evaluation
     note: Note | None = None
     standing: dict[etree._Element, set[tuple[str, str]]] = field(default_factory=dict)
-    """What stands under each parent that was looked at: tag and value."""
+    """The tags and values under each parent visited so far."""
 
     def run(self, mapping: NodeMapping) -> int:
         return sum(self._add(mapping, found) for found in mapping.path.find(self.evaluation))
@@ -128,19 +128,19 @@ class _Addition:
         return added
 
     def _place(self, bearer: etree._Element | None) -> tuple[etree._Element, etree._Element | None]:
-        """Give the parent, and the child after which the new element goes."""
+        """Return the parent, and the child after which the new element is inserted."""
         parent = None if bearer is None else bearer.getparent()
         if parent is not None and self._is_content(bearer):
             return parent, bearer
         return self.root, next(self.root.iterchildren(reversed=True), None)
 
     def _is_content(self, element: etree._Element | None) -> bool:
-        """Tell whether an element has room beside it: it stands in the root element of metadata or about."""
+        """Return whether an element can get siblings: it is inside the root element of metadata or about."""
         ancestors = [] if element is None else list(element.iterancestors())
         return self.record in ancestors and ancestors.index(self.record) >= _CONTENT_DEPTH - 1
 
     def _standing(self, parent: etree._Element) -> set[tuple[str, str]]:
-        # Elements that hold elements are left out: their text may still grow while we add.
+        # Elements that contain elements are excluded: their text may still grow during the application.
         if parent not in self.standing:
             self.standing[parent] = {
                 (str(child.tag), text_of(child).strip())
@@ -156,7 +156,7 @@ def load_mappings(path: Path, limits: RuleLimits | None = None) -> Mappings:
 
 
 def parse_mappings(data: bytes, *, source: str, limits: RuleLimits | None = None) -> Mappings:
-    """Read the bytes of a normalise file; `source` names it in errors. Raises RuleFileError."""
+    """Parse a normalise file; `source` names it in errors. Raises RuleFileError."""
     file = parse_rules(data, source=source, root="normalize")
     file.attributes(file.root)
     rules = tuple(_mapping(file, rule) for rule in file.rules("mapping"))
@@ -226,7 +226,7 @@ def _element(parent: etree._Element, tag: str, new: NewElement, value: str) -> e
 
 
 def _insert(element: etree._Element, parent: etree._Element, last: etree._Element | None) -> etree._Element:
-    """Put the element after `last`, or as the only child, with the blanks that set its neighbours apart."""
+    """Insert the element after `last`, or as the only child, with the whitespace of its neighbours."""
     if last is None:
         parent.append(element)
         return element

@@ -1,8 +1,9 @@
-"""The two languages of the rules: XPath 1.0 finds nodes in a record, regular expressions judge them.
+"""The two languages of the rules: XPath 1.0 finds nodes in a record, regular expressions match values.
 
-Both come from people who may be careless, and are applied to records that may be hostile. Regular expressions
-run in google-re2, in time linear in the text. An XPath expression is held to the functions of XPath 1.0, to
-1,000 characters and to the record itself. What they may take on a record is limited by `rule_limits`.
+The expressions come from users, who may be careless, and are applied to records, which may be hostile.
+Regular expressions run in google-re2, in time linear in the text. An XPath expression is restricted to the
+functions of XPath 1.0, to 1,000 characters and to the record itself. `rule_limits` limits the resources used
+for a record.
 """
 
 import math
@@ -16,10 +17,10 @@ import re2
 from lxml import etree
 
 LITERAL: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
-"""A text in an XPath expression."""
+"""A string literal in an XPath expression."""
 
 _NAME: Final = r"[^\W\d][\w.\-]*"
-# An attribute compared with a text or a number reads this attribute alone.
+# The comparison of an attribute with a string or a number reads only this attribute.
 _ATTRIBUTE_TEST: Final = re.compile(rf"@(?:{_NAME}:)?{_NAME}\s*!?=\s*(?:''|\d+)")
 _WORD: Final = re.compile(
     rf"(?P<axis>{_NAME})\s*::|(?P<function>{_NAME})\s*\("
@@ -32,15 +33,15 @@ _LIGHT_FUNCTIONS: Final = frozenset({
     "node", "not", "position", "processing-instruction", "round", "text", "true",
     "and", "div", "mod", "or",
 })  # fmt: skip
-"""Functions, node tests and operators that read no text of elements."""
+"""Functions, node tests and operators that do not read the text of elements."""
 _COMPARISONS: Final = frozenset({"=", "!=", "<", "<=", ">", ">="})
 _OPERATORS: Final = frozenset({"and", "div", "mod", "or"})
 _SECOND_WALK: Final = 2
-"""Of a walk for each node: the walk, and the check whether its finds were found before."""
+"""For a walk from each node: the walk, and the check whether its results were found before."""
 
 
 def degree(expression: str) -> int:
-    """Give the power of the record's size that bounds the time for an XPath 1.0 expression; 1 or more."""
+    """Return the exponent of the record's size in the time bound of an XPath 1.0 expression; at least 1."""
     words = list(_words(_ATTRIBUTE_TEST.sub("@a", LITERAL.sub("''", expression))))
     return 1 + sum(_weight(words, index) for index in range(len(words)))
 
@@ -68,12 +69,12 @@ def _weight(words: list[tuple[str, str]], index: int) -> int:
 
 
 def _opens(before: list[tuple[str, str]]) -> bool:
-    """Whether only brackets and names of functions stand before: the first path of the expression."""
+    """Return whether only brackets and function names precede: this is the expression's first path."""
     return all(kind == "function" or word == "(" for kind, word in before)
 
 
 def _begins_path(before: list[tuple[str, str]]) -> bool:
-    """Whether a slash after these words begins a path at the root, rather than going on with one."""
+    """Return whether a slash after these tokens begins a path at the root rather than continuing one."""
     kind, word = before[-1] if before else ("sign", "")
     if kind == "name":
         return word in _OPERATORS
@@ -83,12 +84,12 @@ def _begins_path(before: list[tuple[str, str]]) -> bool:
 
 
 def _is_operand(before: list[tuple[str, str]]) -> bool:
-    """Whether something to multiply stands there, so that an asterisk after it is no name test."""
+    """Return whether these tokens end with an operand, so that an asterisk after them is not a name test."""
     return any(kind in {"name", "literal"} or word in {")", "]", ".", "..", "*"} for kind, word in before)
 
 
 MAX_LENGTH: Final = 1000
-"""Characters in one XPath or regular expression."""
+"""The maximum number of characters in one XPath or regular expression."""
 
 # fmt: off
 _CORE_FUNCTIONS: Final = frozenset({
@@ -108,29 +109,29 @@ _NAMESPACE_AXIS: Final = re.compile(r"\bnamespace\s*::")
 
 
 Watch = Callable[[int], None]
-"""Is told the characters of each value as it is found; what it raises ends the search."""
+"""Called with the length of each value in characters when it is found; an exception ends the search."""
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be used: the reason and what to do. The rule file adds the place."""
+    """An expression that cannot be used: the reason and what to do. The rule file adds the position."""
 
 
 class TooMuchError(Exception):
-    """An expression met a limit on a record: which one. The rule file adds the place."""
+    """An expression exceeded a limit on a record, which is named. The rule file adds the position."""
 
 
 def _no_watch(_characters: int) -> None:
-    """Let anything pass."""
+    """Accept everything."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundNode:
-    """One node of a record, or one value that was computed from it."""
+    """A node of a record, or a value that was computed from it."""
 
     value: str
     """The string value, as XPath's `string()` gives it."""
     bearer: etree._Element | None
-    """The element itself, or the one that holds the text or attribute; none for a computed value."""
+    """The element itself, or the one that contains the text or attribute; None for a computed value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +142,7 @@ class RecordPath:
     namespaces: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        """Raise ExpressionError where the expression cannot be used on any record."""
+        """Raise ExpressionError if the expression cannot be used on any record."""
         if not self.expression.strip():
             raise ExpressionError("the XPath expression is empty; write an expression such as '//dc:subject'")
         if len(self.expression) > MAX_LENGTH:
@@ -158,13 +159,13 @@ class RecordPath:
         self.find(etree.Element("record"))
 
     def find(self, record: etree._Element, *, watch: Watch = _no_watch) -> list[FoundNode]:
-        """Give the nodes that the expression yields, in document order, or the one value that it computes.
+        """Return the nodes that the expression yields, in document order, or the one value that it computes.
 
-        The record is the whole document: `//dc:subject` never looks into its neighbours, and a relative path
-        starts at `<record>`. Numbers and truth values are written as XPath's `string()` writes them.
+        The record is the whole document: `//dc:subject` never reads neighbouring records, and a relative path
+        starts at `<record>`. Numbers and booleans are formatted as by XPath's `string()`.
 
-        Raises ExpressionError where it cannot be evaluated, such as a function with too few arguments, and
-        TooMuchError where libxml2's own limits are met.
+        Raises ExpressionError if the expression cannot be evaluated, such as a function with too few
+        arguments, and TooMuchError if libxml2's own limits are exceeded.
         """
         evaluator = etree.XPathDocumentEvaluator(
             etree.ElementTree(record), namespaces=dict(self.namespaces), regexp=False
@@ -194,7 +195,7 @@ class Expression:
     _compiled: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Raise ExpressionError where re2 refuses the pattern."""
+        """Raise ExpressionError if re2 refuses the pattern."""
         if not self.pattern:
             raise ExpressionError("the regular expression is empty; to match any value, write '.*'")
         if len(self.pattern) > MAX_LENGTH:
@@ -215,23 +216,23 @@ class Expression:
 
     @property
     def size(self) -> int:
-        """How many steps re2 takes for one character at most."""
+        """Return the maximum number of steps that re2 takes per character."""
         return int(self._compiled.programsize)
 
     def matches(self, value: str) -> bool:
-        """Tell whether the pattern occurs anywhere in the value."""
+        """Return whether the pattern occurs anywhere in the value."""
         return self._compiled.search(value) is not None
 
 
 def text_of(node: etree._Element) -> str:
-    """Give the string value of an element, a comment or a processing instruction."""
+    """Return the string value of an element, a comment or a processing instruction."""
     if not isinstance(node.tag, str):
         return node.text or ""
     return "".join(str(text) for text in node.itertext())
 
 
 def _refuse_unknown_names(expression: str, namespaces: Mapping[str, str]) -> None:
-    """Look for what the evaluator would find too late: it skips the parts that no node reaches."""
+    """Check names that the evaluator would check too late, because it skips parts that no node reaches."""
     code = LITERAL.sub("''", expression)
     for prefix in _PREFIX.findall(code):
         if prefix != "xml" and prefix not in namespaces:
@@ -254,7 +255,7 @@ def _refuse_unknown_names(expression: str, namespaces: Mapping[str, str]) -> Non
         )
 
 
-def _node(item: Any) -> FoundNode:  # noqa: ANN401 whatever a node set may hold
+def _node(item: Any) -> FoundNode:  # noqa: ANN401 any content of a node set
     if etree.iselement(item):
         return FoundNode(value=text_of(item), bearer=item)
     return FoundNode(value=str(item), bearer=item.getparent())
@@ -303,7 +304,7 @@ _BACK_REFERENCE: Final = re.compile(r"\\[1-9k]")
 
 
 def _advice(reason: str) -> str:
-    """What to write instead of what RE2 refuses."""
+    """Return what to write instead of what RE2 refuses."""
     if _BACK_REFERENCE.search(reason):
         return "RE2 has no back-references; write out the alternatives"
     for mark, instead in _INSTEAD:

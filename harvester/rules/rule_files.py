@@ -1,4 +1,4 @@
-"""Reads a rule file, and says where in it a fault stands: what filter files and normalise files share.
+"""Read a rule file and locate errors in it: what filter files and normalise files share.
 
 Source: UIUC OAI harvester architecture, "Filtering" and "Normalizing".
 """
@@ -38,12 +38,12 @@ class RulePlace:
 
 @dataclass(frozen=True, kw_only=True)
 class ElementPlace(RulePlace):
-    """Where an element begins, and its start tag as it is written."""
+    """The position at which an element begins, and its start tag as written."""
 
     tag: str
 
     def attribute(self, name: str) -> RulePlace:
-        """Give where the attribute's name stands in the tag; where the element begins if it has none."""
+        """Return the position of the attribute's name in the tag, or of the element if it has none."""
         for found in _attributes(self.tag):
             if found[1] == name:
                 lines = _LINE_END.split(self.tag[: found.start(1)])
@@ -53,9 +53,9 @@ class ElementPlace(RulePlace):
 
 
 def places(data: bytes) -> Sequence[ElementPlace]:
-    """Give the place of each element of a well-formed file, in document order.
+    """Return the position of each element of a well-formed file, in document order.
 
-    None at all where the file is in an encoding that Python's own parser does not know.
+    Empty if the file is in an encoding that Python's own parser does not know.
     """
     found: list[tuple[int, int, int]] = []
     parser = expat.ParserCreate()
@@ -65,7 +65,7 @@ def places(data: bytes) -> Sequence[ElementPlace]:
 
     parser.StartElementHandler = note
     try:
-        parser.Parse(data, True)  # noqa: FBT003 the parser takes no names
+        parser.Parse(data, True)  # noqa: FBT003 the parser accepts no keyword arguments
     except (expat.ExpatError, LookupError, ValueError):
         return ()
     return [
@@ -74,7 +74,7 @@ def places(data: bytes) -> Sequence[ElementPlace]:
 
 
 def _tag(data: bytes, index: int) -> str:
-    """The start tag at a byte; empty in an encoding of more bytes to the letter."""
+    """Return the start tag at a byte offset; empty in an encoding with several bytes per letter."""
     found = _TAG.match(data, index)
     return found[0].decode("utf-8", errors="replace") if found else ""
 
@@ -88,7 +88,7 @@ def _attributes(tag: str) -> Iterator[re.Match[str]]:
 
 
 MAX_BYTES: Final = 1024**2
-"""Size of the largest rule file."""
+"""The maximum size of a rule file in bytes."""
 
 _NAMESPACES: Final = "selectionNamespaces"
 _DECLARATION: Final = re.compile(r"xmlns(?::([^\W\d][\w.\-]*))?\s*=\s*(?:'([^'<]*)'|\"([^\"<]*)\")(?=\s|$)")
@@ -96,7 +96,7 @@ _TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 class RuleFileError(UsageError):
-    """A rule file that cannot be used: which file, where in it (0: not known), why, and what to do."""
+    """A rule file that cannot be used: the file, the position (0: unknown), the reason and what to do."""
 
     failure = Failure(code=FailureCode.RULES)
 
@@ -109,7 +109,7 @@ class RuleFileError(UsageError):
 
 
 class RuleLimitError(ZatvaError):
-    """A rule that met a limit on one record; on others it may do."""
+    """A rule that exceeded a limit on one record; it may work on others."""
 
     failure = Failure(code=FailureCode.RECORD_RULE_LIMIT)
 
@@ -119,7 +119,7 @@ class RuleLimitError(ZatvaError):
 
 @dataclass(frozen=True, kw_only=True)
 class _Placed:
-    """Something that knows where it was written, for the errors."""
+    """A part of a rule with its position in the file, for errors."""
 
     source: str
     place: RulePlace
@@ -143,10 +143,10 @@ class RulePath(_Placed):
     path: RecordPath
 
     def find(self, evaluation: Evaluation) -> list[FoundNode]:
-        """Give what it yields on the record.
+        """Return what it yields on the record.
 
-        Raises RuleLimitError where it meets a limit, and RuleFileError where it does so too often or cannot
-        be evaluated.
+        Raises RuleLimitError if it exceeds a limit, and RuleFileError if it does so too often or cannot be
+        evaluated.
         """
         try:
             return evaluation.find(self.path)
@@ -163,7 +163,7 @@ class RuleExpression(_Placed):
     expression: Expression
 
     def matches(self, evaluation: Evaluation, value: str) -> bool:
-        """Tell whether it occurs anywhere in the value; raises as `RulePath.find` does."""
+        """Return whether it occurs anywhere in the value; raises as `RulePath.find` does."""
         try:
             return evaluation.matches(self.expression, value)
         except TooMuchError as error:
@@ -173,18 +173,18 @@ class RuleExpression(_Placed):
 
 @dataclass(frozen=True, kw_only=True)
 class RuleFile:
-    """A well-formed rule file with the right root element, and the namespaces that it declares."""
+    """A well-formed rule file with the right root element, and its declared namespaces."""
 
     source: str
     root: etree._Element
     namespaces: Mapping[str, str]
-    """Prefix to namespace, from `<selectionNamespaces>`."""
+    """Namespaces by prefix, from `<selectionNamespaces>`."""
     places: Mapping[etree._Element, ElementPlace] = field(default_factory=dict)
 
     def rules(self, name: str) -> list[etree._Element]:
-        """Give the root's rule elements.
+        """Return the root's rule elements.
 
-        Raises RuleFileError where there is none, or something else stands there.
+        Raises RuleFileError if there are none, or if there are other elements.
         """
         rules = [child for child in self.children(self.root, (_NAMESPACES, name)) if child.tag == name]
         if not rules:
@@ -192,7 +192,7 @@ class RuleFile:
         return rules
 
     def children(self, parent: etree._Element, names: tuple[str, ...]) -> Iterator[etree._Element]:
-        """Give the child elements. Raises RuleFileError for other names, and for text between them."""
+        """Yield the child elements. Raises RuleFileError for other names, and for text between them."""
         if (parent.text or "").strip():
             raise self.fault(
                 parent, f"text is not allowed in <{parent.tag}>: {(parent.text or '').strip()!r}"
@@ -212,7 +212,7 @@ class RuleFile:
     def attributes(
         self, element: etree._Element, *, required: tuple[str, ...] = (), optional: tuple[str, ...] = ()
     ) -> dict[str, str]:
-        """Give the attributes. Raises RuleFileError for one that is unknown or missing."""
+        """Return the attributes. Raises RuleFileError if one is unknown or missing."""
         found = {str(name): str(value) for name, value in element.attrib.items()}
         for name in found:
             if name not in required + optional:
@@ -225,7 +225,7 @@ class RuleFile:
         return found
 
     def truth(self, element: etree._Element, name: str) -> bool:
-        """Give a true-or-false attribute, false where it is absent."""
+        """Return the value of a boolean attribute; False if it is absent."""
         value = element.get(name, "false")
         try:
             return _TRUTHS[value.strip().lower()]
@@ -234,7 +234,7 @@ class RuleFile:
             raise self.fault(element, reason, at=name) from None
 
     def path(self, element: etree._Element) -> RulePath:
-        """Give the element's `xpath`, checked."""
+        """Return the element's `xpath`, checked."""
         try:
             path = RecordPath(expression=element.get("xpath", ""), namespaces=self.namespaces)
         except ExpressionError as error:
@@ -242,7 +242,7 @@ class RuleFile:
         return RulePath(path=path, source=self.source, place=self._place(element, "xpath"))
 
     def expression(self, element: etree._Element) -> RuleExpression:
-        """Give the element's `regexp` with its `ignoreCase`, compiled."""
+        """Return the element's `regexp` with its `ignoreCase`, compiled."""
         ignore_case = self.truth(element, "ignoreCase")
         try:
             expression = Expression(pattern=element.get("regexp", ""), ignore_case=ignore_case)
@@ -252,7 +252,7 @@ class RuleFile:
         return RuleExpression(expression=expression, source=self.source, place=place)
 
     def fault(self, element: etree._Element, reason: str, *, at: str | None = None) -> RuleFileError:
-        """Make the error for something that is wrong at an element, or at one of its attributes."""
+        """Return the error for an invalid element or attribute."""
         place = self._place(element, at)
         return RuleFileError(self.source, reason, line=place.line, column=place.column)
 
@@ -264,7 +264,7 @@ class RuleFile:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a rule file. Raises RuleFileError where it cannot be read."""
+    """Read a rule file. Raises RuleFileError if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
@@ -274,9 +274,10 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse_rules(data: bytes, *, source: str, root: str) -> RuleFile:
-    """Parse a rule file whose root element is `root` and read its namespaces.
+    """Parse a rule file whose root element is `root`, and read its namespaces.
 
-    Raises RuleFileError where it is too large, not well-formed, of another kind, or its namespaces are wrong.
+    Raises RuleFileError if it is too large, not well-formed, or of another kind, or if its namespaces are
+    invalid.
     """
     if len(data) > MAX_BYTES:
         raise RuleFileError(source, f"larger than {MAX_BYTES:,} bytes; split the rules")

@@ -1,8 +1,8 @@
-"""Keeps the evaluation of rules within limits, so that no rule can hang a harvest on any record (RUL-1).
+"""Limit the evaluation of rules, so that no rule can hang a harvest on any record (RUL-1).
 
-lxml cannot be interrupted while it evaluates an XPath, nor re2 while it searches. What is bounded to be quick
-is done here; what may take long is done in a process of its own, which is ended at the limit. Why so, with
-figures: docs/decisions/0007-limits-of-rules.md.
+lxml cannot be interrupted while it evaluates an XPath, nor re2 while it searches. Evaluations with a short
+time bound run in this process; those that may take long run in a separate process, which is killed at the
+limit. For the reasons, with measurements, see docs/decisions/0007-limits-of-rules.md.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from harvester.rules.rule_expressions import (
 from oai.errors import required
 
 _BYTES_PER_NODE: Final = 8
-"""Of a record that is all markup; those of libraries have 12 to 30."""
+"""For a record that is all markup; library records have 12 to 30."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,17 +39,17 @@ class RuleLimits:
     seconds: float = 10
     """For all its expressions together."""
     characters: int = 50_000_000
-    """In the values that its expressions find, together."""
+    """In the values found by all its expressions together."""
     records: int = 20
-    """So many records may meet a limit; at the next one the rule file is at fault."""
+    """How many records may exceed a limit; at the next one, the rule file counts as invalid."""
     steps: float = 20_000_000
-    """Up to so many by estimate are taken in this process: a tenth of a second, about one at worst."""
+    """The maximum estimate for evaluation in this process: a tenth of a second, about a second at worst."""
 
 
 class Evaluator:
     """Evaluates the expressions of one rule file; safe to share between threads.
 
-    `clock` gives seconds that only grow.
+    `clock` returns monotonic seconds.
     """
 
     def __init__(
@@ -62,18 +62,19 @@ class Evaluator:
         self._lock = threading.Lock()
 
     def on(self, record: etree._Element) -> "Evaluation":
-        """Begin with a record; the time that it may take runs from now."""
+        """Begin with a record; its time limit starts now."""
         return Evaluation(self, record)
 
     def too_often(self) -> bool:
-        """Count a record that met a limit, and tell whether there have been too many."""
+        """Count a record that exceeded a limit, and return whether there have been too many."""
+        # Every thread that shares this object counts here.
         with self._lock:
             self._met += 1
             return self._met > self.limits.records
 
 
 class Evaluation:
-    """The evaluation of a rule file's expressions on one record."""
+    """The evaluation of a rule file's expressions on one record; used by one thread."""
 
     def __init__(self, evaluator: Evaluator, record: etree._Element) -> None:
         self.limits = evaluator.limits
@@ -84,9 +85,9 @@ class Evaluation:
         self._characters = 0
 
     def find(self, path: RecordPath) -> list[FoundNode]:
-        """Give what the XPath yields.
+        """Return what the XPath yields.
 
-        Raises TooMuchError where a limit is met, and ExpressionError where it cannot be evaluated.
+        Raises TooMuchError if a limit is exceeded, and ExpressionError if it cannot be evaluated.
         """
         self._watch(0)
         power = degree(path.expression)
@@ -97,7 +98,10 @@ class Evaluation:
         return path.find(self._record, watch=self._watch)
 
     def matches(self, expression: Expression, value: str) -> bool:
-        """Tell whether the pattern occurs anywhere in the value. Raises TooMuchError where a limit is met."""
+        """Return whether the pattern occurs anywhere in the value.
+
+        Raises TooMuchError if a limit is exceeded.
+        """
         self._watch(0)
         if expression.size * len(value) <= self.limits.steps:
             return expression.matches(value)
@@ -122,7 +126,7 @@ class Evaluation:
         self._watch(sum(len(each.value) for each in found))
         return found
 
-    def _ask(self, **request: Any) -> dict[str, Any]:  # noqa: ANN401 whatever JSON can say
+    def _ask(self, **request: Any) -> dict[str, Any]:  # noqa: ANN401 any JSON value
         seconds = self._deadline - self._evaluator.clock()
         answer = self._evaluator.worker.ask({**request, "seconds": max(seconds, 0)}, seconds=max(seconds, 0))
         if "late" in answer:
@@ -134,7 +138,7 @@ class Evaluation:
         return answer
 
     def _watch(self, characters: int) -> None:
-        """Note so many characters more, and raise TooMuchError where they or the time are too much."""
+        """Add this number of characters; raise TooMuchError if they or the time exceed the limit."""
         self._characters += characters
         if self._characters > self.limits.characters:
             raise TooMuchError(f"its values have more than {self.limits.characters:,} characters")
@@ -149,7 +153,7 @@ _LOST: Final = "the process that evaluated it ended, possibly because memory ran
 
 
 class _Worker:
-    """The process for what may take long; it starts at the first request and ends with this object."""
+    """The process for long evaluations; it starts at the first request and ends with this object."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -157,14 +161,15 @@ class _Worker:
 
     @property
     def pid(self) -> int | None:
-        """The process's number, where there is one."""
+        """Return the process id, if the process is running."""
         return self._process.pid if self._process else None
 
     def ask(self, request: dict[str, Any], *, seconds: float) -> dict[str, Any]:
-        """Give the answer, or why there is none: the process is ended when the time is over."""
+        """Return the answer, or why there is none: the process is killed when the time is over."""
         line = json.dumps(request).encode() + b"\n"
+        # One request at a time, because threads share the process and its two pipes.
         with self._lock:
-            # Something else may have ended the process; if it is gone once more, it was the record.
+            # The process may have been killed from outside; if it is lost again, the record is the cause.
             for _ in range(2):
                 answer = self._try(line, seconds)
                 if answer is not None:
@@ -184,6 +189,7 @@ class _Worker:
         try:
             line = _exchange(process, request)
         finally:
+            # Joined, so that a late kill cannot hit a process that already serves the next request.
             timer.cancel()
             timer.join()
         if late.is_set() or not line.endswith(b"\n"):
@@ -194,7 +200,7 @@ class _Worker:
         return answer
 
     def _started(self) -> subprocess.Popen[bytes]:
-        # Without -P, a folder that happens to be called like one of our packages would be taken for it.
+        # Without -P, a folder in the working directory with a package's name would be imported instead.
         command = [sys.executable, "-P", "-m", "harvester.rules.rule_worker"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         weakref.finalize(self, _end, process)
@@ -202,7 +208,7 @@ class _Worker:
 
 
 def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
-    """Send a request and give the answer; what came of it where the process ends meanwhile."""
+    """Send a request and return the answer; incomplete if the process ends meanwhile."""
     requests = required(process.stdin, "a pipe was requested")
     answers = required(process.stdout, "a pipe was requested")
     try:
@@ -217,7 +223,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     for stream in (process.stdin, process.stdout):
         if stream is not None:
-            # What was not sent cannot be flushed either.
+            # Closing flushes the unsent rest, which fails because the process is gone.
             with contextlib.suppress(OSError):
                 stream.close()
     process.wait()

@@ -1,6 +1,7 @@
-"""The process in which costly expressions are evaluated, so that they can be ended: a line in, a line out.
+"""The process that evaluates costly expressions, so that they can be killed: one line in, one line out.
 
-Started by `rule_limits`; it ends with its standard input. Requests and answers are JSON, one a line.
+Started by `rule_limits`; it ends when its standard input is closed. Requests and answers are JSON, one per
+line.
 """
 
 import json
@@ -14,12 +15,13 @@ from lxml import etree
 from harvester.rules.rule_expressions import Expression, ExpressionError, RecordPath, TooMuchError, Watch
 
 _GRACE_SECONDS: Final = 2
-"""How much later than its parent this process ends itself; for when the parent is no more."""
+"""In case the parent is gone, this process ends itself this much later than the parent would kill it."""
 
 
 def main() -> None:
     """Answer requests until standard input ends."""
-    # Who asks the parent to stop often asks its whole group; but the parent may want to finish its page.
+    # A request to stop often reaches the parent's whole process group, but the parent may want to finish its
+    # page.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     for line in sys.stdin.buffer:
@@ -32,7 +34,7 @@ def main() -> None:
 
 
 def _end_after(seconds: float) -> None:
-    # The signal's default is the end of the process, whatever it is doing. Windows has none.
+    # The signal's default action ends the process, whatever it is doing. Windows has no such signal.
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
@@ -50,7 +52,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _found(request: dict[str, Any]) -> list[tuple[str, int | None]]:
-    """What the expression yields: each value with the number of its bearer in document order."""
+    """Return what the expression yields: each value with the index of its bearer in document order."""
     parser = etree.XMLParser(huge_tree=True, resolve_entities=False, no_network=True)
     record = etree.fromstring(request["record"], parser)
     path = _path(request["expression"], tuple(request["namespaces"].items()))

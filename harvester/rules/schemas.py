@@ -1,6 +1,6 @@
-"""Gathers an XML Schema with all that it imports and includes, from cache or network, and compiles it.
+"""Collect an XML Schema with all its imports and includes, from cache or network, and compile it.
 
-Whatever a schema names is gathered first; the compiler then sees these documents alone and opens nothing.
+All referenced schemas are collected first; the compiler then sees only these documents and opens no others.
 
 Source: XML Schema 1.0, part 1, sections 4.2 and 4.3.
 """
@@ -35,27 +35,27 @@ _DIGEST: Final = 16
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaCache:
-    """Schemas by address in a folder, which need not exist yet; safe for many processes at once."""
+    """Schemas stored by address in a folder, which need not exist yet; safe for concurrent processes."""
 
     folder: Path
 
     def path(self, url: str) -> Path:
-        """Give the file for an address; the name of a long one has its beginning and a digest."""
+        """Return the file for an address; for a long address, its beginning and a digest form the name."""
         name = quote(url, safe="").replace("~", "%7E")
         if len(name) > _LONGEST_NAME:
             name = f"{name[:_KEPT]}-{hashlib.sha256(url.encode()).hexdigest()[:_DIGEST]}"
         return self.folder / name
 
     def read(self, url: str) -> bytes | None:
-        """Give what is kept of an address; None where nothing is. Raises OSError."""
+        """Return the cached content of an address; None if there is none. Raises OSError."""
         path = self.path(url)
-        # Where capitals do not count in names, the file may be another address's.
+        # On file systems that ignore case, the file may belong to another address.
         if not self.folder.is_dir() or path not in self.folder.iterdir():
             return None
         return path.read_bytes()
 
     def write(self, url: str, data: bytes) -> None:
-        """Keep a schema. Raises OSError."""
+        """Store a schema. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.path(url)
         temporary = self.folder / f".{secrets.token_hex(8)}.part"
@@ -64,6 +64,8 @@ class SchemaCache:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
+            # Synced and renamed in one step: concurrent processes read a complete file or none, and the last
+            # writer wins.
             temporary.replace(path)
         finally:
             with contextlib.suppress(FileNotFoundError):
@@ -71,13 +73,13 @@ class SchemaCache:
 
 
 MAX_BYTES: Final = 8 * 1024**2
-"""Size of the largest schema file."""
+"""The maximum size of a schema file in bytes."""
 _SUCCESS: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaReply:
-    """A document that was fetched; `url` is where it came from after all redirects."""
+    """A fetched document; `url` is its address after all redirects."""
 
     url: str
     body: bytes
@@ -89,15 +91,15 @@ Fetch = Callable[[str], Awaitable[SchemaReply]]
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaFetcher:
-    """Fetches the schemas that a repository, or one of its records, names."""
+    """Fetches the schemas named by a repository or by one of its records."""
 
     settings: HarvesterSettings
     base_url: str
-    """The repository's."""
+    """The repository's base URL."""
     retrying: Retrying
 
     async def __call__(self, url: str) -> SchemaReply:
-        """Fetch a document; nothing but an HTTP status of 200 will do."""
+        """Fetch a document; only HTTP status 200 is accepted."""
         limited = self.settings.model_copy(
             update={"max_answer_bytes": min(MAX_BYTES, self.settings.max_answer_bytes)}
         )
@@ -123,7 +125,7 @@ class SchemaFetcher:
 
 
 def schema_fetcher(settings: HarvesterSettings, base_url: str) -> SchemaFetcher:
-    """Give the fetcher for the repository at a base URL, as patient as the settings say."""
+    """Return the fetcher for the repository at a base URL, with the configured retries."""
     retrying = Retrying(
         retries=settings.retries,
         max_wait=settings.max_wait,
@@ -134,7 +136,7 @@ def schema_fetcher(settings: HarvesterSettings, base_url: str) -> SchemaFetcher:
 
 
 async def _is_private(host: str | None) -> bool:
-    """Whether a host is one of our own network, by any of its addresses; one that is not known is none."""
+    """Return whether any address of the host is in a private network; False for an unknown host."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host or "", None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -145,16 +147,16 @@ async def _is_private(host: str | None) -> bool:
 XS: Final = "http://www.w3.org/2001/XMLSchema"
 XML_NAMESPACE: Final = "http://www.w3.org/XML/1998/namespace"
 MAX_FILES: Final = 300
-"""Schema files that one harvest may need."""
+"""The maximum number of schema files for a harvest."""
 
 _GRAMMARS: Final = Path(__file__).parent / "grammars"
 _BUILT_IN: Final = "zatva:xml.xsd"
-"""The namespace `xml`, which nearly every schema imports, from a server that answers programs slowly."""
+"""The schema of the namespace `xml`, imported by nearly every schema; its server answers programs slowly."""
 _LINKS: Final = tuple(f"{{{XS}}}{name}" for name in ("import", "include", "redefine"))
 _IMPORT: Final = _LINKS[0]
 _BASE: Final = f"{{{XML_NAMESPACE}}}base"
 _PLACE: Final = "{urn:zatva}place"
-"""Where a schema came from after redirects, written into its file."""
+"""The address of a schema after redirects, written into its file."""
 _JOINED: Final = "urn:zatva:joined"
 
 
@@ -162,26 +164,26 @@ _JOINED: Final = "urn:zatva:joined"
 class _Wanted:
     url: str
     by: str
-    """Who names it, for the errors."""
+    """What refers to it, for errors."""
 
 
 @dataclass(kw_only=True)
 class Schemas:
-    """The schemas of one harvest; what it gathers is kept in the cache for all later ones."""
+    """The schemas of one harvest; collected schemas are cached for all later harvests."""
 
     cache: SchemaCache
     fetch: Fetch
     namespaces: set[str] = field(default_factory=set)
-    """Which the gathered schemas define."""
+    """The namespaces defined by the collected schemas."""
     _documents: dict[str, etree._Element] = field(default_factory=dict)
-    """By the address that each came from, after all redirects."""
+    """By the address of each document after all redirects."""
     _places: dict[str, str] = field(default_factory=dict)
-    """Where each address that was asked for led to."""
+    """The address after redirects of each requested address."""
 
     async def gather(self, namespace: str, url: str, *, by: str) -> None:
-        """Gather the schema of a namespace at an address and all that it names; `by` says who names it.
+        """Collect the schema of a namespace at an address and all its references; `by` says what names it.
 
-        Raises StrictCheckError with the address and the reason where one cannot be had.
+        Raises StrictCheckError with the address and the reason if a schema is not available.
         """
         first = _Wanted(url=_address(url, by), by=by)
         waiting = [first]
@@ -209,9 +211,9 @@ class Schemas:
         self.namespaces.update(root.get("targetNamespace", "") for root in self._documents.values())
 
     def compile(self, locations: Mapping[str, str]) -> etree.XMLSchema:
-        """Compile the gathered schemas of these namespaces as one; the mapping gives each one's address.
+        """Compile the collected schemas of these namespaces as one; the mapping holds each schema's address.
 
-        Raises StrictCheckError where they are not what XML Schema asks for.
+        Raises StrictCheckError if they are not valid XML Schemas.
         """
         joined = etree.Element(f"{{{XS}}}schema", targetNamespace=_JOINED, nsmap={"xs": XS})
         for namespace, url in locations.items():
@@ -227,7 +229,7 @@ class Schemas:
             ) from None
 
     def _text(self, root: etree._Element) -> bytes:
-        """The schema with each address that it names as where that led to, so that none is read twice."""
+        """Return the schema with references resolved through redirects, so that none is read twice."""
         copy = deepcopy(root)
         for link in copy.iterchildren(*_LINKS):
             location = link.get("schemaLocation", "")
@@ -254,7 +256,7 @@ class Schemas:
         except ClientError as error:
             raise _fault(wanted, str(error).removeprefix(f"{wanted.url}: ")) from None
         except TryLaterError as error:
-            # A schema's server may be busy for ever; the harvest is not to wait for it.
+            # A schema's server may stay busy indefinitely; the harvest must not wait for it.
             raise _fault(wanted, str(error)) from None
         try:
             root = _read(reply.body, reply.url)
@@ -274,7 +276,7 @@ _WAY_OUT: Final = "put a valid one into the schema cache, or use validation 0 (w
 
 
 class _Documents(etree.Resolver):
-    """Gives the compiler the gathered documents, and nothing else."""
+    """Delivers the collected documents to the compiler, and no others."""
 
     def __init__(self, documents: Mapping[str, bytes]) -> None:
         self._documents = documents
@@ -284,15 +286,15 @@ class _Documents(etree.Resolver):
             return self.resolve_string((_GRAMMARS / "xml.xsd").read_bytes(), context, base_url=system_url)
         if system_url in self._documents:
             return self.resolve_string(self._documents[system_url], context, base_url=system_url)
-        # Without this, the compiler would look for a file of that name.
+        # Without this, the compiler would look for a local file with that name.
         return self.resolve_string("", context, base_url=system_url)
 
 
 def _read(data: bytes, base: str) -> etree._Element:
-    """Parse a schema and write the addresses that it names out. Raises ValueError with what it is instead."""
+    """Parse a schema and make its references absolute. Raises ValueError, which says what it is instead."""
     if len(data) > MAX_BYTES:
         raise ValueError(f"larger than {MAX_BYTES:,} bytes")
-    # Some published schemas have a document type with entities; without huge_tree these stay small.
+    # Some published schemas have a DTD with entities; without huge_tree, their expansion stays small.
     parser = etree.XMLParser(
         resolve_entities="internal",  # type: ignore[arg-type]  # the stubs are older than the word
         no_network=True,
@@ -304,7 +306,7 @@ def _read(data: bytes, base: str) -> etree._Element:
         raise ValueError(f"not XML ({error})") from None
     if root.tag != f"{{{XS}}}schema":
         raise ValueError(f"not an XML Schema but {root.tag!r}")
-    # Once the addresses are written out, the base has done its duty.
+    # Once the references are absolute, the base is no longer needed.
     base = urljoin(root.get(_PLACE, base), root.attrib.pop(_BASE, ""))
     for link in root.iterchildren(*_LINKS):
         location = link.get("schemaLocation")
@@ -320,7 +322,7 @@ def _written(root: etree._Element) -> bytes:
 
 
 def _named(root: etree._Element) -> Iterator[str]:
-    """The addresses that a schema names."""
+    """Yield the addresses that a schema references."""
     for link in root.iterchildren(*_LINKS):
         location = link.get("schemaLocation")
         if location is not None and location != _BUILT_IN:
@@ -347,7 +349,7 @@ def _fault(wanted: _Wanted, reason: str) -> StrictCheckError:
 
 
 def _first(error: etree.XMLSchemaParseError) -> str:
-    """The compiler's first error; the last one often only says that there were some."""
+    """Return the compiler's first error; the last one often only says that there were errors."""
     for entry in error.error_log or ():
         return f"{entry.filename}, line {entry.line}: {entry.message}"
     return str(error)

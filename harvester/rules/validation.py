@@ -1,8 +1,8 @@
 """Validation of answers and records against XML Schemas, at the level very strict (VAL-1).
 
-The grammars of OAI-PMH and of oai_dc are Zatva's own, in `grammars/`. For other formats the schema is the one
-that the repository announces in ListMetadataFormats, and, for what stands in a record in further namespaces,
-those that the record itself names. They are gathered before records are checked; checking fetches nothing.
+The schemas of OAI-PMH and oai_dc are part of the program, in `grammars/`. For other formats, the schema is
+the one that the repository announces in ListMetadataFormats; for other namespaces in a record, those that the
+record itself names. Schemas are collected before records are checked; checking fetches nothing.
 
 Source: OAI-PMH 2.0, sections 2.5 (record), 3.2 (answers), 3.4 (metadata formats); UIUC, `validation`.
 """
@@ -32,7 +32,7 @@ _PREFIXES: Final = {
     "http://www.w3.org/XML/1998/namespace": "xml",
 }
 _LONGEST: Final = 300
-"""Characters of one fault; the values of a record may be of any length."""
+"""The maximum length of an error in characters, because a record's values may have any length."""
 
 _BRACED: Final = re.compile(r"\{(http[^{}]*)\}")
 _FACET: Final = re.compile(r"^\[facet '[^']*'\] ")
@@ -47,14 +47,14 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "SCHEMAV_CVC_COMPLEX_TYPE_3_2_1": "this attribute is not defined here",
     }
 )
-"""Plain words for what libxml2 says in those of the XML Schema specification."""
+"""Plain words for libxml2's messages, which use those of the XML Schema specification."""
 
 Fault = tuple[int, str]
 """A line of the document, and one sentence: the line, the element and the reason."""
 
 
 class _LogEntry(Protocol):
-    """What lxml tells of a fault."""
+    """An error as reported by lxml."""
 
     line: int
     type_name: str
@@ -66,11 +66,11 @@ class Grammar:
 
     def __init__(self, schema: etree.XMLSchema) -> None:
         self._schema = schema
-        # libxml2 keeps the faults of the last check in the schema.
+        # libxml2 stores the errors of the last check in the schema, so threads must check one at a time.
         self._lock = Lock()
 
     def faults(self, element: etree._Element) -> list[Fault]:
-        """Give what is wrong with an element and all in it; nothing if it is valid."""
+        """Return the errors in an element and its content; empty if it is valid."""
         with self._lock:
             if self._schema.validate(element):
                 return []
@@ -79,23 +79,23 @@ class Grammar:
 
 
 def built_in(name: str) -> Grammar:
-    """Give one of the grammars that travel with the program, by its file's name."""
+    """Return one of the bundled schemas by its file name."""
     return Grammar(etree.XMLSchema(file=str(_GRAMMARS / name)))
 
 
 def fault(line: int, subject: str, reason: str) -> Fault:
-    """Say what is wrong with an element, in at most 300 characters."""
+    """Return the error in an element, in at most 300 characters."""
     text = f"line {line}, element {subject!r}: {reason.rstrip('.')}"
     return line, text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def short(text: str) -> str:
-    """Write `{http://purl.org/dc/elements/1.1/}title` as `dc:title`; an unknown namespace stays."""
+    """Shorten `{http://purl.org/dc/elements/1.1/}title` to `dc:title`; an unknown namespace is kept."""
     return _BRACED.sub(lambda found: f"{_PREFIXES[found[1]]}:" if found[1] in _PREFIXES else found[0], text)
 
 
 def line_of(element: etree._Element) -> int:
-    """The element's line in the document that it was parsed from; 0 where it was not."""
+    """Return the element's line in the document from which it was parsed; 0 if it was not parsed."""
     return cast("int | None", element.sourceline) or 0
 
 
@@ -116,18 +116,18 @@ _ANSWER: Final = f"{{{OAI_NAMESPACE}}}OAI-PMH"
 _SCHEMA_LOCATION: Final = f"{{{XSI_NAMESPACE}}}schemaLocation"
 
 OWN_FORMATS: Final[Mapping[str, str]] = MappingProxyType({"oai_dc": OAI_DC_NAMESPACE})
-"""The formats whose grammar travels with the program: metadataPrefix and namespace."""
+"""The formats with a bundled schema: metadataPrefix and namespace."""
 _OWN_GRAMMARS: Final[Mapping[str, str]] = MappingProxyType({OAI_DC_NAMESPACE: "oai_dc.xsd"})
 
 ListFormats = Callable[[], Awaitable[Sequence[FormatInfo]]]
-"""Asks the repository for its metadata formats."""
+"""Requests the repository's metadata formats."""
 
 
 class Validator:
-    """Checks the records of one metadata format; records are learnt of in one task, checked in any thread.
+    """Checks the records of one metadata format; `learn` is called by one task, checks run in any thread.
 
-    `namespace` is that of the metadata; None where the repository does not say. `locations` are the addresses
-    of gathered schemas by namespace.
+    `namespace` is that of the metadata; None if the repository does not declare it. `locations` are the
+    addresses of collected schemas by namespace.
     """
 
     def __init__(
@@ -147,9 +147,9 @@ class Validator:
         self._metadata = self._grammar()
 
     async def learn(self, records: Iterable[etree._Element]) -> None:
-        """Gather the schemas that records name for namespaces that are not known yet.
+        """Collect the schemas that records name for namespaces that are not known yet.
 
-        Raises StrictCheckError where one cannot be had.
+        Raises StrictCheckError if a schema is not available.
         """
         if self._schemas is None:
             return
@@ -162,20 +162,22 @@ class Validator:
                 await self._schemas.gather(namespace, url, by="a record")
                 self._locations[namespace] = url
         if found:
+            # One assignment replaces the schema: threads that are checking records use the old or the new
+            # one.
             self._metadata = await asyncio.to_thread(self._grammar)
 
     def faults(self, record: etree._Element) -> list[str]:
-        """Give what is wrong with a record, `<record>` in the OAI namespace, in the order of its lines.
+        """Return the errors in a record, `<record>` in the OAI namespace, in the order of its lines.
 
-        Each fault is one sentence with the line (of the document that the record was parsed from), the
-        element and the reason. No fault means that the record is valid.
+        Each error is one sentence with the line (of the document from which the record was parsed), the
+        element and the reason. A record without errors is valid.
 
-        What stands in `about` is not checked.
+        The content of `about` is not checked.
         """
         return [text for _, text in self.faults_by_line(record)]
 
     def faults_by_line(self, record: etree._Element) -> list[Fault]:
-        """The same with the number of each fault's line."""
+        """Return the errors with the line number of each."""
         faults = [*self._record.faults(record), *_presence(record)]
         root = _content(record)
         if root is not None:
@@ -183,12 +185,12 @@ class Validator:
         return sorted(faults, key=lambda fault: fault[0])
 
     def answer_faults(self, record: etree._Element) -> list[str]:
-        """Give what is wrong with the answer that a record came in; nothing where it stands alone."""
+        """Return the errors in the answer that contains the record; empty if the record stands alone."""
         answer = record.getroottree().getroot()
         return [text for _, text in self._answer.faults(answer)] if answer.tag == _ANSWER else []
 
     def _grammar(self) -> Grammar | None:
-        """The grammar of the metadata, of the schemas that are known now."""
+        """Return the schema of the metadata, compiled from the schemas known at this time."""
         own = _OWN_GRAMMARS.get(self._namespace or "")
         if own is not None:
             return _own(own)
@@ -197,12 +199,12 @@ class Validator:
         return Grammar(self._schemas.compile(self._locations))
 
     def _named(self, record: etree._Element) -> Iterator[tuple[str, str]]:
-        """The namespaces in the metadata that no schema is known for, with the addresses that it names."""
+        """Yield the namespaces in the metadata without a known schema, with the addresses given for them."""
         root = _content(record)
         if root is None or self._schemas is None:
             return
         known = self._schemas.namespaces | {"", OAI_NAMESPACE}
-        # Three times as fast as by way of QName, and this is done for every element of every record.
+        # Three times as fast as with QName, and done for every element of every record.
         used = {str(element.tag).rpartition("}")[0].removeprefix("{") for element in root.iter("*")}
         unknown = used - known
         if not unknown:
@@ -227,9 +229,9 @@ class Validator:
 
 
 async def prepare_validator(metadata_prefix: str, formats: ListFormats, schemas: Schemas) -> Validator:
-    """Give the validator for a harvest, with the schema that the repository announces for the format.
+    """Return the validator for a harvest, with the schema that the repository announces for the format.
 
-    Raises StrictCheckError where it cannot be had, and what asking for the formats raises.
+    Raises StrictCheckError if the schema is not available, and the errors of requesting the formats.
     """
     if metadata_prefix in OWN_FORMATS:
         return own_validator(metadata_prefix)
@@ -247,7 +249,7 @@ async def prepare_validator(metadata_prefix: str, formats: ListFormats, schemas:
 
 
 def own_validator(metadata_prefix: str) -> Validator:
-    """Give the validator of a format whose grammar travels with the program. Raises KeyError for others."""
+    """Return the validator of a format with a bundled schema. Raises KeyError for others."""
     return Validator(metadata_prefix, OWN_FORMATS[metadata_prefix])
 
 
@@ -262,7 +264,10 @@ def _content(record: etree._Element) -> etree._Element | None:
 
 
 def _locations(record: etree._Element) -> dict[str, str]:
-    """What schemaLocation says in the record's metadata, and around it; the innermost counts."""
+    """Return the schemaLocation pairs in the record's metadata and its ancestors.
+
+    The innermost one applies.
+    """
     root = _content(record)
     found: dict[str, str] = {}
     around = [] if root is None else [*reversed(list(root.iterancestors())), *root.iter(etree.Element)]

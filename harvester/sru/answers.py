@@ -1,7 +1,7 @@
-"""Turns an SRU server's bytes into values; does no input or output.
+"""Parse an SRU server's answers; performs no input or output.
 
-Elements are told by their local names: SRU 1.x and 2.0 have other namespaces for the same words, and servers
-mix them up. Sources: SRU 1.1 and 1.2 (Library of Congress); searchRetrieve 2.0 (OASIS), section 4.
+Elements are recognised by their local names: SRU 1.x and 2.0 use different namespaces for the same names, and
+servers mix them up. Sources: SRU 1.1 and 1.2 (Library of Congress); searchRetrieve 2.0 (OASIS), section 4.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,17 +43,17 @@ _QUERY: Final = frozenset(str(code) for code in (*range(10, 50),))
 
 
 class SruError(OaiError):
-    """The server's diagnostic; `code` is `diagnostic` and its number, or its URI where it is not standard."""
+    """The server's diagnostic; `code` is `diagnostic` and its number, or its URI if it is not standard."""
 
     failure_code = FailureCode.BAD_REQUEST
 
 
 class SruQueryError(SruError, BadArgumentError):
-    """The query is not what the server takes."""
+    """The server does not accept the query."""
 
 
 class SruFormatError(SruError, CannotDisseminateFormatError):
-    """The server does not give records in the schema."""
+    """The server does not deliver records in the schema."""
 
     failure_code = FailureCode.FORMAT_NOT_OFFERED
 
@@ -67,7 +67,7 @@ class Diagnostic:
     details: str
 
     def in_words(self) -> str:
-        """For messages."""
+        """Return the diagnostic for messages."""
         return f"diagnostic {self.code}: {self._told}".rstrip(": ")
 
     @property
@@ -75,7 +75,7 @@ class Diagnostic:
         return f"{self.message} ({self.details})".strip() if self.details else self.message
 
     def error(self, url: str) -> ClientError:
-        """The error that it is."""
+        """Return the corresponding error."""
         kind = SruError
         if self.code in _FORMAT:
             kind = SruFormatError
@@ -86,7 +86,7 @@ class Diagnostic:
 
 
 def read_diagnostic(element: etree._Element) -> Diagnostic:
-    """A `<diagnostic>` of either version, in whatever namespace."""
+    """Read a `<diagnostic>` of either version, in any namespace."""
     found = {etree.QName(child).localname: child.text or "" for child in element.iterchildren(etree.Element)}
     uri = " ".join(found.get("uri", "").split())
     return Diagnostic(
@@ -101,37 +101,37 @@ _MOST_DIGITS: Final = 18
 
 
 class NotSruError(NotOaiPmhError):
-    """An answer, but not SRU."""
+    """An answer that is not SRU."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SruResultPage:
-    """A record of a result: its metadata, or why there is none."""
+    """A record of a result: its metadata, or why it has none."""
 
     position: int
-    """In the whole result, from 1."""
+    """The position in the whole result, from 1."""
     metadata: etree._Element | None = None
     identifier: str = ""
-    """What the server calls it; empty where it does not."""
+    """The server's identifier of the record; empty if there is none."""
     reason: str = ""
     raw: bytes = b""
-    """What came in place of metadata."""
+    """The content received in place of metadata."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SruResult:
-    """One answer to searchRetrieve."""
+    """An answer to searchRetrieve."""
 
     version: str
     size: int | None
-    """numberOfRecords: how many there are in all."""
+    """numberOfRecords: the size of the whole result."""
     records: tuple[SruResultPage, ...] = ()
     next_position: int | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
 def open_answer(body: bytes, name: str, *, url: str, content_type: str = "") -> etree._Element:
-    """The root of an answer, which has to be called so. Raises MalformedAnswerError and NotSruError."""
+    """Return an answer's root, which must have this name. Raises MalformedAnswerError and NotSruError."""
     try:
         root = parse(readable(body, content_type).body, source=url)
     except MalformedXmlError as error:
@@ -146,7 +146,7 @@ def open_answer(body: bytes, name: str, *, url: str, content_type: str = "") -> 
 
 
 def read_result(body: bytes, *, url: str, start: int, content_type: str = "") -> SruResult:
-    """Read an answer to searchRetrieve that asked for the records from position `start` on."""
+    """Read an answer to searchRetrieve for the records from position `start` on."""
     root = open_answer(body, "searchRetrieveResponse", url=url, content_type=content_type)
     return SruResult(
         version=child_text(root, "version"),
@@ -160,7 +160,7 @@ def read_result(body: bytes, *, url: str, start: int, content_type: str = "") ->
 
 
 def record_data(record: etree._Element, *, source: str) -> etree._Element | None:
-    """What a record holds, packed as XML or as a string of it; None where it holds nothing.
+    """Return the content of a record, embedded as XML or as escaped text; None if it is empty.
 
     Raises MalformedXmlError.
     """
@@ -170,28 +170,28 @@ def record_data(record: etree._Element, *, source: str) -> etree._Element | None
     inside = next(holder.iterchildren(etree.Element), None)
     if inside is not None:
         return inside
-    # Whatever recordPacking says: text is XML that was escaped.
+    # Regardless of recordPacking: text is escaped XML.
     packed = (holder.text or "").strip()
     return parse(packed.encode(), source=source) if packed else None
 
 
 def local_name(element: etree._Element) -> str:
-    """The element's name without its namespace."""
+    """Return the element's name without its namespace."""
     return etree.QName(element).localname
 
 
 def children(element: etree._Element, name: str) -> Iterator[etree._Element]:
-    """The children of that local name."""
+    """Yield the children with that local name."""
     return (found for found in element.iterchildren(etree.Element) if local_name(found) == name)
 
 
 def child(element: etree._Element, name: str) -> etree._Element | None:
-    """The first of them."""
+    """Return the first child with that local name."""
     return next(children(element, name), None)
 
 
 def child_text(element: etree._Element, name: str) -> str:
-    """Its text, in one line; empty where there is none."""
+    """Return the first such child's text, on one line; empty if there is none."""
     found = child(element, name)
     return "" if found is None else " ".join((found.text or "").split())
 
@@ -230,7 +230,7 @@ def _number(text: str) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """What explain says; empty where it does not."""
+    """The content of an explain answer; empty where the server provides nothing."""
 
     title: str = ""
     contact: str = ""
@@ -296,13 +296,13 @@ _ALIKE: Final[Sequence[frozenset[str]]] = (
         }
     ),
 )  # fmt: skip
-"""Names, and identifiers of schemas, in small letters, that mean the same."""
+"""Names and identifiers of schemas, in lower case, that are equivalent."""
 
 
 def choose_schema(wanted: str, offered: Sequence[FormatInfo]) -> str | None:
-    """The server's name of the schema; None where it offers others only.
+    """Return the server's name of the schema; None if it offers only others.
 
-    A server that does not tell what it offers is asked by the name as it is, of Dublin Core by `dc`.
+    If the server does not list its schemas, the name is used unchanged, or `dc` for Dublin Core.
     """
     if not offered:
         return "dc" if wanted == "oai_dc" else wanted
@@ -320,9 +320,9 @@ _OAI_DC: Final[Mapping[str, str]] = MappingProxyType({"oai_dc": OAI_DC_NAMESPACE
 
 
 def as_oai_dc(metadata: etree._Element) -> etree._Element:
-    """Dublin Core in the wrapper of oai_dc, for servers have several; its elements stay as they are.
+    """Wrap Dublin Core in oai_dc, because servers use several wrappers; its elements stay unchanged.
 
-    What is no Dublin Core is given as it came.
+    Metadata other than Dublin Core is returned unchanged.
     """
     inside = list(metadata.iterchildren(etree.Element))
     fits = local_name(metadata) in {"dc", "record"} and all(

@@ -1,7 +1,7 @@
-"""An asynchronous SRU client that gives a result as a list of records is given by OAI-PMH.
+"""An asynchronous SRU client that delivers a result as OAI-PMH delivers a list of records.
 
-A list's set is its query, in CQL; its resumption token is the position to go on from.
-Sources: SRU 1.1 and 1.2 (Library of Congress); searchRetrieve 2.0 (OASIS).
+A list's set is its query, in CQL; its resumption token is the position from which to continue. Sources: SRU
+1.1 and 1.2 (Library of Congress); searchRetrieve 2.0 (OASIS).
 """
 
 import asyncio
@@ -46,16 +46,16 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What a list asks for."""
+    """The parameters of a list."""
 
     query: str
     schema: str
-    """The server's name of it."""
+    """The server's name of the schema."""
     as_oai_dc: bool
 
 
 class SruClient:
-    """A client of one SRU service; its transport and patience are those of the OAI-PMH client."""
+    """A client of one SRU service; its transport and its retries are those of the OAI-PMH client."""
 
     def __init__(
         self,
@@ -74,13 +74,16 @@ class SruClient:
         self._version = ""
 
     def with_retries(self, retries: int) -> Self:
-        """A client of the same service with other patience; the traffic of both is counted together."""
+        """Return a client of the same service with another number of retries.
+
+        Both share the traffic counters.
+        """
         other = copy.copy(self)
-        other._retrying = replace(self._retrying, retries=retries)  # noqa: SLF001 our own
+        other._retrying = replace(self._retrying, retries=retries)  # noqa: SLF001 same class
         return other
 
-    async def identify(self, *, loose: bool = False) -> Identity:  # noqa: ARG002 explain is no list of records
-        """Who the service is, as explain says; SRU tells nothing of deletions or dates."""
+    async def identify(self, *, loose: bool = False) -> Identity:  # noqa: ARG002 explain is not a list of records
+        """Return the service's identity from explain; SRU does not describe deletions or dates."""
         explained = await self._explain()
         return Identity(
             repository_name=explained.title or (urlsplit(self.base_url).hostname or ""),
@@ -94,17 +97,17 @@ class SruClient:
         )
 
     async def list_metadata_formats(self) -> tuple[FormatInfo, ...]:
-        """The record schemas that explain names."""
+        """Return the record schemas listed by explain."""
         return (await self._explain()).schemas
 
     def list_sets(self) -> Listing[SetPage, SetInfo]:
-        """No sets: a query selects."""
+        """Return no sets: a query selects the records."""
         return no_sets()
 
     async def get_record(
         self, identifier: str, metadata_prefix: str = "oai_dc", *, loose: bool = False
     ) -> Record:
-        """One record, by the index rec.identifier (context set "rec"), which not all servers have."""
+        """Return one record, by the index rec.identifier (context set "rec"), which not all servers have."""
         own = quoted(identifier.removeprefix(self._prefix + ":"))
         selection = Selection(metadata_prefix=metadata_prefix, set_spec=f"rec.identifier={own}")
         page = await anext(self.pages(Verb.GET_RECORD, selection, loose=loose))
@@ -113,11 +116,10 @@ class SruClient:
     async def pages(
         self, verb: Verb, selection: Selection, *, resumption_token: str = "", loose: bool = False
     ) -> AsyncIterator[Page]:
-        """The pages of a query's result; the query is the selection's set, and without one all records'.
+        """Yield the pages of a query's result; the query is the selection's set, by default all records.
 
-        With `loose`, a page that cannot be had is asked for in ever smaller pieces, and a record that cannot
-        be had alone is a fault. Raises SruError, NoRecordsMatchError, UnreadableResultError and
-        EndlessListError.
+        With `loose`, a page that fails is requested in ever smaller parts, and a single record that fails is
+        reported as a fault. Raises SruError, NoRecordsMatchError, UnreadableResultError and EndlessListError.
         """
         question = await self._question(selection)
         reader = Reader(
@@ -125,7 +127,7 @@ class SruClient:
             prefix=self._prefix,
             as_dc=question.as_oai_dc,
             search=partial(self._search, question),
-            brisk=partial(self.with_retries(_RETRIES_WHILE_SEARCHING)._search, question),  # noqa: SLF001 our own
+            brisk=partial(self.with_retries(_RETRIES_WHILE_SEARCHING)._search, question),  # noqa: SLF001 same class
             place=read_place(resumption_token),
             loose=loose,
         )
@@ -138,7 +140,7 @@ class SruClient:
                 return
 
     async def _search(self, question: Question, start: int, most: int) -> tuple[SruResult, str]:
-        """One answer to searchRetrieve, and its address. Raises SruError where there is nothing but that."""
+        """Return an answer to searchRetrieve, and its address. Raises SruError if it has only diagnostics."""
         for tries_left in (1, 0):
             arguments = _search_arguments(self._version or _VERSIONS[0], question, start, most)
             read = partial(read_result, start=start)
@@ -154,7 +156,7 @@ class SruClient:
 
     @property
     def _prefix(self) -> str:
-        """What the records' identifiers begin with."""
+        """Return the prefix of the records' identifiers."""
         parts = urlsplit(self.base_url)
         path = [part for part in parts.path.split("/") if part]
         return ":".join(["sru", parts.hostname or "", *path])
@@ -180,7 +182,7 @@ class SruClient:
         return min(_AT_ONCE, (await self._explained()).most_at_once or _AT_ONCE)
 
     async def _explained(self) -> Explanation:
-        """What explain says; nothing where the server does not explain itself, as many do not."""
+        """Return the explain answer; an empty one if the server has no explain, as is common."""
         if self._explanation is None:
             try:
                 return await self._explain()
@@ -198,14 +200,14 @@ class SruClient:
         return found
 
     def _other_version(self, supported: str) -> bool:
-        """Take up the version that the server says it supports, or the next one; whether there is one."""
+        """Switch to the version that the server supports, or to the next one; False if there is none."""
         tried = self._version or _VERSIONS[0]
         others = [version for version in _VERSIONS if version != tried]
         self._version = supported if supported in others else others[0]
         return True
 
     async def _read(self, arguments: Arguments, read: Callable[..., _T]) -> tuple[_T, str]:
-        """An answer, asked for once more where it is broken."""
+        """Request and read an answer, with one repetition if it is broken."""
         for last in (False, True):
             reply = await self._retrying.fetch(partial(self._send, arguments))
             try:

@@ -1,4 +1,4 @@
-"""Goes through a result page by page; loosely, around what cannot be read of it."""
+"""Read a result page by page; leniently, skipping the parts that cannot be read."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
@@ -26,19 +26,19 @@ class Step:
     """What follows from an answer."""
 
     place: QueryCursor
-    """Where to go on."""
+    """The position from which to continue."""
     ended: bool
     notes: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
 
     def resumption_token(self, start: QueryCursor) -> ResumptionToken:
-        """The token of the page that began at the place; its value is empty at the end."""
+        """Return the token after the page that began at `start`; its value is empty at the end."""
         value = "" if self.ended else self.place.token()
         return ResumptionToken(value=value, cursor=start.position - 1, complete_list_size=self.place.size)
 
 
 def next_step(start: QueryCursor, result: SruResult) -> Step:
-    """Where to go on behind an answer that began at the place."""
+    """Return the position after an answer that began at `start`."""
     came = len(result.records)
     following = start.position + came
     size = start.size if result.size is None else result.size
@@ -81,11 +81,11 @@ _MOST_UNREADABLE: Final = 20
 _SERVER_ERROR: Final = 500
 
 Search = Callable[[int, int], Awaitable[tuple[SruResult, str]]]
-"""Asks for records: from which position on, and how many; gives the answer and its address."""
+"""Requests records, given the first position and their number; returns the answer and its address."""
 
 
 class UnreadableResultError(ClientError):
-    """So many records in a row cannot be had, even one by one, that no further ones are tried."""
+    """So many records in a row fail, even singly, that no further ones are requested."""
 
     def __init__(self, url: str, position: int, error: ClientError) -> None:
         super().__init__(
@@ -100,22 +100,22 @@ class Reader:
     """Reads the pages of one result."""
 
     url: str
-    """Of the service."""
+    """The address of the service."""
     prefix: str
-    """What the records' identifiers begin with."""
+    """The prefix of the records' identifiers."""
     as_dc: bool
     search: Search
     brisk: Search
-    """The same with little patience, for requests of which many fail."""
+    """The same with few retries, for requests of which many fail."""
     place: QueryCursor
     loose: bool
     most: int | None = None
-    """So many at once, where more could not be had."""
+    """The reduced page size, if larger pages failed."""
     unreadable: int = 0
-    """Records in a row that could not be had."""
+    """Records in a row that could not be read."""
 
     async def page(self, usual: int) -> Page:
-        """The next page; `usual` is how many records are asked for at once where nothing is wrong."""
+        """Return the next page; `usual` is the page size when there are no errors."""
         search = self.brisk if self.unreadable else self.search
         while True:
             most = min(self.most or usual, usual)
@@ -169,7 +169,7 @@ class Reader:
         )
 
     def _passed_over(self, error: ClientError) -> Page:
-        """A page with nothing but the fault of the one record that cannot be had."""
+        """Return a page that contains only the fault of the one record that failed."""
         self.unreadable += 1
         start = self.place
         if self.unreadable > _MOST_UNREADABLE or (start.size is None and start.position == 1):
@@ -190,7 +190,7 @@ class Reader:
 
 
 def _may_be_one_record(error: ClientError) -> bool:
-    """Whether one record may be what makes the answer fail."""
+    """Return whether a single record may be the cause of the failure."""
     if isinstance(error, TransportError):
         return error.kind in {TransportKind.TIMEOUT, TransportKind.DISCONNECTED}
     if isinstance(error, HttpStatusError):

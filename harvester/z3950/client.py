@@ -1,7 +1,7 @@
-"""An asynchronous Z39.50 client over `yaz-client`, which gives a result as OAI-PMH gives a list of records.
+"""An asynchronous Z39.50 client based on `yaz-client` that delivers a result as an OAI-PMH list.
 
-A list's set is its query, in PQF (prefix query format); its resumption token is the position to go on from.
-Each page is a session of its own, which makes the search again: so any page can be asked for at any time.
+A list's set is its query, in PQF (prefix query format); its resumption token is the position from which to
+continue. Each page is a separate session that repeats the search, so any page can be requested at any time.
 """
 
 import asyncio
@@ -60,21 +60,21 @@ _UTF_8: Final = ord("a")
 
 
 class UnreadableMarcError(ValueError):
-    """Bytes that are no MARC 21 record."""
+    """Bytes that are not a MARC 21 record."""
 
 
 def split(exchanged: bytes) -> Sequence[bytes]:
-    """The records of a file, each with its terminator; what follows the last one is a part by itself."""
+    """Split a file into records, each with its terminator; the rest after the last one is a separate part."""
     parts = exchanged.split(_END)
     rest = [parts[-1]] if parts[-1].strip() else []
     return [*(part + _END for part in parts[:-1]), *rest]
 
 
 def marcxml(record: bytes) -> etree._Element:
-    """The record as `<record>` in the namespace of MARCXML. Raises UnreadableMarcError.
+    """Return the record as `<record>` in the namespace of MARCXML. Raises UnreadableMarcError.
 
-    A record that says that it is in MARC-8, and is UTF-8 to the last byte with more than ASCII in it, is in
-    UTF-8: no text in MARC-8 looks like that, for there a letter's accent stands before it.
+    A record that declares MARC-8 but is valid UTF-8 with non-ASCII characters is read as UTF-8: text in
+    MARC-8 never looks like that, because an accent precedes its letter there.
     """
     if len(record) <= _LEADER:
         raise UnreadableMarcError(f"{len(record)} bytes are not a MARC record")
@@ -90,7 +90,7 @@ def marcxml(record: bytes) -> etree._Element:
 
 
 def readable_records(exchanged: bytes) -> Iterator[tuple[bytes, etree._Element | None, str]]:
-    """Each record's bytes, with its MARCXML, or with why there is none."""
+    """Yield each record's bytes, with its MARCXML, or with the reason why there is none."""
     for record in split(exchanged):
         try:
             yield record, marcxml(record), ""
@@ -113,7 +113,7 @@ FORMAT: Final = FormatInfo(
     schema="http://www.loc.gov/standards/marcxml/schema/MARC21slim.xsd",
     namespace=MARC21_NAMESPACE,
 )
-"""What records come as: MARC 21, made into MARCXML."""
+"""The format of the records: MARC 21, converted to MARCXML."""
 _NAMES: Final = frozenset({"marcxml", "marc21", "marc"})
 _AT_ONCE: Final = 100
 
@@ -139,15 +139,15 @@ class Z3950Client:
         self._on_wait = on_wait
 
     def with_retries(self, retries: int) -> Self:
-        """A client of the same database with other patience; the traffic of both is counted together."""
+        """Return a client of the same database with another number of retries; both share the counters."""
         other = copy.copy(self)
-        other._retries = retries  # noqa: SLF001 our own
+        other._retries = retries  # noqa: SLF001 same class
         return other
 
-    async def identify(self, *, loose: bool = False) -> Identity:  # noqa: ARG002 nothing is read that may be odd
-        """Who the server says it is when it is connected to; Z39.50 tells nothing of deletions or dates.
+    async def identify(self, *, loose: bool = False) -> Identity:  # noqa: ARG002 no answer is parsed that could be invalid
+        """Return the server's identity on connection; Z39.50 does not describe deletions or dates.
 
-        Raises SettingsError where `yaz-client` is not installed, and TransportError.
+        Raises SettingsError if `yaz-client` is not installed, and TransportError.
         """
         server = await session.greet(self._address, self.base_url, self._settings)
         self.traffic.requests += 1
@@ -164,17 +164,17 @@ class Z3950Client:
         )
 
     async def list_metadata_formats(self) -> tuple[FormatInfo, ...]:
-        """MARCXML alone."""
+        """Return MARCXML as the only format."""
         return (FORMAT,)
 
     def list_sets(self) -> Listing[SetPage, SetInfo]:
-        """No sets: a query selects."""
+        """Return no sets: a query selects the records."""
         return no_sets()
 
     async def get_record(
         self, identifier: str, metadata_prefix: str = "oai_dc", *, loose: bool = False
     ) -> Record:
-        """One record, by its control number (Bib-1 use attribute 12, local number)."""
+        """Return one record by its control number (Bib-1 use attribute 12, local number)."""
         own = quoted(identifier.removeprefix(self._prefix + ":"))
         selection = Selection(metadata_prefix=metadata_prefix, set_spec=f"@attr 1=12 {own}")
         page = await anext(self.pages(Verb.GET_RECORD, selection, loose=loose))
@@ -183,9 +183,9 @@ class Z3950Client:
     async def pages(
         self, verb: Verb, selection: Selection, *, resumption_token: str = "", loose: bool = False
     ) -> AsyncIterator[Page]:
-        """The pages of a query's result; the query is the selection's set.
+        """Yield the pages of a query's result; the query is the selection's set.
 
-        Raises Z3950Error, NoRecordsMatchError, TransportError, and UsageError where the query is none.
+        Raises Z3950Error, NoRecordsMatchError, TransportError, and UsageError if the query is invalid.
         """
         self._check(selection)
         place = read_place(resumption_token)
@@ -202,7 +202,7 @@ class Z3950Client:
 
     @property
     def _prefix(self) -> str:
-        """What the records' identifiers begin with."""
+        """Return the prefix of the records' identifiers."""
         return f"z3950:{self._address.host}:{self._address.database}"
 
     def _check(self, selection: Selection) -> None:
@@ -216,7 +216,7 @@ class Z3950Client:
             raise CannotDisseminateFormatError(self.base_url, "format", f"{words} marcxml")
 
     async def _ask(self, query: str, place: QueryCursor) -> SessionAnswer:
-        """An answer, with as many tries as the settings say."""
+        """Return an answer, with as many attempts as configured."""
         for number in range(self._retries + 1):
             self.traffic.requests += 1
             try:
@@ -265,7 +265,7 @@ class Z3950Client:
 def _faults(
     read: Sequence[tuple[bytes, etree._Element | None, str]], position: int, came: int
 ) -> Iterator[Fault]:
-    """What is wrong with the records that came from the position on, and with those that did not."""
+    """Yield the errors of the records from that position on, and of those that were not delivered."""
     for index, (raw, metadata, reason) in enumerate(read):
         if metadata is None:
             words = f"record at position {position + index:,}: {reason}"

@@ -1,4 +1,4 @@
-"""One session of `yaz-client`: a process that is given commands, and leaves records in a file."""
+"""A session of `yaz-client`: a process that receives commands and writes records to a file."""
 
 import asyncio
 import contextlib
@@ -73,7 +73,7 @@ def _no_address(url: str) -> UsageError:
 
 
 LONGEST_QUERY: Final = 4096
-"""Bytes. `yaz-client` cuts a line of 10,240 bytes in two, and takes the second part for a command."""
+"""In bytes. `yaz-client` splits a line at 10,240 bytes, and executes the second part as a command."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _HITS: Final = re.compile(r"^Number of hits: ([0-9]{1,18})", re.MULTILINE)
 _RECORDS: Final = re.compile(r"^Records: ([0-9]{1,9})$", re.MULTILINE)
@@ -88,38 +88,38 @@ _NO_SYNTAX: Final = frozenset({"227", "238", "239"})
 
 
 class Z3950Error(OaiError):
-    """The server's diagnostic, of the set Bib-1; `code` is `diagnostic` and its number."""
+    """The server's diagnostic, from the set Bib-1; `code` is `diagnostic` and its number."""
 
 
 class Z3950FormatError(Z3950Error, CannotDisseminateFormatError):
-    """The server does not give records in that syntax."""
+    """The server does not deliver records in that syntax."""
 
 
 class Z3950QueryError(Z3950Error, BadArgumentError):
-    """The query is not what `yaz-client` takes."""
+    """`yaz-client` does not accept the query."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What a session of `yaz-client` said."""
+    """The output of a session of `yaz-client`."""
 
     connected: bool
     rejected: bool
     size: int | None
     """How many records the search found."""
     came: int
-    """How many records it was given."""
+    """How many records it received."""
     diagnostic: tuple[str, str] | None
-    """Number and words, of the search or of the records."""
+    """Number and text, of the search or of the records."""
     wrong_query: str
     server: str
-    """Its name and version, as it tells them."""
+    """The server's name and version, as it reports them."""
     where: str
-    """What it said of the connection, in one line."""
+    """The output about the connection, on one line."""
 
 
 def check_query(query: str) -> str:
-    """The query. Raises UsageError where it could be more than one command, or is none."""
+    """Return the query. Raises UsageError if it is empty or could contain more than one command."""
     found = _CONTROL.search(query)
     if found is not None:
         raise UsageError(f"the query contains {found[0]!r}; write it on one line")
@@ -135,13 +135,13 @@ def check_query(query: str) -> str:
 
 
 def searching(query: str, *, start: int, most: int) -> Sequence[str]:
-    """The lines that search, and show so many records from position `start` on. Raises UsageError."""
+    """Return the commands that search, and show `most` records from `start` on. Raises UsageError."""
     search = ["format usmarc", f"find {check_query(query)}"]
     return [*search, f"show {start}+{most}"] if most else search
 
 
 def read_told(said: str) -> Told:
-    """What a session said. Of a record's text nothing is taken for the client's own words before it."""
+    """Parse a session's output. Text of a record is never mistaken for output of the client before it."""
     parted = _PRESENT.search(said)
     before = said[: parted.start()] if parted else said
     behind = said[parted.start() :] if parted else ""
@@ -161,12 +161,12 @@ def read_told(said: str) -> Told:
 
 
 def is_out_of_range(error: Z3950Error) -> bool:
-    """Whether records were asked for that there are not, or that the server does not give."""
+    """Return whether the requested records do not exist, or the server does not deliver them."""
     return error.code == f"diagnostic {_OUT_OF_RANGE}"
 
 
 def error_of(told: Told, url: str) -> Z3950Error | None:
-    """The error that the session ended with; None where it did not."""
+    """Return the error with which the session ended; None if it was successful."""
     if told.wrong_query:
         words = f"the query is not valid PQF: {told.wrong_query}"
         return Z3950QueryError(url, "query", words)
@@ -185,20 +185,20 @@ _PIECE: Final = 64 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class SessionAnswer:
-    """What a session brought."""
+    """The result of a session."""
 
     size: int
     """How many records the search found."""
     came: int
-    """How many of those asked for the server says it gave."""
+    """How many of the requested records the server reports as delivered."""
     records: bytes
-    """As ISO 2709, one after the other."""
+    """Records in ISO 2709, concatenated."""
     traffic: int
-    """Bytes of it all."""
+    """The total size in bytes."""
 
 
 def program() -> str:
-    """The path of `yaz-client`. Raises SettingsError where it is not installed."""
+    """Return the path of `yaz-client`. Raises SettingsError if it is not installed."""
     found = shutil.which(PROGRAM)
     if found is None:
         raise SettingsError(
@@ -211,11 +211,11 @@ def program() -> str:
 async def ask(
     address: Address, url: str, query: str, settings: HarvesterSettings, *, place: QueryCursor, most: int
 ) -> SessionAnswer:
-    """Search, and bring records from the place on, `most` at most.
+    """Search, and fetch at most `most` records from the position on.
 
-    A server refuses to give more than there are, so that they are counted first where the place says nothing.
-    Raises SettingsError, UsageError, TransportError, AnswerTooLargeError, and Z3950Error with the server's
-    diagnostic.
+    Servers refuse to deliver more records than there are, so if the position has no size, they are counted
+    first. Raises SettingsError, UsageError, TransportError, AnswerTooLargeError, and Z3950Error with the
+    server's diagnostic.
     """
     size = place.size
     if size is None:
@@ -234,7 +234,7 @@ async def ask(
 
 
 class ResultChangedError(Z3950Error):
-    """The result has become shorter than what was asked for of it."""
+    """The result has become shorter than the requested range."""
 
     def __init__(self, error: Z3950Error, size: int) -> None:
         super().__init__(error.url, error.code, error.message)
@@ -244,7 +244,7 @@ class ResultChangedError(Z3950Error):
 async def _searched(
     address: Address, url: str, lines: Sequence[str], settings: HarvesterSettings
 ) -> SessionAnswer:
-    """A session that searches."""
+    """Run a session that searches."""
     said, records = await _session(address, url, lines, settings)
     told = read_told(said)
     _check_connected(told, url)
@@ -259,7 +259,7 @@ async def _searched(
 
 
 async def greet(address: Address, url: str, settings: HarvesterSettings) -> str:
-    """Connect, and give the server's name and version as it tells them; raises as `ask` does."""
+    """Connect, and return the server's name and version as it reports them; raises as `ask` does."""
     said, _ = await _session(address, url, [], settings)
     told = read_told(said)
     _check_connected(told, url)
@@ -269,7 +269,7 @@ async def greet(address: Address, url: str, settings: HarvesterSettings) -> str:
 async def _session(
     address: Address, url: str, lines: Sequence[str], settings: HarvesterSettings
 ) -> tuple[str, bytes]:
-    """A whole session: what the program said, and the records that it wrote."""
+    """Run a session; return the program's output, and the records that it wrote."""
     path = program()
     host = None if settings.private_addresses else await _public_address(address, url)
     commands = [f"open {address.target(host)}", *lines, "quit"]
@@ -289,7 +289,7 @@ def _check_connected(told: Told, url: str) -> None:
 
 
 async def _talk(path: str, file: Path, lines: bytes, url: str, settings: HarvesterSettings) -> str:
-    """Give the commands; the program's own words. They and the file are within the limits, or it is ended."""
+    """Send the commands and return the program's output; kill it if output or file exceed the limits."""
     process = await asyncio.create_subprocess_exec(
         path,
         "-m",
@@ -297,7 +297,7 @@ async def _talk(path: str, file: Path, lines: bytes, url: str, settings: Harvest
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        cwd=file.parent,  # a file of defaults in the folder at hand would be read otherwise
+        cwd=file.parent,  # otherwise a file of defaults in the working directory would be read
         env={"HOME": str(file.parent), "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
     )
     try:
@@ -308,7 +308,7 @@ async def _talk(path: str, file: Path, lines: bytes, url: str, settings: Harvest
         raise TransportError(url, TransportKind.TIMEOUT, reason) from None
     finally:
         if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):  # it may have ended this moment
+            with contextlib.suppress(ProcessLookupError):  # it may have ended just now
                 process.kill()
         await process.wait()
 
@@ -333,7 +333,7 @@ async def _said(process: asyncio.subprocess.Process, lines: bytes, url: str, lim
 
 
 async def _public_address(address: Address, url: str) -> str:
-    """An address of the host, to be connected to as it is. Raises TransportError for a private one."""
+    """Return an address of the host to which to connect. Raises TransportError for a private one."""
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
@@ -347,6 +347,6 @@ async def _public_address(address: Address, url: str) -> str:
 
 
 def is_passing(error: ClientError) -> bool:
-    """Whether another try may bring an answer."""
+    """Return whether another attempt may succeed."""
     passing = {TransportKind.TIMEOUT, TransportKind.DISCONNECTED, TransportKind.REFUSED}
     return isinstance(error, TransportError) and error.kind in passing

@@ -1,1 +1,1 @@
-"""Jobs and runs as people see and control them."""
+"""Jobs and runs as users see and control them."""

@@ -1,4 +1,4 @@
-"""What people do with jobs: pause and resume, stop after the page, kill; each a compare-and-swap."""
+"""User actions on jobs: pause, resume, stop after the current page, kill; each is a compare-and-swap."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from oai.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """Something that people do with jobs."""
+    """An action of a user on a job."""
 
     participle: str
     becomes: Mapping[JobStatus, JobStatus]
-    """What a job becomes that is in one of these; in the others it cannot be done."""
+    """The status after the action, by the status before; in any other status the action is not possible."""
 
 
 PAUSE: Final = Change(
@@ -29,7 +29,8 @@ PAUSE: Final = Change(
         JobStatus.RESTARTING: JobStatus.PAUSING,
     },
 )
-"""A running harvest ends after its page; the job stays, and goes on from there when it is resumed."""
+"""A running harvest ends after its current page; the job is kept and continues from there when it is resumed.
+"""
 
 RESUME: Final = Change(
     participle="resumed",
@@ -39,7 +40,7 @@ RESUME: Final = Change(
         JobStatus.SET_ASIDE: JobStatus.SCHEDULED,
     },
 )
-"""A paused job goes on, at once where it is due; one that was set aside is looked at anew."""
+"""A paused job continues, immediately if it is due; a rejected one is checked again."""
 
 STOP: Final = Change(
     participle="stopped",
@@ -47,7 +48,7 @@ STOP: Final = Change(
         (JobStatus.IN_PROGRESS, JobStatus.PAUSING, JobStatus.RESTARTING), JobStatus.STOPPING
     ),
 )
-"""A running harvest ends after its page and is over; the schedule's next run goes on from there."""
+"""A running harvest ends after its current page and is over; the schedule's next run continues from there."""
 
 KILL: Final = Change(
     participle="killed",
@@ -56,14 +57,16 @@ KILL: Final = Change(
         JobStatus.KILLING,
     ),
 )
-"""A running harvest's processes are ended at once; what was committed is kept."""
+"""The processes of a running harvest are killed at once; what was committed is kept."""
 
 
 def change_job(session: Session, job_id: int, change: Change) -> JobStatus:
-    """Do that with a job, and give what it has become. The caller commits.
+    """Apply the change to a job, and return its new status. The caller commits.
 
-    Raises UsageError where there is no such job, or it is in a state in which that cannot be done.
+    Raises UsageError if there is no such job, or if its status does not allow the change.
     """
+    # One statement derives the new status from the present one, so that a concurrent change is never
+    # overwritten.
     swap = case(*((Job.status == before.value, after.value) for before, after in change.becomes.items()))
     statement = (
         update(Job)

@@ -1,4 +1,4 @@
-"""When a job should begin and end, told from what runs and how long it took before; for all who show it."""
+"""Estimates of when a job begins and ends, from what is running and from the durations of earlier runs."""
 
 import heapq
 from collections import Counter, defaultdict
@@ -21,37 +21,37 @@ from oai.failures import Failure, FailureCode
 
 @dataclass(frozen=True, kw_only=True)
 class Stay:
-    """A job, and how long it takes."""
+    """A job and its duration."""
 
     job_id: int
     repository_id: int
     host: str
     earliest: datetime
-    """When one that waits is due, or its repository may be asked again."""
+    """When a waiting job is due, or when its repository may be asked again."""
     seconds: float | None
-    """How long it runs, or has still to run; None where nothing tells."""
+    """How long it runs, or how much longer it will run; None if this cannot be estimated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """How much may run at a time."""
+    """How many harvests may run at a time."""
 
     places: int
-    """Of all workers together."""
+    """The places of all workers together."""
     per_host: int | None = None
     """None: no limit."""
     overall: int | None = None
 
     @property
     def total(self) -> int:
-        """How many may run in all."""
+        """Return how many may run at a time in total."""
         return self.places if self.overall is None else min(self.places, self.overall)
 
 
 def starts(
     waiting: Sequence[Stay], running: Iterable[Stay], room: Room, now: datetime
 ) -> dict[int, datetime]:
-    """When each job that waits, in their order, should begin; those of which nothing tells are absent."""
+    """Return when each waiting job, in the given order, should begin; jobs without an estimate are absent."""
     course = _Course(waiting, room, now)
     for stay in running:
         course.take(stay)
@@ -60,7 +60,7 @@ def starts(
 
 
 class _Course:
-    """Goes from one moment to the next at which a job comes or ends."""
+    """A simulation that advances from each moment at which a job arrives or ends to the next."""
 
     def __init__(self, waiting: Sequence[Stay], room: Room, now: datetime) -> None:
         self.started: dict[int, datetime] = {}
@@ -69,7 +69,8 @@ class _Course:
         self._now = now
         self._coming = [(max(stay.earliest, now), turn) for turn, stay in enumerate(waiting)]
         heapq.heapify(self._coming)
-        # By their turns: those that may begin as far as is known, and those behind a repository or a host.
+        # Heaps by position in line: jobs that may begin as far as is known, and jobs held back by a
+        # repository or host.
         self._ready: list[int] = []
         self._at_repository: dict[int, list[int]] = defaultdict(list)
         self._at_host: dict[str, list[int]] = defaultdict(list)
@@ -79,7 +80,7 @@ class _Course:
         self._taken = 0
 
     def take(self, stay: Stay) -> None:
-        """Let a job run from now on; one of unknown length never ends."""
+        """Add a running job; one of unknown length never ends."""
         self._taken += 1
         self._repositories.add(stay.repository_id)
         self._hosts[stay.host] += 1
@@ -88,7 +89,7 @@ class _Course:
             heapq.heappush(self._ends, (end, stay.job_id, stay))
 
     def follow(self) -> None:
-        """Go on until nothing comes and nothing ends any more."""
+        """Advance until no job arrives and none ends any more."""
         while self._coming or self._ends:
             self._now = min(line[0][0] for line in (self._coming, self._ends) if line)
             while self._ends and self._ends[0][0] <= self._now:
@@ -106,14 +107,14 @@ class _Course:
         self._let_on(self._at_host[stay.host])
 
     def _begin(self, turn: int) -> None:
-        """Let the job of that turn begin, or wait where it is held back."""
+        """Start the job with that position, or hold it back while its repository or host is busy."""
         stay = self._waiting[turn]
         limit = self._room.per_host
         if limit is not None and self._hosts[stay.host] >= limit:
             heapq.heappush(self._at_host[stay.host], turn)
         elif stay.repository_id in self._repositories:
             heapq.heappush(self._at_repository[stay.repository_id], turn)
-            # The host would take another one instead.
+            # This job does not use the host's free place, so another job of the host may.
             self._let_on(self._at_host[stay.host])
         else:
             self.started[stay.job_id] = self._now
@@ -126,38 +127,38 @@ class _Course:
 
 @dataclass(frozen=True, kw_only=True)
 class JobProgress:
-    """How far a running harvest is."""
+    """The progress of a running harvest."""
 
     pages: int
     records: int
     complete_list_size: int | None
-    """As the repository told it, where it did."""
+    """As the repository reports it; None if it does not."""
     rate: float
-    """Records a second since the run began, or went on."""
+    """Records per second since the run began or was resumed."""
     seconds_left: float | None
-    """Where size and rate are known."""
+    """None if size or rate are unknown."""
     errors: int
-    """Records that were refused."""
+    """Records that were rejected."""
     last_progress: datetime
     """When the last page was committed (UTC)."""
     last_error: str | None
-    """What the harvest waits for, or warned of last, in technical words."""
+    """The reason for the current wait, or the last warning, in technical words."""
     last_failure: Mapping[str, Any] | None
-    """The same as `Failure.as_json` has it."""
+    """The same in the format of `Failure.as_json`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """That the repository has asked the harvester to wait."""
+    """A wait that the repository has requested."""
 
     text: str
-    """Until when, and what it said, in technical words."""
+    """The end of the wait and the repository's words, in technical terms."""
     failure: Failure
     until: datetime | None
 
 
 def progress_of(harvest: Harvest, now: datetime) -> JobProgress:
-    """The progress at that moment."""
+    """Return the progress at that moment."""
     counts, size = harvest.counts, harvest.complete_list_size
     records = counts.get("records", 0)
     rate = harvest.records_per_second
@@ -178,7 +179,7 @@ def progress_of(harvest: Harvest, now: datetime) -> JobProgress:
 
 
 def wait_of(harvest: Harvest | None) -> Wait | None:
-    """What the repository keeps a harvest waiting for, where it does."""
+    """Return the wait that the repository imposes on a harvest; None if there is none."""
     failure = Failure.from_json(harvest.last_failure) if harvest is not None else None
     if harvest is None or failure is None or failure.code is not FailureCode.WAITING:
         return None
@@ -204,25 +205,26 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What is to be expected of a job; None where nothing tells."""
+    """The estimate for a job; None marks what cannot be estimated."""
 
     position: int | None = None
-    """Its place among those that wait, 1 for the next one."""
+    """Its place among the waiting jobs; 1 for the next one."""
     start: datetime | None = None
-    """When it should begin (UTC), or has begun."""
+    """When it should begin (UTC), or when it began."""
     seconds: float | None = None
-    """How long it should run, from now or from its start."""
+    """How long it should run, counted from now or from its start."""
 
 
 def estimate(
     session: Session, rows: Sequence[tuple[Job, Harvest | None]], now: datetime
 ) -> dict[int, Estimate]:
-    """An estimate for each of the jobs, which must be all there are, each with its harvest's row.
+    """Return an estimate for each of the jobs, which must be all jobs, each with its harvest's row.
 
-    A running harvest ends by its own rate and the size that the repository told, or else when the schedule's
-    runs usually end. Those that wait begin in their order as soon as a place is free, their repository and
-    their host are, and the limit over all allows it; the turns between owners are left out of account. A
-    position tells how many should begin before; those of which it is known when come first.
+    The end of a running harvest is estimated from its own rate and the size that the repository reports, or
+    else from the duration of the schedule's earlier runs. Waiting jobs begin in their order as soon as a
+    worker place, their repository and their host are free and the overall limit allows it; turns between
+    owners are not simulated. The position is the number of jobs that should begin before, plus one; jobs with
+    a known start come first.
     """
     usual = _usual_seconds(session, {job.recurring_id for job, _ in rows})
     some = session.scalar(select(func.avg(RecurringJob.usual_seconds)))
@@ -245,7 +247,7 @@ def _in_line(
     left: Mapping[int, float | None],
     now: datetime,
 ) -> dict[int, Estimate]:
-    """The estimates of those that wait; `left` is how long each job takes, or has still to take."""
+    """Return the estimates of the waiting jobs; `left` is how long each job takes or continues to run."""
     hosts = _hosts(session, rows)
 
     def stay(job: Job) -> Stay:
@@ -260,7 +262,7 @@ def _in_line(
     running = [stay(job) for job, _ in rows if job.status not in (*_WAITING, *_OFF)]
     waiting = sorted((job for job, _ in rows if job.status in _WAITING), key=lambda job: _order(job, now))
     begin = starts([stay(job) for job in waiting], running, _room(session), now)
-    # The sorting keeps the order of those that begin at the same time.
+    # The sort is stable: jobs that begin at the same time keep their order.
     in_turn = sorted(waiting, key=lambda job: begin.get(job.job_id, _NEVER))
     return {
         job.job_id: Estimate(position=position, start=begin.get(job.job_id), seconds=left[job.job_id])
@@ -288,7 +290,7 @@ def _seconds_left_of_job(
 
 
 def _room(session: Session) -> Room:
-    """The workers' places, and the limits that the leading manager keeps, or the last one kept."""
+    """Return the workers' places, and the limits of the leading manager or of the last one that led."""
     limits = session.execute(select(Leader.per_host, Leader.overall)).one_or_none()
     per_host, overall = limits or (None, None)
     return Room(places=registry.places(session), per_host=per_host, overall=overall)
@@ -301,14 +303,14 @@ def _hosts(session: Session, rows: Iterable[tuple[Job, Harvest | None]]) -> Mapp
 
 
 def _order(job: Job, now: datetime) -> tuple[bool, bool, int, datetime, int]:
-    """What is in the queue, then what is due, each by priority; then what is due later, by its time."""
+    """Sort key: queued jobs, then due jobs, each by priority; then the jobs that are due later, by time."""
     later = job.status == JobStatus.SCHEDULED and job.harvest_start_time > now
     queued = job.status == JobStatus.QUEUED
     return (later, not queued, 0 if later else -job.priority, job.harvest_start_time, job.job_id)
 
 
 def _earliest(job: Job) -> datetime:
-    """When it is due, or its repository may be asked again."""
+    """Return when the job is due, or when its repository may be asked again."""
     reason = Reason.from_json(job.waiting)
     if reason is not None and reason.code is Code.NOT_BEFORE:
         try:

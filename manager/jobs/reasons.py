@@ -1,4 +1,4 @@
-"""Why a job waits: a code and facts, as `oai_job.waiting` keeps them, and the words for them."""
+"""Reasons why a job waits: a code with facts, as stored in `oai_job.waiting`, and its sentence."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 
 class Code(StrEnum):
-    """Why a job waits, or is not as it should be. The facts that go with each are named in its sentence."""
+    """Why a job waits or is in an unusual state. The facts that go with a code are named in its sentence."""
 
     DUE = "due"
     RETRY = "retry"
@@ -38,21 +38,24 @@ SENTENCES: Final[Mapping[Code, str]] = MappingProxyType(
         Code.SET_ASIDE: "%(text)s",
     }
 )
-"""In English, with the facts' places; a translation has the same places."""
+"""Sentences in English with placeholders for facts; a translation has the same placeholders."""
 
 _UNTOLD: Final = "(unknown)"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reason:
-    """A code, and the facts that its sentence has places for; times are ISO 8601 in UTC."""
+    """A code, and the facts for the placeholders of its sentence; times are ISO 8601 in UTC."""
 
     code: Code
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, stored: object) -> Self | None:
-        """Read `oai_job.waiting`; None where it is empty or none of ours, for anybody may write there."""
+        """Read `oai_job.waiting`.
+
+        None if it is empty or malformed, because the table may be written by SQL.
+        """
         if not isinstance(stored, dict):
             return None
         try:
@@ -62,18 +65,18 @@ class Reason:
         return cls(code=code, facts={name: value for name, value in stored.items() if name != "code"})
 
     def as_json(self) -> dict[str, Any]:
-        """As `oai_job.waiting` keeps it."""
+        """Return the reason in the format of `oai_job.waiting`."""
         return {"code": self.code.value, **self.facts}
 
 
 def in_words(reason: Reason, translate: Callable[[str], str] = str) -> str:
-    """The reason as a sentence; `translate` gives the sentence with places in another language."""
+    """Return the reason as a sentence; `translate` translates the sentence before its facts are filled in."""
     sentence = translate(SENTENCES[reason.code])
     return sentence % _Facts(reason.facts)
 
 
 class _Facts(dict[str, Any]):
-    """A row written by hand may lack a fact."""
+    """Facts of a reason; a row written by SQL may lack some."""
 
     def __missing__(self, name: str) -> str:
         return _UNTOLD

@@ -1,4 +1,4 @@
-"""The history as people look at it: chosen by many traits, by days, and in the light of what is usual."""
+"""The history as users query it: filtered, summed by day, and compared with what is usual."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ TROUBLED: Final = frozenset(
         RunStatus.HELD,
     }
 )
-"""Statuses that somebody should look at."""
+"""Statuses that need attention."""
 
 WORST_FIRST: Final = (
     RunStatus.FAILED,
@@ -54,42 +54,42 @@ _LIKE_IT: Final = 10
 
 @dataclass(frozen=True, kw_only=True)
 class RunFilter:
-    """Which runs: what is None does not matter. Times are those of their ends, `until` left out."""
+    """A filter of runs: None means no condition. Times are those of the runs' ends; `until` is exclusive."""
 
     repository_id: int | None = None
     recurring_id: int | None = None
     statuses: frozenset[str] | None = None
     metadata_prefix: str | None = None
     words: str | None = None
-    """In the repository's name, the set or the reason of a failure."""
+    """Words searched for in the repository's name, the set and the reason of a failure."""
     since: datetime | None = None
     until: datetime | None = None
     among: Select[int] | None = None
-    """The repositories that may be seen; None for all."""
+    """Selects the repositories that the user may see; None for all."""
 
     def within(self, since: datetime, until: datetime | None = None) -> "RunFilter":
-        """The same choice in another time."""
+        """Return the same filter for another period."""
         return replace(self, since=since, until=until)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Day:
-    """The runs that ended on one day of a time zone."""
+    """The runs that ended on one day in a time zone."""
 
     day: date
     worst: str
     """The worst of their statuses."""
     runs: int
-    """What was only missed or skipped is not counted."""
+    """Runs that were missed or skipped are not counted."""
     troubled: int
     records: int
     changes: int
-    """New, changed and deleted records."""
+    """New, updated and deleted records."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Usual:
-    """How runs like one usually were; the median of the last good ones."""
+    """What is usual for runs of this kind: the median of the last successful ones."""
 
     runs: int
     seconds: float
@@ -99,7 +99,7 @@ class Usual:
 def find_runs(
     session: Session, choice: RunFilter, *, limit: int, before: int | None = None
 ) -> list[HistoryView]:
-    """Up to `limit` runs, the newest first; `before` is the last page's last `history_id`."""
+    """Return up to `limit` runs, newest first; `before` is the last `history_id` of the previous page."""
     query = (
         select(History, _name(), Repository.protocol)
         .join(Repository, Repository.repository_id == History.repository_id)
@@ -116,7 +116,7 @@ def find_runs(
 
 
 def count_runs(session: Session, choice: RunFilter) -> int:
-    """How many runs there are; `choice` should have a `since`."""
+    """Return the number of runs; `choice` should have a `since`."""
     query = select(func.count()).select_from(History).where(*_conditions(choice))
     if choice.words:
         query = query.join(Repository, Repository.repository_id == History.repository_id)
@@ -124,7 +124,7 @@ def count_runs(session: Session, choice: RunFilter) -> int:
 
 
 def days_of(session: Session, choice: RunFilter, *, zone: str) -> list[Day]:
-    """The days on which runs ended, in the time zone, the oldest first; `choice` should have a `since`."""
+    """Return the days on which runs ended, in the time zone, oldest first; `choice` should have a `since`."""
     of_few = choice.among is not None or choice.repository_id is not None
     query = _run_by_run(choice, zone) if of_few else _day_by_day(choice, zone)
     found: dict[date, list[tuple[str, int, int, int]]] = {}
@@ -134,16 +134,16 @@ def days_of(session: Session, choice: RunFilter, *, zone: str) -> list[Day]:
 
 
 def _run_by_run(choice: RunFilter, zone: str) -> Any:  # noqa: ANN401 a SELECT
-    """The sums by day and status; each run of these repositories is asked on which day it ended."""
+    """Return the sums by day and status, computing for each selected run the day on which it ended."""
     day = cast(func.timezone(zone, History.harvest_end_time), Date)
     return _sums(choice).add_columns(day).group_by(day).order_by(day)
 
 
 def _day_by_day(choice: RunFilter, zone: str) -> Any:  # noqa: ANN401 a SELECT
-    """The sums by day and status, each day read from the index by the time of the end.
+    """Return the sums by day and status, reading each day through the index on the end time.
 
-    For the runs of all repositories that takes a quarter of the time; for those of a few repositories it
-    would go through all the others' runs.
+    For the runs of all repositories this takes a quarter of the time of `_run_by_run`; for the runs of a few
+    repositories it would also read the runs of all the others.
     """
     days = _local_days(choice, zone)
     begin, end = func.timezone(zone, days.c.day), func.timezone(zone, days.c.day + timedelta(days=1))
@@ -153,7 +153,7 @@ def _day_by_day(choice: RunFilter, zone: str) -> Any:  # noqa: ANN401 a SELECT
 
 
 def _local_days(choice: RunFilter, zone: str) -> Any:  # noqa: ANN401 an SQL expression
-    """The days from `since`, or the first run, to the last run: their midnights on the zone's clocks."""
+    """Select the days from `since`, or from the first run, to the last run, as midnights in the zone."""
     first = choice.since or select(func.min(History.harvest_end_time)).scalar_subquery()
     last = select(func.max(History.harvest_end_time)).scalar_subquery()
     midnight = func.date_trunc("day", func.timezone(zone, first))
@@ -162,7 +162,7 @@ def _local_days(choice: RunFilter, zone: str) -> Any:  # noqa: ANN401 an SQL exp
 
 
 def _sums(choice: RunFilter) -> Any:  # noqa: ANN401 a SELECT
-    """Runs, records and changes by status."""
+    """Return the columns that sum runs, records and changes by status."""
     changes = History.new_count + History.updated_count + History.deleted_count
     query: Any = (
         select(
@@ -180,7 +180,7 @@ def _sums(choice: RunFilter) -> Any:  # noqa: ANN401 a SELECT
 
 
 def usual_of(session: Session, run: History) -> Usual | None:
-    """What is usual for the same repository, format and set; None where no earlier run went well."""
+    """Return what is usual for the same repository, format and set; None if no earlier run was successful."""
     query = (
         select(History)
         .where(

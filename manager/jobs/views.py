@@ -1,4 +1,4 @@
-"""Jobs and history as people see them: listed with their state and what is to be expected of them."""
+"""Jobs and history as users see them: lists with states and estimates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ _WORDS: Final = {
     JobStatus.KILLING: "stopping",
 }
 _CLOSELY: Final = 100
-"""With so many of the first, what is to be expected of one is told."""
+"""The number of jobs at the front of a list that get an estimate."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobPlace:
-    """A job's place in lists, which go on behind it even when it is gone."""
+    """A job's position in lists, from which paging continues even if the job is gone."""
 
     under_way: bool
     due: datetime
@@ -48,7 +48,7 @@ class JobView:
     repository_id: int
     repository_name: str
     protocol: str
-    """The repository's; `harvester.access` tells what `set_spec` means by it."""
+    """The repository's protocol; `harvester.access` documents what `set_spec` means in it."""
     recurring_id: int | None
     set_spec: str | None
     metadata_prefix: str
@@ -56,18 +56,20 @@ class JobView:
     harvest_from: str | None
     harvest_to: str | None
     state: str
-    """queued, paused, set aside; starting, running, waiting (the repository asked for it), pausing,
-    restarting, stopping."""
+    """queued, paused, set aside, starting, running, waiting, pausing, restarting or stopping.
+
+    "waiting" means that the repository has asked the harvester to wait.
+    """
     under_way: bool
-    """Whether it is in a worker's hands."""
+    """Whether a worker holds it."""
     reason: Reason | None
-    """Why it is queued, waiting or rejected, or what is unusual; `manager.jobs.reasons` has the words."""
+    """Why it is queued, waiting or rejected, or what is unusual; `manager.jobs.reasons` has the sentences."""
     due: datetime
     started: datetime | None
     host: str | None
     process_id: int | None
     attempt: int
-    """How many times it has vanished before."""
+    """How many times its process was lost before."""
     priority: int
     owner: str | None
     progress: JobProgress | None
@@ -75,7 +77,7 @@ class JobView:
 
     @property
     def place(self) -> JobPlace:
-        """Its place in lists."""
+        """Return its position in lists."""
         return JobPlace(under_way=self.under_way, due=self.due, job_id=self.job_id)
 
 
@@ -96,11 +98,11 @@ def list_jobs(
     after: JobPlace | None = None,
     most: int | None = None,
 ) -> list[JobView]:
-    """Jobs, the running ones first, then by the time they are due: all, or those of one repository.
+    """Return jobs, the running ones first, then by due time: all jobs, or those of one repository.
 
-    `among` selects the repositories whose jobs are given, `after` those behind a place in the list. With
-    `most`, only so many are given, and what is to be expected is told of the first so many of all: those
-    behind them have no position and no start.
+    `among` selects the repositories whose jobs are returned, `after` is the position in the list after which
+    the page begins. `most` limits the number of jobs returned, and the number of jobs that get an estimate,
+    counted from the front of the list of all jobs: jobs behind them have no position and no start.
     """
     wanted: list[ColumnElement[bool]] = []
     if repository_id is not None:
@@ -111,7 +113,7 @@ def list_jobs(
 
 
 def find_job(session: Session, job_id: int) -> JobView | None:
-    """The job of that number as lists show it; None where there is none."""
+    """Return the job with that id as lists show it; None if there is none."""
     found = _views(session, [Job.job_id == job_id], _CLOSELY)
     return found[0] if found else None
 
@@ -135,7 +137,7 @@ def _views(
 
 
 def count_jobs(session: Session, *, among: Select[int] | None = None) -> int:
-    """How many jobs wait for their time or their turn, of the repositories that `among` selects."""
+    """Return the number of jobs that wait until they are due or may begin, in the repositories of `among`."""
     waiting = select(func.count()).where(Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED)))
     if among is not None:
         waiting = waiting.where(Job.repository_id.in_(among))
@@ -143,11 +145,12 @@ def count_jobs(session: Session, *, among: Select[int] | None = None) -> int:
 
 
 def remove_job(session: Session, job_id: int) -> bool:
-    """Remove a job that has not begun, and give True; mark one that runs, and give False. The caller commits.
+    """Remove a job that has not begun and return True; mark a running job and return False.
 
-    The manager ends the process of a marked job, writes its history, and removes it. Raises UsageError where
-    there is no such job.
+    The manager ends the process of a marked job, writes its history row, and removes it. Raises UsageError if
+    there is no such job. The caller commits.
     """
+    # Each statement checks the status: a job that a worker claims between the two is marked, not deleted.
     waiting = (JobStatus.SCHEDULED, JobStatus.QUEUED, JobStatus.PAUSED, JobStatus.SET_ASIDE)
     if session.scalar(delete(Job).where(Job.job_id == job_id, Job.status.in_(waiting)).returning(Job.job_id)):
         return True
@@ -161,14 +164,14 @@ def remove_job(session: Session, job_id: int) -> bool:
 
 
 def remove_history(session: Session, history_id: int) -> None:
-    """Remove a row of the history; raises UsageError where there is none. The caller commits."""
+    """Remove a row of the history; raises UsageError if it does not exist. The caller commits."""
     gone = delete(History).where(History.history_id == history_id).returning(History.history_id)
     if session.scalar(gone) is None:
         raise UsageError(f"no run {history_id} in the history; list runs with `zatva job history`")
 
 
 def _rows(most: int | None, *conditions: ColumnElement[bool], after: JobPlace | None = None) -> Select[Any]:
-    """The first jobs with the repository's name and the harvest's row, in the order of lists."""
+    """Select the first jobs with the repository's name and the harvest's row, in the order of lists."""
     first = union_all(
         *(_first(most, *conditions, under_way=under_way, after=after) for under_way in (True, False))
     ).subquery()
@@ -186,7 +189,7 @@ def _rows(most: int | None, *conditions: ColumnElement[bool], after: JobPlace | 
 def _first(
     most: int | None, *conditions: ColumnElement[bool], under_way: bool, after: JobPlace | None
 ) -> Select[int]:
-    """The numbers of the first jobs that are under way, or of those that wait: each through an index."""
+    """Select the ids of the first jobs that are under way, or that wait: each case through an index."""
     numbers = select(Job.job_id).where(
         Job.status.in_(IN_HAND) if under_way else Job.status.not_in(IN_HAND), *conditions
     )
@@ -195,7 +198,7 @@ def _first(
         numbers = numbers.where(tuple_(Job.harvest_start_time, Job.job_id) > place)
     elif after is not None and under_way:
         numbers = numbers.where(false())
-    # As a subquery: PostgreSQL takes ORDER BY and LIMIT of a part only in brackets.
+    # As a subquery, because PostgreSQL accepts ORDER BY and LIMIT in part of a UNION only within parentheses.
     part = numbers.order_by(Job.harvest_start_time, Job.job_id).limit(most).subquery()
     return select(part.c.job_id)
 
@@ -236,7 +239,7 @@ def _view(
 
 
 def _state(job: Job, harvest: Harvest | None, now: datetime) -> tuple[str, Reason | None]:
-    """The state word, and the reason why the job waits or is odd."""
+    """Return the state word, and the reason why the job waits or is in an unusual state."""
     if job.status == JobStatus.IN_PROGRESS:
         return _state_under_way(job, harvest)
     word = _WORDS[JobStatus(job.status)]

@@ -1,1 +1,1 @@
-"""The leading manager: its lock, its loop, and what it does at each tick."""
+"""The leading manager: its lock, its loop, and its duties at each tick."""

@@ -1,4 +1,4 @@
-"""Which of the jobs that are due may begin: limits, priorities, turns between owners; no database here."""
+"""Which due jobs may begin: limits, priorities and turns between owners, computed without the database."""
 
 import heapq
 from collections import Counter, defaultdict
@@ -16,42 +16,42 @@ _TURNS: Final = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """A job that is due, or was handed out already."""
+    """A job that is due, or that was already handed out."""
 
     job_id: int
     repository_id: int
     host: str
-    """Of the repository's base URL; empty where it names none."""
+    """The host of the repository's base URL; empty if the URL has none."""
     owner: str | None = None
     priority: int = 0
     due: datetime
     not_before: datetime | None = None
-    """Until then the repository asked to be left alone; None where that is over."""
+    """The time before which the repository asked not to be contacted; None if that time has passed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdmissionLimits:
-    """How much may be under way."""
+    """How many jobs may be under way."""
 
     per_host: int
     overall: int | None
     """None: no limit."""
     lookahead: int
-    """How many jobs may wait in the queue, ahead of the workers."""
+    """How many jobs may wait in the queue ahead of the workers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Admitted:
-    """A job that is to be put into the queue."""
+    """A job to be put into the queue."""
 
     contender: Contender
     rank: int
-    """The queue's priority: the higher one is taken first."""
+    """The priority in the queue: the highest is taken first."""
 
 
 @dataclass(kw_only=True)
 class _Tally:
-    """What is under way, what has been admitted included."""
+    """The jobs under way, including those just admitted."""
 
     limits: AdmissionLimits
     waiting: list[int]
@@ -77,7 +77,7 @@ class _Tally:
             return Reason(code=Code.HOST, facts={"host": job.host, "limit": limits.per_host})
         if limits.overall is not None and self.total >= limits.overall:
             return Reason(code=Code.OVERALL, facts={"limit": limits.overall})
-        # Jobs that come later do not keep an urgent one out of the queue.
+        # Waiting jobs of a lower rank do not keep an urgent job out of the queue.
         if sum(other >= rank for other in self.waiting) >= limits.lookahead:
             return Reason(code=Code.WORKER)
         return None
@@ -86,11 +86,11 @@ class _Tally:
 def admit(
     due: Iterable[Contender], under_way: Iterable[Contender], waiting: Sequence[int], limits: AdmissionLimits
 ) -> tuple[list[Admitted], dict[int, Reason]]:
-    """The jobs that may begin, in their order, and for each of the others why it may not.
+    """Return the jobs that may begin, in their order, and for each of the others the reason why it may not.
 
-    A higher priority comes first; among equals the owner with the least under way; of one owner's jobs the
-    one that has been due for longest. `waiting` are the ranks of the jobs that wait in the queue; these are
-    among those `under_way`, too.
+    A higher priority comes first; among equals the owner with the fewest jobs under way; among one owner's
+    jobs the one that has been due longest. `waiting` holds the ranks of the jobs that wait in the queue;
+    these jobs are also among `under_way`.
     """
     tally = _Tally(limits=limits, waiting=list(waiting))
     for job in under_way:
@@ -110,7 +110,7 @@ def admit(
 
 
 def host_of(base_url: str) -> str:
-    """The host name of a base URL in small letters; empty where it names none."""
+    """Return the host name of a base URL in lower case; empty if the URL has none."""
     try:
         return (urlsplit(base_url).hostname or "").lower()
     except ValueError:
@@ -118,7 +118,7 @@ def host_of(base_url: str) -> str:
 
 
 def _in_turn(due: Iterable[Contender], owners: Counter[str | None]) -> Iterable[Contender]:
-    """The jobs in order; `owners` is what each owner has under way, and is looked at anew for each job."""
+    """Yield the jobs in order; `owners` counts each owner's jobs under way and is read again for each job."""
     lines: dict[tuple[int, str | None], list[Contender]] = defaultdict(list)
     for job in sorted(due, key=lambda job: (job.due, job.job_id), reverse=True):
         lines[job.priority, job.owner].append(job)

@@ -1,8 +1,8 @@
-"""The manager's second function: due jobs start (UIUC, "Manager Program", 2).
+"""The manager's second function: start due jobs (UIUC, "Manager Program", 2).
 
-The leading manager hands due jobs to the queue as far as the limits allow, and writes into the others why
-they wait; the worker that takes one claims it. Each step is a compare-and-swap on the job's status, so that
-nobody starts a job twice, nor one that was deleted meanwhile.
+The leading manager queues due jobs as far as the limits allow, and writes into the other jobs why they wait;
+the worker that takes a job claims it. Each step is a compare-and-swap on the job's status, so that a job
+cannot be started twice, nor after it was deleted.
 """
 
 import logging
@@ -30,7 +30,7 @@ logger = logging.getLogger("manager.launching")
 
 _LEAST_LOOKAHEAD: Final = 32
 _TURNS_AHEAD: Final = 4
-"""How often workers may fill their places from the queue before the leader looks again."""
+"""How many times workers may refill their places from the queue before the leader runs again."""
 _LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 
@@ -48,15 +48,15 @@ class Run:
     host: str | None
     process_id: int | None
     arguments: tuple[str, ...]
-    """What the harvester is told on its command line."""
+    """The harvester's command-line arguments."""
     last_history: int | None
-    """The newest row of the history that an earlier run of this job wrote."""
+    """The newest history row that an earlier run of this job wrote."""
 
 
 def launch_due(session: Session, settings: ManagerSettings) -> list[int]:
-    """Queue the jobs that are due and may begin, and give their ids; note in the others why they wait.
+    """Queue the due jobs that may begin and return their ids; write into the others why they wait.
 
-    A job that cannot be honoured is set aside with the reason. The caller commits.
+    A job that cannot be run is rejected with the reason. The caller commits.
     """
     due = _contenders(session, _is_due())
     if not due:
@@ -75,7 +75,7 @@ def launch_due(session: Session, settings: ManagerSettings) -> list[int]:
 
 
 def claim(session: Session, job_id: int, host: str, worker_id: int | None = None) -> Run | None:
-    """Take a queued job for this host; None when it is not queued any more. The caller commits."""
+    """Claim a queued job for this host; None if it is no longer queued. The caller commits."""
     before = (
         select(Harvest.counts["pages"].as_integer())
         .where(
@@ -86,6 +86,7 @@ def claim(session: Session, job_id: int, host: str, worker_id: int | None = None
         .scalar_subquery()
     )
     taken = (
+        # Compare-and-swap: of two workers only one finds the row queued; the other one updates no row.
         update(Job)
         .where(Job.job_id == job_id, Job.status == JobStatus.QUEUED)
         .values(
@@ -105,12 +106,12 @@ def claim(session: Session, job_id: int, host: str, worker_id: int | None = None
 
 
 def note_process(session: Session, job_id: int, process_id: int) -> None:
-    """Write down which process runs a claimed job. The caller commits."""
+    """Store the process id of a claimed job. The caller commits."""
     session.execute(update(Job).where(Job.job_id == job_id).values(process_id=process_id))
 
 
 def run_of(job: Job) -> Run:
-    """The facts of a job that runs."""
+    """Return the facts of a running job."""
     return Run(
         job_id=job.job_id,
         repository_id=job.repository_id,
@@ -139,7 +140,7 @@ def _arguments(job: Job) -> list[str]:
             options[one.process] = None if value == "" else value
         elif value != one.stored:
             flags.append(one.process if value is not one.reversed else f"no_{one.process}")
-    # With `=`, a value that begins with a hyphen is a value still.
+    # The `=` keeps a value that begins with a hyphen from being parsed as an option.
     given = [(name, f"={value}") for name, value in options.items() if value is not None]
     return [f"--{name.replace('_', '-')}{value}" for name, value in (*given, *((flag, "") for flag in flags))]
 
@@ -149,8 +150,8 @@ def _is_due() -> Any:  # noqa: ANN401 an SQL expression
 
 
 def _contenders(session: Session, condition: Any) -> list[tuple[Contender, Any]]:  # noqa: ANN401 as above
-    """The jobs that the condition is true of, each with what it says it waits for."""
-    # PostgreSQL's times reach further than Python's.
+    """Return the jobs that match the condition, each with its stored `waiting` value."""
+    # PostgreSQL's timestamps reach further than Python's datetime.
     waits = case((Repository.not_before > func.now(), func.least(Repository.not_before, _LATEST)))
     query: Select[Any] = (
         select(
@@ -179,10 +180,10 @@ def _contenders(session: Session, condition: Any) -> list[tuple[Contender, Any]]
 
 
 def _limits(session: Session, settings: ManagerSettings, *, busy: int) -> AdmissionLimits:
-    """The limits as set; the queue holds what would fill the free places, and every place some more times.
+    """Return the limits; the queue holds enough jobs for the free places, plus several for every place.
 
-    Quick harvests would empty a short queue between two looks of the leader; a long one harms nobody, since
-    what is more urgent overtakes what waits there.
+    Short harvests would empty a short queue between two runs of the leader. A long queue does no harm,
+    because more urgent jobs overtake the jobs that wait in it.
     """
     places = registry.places(session)
     return AdmissionLimits(
@@ -193,12 +194,15 @@ def _limits(session: Session, settings: ManagerSettings, *, busy: int) -> Admiss
 
 
 def _launch(session: Session, admitted: Sequence[Admitted]) -> list[int]:
-    """Queue these jobs, but those that somebody has changed or that cannot be honoured; give their ids."""
+    """Queue these jobs except those that have changed or cannot be run; return the ids of the queued ones."""
     numbers = [one.contender.job_id for one in admitted]
     locked = select(Job).where(Job.job_id.in_(numbers)).order_by(Job.job_id).with_for_update()
+    # Locked in the order of ids, against deadlocks; reloaded under the lock, so that a pause or a removal
+    # since the jobs were selected is seen.
     jobs = {job.job_id: job for job in session.scalars(locked.execution_options(populate_existing=True))}
     wanted = {job.repository_id for job in jobs.values()}
-    # Held here, they are found by the checks, which would ask for each otherwise.
+    # The references keep the repositories in the session, so that the checks do not query each one
+    # separately.
     kept = session.scalars(select(Repository).where(Repository.repository_id.in_(wanted))).all()
     ready = [one for one in admitted if _is_ready(session, jobs.get(one.contender.job_id))]
     for one in ready:
@@ -212,7 +216,7 @@ def _launch(session: Session, admitted: Sequence[Admitted]) -> list[int]:
 
 
 def _is_ready(session: Session, job: Job | None) -> bool:
-    """Whether the job waits still and can be honoured; one that cannot is set aside."""
+    """Return whether the job still waits and can be run; reject it if it cannot be run."""
     if job is None or job.status != JobStatus.SCHEDULED:
         return False
     wrong = check_job(session, job)
@@ -239,7 +243,8 @@ def _note_reasons(session: Session, reasons: Mapping[int, Reason], stored: Mappi
         if stored[job_id] != reason.as_json()
     ]
     if changed:
-        # Through the connection: the session would have every parameter named after its column.
+        # On the connection, because the session would require parameters named after their columns. The
+        # status in the condition leaves jobs unchanged that another transaction has changed meanwhile.
         session.connection().execute(
             update(Job)
             .where(Job.job_id == bindparam("number"), Job.status == JobStatus.SCHEDULED)

@@ -1,11 +1,11 @@
-"""Which of several managers leads: the one that holds an advisory lock in PostgreSQL.
+"""Election of the leading manager: the one that holds an advisory lock in PostgreSQL.
 
-The lock belongs to a connection of its own. When the leader dies, the server gives the lock to the next. That
-alone would not keep the former leader, whose other connections may live on, from writing. So each leader has
-a number, and whatever it writes is written behind a fence: a second lock that its transactions share, with a
-look at the number after it was given. A new leader takes that lock for itself alone before it counts the
-number up. So a transaction of the former leader either ends before the new one begins, or sees the new number
-and is rolled back.
+The lock belongs to a separate connection. When the leader dies, the server grants the lock to the next
+manager. That alone would not keep the former leader from writing, because its other connections may still be
+open. So each leader has a number, and each of its transactions takes a second lock, the fence, in shared mode
+and then compares the number. A new leader takes the fence in exclusive mode before it increments the number.
+So a transaction of the former leader either ends before the new leader begins, or sees the new number and is
+rolled back.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from oai.errors import ZatvaError, required
 from oai.executor import DatabaseExecutor
 
 _LOCK: Final = 0x7A_61_74_76_61_01
-"""A key of our own among the server's advisory locks."""
+"""A key reserved for this program among the server's advisory locks."""
 _FENCE: Final = 0x7A_61_74_76_61_02
 
 _NAME: Final = "zatva manager"
@@ -37,12 +37,12 @@ _T = TypeVar("_T")
 
 
 class NotLeadingError(ZatvaError):
-    """Another manager leads by now; what was about to be written is not."""
+    """Another manager has become the leader; the transaction is not committed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lead:
-    """A leadership that was won."""
+    """A leadership that was obtained."""
 
     number: int
     connection: psycopg.AsyncConnection
@@ -50,14 +50,14 @@ class Lead:
 
 @dataclass(frozen=True, kw_only=True)
 class Managers:
-    """The managers that run, each by host and process."""
+    """The running managers, each by host and process id."""
 
     leader: str | None
     stand_bys: tuple[str, ...]
 
 
 class Fenced:
-    """DatabaseExecutor, each of which commits only while the leader of that number leads."""
+    """Transactions that commit only while the leader with that number leads."""
 
     def __init__(self, transactions: DatabaseExecutor, number: int) -> None:
         self.number = number
@@ -66,7 +66,7 @@ class Fenced:
     async def run(
         self, function: Callable[Concatenate[Session, _P], _T], /, *args: _P.args, **kwargs: _P.kwargs
     ) -> _T:
-        """As `DatabaseExecutor.run`; raises NotLeadingError, before the call, where another one leads."""
+        """Run as `Transactions.run` does; raises NotLeadingError before the call if another manager leads."""
 
         def inside(session: Session) -> _T:
             stand_in_fence(session, self.number)
@@ -77,9 +77,9 @@ class Fenced:
 
 @contextlib.asynccontextmanager
 async def leadership(database: Database, *, poll_seconds: float) -> AsyncIterator[Lead]:
-    """Stand by until this manager leads; it leads as long as the connection lives, and the block lasts.
+    """Stand by until this manager leads; the leadership lasts as long as the connection and the block.
 
-    Raises psycopg.OperationalError where the database does not answer.
+    Raises psycopg.OperationalError if the database does not answer.
     """
     connection = await psycopg.AsyncConnection.connect(
         database.conninfo,
@@ -91,13 +91,13 @@ async def leadership(database: Database, *, poll_seconds: float) -> AsyncIterato
         tcp_user_timeout=int(_SILENCE * 1000),
     )
     async with connection:
-        while not await _took_the_lock(connection):  # noqa: ASYNC110 the lock is the server's, not ours
+        while not await _took_the_lock(connection):  # noqa: ASYNC110 the lock is on the server, so there is no event to wait for
             await asyncio.sleep(poll_seconds)
         yield Lead(number=await _begin(connection), connection=connection)
 
 
 async def lost(lead: Lead, *, poll_seconds: float) -> None:
-    """Return when the connection, and the leadership with it, is gone or does not answer."""
+    """Return when the connection, and with it the leadership, is lost or does not respond."""
     with contextlib.suppress(psycopg.OperationalError, TimeoutError):
         while True:
             async with asyncio.timeout(_SILENCE):
@@ -106,22 +106,22 @@ async def lost(lead: Lead, *, poll_seconds: float) -> None:
 
 
 def stand_in_fence(session: Session, number: int) -> None:
-    """Let the session's transaction commit only while the leader of that number leads.
+    """Let the session's transaction commit only while the leader with that number leads.
 
-    To be called at the transaction's beginning; raises NotLeadingError where another one leads.
+    Call it at the beginning of the transaction; raises NotLeadingError if another manager leads.
     """
     _stand(session.connection(), number)
 
 
 def note_limits(session: Session, *, per_host: int, overall: int | None) -> None:
-    """Write down the limits that the leader keeps. The caller commits."""
+    """Store the limits that the leader applies. The caller commits."""
     session.execute(update(Leader).values(per_host=per_host, overall=overall))
 
 
 def fence_all(session: Session, number: int) -> None:
-    """Let every transaction that the session is yet to begin stand in the fence, for what commits by itself.
+    """Apply the fence to every later transaction of the session; for functions that commit by themselves.
 
-    Whatever begins one where another leads raises NotLeadingError.
+    Beginning a transaction raises NotLeadingError if another manager leads.
     """
 
     def begun(_session: Session, _transaction: SessionTransaction, connection: Connection) -> None:
@@ -131,7 +131,7 @@ def fence_all(session: Session, number: int) -> None:
 
 
 def managers(session: Session) -> Managers:
-    """Who leads, and who stands by."""
+    """Return the leader and the standby managers."""
     keys = {"high": _LOCK >> 32, "low": _LOCK & 0xFFFF_FFFF, "name": f"{_NAME} on %"}
     rows = session.execute(_MANAGERS, keys).all()
     names = [(row.application_name.removeprefix(f"{_NAME} on "), row.leads) for row in rows]
@@ -142,13 +142,13 @@ def managers(session: Session) -> Managers:
 
 
 def leader(session: Session) -> str | None:
-    """The manager that leads, by host and process; None where no manager runs."""
+    """Return the leading manager as host and process id; None if no manager runs."""
     return managers(session).leader
 
 
 def _stand(connection: Connection, number: int) -> None:
     connection.execute(_ENTRY, {"fence": _FENCE})
-    # A statement of its own, for it must not see what was before the lock was given.
+    # A separate statement, because its snapshot must be taken after the lock was granted.
     present = connection.scalar(select(Leader.number))
     if present != number:
         raise NotLeadingError(f"leader {number} lost the leadership to leader {present}")
@@ -161,8 +161,10 @@ async def _took_the_lock(connection: psycopg.AsyncConnection) -> bool:
 
 
 async def _begin(connection: psycopg.AsyncConnection) -> int:
-    """Wait for the former leader's transactions to end, and give the number of the leadership that begins."""
+    """Wait for the former leader's transactions to end, and return the number of the new leadership."""
     async with connection.transaction():
+        # Exclusive: granted when no transaction of the former leader holds the fence any more; held until the
+        # new number is committed, so that a waiting transaction then reads the new number.
         await connection.execute("SELECT pg_advisory_xact_lock(%s)", [_FENCE])
         cursor = await connection.execute(_COUNT_UP, [host_name(), os.getpid()])
         row = await cursor.fetchone()
@@ -170,7 +172,8 @@ async def _begin(connection: psycopg.AsyncConnection) -> int:
     return number
 
 
-# A successor waits for what a leader has begun: not for ever, even where that one's machine is gone.
+# Timeouts, so that a successor does not wait forever for the former leader's transactions if its machine is
+# gone.
 _ENTRY = text("""
     SELECT set_config('lock_timeout', '5s', true),
     set_config('idle_in_transaction_session_timeout', '10s', true),

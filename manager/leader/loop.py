@@ -1,4 +1,4 @@
-"""The leader's loop: what the leading manager does at each tick."""
+"""The leader's loop: the duties of the leading manager at each tick."""
 
 import asyncio
 import contextlib
@@ -47,10 +47,10 @@ Function = Callable[[], Awaitable[None]]
 async def ticking(
     functions: Sequence[Function], *, seconds: float, ending: threading.Event
 ) -> AsyncIterator[None]:
-    """Call each function every so many seconds for as long as the block lasts, at once for the first time.
+    """Call each function at once and then at this interval, for as long as the block lasts.
 
-    One that takes longer is left out until it is done. At the end `ending` is set, and what is under way is
-    waited for.
+    A function that takes longer than the interval is not called again until it has returned. At the end of
+    the block, `ending` is set and the calls under way are awaited.
     """
     calls = _Calls()
     scheduler = _scheduler(calls, functions, seconds)
@@ -67,7 +67,7 @@ async def ticking(
 
 def _scheduler(calls: "_Calls", functions: Sequence[Function], seconds: float) -> AsyncIOScheduler:
     quiet = logging.getLogger(f"{__name__}.scheduler")
-    # That a call still goes on when its next one is due is nothing to warn of.
+    # A call that is still running when its next one is due does not deserve a warning.
     quiet.setLevel(logging.ERROR)
     scheduler = AsyncIOScheduler(timezone=UTC, logger=quiet)
     for function in functions:
@@ -85,13 +85,13 @@ def _scheduler(calls: "_Calls", functions: Sequence[Function], seconds: float) -
 
 
 class _Calls:
-    """The calls under way; the scheduler's own ending would cut them off with an error."""
+    """The calls under way, tracked because the scheduler's own shutdown would cancel them with an error."""
 
     def __init__(self) -> None:
         self._under_way: set[asyncio.Future[None]] = set()
 
     async def call(self, function: Function) -> None:
-        """Call one function; whatever goes wrong is told, and the next tick comes all the same."""
+        """Call one function; errors are logged, and the next tick follows regardless."""
         call: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._under_way.add(call)
         try:
@@ -108,6 +108,7 @@ class _Calls:
 
     async def are_over(self) -> None:
         """Wait until no call is under way."""
+        # Let calls that the scheduler has already started enter `call` and register.
         await asyncio.sleep(0)
         if self._under_way:
             await asyncio.wait(self._under_way)
@@ -138,7 +139,7 @@ class Duties:
         self.ending = threading.Event()
 
     def functions(self) -> Sequence[Function]:
-        """What is to be called on each tick."""
+        """Return the functions that are called at each tick."""
         return (
             self._make_jobs,
             self._launch,
@@ -149,7 +150,7 @@ class Duties:
         )
 
     async def _make_jobs(self) -> None:
-        """Function 1, each schedule in a transaction of its own, so that one's fault is not the others'."""
+        """Function 1; each schedule has its own transaction, so that an error does not affect the others."""
         for recurring_id in await self._transactions.run(wanting):
             if self.ending.is_set():
                 return
@@ -164,7 +165,7 @@ class Duties:
                 duties_logger.info("schedule %d: created job %d", recurring_id, job_id)
 
     async def _launch(self) -> None:
-        """Function 2; again and again within a tick while there is much to begin: workers may be quick."""
+        """Function 2, repeated within a tick while many jobs are to begin, because workers may be quick."""
         end = time.monotonic() + 0.75 * self._settings.tick_seconds
         busy, pause = True, 0.0
         while busy and not self.ending.is_set() and time.monotonic() + pause <= end:
@@ -172,11 +173,11 @@ class Duties:
             begun = time.monotonic()
             launched = await self._fenced.run(launch_due, self._settings)
             busy = bool(launched) or pause > 0
-            # With many jobs due a look is dear; most of the time is left for other things.
+            # With many jobs due each pass is expensive; most of the time is left for other duties.
             pause = max(_SOONEST, 4 * (time.monotonic() - begun))
 
     async def _settle(self) -> None:
-        """Function 3, for what is in no worker's hands any more."""
+        """Function 3, for jobs that no worker holds any more."""
         await self._fenced.run(_settle_stalled, self._settings, self._worker.job_ids)
         await self._fenced.run(settle_orphans, self._settings)
 
@@ -187,7 +188,7 @@ class Duties:
         await self._fenced.run(registry.forget_lost)
 
     async def refresh_access(self) -> None:
-        """Open what was under an embargo that has ended, and finish interrupted changes of collections."""
+        """Open documents whose embargo has ended, and finish interrupted changes of collections."""
         changed = await asyncio.to_thread(self._refreshed)
         if changed:
             duties_logger.info("access rules: updated %d documents", changed)
@@ -207,7 +208,10 @@ class Duties:
 
 
 def _settle_stalled(session: Session, settings: ManagerSettings, in_hand: frozenset[int]) -> None:
-    """Settle the harvests of workers that have been silent for too long; `in_hand` are certainly not lost."""
+    """Settle the harvests of workers that have been silent for too long.
+
+    The jobs in `in_hand` are held by this process's own worker and therefore certainly not lost.
+    """
     for number, job_id in queue.stalled(session, lost_seconds=settings.lost_seconds).items():
         if job_id not in in_hand:
             duties_logger.warning("job %d: its worker is lost", job_id)
@@ -221,7 +225,7 @@ _POLLS_TO_TAKE_OVER = 5
 
 
 class Manager:
-    """One of the managers of a database; once `drain` is set, it leads only where nobody else would."""
+    """One of the managers of a database; once `drain` is set, it leads only if no other manager does."""
 
     def __init__(
         self,
@@ -241,11 +245,11 @@ class Manager:
         self._leads = False
 
     def leads(self) -> bool:
-        """Whether this manager leads now."""
+        """Return whether this manager leads now."""
         return self._leads
 
     async def lead(self) -> None:
-        """Stand by, lead, and stand by again when the database went away, until cancelled."""
+        """Stand by, lead, and stand by again after the database was unavailable, until cancelled."""
         while True:
             try:
                 if self._drain.is_set():
@@ -294,7 +298,7 @@ class Manager:
             await asyncio.sleep(self._poll)
 
     async def _stand_back(self) -> None:
-        """Return when nobody leads, and nobody else has begun to for a while."""
+        """Return when no manager has led for several polls, so that another one had a chance to take over."""
         silent = 0
         while silent < _POLLS_TO_TAKE_OVER:
             silent = 0 if await self._somebody_leads() else silent + 1

@@ -1,4 +1,4 @@
-"""Schedules become jobs (UIUC, "Manager Program", 1); due times that were missed become history."""
+"""Schedules become jobs (UIUC, "Manager Program", 1); missed due times become history rows."""
 
 import logging
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from oai.failures import Failure, FailureCode
 from oai.sections import ManagerSettings
 
 MOST: Final = 1000
-"""So many due times are counted; a gap of more tells only that it has at least so many."""
+"""The largest number of due times that are counted; a longer gap is recorded as at least this many."""
 
 _CODES: Final = {RunStatus.SKIPPED: FailureCode.RUN_SKIPPED, RunStatus.MISSED: FailureCode.RUN_MISSED}
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Span:
-    """When the schedule's last run began and ended."""
+    """The start and the end of the schedule's last run."""
 
     began: datetime
     ended: datetime
@@ -38,15 +38,15 @@ class _Span:
 def note_left_out(
     session: Session, schedule: RecurringJob, plan: SchedulePlan, now: datetime, *, due: datetime | None
 ) -> int:
-    """Write the due times since the schedule's last job that have passed; `due` is when its next one is.
+    """Write the due times since the schedule's last job that have passed; `due` is when its next one is due.
 
-    Gives how many there were, at most `MOST`. The caller commits.
+    Returns how many there were, at most `MOST`. The caller commits.
     """
     if schedule.last_due is None:
         return 0
     dues = _between(plan, schedule.last_due, now)
     if due == now:
-        # The last of them is made up for by the job itself.
+        # The job itself makes up for the last of them.
         dues = dues[:-1]
     last_run = _last_run(session, schedule.id)
     skipped = [each for each in dues if last_run is not None and last_run.began <= each <= last_run.ended]
@@ -58,7 +58,7 @@ def note_left_out(
 
 
 def _between(plan: SchedulePlan, begin: datetime, end: datetime) -> list[datetime]:
-    """The due times later than `begin` and not later than `end`; at most `MOST`."""
+    """Return the due times later than `begin` and not later than `end`; at most `MOST`."""
     found: list[datetime] = []
     following = plan.next_after(begin)
     while following is not None and following <= end and len(found) < MOST:
@@ -68,7 +68,7 @@ def _between(plan: SchedulePlan, begin: datetime, end: datetime) -> list[datetim
 
 
 def _last_run(session: Session, recurring_id: int) -> _Span | None:
-    """The schedule's last run, from the beginning of its job on, pauses included."""
+    """Return the schedule's last run, counted from the beginning of its job, pauses included."""
     run = session.scalars(
         select(History)
         .where(History.recurring_id == recurring_id, History.status.not_in(NOT_RUN))
@@ -105,7 +105,8 @@ def _row(schedule: RecurringJob, status: RunStatus, times: list[datetime], now: 
         harvest_start_time=times[0],
         harvest_end_time=times[-1],
         evidence={"due_times": len(times), "first_due": first, "last_due": last},
-        # Nothing has ended: whoever waits for harvests, or is told of them, is not told of this.
+        # Already announced: no harvest has ended, so clients that wait for runs, and notices, must not see
+        # it.
         announced=now,
     )
 
@@ -114,7 +115,7 @@ logger = logging.getLogger("manager.recurring")
 
 
 def wanting(session: Session) -> list[int]:
-    """The ids of schedules that want a job: new ones, and recurring ones without a job."""
+    """Return the ids of schedules that need a job: new ones, and recurring ones without a job."""
     new = RecurringJob.state == RecurringState.NEW
     idle = and_(
         RecurringJob.state == RecurringState.RECURRING,
@@ -125,10 +126,11 @@ def wanting(session: Session) -> list[int]:
 
 
 def make_job(session: Session, recurring_id: int, settings: ManagerSettings) -> int | None:
-    """Make the next job of a schedule that wants one; give its id. The caller commits.
+    """Create the next job of a schedule that needs one and return its id. The caller commits.
 
-    A row that makes no sense is set aside with the reason, to be put right and set to state 0 again.
+    A row that cannot be read is rejected with the reason; it has to be corrected and set to state 0 again.
     """
+    # Locked until the commit, so that a user's change of the schedule cannot interleave with its next job.
     schedule = session.get(RecurringJob, recurring_id, with_for_update=True)
     if schedule is None or not _wants(session, schedule):
         return None
@@ -139,11 +141,11 @@ def make_job(session: Session, recurring_id: int, settings: ManagerSettings) -> 
         plan = read_plan(schedule)
         check_surroundings(session, schedule)
         due = _next_due(schedule, plan, now, pause_after(schedule.failures, settings))
-        # A person who planned it anew knows what passed meanwhile.
+        # For a new or changed schedule, the user who planned it knows which due times have passed.
         if schedule.state == RecurringState.RECURRING:
             note_left_out(session, schedule, plan, now, due=due)
     except (UsageError, ArithmeticError) as error:
-        # A time beyond the year 9999 is an ArithmeticError.
+        # A time beyond the year 9999 raises ArithmeticError.
         _set_aside(session, schedule, error)
         return None
     return _job_due(session, schedule, plan, due)
@@ -167,7 +169,7 @@ def _set_aside(session: Session, schedule: RecurringJob, error: Exception) -> No
 def _job_due(
     session: Session, schedule: RecurringJob, plan: SchedulePlan, due: datetime | None
 ) -> int | None:
-    """Add the job that is due then, and give its id; None where no more is due."""
+    """Add the job that is due at that time and return its id; None if no further job is due."""
     schedule.state = RecurringState.ONE_OFF if plan.frequency is None else RecurringState.RECURRING
     if due is None:
         over = Failure(code=FailureCode.SCHEDULE_OVER, facts={"end": str(schedule.end_date)})
@@ -182,7 +184,7 @@ def _job_due(
 
 
 def _wants(session: Session, schedule: RecurringJob) -> bool:
-    """Whether it wants a job still, now that its row is locked."""
+    """Return whether the schedule still needs a job, now that its row is locked."""
     if schedule.state == RecurringState.RECURRING:
         return not session.scalar(select(exists().where(Job.recurring_id == schedule.id)))
     return schedule.state == RecurringState.NEW

@@ -1,7 +1,7 @@
-"""Harvests that run and get nowhere: flagged in their rows, and where it is so set, started anew.
+"""Detect harvests that make no progress: flag them in their rows and, if so configured, restart them.
 
-A harvest is stuck when it has made no progress for many times as long as its own pages take, but never before
-a set time. While the repository keeps it waiting, it is not.
+A harvest is stuck when it has made no progress for many times as long as its own pages usually take, but
+never before a configured minimum. A harvest that waits at the repository's request is not stuck.
 """
 
 import logging
@@ -23,9 +23,9 @@ logger = logging.getLogger("manager.stuck")
 
 
 def flag_stuck(session: Session, settings: ManagerSettings) -> list[int]:
-    """Flag the harvests that are newly stuck, and give their job ids; unflag those that move again.
+    """Flag harvests that are newly stuck and return their job ids; unflag those that make progress again.
 
-    With `manager.stuck_restart`, a flagged one is to be ended and to go on in another process.
+    With `manager.stuck_restart`, a flagged harvest is marked to be ended and continued in another process.
     The caller commits.
     """
     query = (
@@ -61,7 +61,7 @@ def _tell(session: Session, job: Job, last: datetime) -> None:
 
 
 def _last_sign(job: Job, harvest: Harvest | None) -> datetime:
-    """When it last made progress, or may first go on where the repository keeps it waiting."""
+    """Return when it last made progress, or the end of a wait that the repository has requested."""
     wait = wait_of(harvest)
     signs = (job.started, harvest.updated if harvest else None, wait.until if wait else None)
     return max(sign for sign in signs if sign is not None)
@@ -72,7 +72,7 @@ def _allowed_silence(job: Job, harvest: Harvest | None, settings: ManagerSetting
     if harvest is None or job.started is None:
         return least
     pages = harvest.counts.get("pages", 0)
-    # A run that began afresh counts its pages from none.
+    # A run that began from the start counts its own pages from zero.
     own_pages = pages - job.pages_before if pages > job.pages_before else pages
     if own_pages <= 0:
         return least
@@ -84,6 +84,7 @@ def _mark(session: Session, job_id: int, *, since: datetime | None, restart: boo
     values: dict[str, object] = {"stuck_since": since}
     if restart:
         values["status"] = JobStatus.RESTARTING
+    # Conditional on the status: a job that a user has paused or stopped meanwhile stays as it is.
     session.execute(
         update(Job).where(Job.job_id == job_id, Job.status == JobStatus.IN_PROGRESS).values(**values)
     )

@@ -1,1 +1,1 @@
-"""Who is told what about harvests, and how it is sent: by mail, to web addresses, to hooks."""
+"""Notifications about harvests: who receives which, and delivery by mail, to web addresses and to hooks."""

@@ -1,7 +1,8 @@
-"""Harvests that have ended become notices in the outbox: whom they concern, and what is new about them.
+"""Ended harvests become notices in the outbox: whom they concern, and what has changed.
 
-Whoever wrote the history row, the harvester, the manager or plain SQL: it is found here, and marked in the
-transaction that writes its notices. So each is told of once, however often a manager dies.
+The history row may be written by the harvester, the manager or plain SQL: this module finds it and marks it
+in the transaction that writes its notices. So each run is announced exactly once, even if managers die in
+between.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ Facts = dict[str, Any]
 
 
 def facts_of_run(session: Session, run: History) -> Facts:
-    """A run that has ended, with what comes next. Times are ISO 8601 in UTC."""
+    """Return the facts of an ended run and of the next one planned. Times are ISO 8601 in UTC."""
     refused = run.status == RunStatus.COMPLETED_WITH_ERRORS and run.failure is None
     other = Failure(code=FailureCode.RECORDS_REFUSED if refused else FailureCode.OTHER)
     failure = run.failure or other
@@ -60,7 +61,7 @@ def facts_of_run(session: Session, run: History) -> Facts:
 
 
 def facts_of_repository(session: Session, repository_id: int | None) -> Facts:
-    """A repository's number, name, address and the mail address of its keeper."""
+    """Return a repository's id, name, address and the mail address of its administrator."""
     repository = None if repository_id is None else session.get(Repository, repository_id)
     if repository is None:
         return {"repository_id": repository_id, "repository_name": "", "base_url": "", "admin_email": None}
@@ -73,17 +74,17 @@ def facts_of_repository(session: Session, repository_id: int | None) -> Facts:
 
 
 def facts_of_streak(streak: NoticeStreak) -> Mapping[str, Any]:
-    """How long a source has been failing."""
+    """Return how long a source has been failing."""
     return {"began": moment(streak.began), "failures": streak.failures, "gravity": streak.gravity}
 
 
 def moment(value: datetime) -> str:
-    """The time in UTC, as facts have it."""
+    """Return the time in UTC, in the format of facts."""
     return value.astimezone(UTC).isoformat(timespec="seconds")
 
 
 def _next_try(session: Session, run: History) -> str | None:
-    """When the same source is harvested next, as far as it is planned."""
+    """Return when the same source is harvested next, as far as it is planned."""
     due = session.scalar(
         select(func.min(Job.harvest_start_time)).where(
             Job.repository_id == run.repository_id,
@@ -100,18 +101,18 @@ def _short(text: str | None) -> str | None:
 
 REMINDER: Final = timedelta(days=1)
 TOO_OLD: Final = timedelta(days=7)
-"""A run that ended so long before a manager saw it is not told of."""
+"""A run that ended longer ago than this when a manager finds it is not announced."""
 
 _AT_ONCE: Final = 200
 _ONE_AT_A_TIME: Final = 0x7A_61_6E_6F
 
 
 class Gravity(IntEnum):
-    """How bad a run's ending is."""
+    """How bad the end of a run is."""
 
     GOOD = 0
     REFUSED = 1
-    """Records were refused or are missing; the others came."""
+    """Records were rejected or are missing; the others were stored."""
     FAILED = 2
 
 
@@ -127,15 +128,16 @@ _GRAVITY: Final = {
 _RULES_AT_ONCE: Final = (
     select(NoticeRule).where(NoticeRule.kind.not_in((Kind.DAILY, Kind.WEEKLY))).order_by(NoticeRule.rule_id)
 )
-"""Those that want to be told at once, and not by a summary."""
+"""The kinds of rules that are notified at once rather than by a summary."""
 _MAY_GO_ON: Final = frozenset({RunStatus.INCOMPLETE, RunStatus.LOST})
 
 
 def announce(session: Session, hooks: Sequence[HookSettings] = ()) -> int:
-    """Write the notices of runs that have ended; gives how many runs there were. The caller commits.
+    """Write the notices of runs that have ended and return the number of runs. The caller commits.
 
-    A run whose job is not settled yet waits: only then is it known whether the harvest goes on.
+    A run whose job is not settled yet is postponed: only settling decides whether the harvest continues.
     """
+    # Serialised until the commit, because two announcers would both read and then write the same streak.
     session.execute(select(func.pg_advisory_xact_lock(_ONE_AT_A_TIME)))
     unsettled = exists().where(Job.job_id == History.job_id, Job.status.in_(UNDER_WAY))
     ended = (
@@ -167,10 +169,10 @@ def tell(
     job_id: int | None = None,
     reason: str = "",
 ) -> int:
-    """Tell all whom it concerns of something that is no run's end: suspended, stuck, set aside.
+    """Write notices to all concerned of an event other than a run's end: suspended, stuck, rejected.
 
-    Call it in the transaction in which that comes about, which the caller commits. Gives how many notices
-    were written.
+    Call it in the transaction that causes the event; the caller commits. Returns the number of notices
+    written.
     """
     facts = {
         **facts_of_repository(session, repository_id),
@@ -191,7 +193,7 @@ def tell(
 
 
 def notices_for(rule: NoticeRule, occasion: Occasion, facts: Facts) -> list[Notice]:
-    """A notice to each of a rule's recipients, not yet in the session."""
+    """Return a notice to each of a rule's recipients, not yet added to the session."""
     targets = rule.target.split(",") if rule.channel == Channel.MAIL else [rule.target]
     return [
         Notice(
@@ -209,7 +211,7 @@ def notices_for(rule: NoticeRule, occasion: Occasion, facts: Facts) -> list[Noti
 
 
 def gravity_of(session: Session, run: History) -> Gravity | None:
-    """How bad a run's ending is; None where it says nothing: someone ended it, or it goes on by itself."""
+    """Return how bad a run's end is; None if it says nothing: a user ended it, or it continues by itself."""
     if run.status in _MAY_GO_ON and _goes_on(session, run):
         return None
     return _GRAVITY.get(RunStatus(run.status)) if run.status in set(RunStatus) else None
@@ -262,7 +264,7 @@ def _apply(
 def _streak(
     session: Session, rule: NoticeRule, run: History, gravity: Gravity | None, now: datetime
 ) -> tuple[Occasion | None, NoticeStreak | None]:
-    """What the run means for the rule's knowledge of its source, and the streak that it is part of."""
+    """Update the rule's streak for the source; return the occasion for a notice, if any, and the streak."""
     key = (rule.rule_id, run.repository_id, run.metadata_prefix or "", run.set_spec or "")
     streak = session.get(NoticeStreak, key)
     if gravity is None:
@@ -299,7 +301,7 @@ def _begin(session: Session, key: tuple[int, int, str, str], run: History, gravi
 
 
 def _recover(session: Session, streak: NoticeStreak, gravity: Gravity, now: datetime) -> NoticeStreak:
-    """The streak as it was; what stays of it is that records are refused, where they are."""
+    """Return a copy of the streak; delete the stored one, or reduce it if records are still rejected."""
     past = NoticeStreak(began=streak.began, failures=streak.failures, gravity=streak.gravity)
     if gravity is Gravity.GOOD:
         session.delete(streak)
@@ -313,7 +315,7 @@ def _concerns(rule: NoticeRule, repository_id: int, recurring_id: int | None) ->
 
 
 def _goes_on(session: Session, run: History) -> bool:
-    """Whether a job is at it again, or is to be: paused, at once after a shutdown, or as a further try."""
+    """Return whether a job continues the run, or will: paused, at once after a shutdown, or as a retry."""
     again = exists().where(
         Job.repository_id == run.repository_id,
         Job.metadata_prefix == (run.metadata_prefix or "oai_dc"),

@@ -1,4 +1,4 @@
-"""`zatva notify`, described; its handlers are in `commands.py`."""
+"""Argument parsers of `zatva notify`; the handlers are in `commands.py`."""
 
 import argparse
 from typing import TYPE_CHECKING

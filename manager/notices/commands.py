@@ -1,4 +1,4 @@
-"""`zatva notify`: who is told when harvests fail, change something, or end."""
+"""Handlers of `zatva notify`: who is notified when harvests fail, change something, or end."""
 
 import asyncio
 from typing import Final
@@ -80,7 +80,7 @@ def remove_rule(invocation: Invocation) -> ExitCode:
 
 
 def list_sent(invocation: Invocation) -> ExitCode:
-    """List what was sent, or is to be, the newest first."""
+    """List the notices that were sent or are waiting, newest first."""
     with open_database(invocation.settings) as database, database.session() as session:
         rows = [columns_of(notice) for notice in outbox.list_notices(session, invocation.arguments.limit)]
     invocation.console.table(rows, _NOTICE_COLUMNS, empty="no notifications yet")
@@ -88,7 +88,7 @@ def list_sent(invocation: Invocation) -> ExitCode:
 
 
 def try_rule(invocation: Invocation) -> ExitCode:
-    """Send a trial to each of a rule's recipients, now, and say what became of it."""
+    """Send a test notice to each of a rule's recipients immediately, and print the result."""
     rule_id = invocation.arguments.rule_id
     with open_database(invocation.settings) as database, database.session() as session:
         notices = rules.trial(session, rule_id)

@@ -1,4 +1,4 @@
-"""The sending of the outbox: by the leading manager, several at a time, until it leads no more."""
+"""Delivery of the outbox by the leading manager: several notices at a time, until it no longer leads."""
 
 import asyncio
 import contextlib
@@ -31,10 +31,10 @@ _BAD: Final = (RunStatus.FAILED, RunStatus.LOST, RunStatus.HELD)
 
 
 def summarise(session: Session) -> int:
-    """Write the summaries that are due; gives how many. The caller commits.
+    """Write the summaries that are due and return their number. The caller commits.
 
-    A summary reaches from the last one, or from the rule's adding, to a whole number of periods later; so it
-    comes at the same time of day, and one that is late makes up for those that were missed.
+    A summary extends from the last one, or from the time the rule was added, over a whole number of periods.
+    So it is sent at the same time of day, and a late summary also covers the periods that were missed.
     """
     now = database_now(session)
     written = 0
@@ -49,7 +49,7 @@ def summarise(session: Session) -> int:
 
 
 def _facts(session: Session, rule: NoticeRule, until: datetime) -> Facts:
-    """What a summary from the rule's last one until then tells."""
+    """Return the facts of a summary, from the rule's last summary until that time."""
     window = (
         History.harvest_end_time >= rule.summarised,
         History.harvest_end_time < until,
@@ -84,7 +84,7 @@ def _figures(session: Session, window: tuple[ColumnElement[bool], ...]) -> Facts
 
 
 def _failing(session: Session, window: tuple[ColumnElement[bool], ...]) -> list[Facts]:
-    """The sources whose last run in the window failed."""
+    """Return the sources whose last run in the window failed."""
     source = (History.repository_id, History.metadata_prefix, History.set_spec)
     last = (
         select(func.max(History.history_id))
@@ -119,15 +119,16 @@ _PRUNE_SECONDS: Final = 3600.0
 
 
 class TakenError(Exception):
-    """Somebody else has taken the notice meanwhile."""
+    """Another sender has claimed the notice."""
 
 
 @contextlib.asynccontextmanager
 async def telling(settings: Settings, transactions: DatabaseExecutor, fenced: Fenced) -> AsyncIterator[None]:
     """Make notices of what happened and send them, for as long as the block lasts.
 
-    What begins something is written behind the fence of the leadership; what became of a notice that was sent
-    is written in any case. At the end, what is on its way has `manager.stop_seconds` to arrive.
+    Whatever begins an action is written behind the fence of the leadership; the result of a notice that was
+    sent is written in any case. At the end, notices that are being sent have `manager.stop_seconds` to
+    finish.
     """
     teller = Teller(settings, transactions, fenced)
     task = asyncio.create_task(teller.run())
@@ -141,18 +142,21 @@ async def telling(settings: Settings, transactions: DatabaseExecutor, fenced: Fe
 
 
 class Teller:
-    """Turns ended harvests into notices and sends those that are due."""
+    """Turns ended harvests into notices and sends the notices that are due."""
 
     def __init__(self, settings: Settings, transactions: DatabaseExecutor, fenced: Fenced) -> None:
         self._settings = settings
         self._transactions = transactions
         self._fenced = fenced
         self.under_way: dict[asyncio.Task[None], Channel] = {}
-        """What is being sent now."""
+        """The notices being sent.
+
+        Only coroutines and callbacks of one event loop change it, so it needs no lock.
+        """
         self._pruned = -_PRUNE_SECONDS
 
     async def run(self) -> None:
-        """Tick until cancelled; whatever goes wrong is told, and the next tick comes all the same."""
+        """Tick until cancelled; errors are logged, and the next tick follows regardless."""
         while True:
             try:
                 await self.tick()
@@ -165,7 +169,7 @@ class Teller:
             await asyncio.sleep(self._settings.manager.tick_seconds)
 
     async def tick(self) -> None:
-        """Write notices, and begin to send those that are due."""
+        """Write notices, and start sending those that are due."""
         await self._fenced.run(self._write)
         for channel, places in _PLACES.items():
             free = places - list(self.under_way.values()).count(channel)
@@ -178,7 +182,10 @@ class Teller:
                     task.add_done_callback(self.under_way.pop)
 
     async def end(self) -> None:
-        """Wait for what is on its way; what takes too long is cut off, and is tried again by the next."""
+        """Wait for notices that are being sent.
+
+        Cancel those that take too long, for the next leader to send.
+        """
         if self.under_way:
             await asyncio.wait(self.under_way, timeout=self._settings.manager.stop_seconds)
         left = list(self.under_way)
@@ -206,7 +213,7 @@ class Teller:
         return given[channel] + self._settings.manager.lost_seconds
 
     async def _see_through(self, claimed: Claimed) -> None:
-        """Send one, and note what became of it."""
+        """Send a notice, and store the result."""
         try:
             await self._deliver(claimed)
         except TakenError:
@@ -239,7 +246,7 @@ class Teller:
         if claimed.channel == Channel.HOOK:
             hook = hooks.named(self._settings.manager.hooks, claimed.target)
             return hook.tries if hook is not None else 1
-        # Who tries a rule looks at once what became of it.
+        # A user who tries a rule is waiting for the result, so a test is not repeated.
         return 1 if claimed.occasion == Occasion.TEST else outbox.TRIES
 
     async def _deliver(self, claimed: Claimed) -> None:

@@ -1,4 +1,4 @@
-"""Notices in words: a template for each occasion and language; the first line is the subject."""
+"""The text of notices: a template for each occasion and language; its first line is the subject."""
 
 import contextlib
 import smtplib
@@ -40,14 +40,14 @@ _LONGEST_SUBJECT: Final = 180
 
 @dataclass(frozen=True, kw_only=True)
 class Letter:
-    """A notice in words."""
+    """The text of a notice."""
 
     subject: str
     body: str
 
 
 def render(occasion: str, language: str, facts: Mapping[str, Any], *, dashboard: str | None) -> Letter:
-    """Write a notice; `dashboard` is the address of the dashboard, which the links begin with."""
+    """Render a notice; `dashboard` is the base address of the dashboard, with which links begin."""
     known = Language(language)
     environment = _environment(known)
     template = environment.get_template(f"{known}/{_FILES[Occasion(occasion)]}")
@@ -78,7 +78,7 @@ def _environment(language: Language) -> Environment:
 
 
 def _explained(failure: object, *, language: Language) -> Explanation:
-    """What failed, in words; a notice that an earlier version wrote has no failure in its facts."""
+    """Return what failed, in words; a notice written by an earlier version has no failure in its facts."""
     found = Failure.from_json(failure) or Failure(code=FailureCode.OTHER)
     return explained(found, language)
 
@@ -88,7 +88,7 @@ def _moment(value: str) -> str:
 
 
 def _span(begin: str, end: str) -> str:
-    """The time between two moments: `3 d 4 h`, `4 h 12 min`, `12 min`; the signs are the same everywhere."""
+    """Format the time between two moments: `3 d 4 h`, `4 h 12 min`, `12 min`; the same in every language."""
     minutes = max(datetime.fromisoformat(end) - datetime.fromisoformat(begin), timedelta()) // timedelta(
         minutes=1
     )
@@ -99,13 +99,13 @@ def _span(begin: str, end: str) -> str:
 
 
 def _one_line(value: object) -> str:
-    """Whatever comes from elsewhere cannot begin a line, nor a header, of its own."""
+    """Collapse a value to one line, so that foreign text cannot begin a new line or a mail header."""
     words = " ".join("".join(letter if letter.isprintable() else " " for letter in str(value)).split())
     return words if len(words) <= _LONGEST_SUBJECT * 6 else f"{words[: _LONGEST_SUBJECT * 6]} …"
 
 
 def _airy(body: str) -> str:
-    """One empty line between paragraphs, none at either end."""
+    """Leave one empty line between paragraphs, and none at either end."""
     lines: list[str] = []
     for line in body.strip().splitlines():
         if line.strip() or (lines and lines[-1]):
@@ -117,7 +117,7 @@ _PERMANENT = range(500, 600)
 
 
 def compose(letter: Letter, *, sender: str, to: str, number: str, date: datetime) -> EmailMessage:
-    """The message; one of the same number has the same Message-ID."""
+    """Return the mail message; messages with the same number have the same Message-ID."""
     message = EmailMessage(policy=SMTP)
     message["From"] = Address("Zatva", addr_spec=sender)
     message["To"] = Address(addr_spec=to)
@@ -136,11 +136,12 @@ def send(
     before_sending: Callable[[], None] | None = None,
     context: ssl.SSLContext | None = None,
 ) -> None:
-    """Send it to the one that its To names; blocks.
+    """Send the message to the recipient in its To header; blocks.
 
-    `before_sending` is called when the server has agreed to take it, before it goes out; `context` says whose
-    certificates are believed (default: the system's). Raises NotSentError; RefusedError where the server will
-    not take it later, either; NoWordError where it went out and the server did not say whether it has it.
+    `before_sending` is called when the server has accepted the recipient, before the message is transmitted;
+    `context` holds the trusted certificates (default: those of the system). Raises NotSentError; RefusedError
+    if the server has rejected the message permanently; NoWordError if it was transmitted and the server did
+    not confirm it.
     """
     if settings.host is None:
         raise NotSentError("no mail server is set; set mail.host")
@@ -154,7 +155,7 @@ def send(
         if before_sending is not None:
             before_sending()
         _hand_in(server, message, where)
-        # It is theirs now, however the parting goes.
+        # The server has accepted the message, so errors while closing the connection do not matter.
         with contextlib.suppress(OSError, smtplib.SMTPException):
             server.quit()
     finally:
@@ -205,7 +206,7 @@ def _connected(settings: MailSettings, context: ssl.SSLContext) -> smtplib.SMTP:
 
 def _agree(answer: tuple[int, bytes], where: str, what: str) -> None:
     code, said = answer
-    if code < 400:  # noqa: PLR2004 SMTP's own: 4xx for now, 5xx for ever
+    if code < 400:  # noqa: PLR2004 SMTP: 4xx is transient, 5xx is permanent
         return
     words = f"{where}: rejected {what}: {code} {said.decode('utf-8', errors='replace')}"
     raise RefusedError(words) if code in _PERMANENT else NotSentError(words)

@@ -1,4 +1,4 @@
-"""The tables of notices: who wants to be told what, what goes on, and what is to be sent."""
+"""The tables of notices: rules for who is notified, sources that are failing, and the outbox."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -22,31 +22,31 @@ from oai.models import Base
 
 
 class Kind(StrEnum):
-    """What a rule wants to be told."""
+    """What a rule reports."""
 
     ERROR = "error"
-    """When a source begins to fail, once a day while it goes on, and when it works again."""
+    """When a source begins to fail, once a day while it keeps failing, and when it works again."""
     CHANGE = "change"
-    """The same, and each harvest that changed something."""
+    """The same as `error`, and each harvest that changed something."""
     ALWAYS = "always"
-    """The same, and each other harvest."""
+    """The same as `change`, and every other harvest."""
     DAILY = "daily"
-    """One summary a day, and nothing else."""
+    """One summary a day and no other notices."""
     WEEKLY = "weekly"
-    """One summary a week, and nothing else."""
+    """One summary a week and no other notices."""
 
 
 class Channel(StrEnum):
-    """How something is sent."""
+    """How a notice is delivered."""
 
     MAIL = "mail"
     WEBHOOK = "webhook"
     HOOK = "hook"
-    """A hook of the settings, whatever it does."""
+    """A hook from the settings, whatever its effect."""
 
 
 class Language(StrEnum):
-    """The languages that notices are written in."""
+    """The languages in which notices are written."""
 
     ENGLISH = "en"
     CZECH = "cs"
@@ -61,29 +61,29 @@ class Occasion(StrEnum):
     STILL_FAILING = "still failing"
     WORKS_AGAIN = "works again"
     ENDED = "ended"
-    """A harvest ended, and the rule wants to know of each."""
+    """A harvest ended, and the rule reports every harvest."""
     SUSPENDED = "suspended"
     """A schedule failed so often that it makes no more jobs."""
     STUCK = "stuck"
-    """A harvest that runs has made no progress for long."""
+    """A running harvest has made no progress for a long time."""
     SET_ASIDE = "set aside"
-    """A schedule makes no sense as it is written."""
+    """A schedule or a job is invalid as written."""
     SUMMARY = "summary"
     TEST = "test"
 
 
 class NoticeState(StrEnum):
-    """Where a notice stands; each change is a compare-and-swap."""
+    """State of a notice; each change is a compare-and-swap."""
 
     WAITING = "waiting"
     CLAIMED = "claimed"
-    """A manager has it and prepares to send it."""
+    """A manager has claimed it and prepares to send it."""
     HANDED = "handed over"
-    """It is on its way; only a word from the other side says whether it came."""
+    """It is being transmitted; only the recipient's confirmation shows whether it arrived."""
     SENT = "sent"
     GIVEN_UP = "given up"
     UNSURE = "unsure"
-    """A mail that was on its way when its sender went: it may have come, so it is not sent again."""
+    """A mail that was being transmitted when its sender died: it may have arrived, and is not repeated."""
 
 
 def _one_of(column: str, words: type[StrEnum]) -> CheckConstraint:
@@ -92,7 +92,7 @@ def _one_of(column: str, words: type[StrEnum]) -> CheckConstraint:
 
 
 class NoticeRule(Base):
-    """Who is told what, about which repository or schedule, how, in which language."""
+    """A rule: who is notified of what, about which repository or schedule, how, and in which language."""
 
     __tablename__ = "notice_rule"
     __table_args__ = (
@@ -105,24 +105,24 @@ class NoticeRule(Base):
     repository_id: Mapped[int | None] = mapped_column(
         ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), index=True
     )
-    """None: all repositories."""
+    """NULL for all repositories."""
     recurring_id: Mapped[int | None] = mapped_column(
         ForeignKey("oai_recurring_job.id", ondelete="CASCADE"), index=True
     )
-    """None: all its schedules, and harvests without one."""
+    """NULL for all its schedules, and harvests without a schedule."""
     kind: Mapped[str] = mapped_column(Text, server_default=Kind.ERROR)
     channel: Mapped[str] = mapped_column(Text)
     target: Mapped[str] = mapped_column(Text)
-    """Mail addresses, with commas between them, or a web address."""
+    """Mail addresses, separated by commas, or a web address."""
     language: Mapped[str] = mapped_column(Text, server_default=Language.ENGLISH)
     added: Mapped[datetime] = mapped_column(server_default=func.now())
-    """Harvests that ended before are not told of."""
+    """Harvests that ended earlier are not reported."""
     summarised: Mapped[datetime] = mapped_column(server_default=func.now())
-    """How far the last summary reached."""
+    """The end of the period that the last summary covered."""
 
 
 class NoticeStreak(Base):
-    """A source that fails, and that a rule has told of; the row goes when the source works again."""
+    """A failing source that a rule has reported; the row is deleted when the source works again."""
 
     __tablename__ = "notice_streak"
 
@@ -135,14 +135,14 @@ class NoticeStreak(Base):
     metadata_prefix: Mapped[str] = mapped_column(Text, primary_key=True)
     set_spec: Mapped[str] = mapped_column(Text, primary_key=True)
     gravity: Mapped[int] = mapped_column(SmallInteger)
-    """1: records are refused, the others come; 2: the harvest fails."""
+    """1: records are rejected, the others are stored; 2: the harvest fails."""
     began: Mapped[datetime]
     failures: Mapped[int] = mapped_column(server_default="1")
     told: Mapped[datetime]
 
 
 class Notice(Base):
-    """The outbox: what is to be sent, and what has been sent, one row for each recipient and occasion."""
+    """The outbox: notices waiting and sent, one row for each recipient and occasion."""
 
     __tablename__ = "notice"
     __table_args__ = (
@@ -155,26 +155,26 @@ class Notice(Base):
     rule_id: Mapped[int | None] = mapped_column(
         ForeignKey("notice_rule.rule_id", ondelete="CASCADE"), index=True
     )
-    """None for a hook."""
+    """NULL for a hook."""
     repository_id: Mapped[int | None] = mapped_column(
         ForeignKey("oai_repository.repository_id", ondelete="SET NULL"), index=True
     )
     history_id: Mapped[int | None] = mapped_column(BigInteger)
-    """The run that it is about; its row may be gone by now."""
+    """The run that the notice is about; its row may have been deleted."""
     occasion: Mapped[str] = mapped_column(Text)
     channel: Mapped[str] = mapped_column(Text)
     target: Mapped[str] = mapped_column(Text)
-    """Addresses as the rule had them, or the hook's name."""
+    """The addresses as the rule had them, or the hook's name."""
     language: Mapped[str] = mapped_column(Text, server_default=Language.ENGLISH)
     facts: Mapped[dict[str, Any]] = mapped_column(JSONB)
-    """All that its words are made of."""
+    """The facts from which its text is rendered."""
     state: Mapped[str] = mapped_column(Text, server_default=NoticeState.WAITING)
     created: Mapped[datetime] = mapped_column(server_default=func.now())
     due: Mapped[datetime] = mapped_column(server_default=func.now())
-    """When it is tried next."""
+    """The time of the next attempt."""
     tries: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     expires: Mapped[datetime | None]
-    """When whoever has it counts as gone."""
+    """When the sender that has claimed it counts as dead."""
     ended: Mapped[datetime | None]
     """When it was sent or given up."""
     last_error: Mapped[str | None] = mapped_column(Text)

@@ -1,4 +1,4 @@
-"""The outbox: who sends a notice, and what became of it. Each step is a compare-and-swap."""
+"""The outbox: which process sends a notice, and with which result. Each step is a compare-and-swap."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from manager.schedules.service import database_now
 from oai.errors import ExitCode, ZatvaError
 
 TRIES: Final = 14
-"""How often a notice is tried: over three days, with the pauses below."""
+"""How many times a notice is tried: over three days, with the pauses below."""
 
 KEPT_DAYS: Final = 90
 _FIRST_PAUSE: Final = timedelta(minutes=1)
@@ -34,14 +34,15 @@ class Claimed:
     facts: Mapping[str, Any]
     created: datetime
     tries: int
-    """This one included."""
+    """The number of attempts, including this one."""
 
 
 def claim(session: Session, channel: Channel, *, most: int, lease: float) -> list[Claimed]:
-    """Take up to so many notices that are due, the oldest first, for `lease` seconds. The caller commits.
+    """Claim up to `most` due notices, oldest first, for `lease` seconds. The caller commits.
 
-    What one recipient is told about one repository stays in its order: a notice waits for earlier ones.
+    Notices to one recipient about one repository stay in order: a notice waits for earlier ones.
     """
+    # SKIP LOCKED: rows that another manager is claiming are passed over, so no notice is claimed twice.
     due = (
         select(Notice.notice_id)
         .where(
@@ -68,7 +69,7 @@ def claim(session: Session, channel: Channel, *, most: int, lease: float) -> lis
 
 
 def _is_behind() -> ColumnElement[bool]:
-    """Whether an earlier notice to the same recipient about the same repository is still to come."""
+    """Return whether an earlier notice to the same recipient about the same repository is still unsent."""
     earlier = aliased(Notice)
     return exists().where(
         earlier.rule_id == Notice.rule_id,
@@ -80,7 +81,7 @@ def _is_behind() -> ColumnElement[bool]:
 
 
 def hand_over(session: Session, claimed: Claimed) -> bool:
-    """Note that the message itself goes out now; False where somebody else has taken the notice meanwhile.
+    """Record that the message is about to be transmitted; False if another sender has claimed the notice.
 
     The caller commits before it sends.
     """
@@ -88,19 +89,19 @@ def hand_over(session: Session, claimed: Claimed) -> bool:
 
 
 def sent(session: Session, claimed: Claimed) -> None:
-    """Note that the other side has it. The caller commits."""
+    """Record that the recipient has the notice. The caller commits."""
     _change(session, claimed, *_OPEN, state=NoticeState.SENT, ended=func.now(), expires=None, last_error=None)
 
 
 def unsure(session: Session, claimed: Claimed, reason: str) -> None:
-    """Note that nobody knows whether it came, so that it must not be sent again. The caller commits."""
+    """Record that it is unknown whether the notice arrived, so it is not sent again. The caller commits."""
     _change(session, claimed, *_OPEN, **_end(NoticeState.UNSURE, reason))
 
 
 def not_sent(
     session: Session, claimed: Claimed, reason: str, *, tries: int = TRIES, again: bool = True
 ) -> None:
-    """Note why it was not taken, and try again later, or give it up. The caller commits."""
+    """Record why the notice was not accepted, and retry later or give it up. The caller commits."""
     if again and claimed.tries < tries:
         pause = min(_FIRST_PAUSE * 2 ** (claimed.tries - 1), _LONGEST_PAUSE)
         _change(
@@ -117,9 +118,9 @@ def not_sent(
 
 
 def put_back(session: Session, claimed: Claimed) -> None:
-    """Let the next manager send what this one was cut off at. The caller commits.
+    """Release a notice whose delivery was cut off, for the next manager to send. The caller commits.
 
-    A mail that was on its way is left to `take_up_abandoned`.
+    A mail that was being transmitted is left to `take_up_abandoned`.
     """
     states = [NoticeState.CLAIMED]
     if claimed.channel != Channel.MAIL:
@@ -128,10 +129,10 @@ def put_back(session: Session, claimed: Claimed) -> None:
 
 
 def take_up_abandoned(session: Session) -> int:
-    """See to the notices of senders that are gone; gives how many. The caller commits.
+    """Handle the notices of senders that have died, and return their number. The caller commits.
 
-    A mail that was on its way may have come: it is not sent again, but shown as unsure. What goes to
-    programs is sent again under the same number, by which they know it.
+    A mail that was being transmitted may have arrived: it is not sent again, but shown as unsure. A notice to
+    a program is sent again under the same number, by which the program recognises it.
     """
     doubtful = and_(Notice.state == NoticeState.HANDED, Notice.channel == Channel.MAIL)
     reason = (
@@ -157,7 +158,7 @@ def take_up_abandoned(session: Session) -> int:
 
 
 def prune(session: Session) -> None:
-    """Forget notices that were sent, or given up, long ago. The caller commits."""
+    """Delete notices that were sent, or given up, long ago. The caller commits."""
     before = database_now(session) - timedelta(days=KEPT_DAYS)
     session.execute(delete(Notice).where(Notice.ended < before))
 
@@ -171,10 +172,10 @@ def list_notices(
     rule_id: int | None = None,
     state: NoticeState | None = None,
 ) -> list[Notice]:
-    """The newest notices; `before` is the last page's last `notice_id`.
+    """Return the newest notices; `before` is the last `notice_id` of the previous page.
 
-    `among` selects the repositories whose rules' notices are given; then those of hooks, and of rules about
-    all repositories, are left out.
+    `among` selects the repositories whose rules' notices are returned; notices of hooks, and of rules about
+    all repositories, are then excluded.
     """
     wanted: list[ColumnElement[bool]] = []
     if before is not None:
@@ -206,7 +207,7 @@ def _end(state: NoticeState, reason: str) -> dict[str, Any]:
 
 
 def _plain(reason: str) -> str:
-    # PostgreSQL keeps no NUL.
+    # PostgreSQL text cannot contain NUL.
     return reason.replace("\0", "")[:_LONGEST_ERROR]
 
 
@@ -224,14 +225,14 @@ def _claimed(notice: Notice) -> Claimed:
 
 
 class NotSentError(ZatvaError):
-    """The other side does not have it; it may be tried again."""
+    """The recipient does not have the notice; it may be tried again."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.REMOTE_FAILED
 
 
 class RefusedError(NotSentError):
-    """The other side will not have it later, either."""
+    """The recipient will not accept the notice later, either."""
 
 
 class NoWordError(NotSentError):
-    """It went out, and nobody knows whether it came."""
+    """The notice was transmitted, and it is unknown whether it arrived."""

@@ -1,4 +1,4 @@
-"""Rules of who is told what: added, changed, listed, removed, tried."""
+"""Notification rules: add, change, list, remove and test them."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from oai.errors import UsageError
 from oai.outgoing import WebhookSettings
 
 BETWEEN_TRIALS: Final = timedelta(minutes=1)
-"""Rules are tried by people; nobody's mailbox is to be filled with trials."""
+"""The minimum interval between tests of a rule, so that users cannot fill a mailbox with tests."""
 MOST_ADDRESSES: Final = 20
 
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
@@ -28,7 +28,7 @@ _SUMMARIES: Final = (Kind.DAILY, Kind.WEEKLY)
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What somebody wants a rule to be: either mail addresses or a web address are told."""
+    """The wanted columns of a rule: its target is either mail addresses or a web address."""
 
     kind: Kind
     language: Language
@@ -37,7 +37,7 @@ class Wish:
     repository_id: int | None = None
     """None: all repositories."""
     recurring_id: int | None = None
-    """None: all its schedules, and harvests without one."""
+    """None: all its schedules, and harvests without a schedule."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ def add_rule(session: Session, wish: Wish, settings: WebhookSettings) -> NoticeR
     """Add a rule. The caller commits.
 
     Raises UsageError for an unknown repository or schedule, a schedule of another repository, or an address
-    that cannot be written to.
+    to which notices cannot be sent.
     """
     rule = NoticeRule(**_columns(session, wish, settings))
     session.add(rule)
@@ -63,9 +63,9 @@ def add_rule(session: Session, wish: Wish, settings: WebhookSettings) -> NoticeR
 
 
 def change_rule(session: Session, rule_id: int, wish: Wish, settings: WebhookSettings) -> NoticeRule:
-    """Let a rule be what is wished from now on; raises UsageError as `add_rule`. The caller commits.
+    """Change a rule to these columns; raises UsageError as `add_rule` does. The caller commits.
 
-    A summary that is new to the rule begins now.
+    If the rule becomes a summary, its first period begins now.
     """
     columns = _columns(session, wish, settings)
     rule = get_rule(session, rule_id)
@@ -78,7 +78,7 @@ def change_rule(session: Session, rule_id: int, wish: Wish, settings: WebhookSet
 
 
 def remove_rule(session: Session, rule_id: int) -> None:
-    """Remove a rule with its notices; raises UsageError where there is none. The caller commits."""
+    """Remove a rule and its notices; raises UsageError if there is no such rule. The caller commits."""
     session.delete(get_rule(session, rule_id))
     session.flush()
 
@@ -86,9 +86,9 @@ def remove_rule(session: Session, rule_id: int) -> None:
 def list_rules(
     session: Session, *, among: Select[int] | None = None, limit: int | None = None, after: int = 0
 ) -> list[RuleView]:
-    """Rules by number, behind the one numbered `after`.
+    """Return rules ordered by number, starting after number `after`.
 
-    `among` selects the repositories whose rules are given; then those about all repositories are left out.
+    `among` selects the repositories whose rules are returned; rules about all repositories are then excluded.
     """
     query = (
         select(NoticeRule, func.coalesce(Repository.repository_name, Repository.base_url))
@@ -103,9 +103,9 @@ def list_rules(
 
 
 def trial(session: Session, rule_id: int) -> list[Notice]:
-    """A notice to each of the rule's recipients that says that it is a trial, not in the session.
+    """Return a test notice to each of the rule's recipients, not added to the session.
 
-    Raises UsageError where there is no such rule.
+    Raises UsageError if there is no such rule.
     """
     rule = get_rule(session, rule_id)
     facts: dict[str, Any] = {
@@ -117,9 +117,9 @@ def trial(session: Session, rule_id: int) -> list[Notice]:
 
 
 def put_trial_into_outbox(session: Session, rule_id: int) -> int:
-    """Let the leading manager send a trial, once; gives to how many. The caller commits.
+    """Let the leading manager send a test notice once; returns the number of recipients. The caller commits.
 
-    Raises UsageError where there is no such rule, or it was tried a moment ago.
+    Raises UsageError if there is no such rule, or if it was tested a moment ago.
     """
     get_rule(session, rule_id, lock=True)
     lately = exists().where(
@@ -136,7 +136,7 @@ def put_trial_into_outbox(session: Session, rule_id: int) -> int:
 
 
 def get_rule(session: Session, rule_id: int, *, lock: bool = False) -> NoticeRule:
-    """The rule of that number. Raises UsageError where there is none."""
+    """Return the rule with that number. Raises UsageError if there is none."""
     rule = session.get(NoticeRule, rule_id, with_for_update=lock or None)
     if rule is None:
         raise UsageError(f"no notification rule {rule_id}; list rules with `zatva notify list`")
@@ -144,7 +144,7 @@ def get_rule(session: Session, rule_id: int, *, lock: bool = False) -> NoticeRul
 
 
 def _columns(session: Session, wish: Wish, settings: WebhookSettings) -> dict[str, Any]:
-    """The rule's columns, checked."""
+    """Return the rule's columns after checking them."""
     _check_source(session, wish)
     _check_recipients(wish, settings)
     return {

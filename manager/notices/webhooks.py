@@ -1,4 +1,4 @@
-"""Posts JSON to a web address, signed: HMAC-SHA256 over the time, a dot and the body."""
+"""Post JSON to a web address, signed: HMAC-SHA256 over the timestamp, a dot and the body."""
 
 import asyncio
 import contextlib
@@ -25,11 +25,11 @@ from oai.proxies import is_public
 
 
 class PrivateAddressError(NotSentError, OSError):
-    """A name leads to an address that is not on the public internet."""
+    """A name resolves to an address that is not on the public internet."""
 
 
 def check_url(url: str, *, private_networks: bool) -> None:
-    """Raises UsageError unless it is a web address, and, as far as one sees without DNS, a public one."""
+    """Raise UsageError unless this is a web address and, as far as visible without DNS, a public one."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -48,9 +48,10 @@ def check_url(url: str, *, private_networks: bool) -> None:
 
 
 class PublicResolver(AbstractResolver):
-    """Resolves names for the connection itself, and refuses those that lead to a private network.
+    """Resolves names for the connection itself, and refuses names that lead to a private network.
 
-    So a name cannot be public when it is looked at and private when it is connected to.
+    So a name cannot resolve to a public address when it is checked and to a private one when it is connected
+    to.
     """
 
     def __init__(self) -> None:
@@ -59,7 +60,7 @@ class PublicResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """The host's addresses; raises PrivateAddressError where one of them is not public."""
+        """Return the host's addresses; raises PrivateAddressError if one of them is not public."""
         found = await self._resolver.resolve(host, port, family)
         for each in found:
             if not is_public(each["host"]):
@@ -67,7 +68,7 @@ class PublicResolver(AbstractResolver):
         return found
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: this resolver holds no resources."""
         await self._resolver.close()
 
 
@@ -87,7 +88,7 @@ def _refusal(host: str, address: str) -> str:
 
 
 def secret_of(given: SecretStr | None, file: Path | None, *, setting: str) -> str | None:
-    """The secret; None where none is set. Raises NotSentError where the file cannot be read or is empty."""
+    """Return the secret; None if none is set. Raises NotSentError if the file is unreadable or empty."""
     if file is None:
         return given.get_secret_value() if given is not None else None
     try:
@@ -118,10 +119,11 @@ async def post(
     before_sending: BeforeSending | None = None,
     clock: Callable[[], float] = time.time,
 ) -> None:
-    """Post the payload; an answer of 200 to 299 says that it was taken.
+    """Post the payload; a status of 200 to 299 means that it was accepted.
 
-    `number` is the same at each try, so that a receiver can tell them. `before_sending` is awaited when the
-    connection stands. Raises NotSentError, or RefusedError where trying again is of no use.
+    `number` is the same for each attempt, so that a receiver can recognise repetitions. `before_sending` is
+    awaited when the connection is established. Raises NotSentError, or RefusedError if another attempt is
+    pointless.
     """
     allowed = settings.private_networks if private_networks is None else private_networks
     try:
@@ -157,7 +159,7 @@ def _session(
 
 @contextlib.contextmanager
 def _in_words(url: str, settings: WebhookSettings) -> Iterator[None]:
-    """Tell what aiohttp raises as a NotSentError."""
+    """Translate what aiohttp raises into a NotSentError."""
     try:
         yield
     except TimeoutError:
@@ -170,7 +172,7 @@ def _in_words(url: str, settings: WebhookSettings) -> Iterator[None]:
 
 
 def signature_headers(body: bytes, secret: str, timestamp: int) -> dict[str, str]:
-    """`Zatva-Timestamp`, seconds since 1970, and `Zatva-Signature`: `sha256=` and hexadecimal digits."""
+    """Return `Zatva-Timestamp`, seconds since 1970, and `Zatva-Signature`, `sha256=` and hex digits."""
     code = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
     return {"Zatva-Timestamp": str(timestamp), "Zatva-Signature": f"sha256={code}"}
 

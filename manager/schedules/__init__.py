@@ -1,1 +1,1 @@
-"""Schedules: what is harvested when, and what follows from failures."""
+"""Schedules: what is harvested when, and the consequences of failures."""

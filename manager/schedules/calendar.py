@@ -1,4 +1,4 @@
-"""Schedules that are due at the same times, told together: a week of ten thousand is a handful of plans."""
+"""Schedules with the same due times, listed as groups: a week of 10,000 schedules is a handful of groups."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,20 +21,20 @@ class DueGroup:
     """Active schedules with the same due times between two moments."""
 
     frequency: str
-    """Empty for those that run once."""
+    """Empty for schedules that run once."""
     time_zone: str
     start: datetime | None
-    """When they begin (UTC), or are due once; None: long since, so that it makes no difference."""
+    """When they begin (UTC), or are due once; None if so long ago that it makes no difference."""
     end: datetime | None
-    """When they end (UTC), if that is before the later moment."""
+    """When they end (UTC), if that is before the end of the period."""
     schedules: int
     first: tuple[int, ...]
-    """The lowest of their numbers."""
+    """The lowest of their ids."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DueGroups:
-    """The groups that are told, those of most schedules first, and how many schedules are in the others."""
+    """The listed groups, those with most schedules first, and the number of schedules in the other groups."""
 
     groups: Sequence[DueGroup]
     left_out: int
@@ -42,7 +42,7 @@ class DueGroups:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleName:
-    """What a schedule is called by."""
+    """The name of a schedule."""
 
     repository_name: str
     metadata_prefix: str
@@ -58,9 +58,9 @@ def due_groups(
     repository_id: int | None = None,
     among: Select[int] | None = None,
 ) -> DueGroups:
-    """Up to `limit` groups that matter between two moments, with up to `named` numbers of each.
+    """Return up to `limit` groups that are due between two moments, with up to `named` ids of each.
 
-    `among` selects the repositories that count.
+    `among` selects the repositories that are included.
     """
     chosen = _chosen(repository_id, among)
     plans = _recurring(now, until).where(*chosen).union_all(_once(now, until).where(*chosen)).subquery()
@@ -81,7 +81,7 @@ def due_groups(
 
 
 def schedule_names(session: Session, numbers: Collection[int]) -> Mapping[int, ScheduleName]:
-    """What these schedules are called by."""
+    """Return the names of these schedules."""
     name = func.coalesce(Repository.repository_name, Repository.base_url)
     rows = session.execute(
         select(RecurringJob.id, name, RecurringJob.metadata_prefix)
@@ -104,7 +104,8 @@ def _chosen(repository_id: int | None, among: Select[int] | None) -> list[Column
 
 def _recurring(now: datetime, until: datetime) -> Any:  # noqa: ANN401 an SQL expression
     frequency = RecurringJob.frequency
-    # Words without a time of day count from the start: `every 6 hours`, `weekly`. Cron begins with a figure.
+    # Intervals without a time of day count from the start: `every 6 hours`, `weekly`. Cron expressions begin
+    # with a digit or a sign.
     by_the_clock = or_(frequency.contains(":"), ~frequency.regexp_match(r"^\s*[a-z]", "i"))
     begun = by_the_clock & (RecurringJob.start_date <= now)
     return select(
@@ -117,7 +118,7 @@ def _recurring(now: datetime, until: datetime) -> Any:  # noqa: ANN401 an SQL ex
 
 
 def _once(now: datetime, until: datetime) -> Any:  # noqa: ANN401 an SQL expression
-    """Those that run once, by when their job is due."""
+    """Select the schedules that run once, by the time at which their job is due."""
     due = (
         select(func.min(Job.harvest_start_time))
         .where(Job.recurring_id == RecurringJob.id, Job.status.in_(_PLANNED))

@@ -1,4 +1,4 @@
-"""What becomes of a schedule whose runs fail: it is slowed down, then suspended until a person looks."""
+"""What happens to a schedule whose runs fail: it is slowed down, then suspended until a person resumes it."""
 
 import logging
 from datetime import timedelta
@@ -21,11 +21,11 @@ BAD: Final = frozenset({RunStatus.FAILED, RunStatus.LOST})
 _LONGEST: Final = timedelta(days=1)
 _DOUBLINGS: Final = 30
 _WEIGHT: Final = 0.3
-"""Of the last run in how long runs usually take."""
+"""The weight of the last run in the average duration of runs."""
 
 
 def pause_after(failures: int, settings: ManagerSettings) -> timedelta:
-    """How long a schedule keeps away after so many failures in a row: each doubles it, up to a day."""
+    """Return how long a schedule pauses after so many failures in a row: each one doubles it, up to a day."""
     if failures <= 0:
         return timedelta(0)
     minutes = settings.retry_minutes * 2 ** min(failures - 1, _DOUBLINGS)
@@ -35,11 +35,11 @@ def pause_after(failures: int, settings: ManagerSettings) -> timedelta:
 def note_end(
     session: Session, recurring_id: int, ended: History, settings: ManagerSettings
 ) -> RecurringJob | None:
-    """Count the end of a run for its schedule, which is locked and given; None where it is gone.
+    """Count the end of a run for its schedule; return the schedule, locked, or None if it is gone.
 
-    A good run ends a streak. A run that failed or was lost goes on with it, and so does one that was cut off
-    before its first record; runs that people ended, or that wait for a person, do neither. Suspends the
-    schedule after `manager.suspend_after` failures. The caller commits.
+    A good run ends a streak of failures. A run that failed or was lost continues it, and so does one that was
+    cut off before its first record; runs that users ended, or that wait for a person, do neither. Suspends
+    the schedule after `manager.suspend_after` failures. The caller commits.
     """
     schedule = session.get(RecurringJob, recurring_id, with_for_update=True, populate_existing=True)
     if schedule is None:

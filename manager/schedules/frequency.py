@@ -1,8 +1,8 @@
 """How often a schedule is due: interval and calendar words and cron expressions, in a time zone.
 
-Intervals of seconds, minutes and hours are counted in elapsed time from the schedule's start. Everything that
-is told in days keeps to the clock on the wall: in the night when clocks go forward a time that does not exist
-moves to the first one that does, and in the night when they go back a time that comes twice counts once.
+Intervals of seconds, minutes and hours are counted in elapsed time from the schedule's start. Frequencies in
+days follow local time: in the night when clocks go forward, a time that does not exist moves to the first one
+that does; in the night when clocks go back, a time that occurs twice counts once.
 """
 
 import calendar
@@ -35,18 +35,21 @@ _SAFE_DAY: Final = 28
 
 
 class Frequency(ABC):
-    """When a schedule is due again and again."""
+    """When a schedule is due, repeatedly."""
 
     @abstractmethod
     def next_after(self, moment: datetime, *, start: datetime, zone: tzinfo) -> datetime:
-        """The first due time (UTC) later than `moment` and not before `start`; `zone` is the wall clock's."""
+        """Return the first due time (UTC) after `moment` and not before `start`.
+
+        `zone` is that of local time.
+        """
 
     def first(self, *, start: datetime, zone: tzinfo) -> datetime:
-        """The first due time (UTC) at or after `start`."""
+        """Return the first due time (UTC) at or after `start`."""
         return self.next_after(start - _INSTANT, start=start, zone=zone)
 
     def upcoming(self, moment: datetime, *, start: datetime, zone: tzinfo) -> Iterator[datetime]:
-        """The due times (UTC) later than `moment`, one after another."""
+        """Yield the due times (UTC) later than `moment`, in order."""
         while True:
             moment = self.next_after(moment, start=start, zone=zone)
             yield moment
@@ -54,7 +57,7 @@ class Frequency(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Elapsed(Frequency):
-    """Every so many seconds from the start on."""
+    """Every so many seconds, counted from the start."""
 
     step: timedelta
 
@@ -69,7 +72,7 @@ class Elapsed(Frequency):
 
 @dataclass(frozen=True, kw_only=True)
 class Days(Frequency):
-    """Every so many days from the start on, at the start's time of day."""
+    """Every so many days, counted from the start, at the start's time of day."""
 
     days: int
 
@@ -89,7 +92,7 @@ class Days(Frequency):
 
 @dataclass(frozen=True, kw_only=True)
 class Months(Frequency):
-    """Every month, by default on the start's day and time; the month's last day where it has no such day."""
+    """Every month, by default on the start's day and time; on the last day of a month without that day."""
 
     day: int | None = None
     at: time | None = None
@@ -116,10 +119,11 @@ class Cron(Frequency):
     expression: str
 
     def next_after(self, moment: datetime, *, start: datetime, zone: tzinfo) -> datetime:
-        """See Frequency. Raises UsageError when the expression does not come true within fifty years."""
+        """See Frequency. Raises UsageError if the expression has no due time within fifty years."""
         moment = max(moment, start - _INSTANT)
         for due in CronSim(self.expression, moment.astimezone(zone)):
-            # In the hour that comes twice, cronsim tells the first passage of it even in the second one.
+            # In the hour that occurs twice, cronsim returns the first occurrence even when called during the
+            # second.
             if due > moment:
                 return due.astimezone(UTC)
         raise UsageError(
@@ -130,9 +134,9 @@ class Cron(Frequency):
 
 
 def parse_frequency(text: str) -> Frequency:
-    """Read a frequency; upper case and further blanks do not matter.
+    """Parse a frequency; case and additional blanks are ignored.
 
-    Raises UsageError with what was found and what is allowed. Empty text is refused, too: a one-off has no
+    Raises UsageError with what was found and what is allowed. Empty text is refused as well: a one-off has no
     frequency.
     """
     words = " ".join(text.lower().split())
@@ -156,7 +160,7 @@ def parse_frequency(text: str) -> Frequency:
 
 
 def parse_zone(name: str) -> ZoneInfo:
-    """The time zone of that name in the IANA database; raises UsageError where there is none."""
+    """Return the IANA time zone with that name; raises UsageError if there is none."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -190,11 +194,11 @@ def _first_later(
         candidate = due(count)
         if candidate > moment and candidate >= start:
             return candidate
-    raise AssertionError  # counting has no end
+    raise AssertionError  # unreachable: the counter is infinite
 
 
 def _on_wall_clock(day: date, at: time, zone: tzinfo) -> datetime:
-    """The moment (UTC) when clocks in the zone show that: the first of two, the next where there is none."""
+    """Return the moment (UTC) of a local time: the first of two, or the next one if it does not exist."""
     shown = datetime.combine(day, at.replace(fold=0))
     while True:
         moment = shown.replace(tzinfo=zone).astimezone(UTC)

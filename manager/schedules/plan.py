@@ -1,6 +1,7 @@
-"""Rows of schedules and jobs, read and checked: when they are due, and whether their parameters make sense.
+"""Read and check rows of schedules and jobs: when they are due, and whether their parameters are valid.
 
-Anybody may write such rows; what no constraint of the tables can refuse is found here.
+Such rows may be written by plain SQL; this module finds the errors that no constraint of the tables can
+refuse.
 """
 
 import re
@@ -50,19 +51,19 @@ class SchedulePlan:
     end: datetime | None
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first due time (UTC) later than `moment`; None for a one-off and after the end."""
+        """Return the first due time (UTC) after `moment`; None for a one-off and after the end."""
         if self.frequency is None:
             return None
         return self._unless_over(self.frequency.next_after(moment, start=self.start, zone=self.zone))
 
     def first(self) -> datetime | None:
-        """The first due time of all (UTC); None where the end comes before it."""
+        """Return the first due time (UTC); None if the end comes before it."""
         if self.frequency is None:
             return self._unless_over(self.start)
         return self._unless_over(self.frequency.first(start=self.start, zone=self.zone))
 
     def is_over(self, moment: datetime) -> bool:
-        """Whether the end lies before that moment."""
+        """Return whether the end is before that moment."""
         return self.end is not None and moment > self.end
 
     def _unless_over(self, due: datetime) -> datetime | None:
@@ -70,7 +71,7 @@ class SchedulePlan:
 
 
 def read_plan(schedule: RecurringJob) -> SchedulePlan:
-    """Read a row's plan and check its parameters; raises UsageError that says what is wrong with it."""
+    """Read a row's plan and check its parameters; raises UsageError that says what is wrong."""
     for one, allowed in _CHOICES.items():
         value = getattr(schedule, one.column)
         if one.stored is not None and value not in (*allowed, None):
@@ -90,10 +91,10 @@ def read_plan(schedule: RecurringJob) -> SchedulePlan:
 
 
 def check_surroundings(session: Session, row: RecurringJob | Job) -> None:
-    """Check what the row points at: the repository's base URL, and the rule files.
+    """Check what the row refers to: the repository's base URL, and the rule files.
 
-    Raises UsageError that says what is wrong. Rule files must be found at the same path by every machine on
-    which managers and workers run.
+    Raises UsageError that says what is wrong. Rule files must have the same path on every machine that runs
+    managers or workers.
     """
     repository = session.get(Repository, row.repository_id)
     if repository is not None:
@@ -116,7 +117,7 @@ def check_surroundings(session: Session, row: RecurringJob | Job) -> None:
 
 
 def check_job(session: Session, job: Job) -> Reason | None:
-    """Why a job cannot be honoured; None where it can."""
+    """Return why a job cannot be run; None if it can."""
     try:
         _check_parameters(job)
         check_surroundings(session, job)
@@ -126,20 +127,20 @@ def check_job(session: Session, job: Job) -> Reason | None:
 
 
 def check_access(repository: Repository, row: RecurringJob | Job) -> None:
-    """Raise UsageError where the repository's protocol does not select by what the row says."""
+    """Raise UsageError if the repository's protocol does not support the row's selection."""
     access = access_of(repository.protocol)
     access.check(row.set_spec)
     access.check_dates(row.harvest_from, row.harvest_to, row.slice)
 
 
 def _check_parameters(row: RecurringJob | Job) -> None:
-    """Check the columns that schedules and jobs share; None stands for a column's default."""
+    """Check the columns that schedules and jobs share; None means a column's default."""
     if not _PREFIX.fullmatch(row.metadata_prefix):
         raise UsageError(f"metadata_prefix {row.metadata_prefix!r}: use only letters, digits and -_.!~*'()")
     if row.files_per_dir is not None and row.files_per_dir < 1:
         raise UsageError(f"files_per_dir {row.files_per_dir!r}: give 1 or more")
     for one, allowed in _CHOICES.items():
-        # The tables' constraints see to the others.
+        # The tables' constraints check the other columns.
         if one.stored is None and (value := getattr(row, one.column)) and value not in allowed:
             raise UsageError(f"{one.column} {value!r}: give {', '.join(map(str, allowed))} or none")
     ends = {}

@@ -1,4 +1,4 @@
-"""Schedules: rows of `oai_recurring_job`, added, changed, paused, removed, run out of turn, listed."""
+"""Schedules: add, change, pause, remove, run and list rows of `oai_recurring_job`."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from oai.errors import UsageError
 from oai.owners import owner_of
 
 CHANGEABLE: Final = frozenset({"repository_id", *(one.column for one in carried(Surface.SCHEDULE))})
-"""The columns that a person decides on; the others are the manager's."""
+"""The columns that users set; the others are the manager's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,16 +29,16 @@ class ScheduleView:
     state: str
     """new, recurring, one-off, paused, set aside, suspended."""
     next_due: datetime | None
-    """When its next job is due (UTC), where there is one."""
+    """When its next job is due (UTC), if there is one."""
 
 
 def add_schedule(session: Session, **columns: Any) -> RecurringJob:  # noqa: ANN401 each column's own type
     """Add a schedule with these columns of `oai_recurring_job`; `repository_id` is required.
 
-    The owner is the repository's organisation unless another is given. The manager makes the first job at its
-    next tick. The caller commits. Raises UsageError for an unknown repository or column, a frequency, time
-    zone or datestamp that cannot be read, an end before the start, and SelectionError for what is no set or
-    query of the repository.
+    The owner is the repository's organisation unless another one is given. The manager makes the first job at
+    its next tick. The caller commits. Raises UsageError for an unknown repository or column, a frequency,
+    time zone or datestamp that cannot be read, or an end before the start; SelectionError for an invalid set
+    or query of the repository.
     """
     _check_names(columns)
     repository_id = columns.get("repository_id")
@@ -62,9 +62,9 @@ def add_schedule(session: Session, **columns: Any) -> RecurringJob:  # noqa: ANN
 
 
 def change_schedule(session: Session, recurring_id: int, **columns: Any) -> RecurringJob:  # noqa: ANN401 as above
-    """Change columns of a schedule; its next job is planned anew. The caller commits.
+    """Change columns of a schedule; its next job is planned again. The caller commits.
 
-    Raises UsageError as `add_schedule` does; then nothing is changed.
+    Raises UsageError as `add_schedule` does; nothing is changed then.
     """
     _check_names(columns)
     schedule = _schedule(session, recurring_id)
@@ -85,14 +85,14 @@ def change_schedule(session: Session, recurring_id: int, **columns: Any) -> Recu
 
 
 def pause_schedule(session: Session, recurring_id: int) -> None:
-    """Let a schedule make no jobs until it is resumed; one that runs goes on. The caller commits."""
+    """Pause a schedule: it makes no jobs until it is resumed; a running job continues. The caller commits."""
     schedule = _schedule(session, recurring_id)
     schedule.state = RecurringState.PAUSED
     drop_planned_jobs(session, schedule)
 
 
 def resume_schedule(session: Session, recurring_id: int) -> None:
-    """Let a schedule that is paused, set aside or suspended make jobs again. The caller commits."""
+    """Let a schedule that is paused, rejected or suspended make jobs again. The caller commits."""
     schedule = _schedule(session, recurring_id)
     if schedule.state in (RecurringState.PAUSED, RecurringState.SET_ASIDE, RecurringState.SUSPENDED):
         schedule.state = RecurringState.NEW
@@ -101,7 +101,7 @@ def resume_schedule(session: Session, recurring_id: int) -> None:
 
 
 def remove_schedule(session: Session, recurring_id: int) -> None:
-    """Remove a schedule and its planned jobs; a harvest that runs goes on. The caller commits."""
+    """Remove a schedule and its planned jobs; a running harvest continues. The caller commits."""
     schedule = _schedule(session, recurring_id)
     planned = (JobStatus.SCHEDULED, JobStatus.QUEUED, JobStatus.PAUSED, JobStatus.SET_ASIDE)
     session.execute(delete(Job).where(Job.recurring_id == recurring_id, Job.status.in_(planned)))
@@ -111,7 +111,7 @@ def remove_schedule(session: Session, recurring_id: int) -> None:
 
 
 def run_now(session: Session, recurring_id: int) -> Job:
-    """Make a job of a schedule that is due now, beside those planned. The caller commits."""
+    """Make a job of a schedule that is due now, in addition to the planned ones. The caller commits."""
     schedule = _schedule(session, recurring_id)
     job = job_of(session, schedule, due=database_now(session))
     session.add(job)
@@ -120,10 +120,10 @@ def run_now(session: Session, recurring_id: int) -> Job:
 
 
 def job_of(session: Session, schedule: RecurringJob, *, due: datetime) -> Job:
-    """A job with the schedule's parameters, not yet in the session.
+    """Return a job with the schedule's parameters, not yet added to the session.
 
-    An incremental schedule's `harvest_from` goes with its jobs until one harvest was complete; from then on
-    the harvester knows better where to begin.
+    An incremental schedule's `harvest_from` is passed to its jobs until one harvest was complete; after that,
+    the harvester determines the start from what it has stored.
     """
     begun = schedule.incremental and session.scalar(
         select(exists().where(History.recurring_id == schedule.id, History.verdict == "complete"))
@@ -139,12 +139,12 @@ def job_of(session: Session, schedule: RecurringJob, *, due: datetime) -> Job:
 
 
 def drop_planned_jobs(session: Session, schedule: RecurringJob) -> None:
-    """Remove the schedule's jobs that are due later; jobs that are due by now stay."""
+    """Remove the schedule's jobs that are due later; jobs that are already due are kept."""
     now = database_now(session)
     planned = (
         Job.recurring_id == schedule.id,
-        # The sum keeps the index of what is due out of it: without statistics it seems to be as good as the
-        # schedule's own, and has every schedule's jobs.
+        # The sum prevents the use of the index of due jobs: without statistics, PostgreSQL rates it as equal
+        # to the index by schedule, although it would read the jobs of every schedule.
         Job.status + 0 == JobStatus.SCHEDULED,
         Job.harvest_start_time > now,
     )
@@ -154,7 +154,7 @@ def drop_planned_jobs(session: Session, schedule: RecurringJob) -> None:
 
 
 def database_now(session: Session) -> datetime:
-    """The present moment by the database's clock, the one that all machines share (UTC)."""
+    """Return the current time of the database's clock, which all machines share (UTC)."""
     return session.execute(select(func.now())).scalar_one().astimezone(UTC)
 
 
@@ -186,7 +186,7 @@ def find_schedules(
     repository_id: int | None = None,
     among: Select[int] | None = None,
 ) -> list[ScheduleView]:
-    """Schedules by number, behind the one numbered `after`; `among` selects the repositories that count."""
+    """Return schedules ordered by id, starting after id `after`; `among` selects the repositories."""
     query = _views().where(RecurringJob.id > after)
     if repository_id is not None:
         query = query.where(RecurringJob.repository_id == repository_id)
@@ -196,7 +196,7 @@ def find_schedules(
 
 
 def find_view(session: Session, recurring_id: int) -> ScheduleView:
-    """One schedule. Raises UsageError where there is none of that number."""
+    """Return one schedule. Raises UsageError if there is none with that id."""
     row = session.execute(_views().where(RecurringJob.id == recurring_id)).one_or_none()
     if row is None:
         raise UsageError(f"no schedule {recurring_id}; list schedules with `zatva schedule list`")
@@ -225,16 +225,16 @@ MOST_RECORDS: Final = 100_000
 
 
 def sample_schedule(session: Session, recurring_id: int, records: int) -> Job:
-    """Make a job that is due now and ends after so many of the schedule's records. The caller commits.
+    """Make a job that is due now and ends after that many of the schedule's records. The caller commits.
 
-    Raises UsageError where there is no such schedule, or the number is none of 1 to 100,000.
+    Raises UsageError if there is no such schedule, or if the number is not from 1 to 100,000.
     """
     schedule = session.get(RecurringJob, recurring_id)
     if schedule is None:
         raise UsageError(f"no schedule {recurring_id}; list schedules with `zatva schedule list`")
     _check(records)
     job = job_of(session, schedule, due=database_now(session))
-    # It must not count as one of the schedule's runs: it says nothing of what is complete.
+    # A sample must not count as one of the schedule's runs, because it does not show what is complete.
     job.recurring_id = None
     return _added(session, job, records)
 
@@ -242,9 +242,9 @@ def sample_schedule(session: Session, recurring_id: int, records: int) -> Job:
 def sample_repository(
     session: Session, repository_id: int, metadata_prefix: str, records: int, *, set_spec: str | None = None
 ) -> Job:
-    """Make a job that is due now and ends after so many records of a format. The caller commits.
+    """Make a job that is due now and ends after that many records of a format. The caller commits.
 
-    Raises UsageError as `sample_schedule` does, and SelectionError for what is no set or query.
+    Raises UsageError as `sample_schedule` does, and SelectionError for an invalid set or query.
     """
     repository = session.get(Repository, repository_id)
     if repository is None:

@@ -1,1 +1,1 @@
-"""A worker: takes harvests from the queue, supervises their processes, settles their ends."""
+"""A worker: takes harvests from the queue, supervises their processes, and settles their results."""

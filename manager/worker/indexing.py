@@ -1,6 +1,6 @@
-"""Indexing in a worker: takes files from the queue and sees each through as a process.
+"""Indexing in a worker: takes files from the queue and runs a process for each.
 
-A file whose worker is gone is put back by any other worker, so this needs no manager.
+A file whose worker is lost is put back by any other worker, so indexing needs no manager.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _REASON_CHARACTERS: Final = 500
 
 
 class IndexingWorker:
-    """Indexes archive files, several at a time; one for each process of ours."""
+    """Indexes archive files, several at a time; each process has one of these."""
 
     def __init__(self, settings: Settings, transactions: DatabaseExecutor) -> None:
         self._settings = settings
@@ -35,11 +35,11 @@ class IndexingWorker:
 
     @property
     def file_ids(self) -> frozenset[int]:
-        """The files that are in this worker's hands."""
+        """Return the files that this worker holds."""
         return frozenset(self._file_ids)
 
     async def index(self, file_id: int) -> None:
-        """Index one queued file. Cancelling ends its process, and lets the file wait for another worker."""
+        """Index one queued file. Cancelling ends its process and puts the file back for another worker."""
         self._file_ids.add(file_id)
         try:
             await self._index(file_id)
@@ -57,11 +57,12 @@ class IndexingWorker:
             return
         waiting = asyncio.create_task(process.wait())
         try:
+            # Shielded, so that a second cancellation cannot leave the process running or the file assigned.
             outcome = await asyncio.shield(waiting)
         except asyncio.CancelledError:
             await asyncio.shield(self._stop(file_id, process, waiting))
             raise
-        # Nothing to do where the process has settled its file itself.
+        # Has no effect if the process has settled its file itself.
         await self._give_back(file_id, _in_words(outcome))
 
     async def _stop(
@@ -78,7 +79,7 @@ class IndexingWorker:
         await self._transactions.run(_wait_again, file_id, reason, at_fault=at_fault)
 
     async def watch_for_lost(self, app: App) -> None:
-        """Put back, again and again until cancelled, the files whose worker gives no sign of life."""
+        """Put back the files whose worker sends no heartbeat; repeats until cancelled."""
         lost_seconds = self._settings.manager.lost_seconds
         while True:
             await asyncio.sleep(lost_seconds / queue.SIGNS_OF_LIFE)
@@ -97,7 +98,7 @@ def _wait_again(session: Session, file_id: int, reason: str, *, at_fault: bool) 
 
 
 def _take_over(session: Session, number: int, file_id: int) -> None:
-    """Put a lost file back, by whichever worker forgets its task first."""
+    """Put a lost file back; of several workers only the one that removes its task does so."""
     if queue.forget_lost(session, number):
         _wait_again(session, file_id, "the worker that indexed it is lost", at_fault=True)
 

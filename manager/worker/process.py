@@ -1,7 +1,7 @@
-"""A harvest as a process of its own: started, watched, ended with all that it started.
+"""A harvest as a separate process: start it, watch it, and end it with all its child processes.
 
-The process gets one end of a pipe as its standard input and we hold the other. However we end, the kernel
-closes our end, and `--end-with-parent` makes the harvester stop when it sees that.
+The process gets one end of a pipe as its standard input and this process holds the other. However this
+process ends, the kernel closes its end, and `--end-with-parent` makes the harvester stop when it sees that.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ class ProcessOutcome:
     """How a process ended."""
 
     exit_code: int
-    """Its exit code, or the number of the signal that ended it, below zero."""
+    """The exit code, or the negative number of the signal that ended it."""
     said: str
-    """The last that it said on standard error."""
+    """The end of its output on standard error."""
 
 
 class HarvestProcess:
-    """A harvester that was started; `wait` must be awaited to its end."""
+    """A started harvester; `wait` must be awaited to its end."""
 
     def __init__(self, process: asyncio.subprocess.Process, lifeline: int, log: int) -> None:
         self._process = process
@@ -45,7 +45,7 @@ class HarvestProcess:
 
     @classmethod
     async def start(cls, command: Sequence[str], environment: Mapping[str, str]) -> Self:
-        """Start the command in a process group of its own; raises OSError where it cannot be started."""
+        """Start the command in a process group of its own; raises OSError if it cannot be started."""
         standard_input, lifeline = os.pipe()
         log, standard_error = os.pipe()
         try:
@@ -68,35 +68,35 @@ class HarvestProcess:
 
     @property
     def process_id(self) -> int:
-        """Its process id, which is also its group's."""
+        """Return its process id, which is also its group's."""
         return self._process.pid
 
     async def wait(self) -> ProcessOutcome:
-        """Wait for the end; what is left of its group is ended, too."""
+        """Wait for the end; processes left in its group are killed as well."""
         exit_code = await self._process.wait()
         self._signal(signal.SIGKILL)
         os.close(self._lifeline)
-        # What it started in a group of its own may hold the log's other end for ever.
+        # A child process in another group may keep the log's other end open indefinitely.
         await asyncio.wait([self._listening], timeout=_DRAIN_SECONDS)
         self._listening.cancel()
         await asyncio.wait([self._listening])
         return ProcessOutcome(exit_code=exit_code, said=self._said.strip())
 
     def ask_to_stop(self) -> None:
-        """Ask the whole group to end."""
+        """Send SIGTERM to the whole group."""
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the whole group at once."""
+        """Kill the whole group with SIGKILL."""
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
-        # macOS answers "not permitted" for a group of which only the dead are left.
+        # macOS answers "not permitted" for a group that contains only dead processes.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
     async def _listen(self, log: int) -> None:
-        """Pass its log on, whole lines at a time, and keep the end of it."""
+        """Copy its log to standard error, in whole lines, and keep the last part."""
         reader = asyncio.StreamReader()
         pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(log, "rb", buffering=0)
@@ -115,7 +115,7 @@ class HarvestProcess:
 
 
 def environment_for(settings: Settings) -> dict[str, str]:
-    """The variables that give a child process the same settings, those of the command line included."""
+    """Return the variables that give a child process the same settings, including command-line ones."""
     url = settings.database_url
     variables = {
         "ZATVA_DATA": str(settings.data.absolute()),
@@ -127,12 +127,12 @@ def environment_for(settings: Settings) -> dict[str, str]:
 
 
 def host_name() -> str:
-    """The name of this machine, as `oai_job.host` gives it."""
+    """Return the name of this machine, in the format of `oai_job.host`."""
     return socket.gethostname()
 
 
 def runs_job(process_id: int | None, job_id: int) -> bool:
-    """Whether that process of this machine is a harvester of that job: the number may have a new owner."""
+    """Return whether that process of this machine is a harvester of that job: process ids are reused."""
     try:
         words = Path(f"/proc/{process_id}/cmdline").read_bytes().split(b"\0")
     except OSError:

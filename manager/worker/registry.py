@@ -1,4 +1,4 @@
-"""Workers as rows of `oai_worker`: who lives, where, and who takes nothing more."""
+"""Workers as rows of `oai_worker`: which ones are alive, where they run, and which are draining."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,9 +25,9 @@ class WorkerLife:
     started: datetime
     last_sign: datetime
     concurrency: int
-    """Harvests that it runs at a time."""
+    """How many harvests it runs at a time."""
     harvests: int
-    """How many it has in hand."""
+    """How many harvests it holds."""
     draining: bool
     lost: bool
     """Whether it has been silent for so long that its jobs go to others."""
@@ -35,23 +35,27 @@ class WorkerLife:
 
 @dataclass(frozen=True, kw_only=True)
 class Membership:
-    """What a worker tells of itself."""
+    """What a worker reports about itself."""
 
     host: str
     process_id: int
     concurrency: int
     lost_seconds: float
-    """The silence after which it counts as lost."""
+    """The silence in seconds after which it counts as lost."""
 
 
 def register(session: Session, membership: Membership) -> int:
-    """Add a worker, and give its number. The caller commits."""
+    """Add a worker and return its id. The caller commits."""
     added = insert(Worker).values(_row(membership)).returning(Worker.worker_id)
     return session.execute(added).scalar_one()
 
 
 def give_sign(session: Session, worker_id: int, membership: Membership, *, draining: bool) -> None:
-    """Note that the worker lives; its row comes again where it was thought lost. The caller commits."""
+    """Record a heartbeat; restores the row if the worker was believed lost and removed.
+
+    The caller commits.
+    """
+    # An upsert that never resets `draining`: a heartbeat under way cannot undo a drain request.
     sign = insert(Worker).values(**_row(membership), worker_id=worker_id, draining=draining)
     session.execute(
         sign.on_conflict_do_update(
@@ -71,14 +75,14 @@ def unregister(session: Session, worker_id: int) -> None:
 
 
 def is_draining(session: Session, worker_id: int) -> bool:
-    """Whether the worker is to take nothing more."""
+    """Return whether the worker must not take new work."""
     return bool(session.scalar(select(Worker.draining).where(Worker.worker_id == worker_id)))
 
 
 def drain(session: Session, worker_ids: Sequence[int] | None) -> list[int]:
-    """Let these workers, or all, take nothing more and end when what they have is done; give their numbers.
+    """Drain these workers, or all: they take no new work and end when idle; returns their ids.
 
-    The caller commits. Raises UsageError where there is no worker of a number; then none is drained.
+    The caller commits. Raises UsageError if one of the workers does not exist; none is drained then.
     """
     query = update(Worker).values(draining=True).returning(Worker.worker_id)
     if worker_ids is not None:
@@ -92,7 +96,7 @@ def drain(session: Session, worker_ids: Sequence[int] | None) -> list[int]:
 
 
 def all_workers(session: Session) -> list[WorkerLife]:
-    """All workers that were not forgotten yet, by number."""
+    """Return all workers whose rows have not been removed, ordered by id."""
     harvests = (
         select(func.count())
         .where(Job.worker_id == Worker.worker_id, Job.status.in_(IN_HAND))
@@ -116,7 +120,7 @@ def all_workers(session: Session) -> list[WorkerLife]:
 
 
 def places(session: Session) -> int:
-    """How many harvests the workers that live and take more can run at a time, all together."""
+    """Return how many harvests the live, non-draining workers can run at a time, all together."""
     able = (~Worker.draining, Worker.good_until >= func.now())
     return int(session.scalar(select(func.coalesce(func.sum(Worker.concurrency), 0)).where(*able)) or 0)
 
@@ -139,27 +143,27 @@ def _row(membership: Membership) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class ManagerStatus:
-    """The state of the whole, over all machines."""
+    """The state of the whole system, over all machines."""
 
     leader: str | None
-    """Host and process of the manager that leads; None where none runs."""
+    """Host and process id of the leading manager; None if no manager runs."""
     stand_bys: tuple[str, ...]
-    """Host and process of the managers that would take over."""
+    """Host and process id of each standby manager."""
     workers: tuple[WorkerLife, ...]
     queues: Mapping[str, int]
-    """How many tasks wait in each queue for a worker: harvests, archive files."""
+    """How many tasks wait for a worker in each queue: harvests, archive files."""
     jobs: Mapping[str, int]
-    """How many jobs there are by status."""
+    """The number of jobs by status."""
     late: int
     """Jobs that are due and have not begun."""
     stuck: int
-    """Jobs that run and get nowhere."""
+    """Running jobs that make no progress."""
     schedules: Mapping[str, int]
-    """How many schedules there are by state."""
+    """The number of schedules by state."""
 
 
 def manager_status(session: Session) -> ManagerStatus:
-    """Look at the tables and at the server's locks."""
+    """Read the status from the tables and from the server's locks."""
     jobs = _counts(session, Job.status)
     schedules = _counts(session, RecurringJob.state)
     present = managers(session)

@@ -1,4 +1,4 @@
-"""Ended harvests become history (UIUC, "Manager Program", 3), with a row for those that wrote none."""
+"""Ended harvests become history (UIUC, "Manager Program", 3); writes the row for those that wrote none."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -32,21 +32,21 @@ class Cause(Enum):
     """Why a harvest is over."""
 
     ENDED = auto()
-    """Its process ended, for a reason of its own."""
+    """Its process ended by itself."""
     STOPPED = auto()
-    """Somebody stopped the job; it may finish its page."""
+    """A user stopped the job; it may finish its page."""
     DELETED = auto()
-    """Somebody deleted the job's row."""
+    """The job's row was deleted."""
     KILLED = auto()
-    """Somebody wants it ended at once."""
+    """A user killed the job."""
     PAUSED = auto()
-    """Somebody paused it; it may finish its page."""
+    """A user paused the job; it may finish its page."""
     RESTARTED = auto()
-    """It made no progress, and goes on in another process."""
+    """It made no progress, and continues in another process."""
     SHUTDOWN = auto()
     """Its worker ended, and the harvest with it."""
     LOST = auto()
-    """Its worker is gone without a word."""
+    """Its worker disappeared without unregistering."""
 
 
 _ENDED_BY_US: Final = {
@@ -62,17 +62,18 @@ _ENDED_BY_US: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """How a harvest came to its end."""
+    """How a harvest ended."""
 
     cause: Cause
     exit_code: int | None = None
-    """None where nobody knows it, or the process did not even start."""
+    """None if unknown, or if the process did not start."""
     said: str = ""
-    """The last that the process said."""
+    """The end of the process's output."""
 
 
 def write_cut_off(session: Session, run: Run, ending: Ending) -> History:
     """Add the row that the harvester did not write, with what it had committed. The caller commits."""
+    # Locked, because a harvester that is still alive may be committing a page.
     query = select(Harvest).where(Harvest.job_id == run.job_id).limit(1).with_for_update()
     reached = session.scalars(query).one_or_none()
     status, failure = _failure(run, ending)
@@ -100,7 +101,7 @@ def write_cut_off(session: Session, run: Run, ending: Ending) -> History:
 
 
 def _reached(harvest: Harvest, ending: Ending) -> dict[str, Any]:
-    """The columns that tell how far the harvest was when it was cut off."""
+    """Return the columns that record how far the harvest was when it was cut off."""
     counts = harvest.counts
     records = counts.get("records", 0)
     return {
@@ -125,7 +126,7 @@ def _reached(harvest: Harvest, ending: Ending) -> dict[str, Any]:
 
 
 def _last_note(harvest: Harvest) -> list[Note]:
-    """What it had noted last, unless that is among its warnings."""
+    """Return the harvest's last note, unless it is among its warnings."""
     note = harvest.last_error
     if not note or note in harvest.warnings:
         return []
@@ -134,7 +135,7 @@ def _last_note(harvest: Harvest) -> list[Note]:
 
 
 def _claim_errors(session: Session, harvest: Harvest, ended: History, run_started: datetime) -> None:
-    """Let the records that the run refused belong to its row, as the harvester itself does."""
+    """Assign the records that the run rejected to its history row, as the harvester itself does."""
     quarantine = Quarantine(
         repository_id=harvest.repository_id,
         metadata_prefix=harvest.metadata_prefix,
@@ -151,7 +152,7 @@ def _failure(run: Run, ending: Ending) -> tuple[RunStatus, Failure]:
     if ending.cause in _ENDED_BY_US:
         status, failed = _ENDED_BY_US[ending.cause]
         return status, Failure(code=failed, facts=facts)
-    # PostgreSQL keeps no NUL.
+    # PostgreSQL text cannot contain NUL.
     last_line = ending.said.replace("\0", "").strip().rpartition("\n")[2].strip()
     if last_line:
         facts["said"] = last_line
@@ -169,29 +170,32 @@ def _reason(failure: Failure) -> str:
 
 
 _KEPT: Final = ("repository_id", "recurring_id", *(one.job_column for one in carried(Surface.JOB)))
-"""What a job's next try has from it."""
+"""The columns that a job's next try takes over."""
 WANTED: Final = {
     JobStatus.STOPPING: Cause.STOPPED,
     JobStatus.PAUSING: Cause.PAUSED,
     JobStatus.KILLING: Cause.KILLED,
     JobStatus.RESTARTING: Cause.RESTARTED,
 }
-"""What the status of a job that is under way asks for."""
+"""What the status of a job under way requests."""
 _ASKED_FOR: Final = {
     Cause.STOPPED: Failure(code=FailureCode.JOB_STOPPED),
     Cause.PAUSED: Failure(code=FailureCode.JOB_PAUSED),
     Cause.RESTARTED: Failure(code=FailureCode.JOB_RESTARTED),
     Cause.SHUTDOWN: Failure(code=FailureCode.MANAGER_ENDED),
 }
-"""What an interrupted harvest was interrupted for."""
+"""Why an interrupted harvest was interrupted."""
 _AT_FAULT: Final = (Cause.ENDED, Cause.LOST, Cause.RESTARTED)
 
 
 def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings) -> None:
-    """Give an ended harvest its history row, and remove its job, or keep it where it was paused.
+    """Write an ended harvest's history row, and remove its job, or keep the job if it was paused.
 
-    Where it was cut off, another job is made. Settling twice does no harm. The caller commits.
+    If the harvest was cut off, another job is made. Settling twice has no effect the second time. The caller
+    commits.
     """
+    # Locked and reloaded, so that of the worker and the leader, which may both settle it, the second one
+    # finds the job removed or its row written.
     job = session.get(Job, run.job_id, with_for_update=True, populate_existing=True)
     if job is not None and job.status in WANTED:
         ending = replace(ending, cause=WANTED[JobStatus(job.status)])
@@ -204,7 +208,7 @@ def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings
             _withdraw(session, run, written, settings)
         return
     if written is not None and ended.status == RunStatus.INCOMPLETE and ending.cause in _ASKED_FOR:
-        # The harvester knows no more than that it was interrupted.
+        # The harvester itself knows only that it was interrupted.
         failure = _ASKED_FOR[ending.cause]
         ended.failure_reason, ended.failure_code = failure.sentence(), failure.code.value
         ended.failure_facts = {}
@@ -216,7 +220,8 @@ def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings
 
 
 def settle_lost(session: Session, job_id: int, settings: ManagerSettings) -> None:
-    """Settle a job whose worker is gone; one that had not begun is queued anew. The caller commits."""
+    """Settle a job whose worker is lost; one that had not begun is queued again. The caller commits."""
+    # Locked and reloaded: the status is judged after any worker that claims the job now has committed.
     job = session.get(Job, job_id, with_for_update=True, populate_existing=True)
     if job is None:
         return
@@ -227,9 +232,9 @@ def settle_lost(session: Session, job_id: int, settings: ManagerSettings) -> Non
 
 
 def settle_orphans(session: Session, settings: ManagerSettings) -> None:
-    """Settle the jobs that run, or are queued, without the queue's knowing. The caller commits.
+    """Settle the jobs that are running or queued without a task in the queue. The caller commits.
 
-    A harvester that was started by other means, and of which a job row tells, is left alone while it lives.
+    A harvester that was started by other means and has a job row is left alone while it is alive.
     """
     for job_id in queue.orphans(session):
         job = session.get(Job, job_id)
@@ -239,7 +244,7 @@ def settle_orphans(session: Session, settings: ManagerSettings) -> None:
 
 
 def _written(session: Session, run: Run) -> History | None:
-    """The row that the harvester wrote itself, where it could."""
+    """Return the row that the harvester wrote itself, if it could."""
     query = (
         select(History)
         .where(History.job_id == run.job_id, History.history_id > (run.last_history or 0))
@@ -249,7 +254,7 @@ def _written(session: Session, run: Run) -> History | None:
 
 
 def _withdraw(session: Session, run: Run, written: History, settings: ManagerSettings) -> None:
-    """Take back the next try of a harvest that was held to be lost with its worker, and has ended well."""
+    """Withdraw the retry of a harvest that was believed lost with its worker but has ended well."""
     again = session.scalars(
         select(Job)
         .where(
@@ -271,7 +276,7 @@ def _withdraw(session: Session, run: Run, written: History, settings: ManagerSet
 
 
 def _put_by(job: Job, ended: History) -> None:
-    """Keep a paused job; one that was resumed before it had ended goes on at once."""
+    """Keep a paused job; one that was resumed before the process ended continues at once."""
     job.status = JobStatus.SCHEDULED if job.status == JobStatus.IN_PROGRESS else JobStatus.PAUSED
     job.process_id = job.host = job.started = job.worker_id = job.stuck_since = None
     job.last_history = ended.history_id
@@ -280,7 +285,7 @@ def _put_by(job: Job, ended: History) -> None:
 def _close(
     session: Session, job: Job, ending: Ending, ended: History, *, written: bool, settings: ManagerSettings
 ) -> None:
-    """Remove the job, count its end for its schedule, and make another one where it was cut off."""
+    """Remove the job, count its end for its schedule, and make another job if it was cut off."""
     schedule = None
     if job.recurring_id is not None and ending.cause in _AT_FAULT:
         schedule = note_end(session, job.recurring_id, ended, settings)
@@ -299,7 +304,7 @@ def _another_try(
     written: str | None,
     settings: ManagerSettings,
 ) -> Job | None:
-    """The job that goes on where this one was cut off; None where it was not, or tried often enough."""
+    """Return the job that continues a cut-off one; None if it was not cut off or has no retries left."""
     cut_off = written in (None, RunStatus.INCOMPLETE)
     now = database_now(session)
     if ending.cause is Cause.SHUTDOWN and cut_off:
@@ -315,7 +320,7 @@ def _another_try(
     if job.recurring_id is not None:
         if schedule is None or schedule.state in (RecurringState.PAUSED, RecurringState.SUSPENDED):
             return None
-        # Due times of the schedule that come sooner are left out: they would find the same.
+        # Earlier due times of the schedule are skipped, because they would fail in the same way.
         pause = max(pause, pause_after(schedule.failures, settings))
     return _copy(job, due=now + pause, attempt=job.attempt + 1)
 

@@ -1,4 +1,4 @@
-"""What a running harvest is told to do, and how long it may take to do it before its process is killed."""
+"""Requests to end a running harvest, and how long it may take before its process is killed."""
 
 import asyncio
 import time
@@ -9,11 +9,14 @@ from manager.worker.settlement import Cause
 from oai.sections import ManagerSettings
 
 _URGENCY: Final = (Cause.PAUSED, Cause.STOPPED, Cause.RESTARTED, Cause.DELETED, Cause.SHUTDOWN, Cause.KILLED)
-"""A later one of these takes the place of an earlier one."""
+"""In ascending urgency: a later cause replaces an earlier one."""
 
 
 class StopRequest:
-    """The end that a harvest is told to come to; one for each harvest in hand."""
+    """The request to end a harvest, with its cause; one object for each harvest that the worker holds.
+
+    Only coroutines of one event loop use it, so its attributes need no lock.
+    """
 
     def __init__(self) -> None:
         self._changed = asyncio.Event()
@@ -21,25 +24,25 @@ class StopRequest:
 
     @property
     def cause(self) -> Cause | None:
-        """Why it is to end; None as long as it may go on."""
+        """Return why the harvest is to end; None as long as it may continue."""
         return self._cause
 
     def give(self, cause: Cause) -> None:
-        """Tell it to end; what is less urgent than what it was told before changes nothing."""
+        """Request the end; a cause less urgent than the present one changes nothing."""
         if self._cause is None or _URGENCY.index(cause) > _URGENCY.index(self._cause):
             self._cause = cause
             self._changed.set()
 
     async def changed(self) -> None:
-        """Wait until it is told something new."""
+        """Wait until a new cause is set."""
         await self._changed.wait()
         self._changed.clear()
 
 
 async def supervise(process: HarvestProcess, order: StopRequest, settings: ManagerSettings) -> ProcessOutcome:
-    """Wait for the process to end, and see to it that it does where it is told to.
+    """Wait for the process to end, and end it if requested: by a signal first, by force after a delay.
 
-    Cancelling kills it.
+    Cancelling kills the process.
     """
     waiting = asyncio.create_task(process.wait())
     deadline: float | None = None
@@ -62,7 +65,7 @@ async def supervise(process: HarvestProcess, order: StopRequest, settings: Manag
 
 
 async def _told(waiting: asyncio.Future[ProcessOutcome], order: StopRequest, patience: float | None) -> bool:
-    """Whether something new was told, before the end of the process or of our patience."""
+    """Return whether a new cause was set before the process ended and before the timeout."""
     changed = asyncio.create_task(order.changed())
     either: set[asyncio.Future[Any]] = {waiting, changed}
     await asyncio.wait(either, timeout=patience, return_when=asyncio.FIRST_COMPLETED)

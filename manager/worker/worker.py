@@ -1,8 +1,8 @@
-"""The worker: takes harvests from the queue and sees each through as a process, on any number of machines.
+"""The worker: takes harvests from the queue and runs a process for each, on any number of machines.
 
-What it does is bounded by the process: the harvest ends when the process does, and the process ends when the
-job is deleted, when the worker ends, or when the worker's machine loses it. A worker that drains takes
-nothing more and ends when what it has is done.
+Its work is tied to the process: the harvest ends when the process does, and the process ends when the job is
+deleted, when the worker ends, or when the worker's machine fails. A draining worker takes no new work and
+ends when its current work is done.
 """
 
 import asyncio
@@ -39,7 +39,10 @@ _STOP_POLL = 1.0
 
 
 class Worker:
-    """Runs harvests, several at a time; one for each process of ours."""
+    """Runs harvests, several at a time; each process has one of these.
+
+    `_orders` is changed only by coroutines of one event loop, and so needs no lock.
+    """
 
     def __init__(
         self,
@@ -62,13 +65,13 @@ class Worker:
 
     @property
     def job_ids(self) -> frozenset[int]:
-        """The jobs that are in this worker's hands."""
+        """Return the jobs that this worker holds."""
         return frozenset(self._orders)
 
     async def run(self, *, concurrency: int | None = None) -> None:
-        """Work until cancelled, or until drained; when cancelled, the harvests under way are ended.
+        """Work until cancelled or drained; when cancelled, the running harvests are ended.
 
-        A lost database is waited for.
+        If the database becomes unavailable, it waits until the database returns.
         """
         places = concurrency or self._settings.manager.concurrency
         membership = Membership(
@@ -97,13 +100,14 @@ class Worker:
         logger.info("worker %d is drained: it takes no new jobs and none is running", self._worker_id)
 
     async def harvest(self, job_id: int) -> None:
-        """Run one job from its claim to its settlement. Cancelling ends its process first."""
+        """Run one job from claim to settlement. Cancelling ends its process first."""
         order = self._orders[job_id] = StopRequest()
         life = asyncio.create_task(self._supervise(job_id, order))
         cancelled = False
         try:
             while not life.done():
                 try:
+                    # Shielded, so that a cancellation ends the process in order and the job is still settled.
                     await asyncio.shield(life)
                 except asyncio.CancelledError:
                     cancelled = True
@@ -115,9 +119,9 @@ class Worker:
             raise asyncio.CancelledError
 
     async def _work(self, app: App, concurrency: int) -> bool:
-        """Take from both queues until drained, or until the database goes away; whether it was the former.
+        """Take tasks from both queues until drained or until the database is lost; True if drained.
 
-        Then, and when we are cancelled, both are ended.
+        On return and on cancellation, both queues' tasks have ended.
         """
         manager = self._settings.manager
         places = {queue.QUEUE: concurrency, queue.INDEX_QUEUE: manager.indexing_concurrency}
@@ -147,9 +151,9 @@ class Worker:
         return done
 
     async def _drained(self) -> None:
-        """Return when nothing more is taken and nothing is in hand."""
+        """Return when the worker is draining and holds no work."""
         await self._drain.wait()
-        while self._orders or self._indexing.file_ids:  # noqa: ASYNC110 the queue calls us, it tells us nothing
+        while self._orders or self._indexing.file_ids:  # noqa: ASYNC110 the queue calls the worker and offers no event
             await asyncio.sleep(_STOP_POLL)
 
     async def _supervise(self, job_id: int, order: StopRequest) -> None:
@@ -184,12 +188,12 @@ class Worker:
         return run, Ending(cause=order.cause or Cause.ENDED, exit_code=outcome.exit_code, said=outcome.said)
 
     async def _keep_watch(self, worker_id: int, membership: Membership) -> None:
-        """Give signs of life, and look again and again what the jobs in hand, and we ourselves, are to do."""
+        """Send heartbeats, and repeatedly read which jobs are to end and whether the worker is to drain."""
         sign_seconds = self._settings.manager.lost_seconds / queue.SIGNS_OF_LIFE
         last_sign = time.monotonic()
         while True:
             await asyncio.sleep(min(self._settings.manager.tick_seconds, _STOP_POLL))
-            # Meanwhile jobs come and go; only those that were asked about are judged.
+            # A copy: jobs may be added and removed during the query, and only those queried may be judged.
             in_hand = dict(self._orders)
             try:
                 wanted, drain = await self._transactions.run(_wanted, list(in_hand), worker_id)
@@ -208,14 +212,14 @@ class Worker:
 
 
 async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Wait for cancelled tasks to end, however often we are cancelled ourselves meanwhile."""
+    """Wait for cancelled tasks to end, even if this coroutine is itself cancelled repeatedly."""
     while any(not task.done() for task in tasks):
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait(tasks)
 
 
 def _wanted(session: Session, job_ids: list[int], worker_id: int) -> tuple[dict[int, Cause], bool]:
-    """Which of the jobs are to end, and why, and whether the worker is to drain."""
+    """Return which of the jobs are to end, with the cause, and whether the worker is to drain."""
     query = select(Job.job_id, Job.status).where(Job.job_id.in_(job_ids))
     statuses = {row.job_id: row.status for row in session.execute(query)}
     wanted = {job_id: WANTED[JobStatus(status)] for job_id, status in statuses.items() if status in WANTED}

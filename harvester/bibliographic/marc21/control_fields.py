@@ -1,4 +1,4 @@
-"""Leader and control fields: what kind of thing it is, its number, dates, country and language.
+"""Leader and control fields: kind of material, control number, dates, country and language.
 
 Source: MARC 21 Format for Bibliographic Data, "Leader", "001-006", "008".
 """
@@ -46,7 +46,7 @@ _OPEN: Final = "9999"
 
 
 def read_leader(leader: str, draft: MarcDraft) -> None:
-    """Note what kind of thing it is (leader, positions 6 and 7)."""
+    """Set the kind of material (leader, positions 6 and 7)."""
     if not leader.strip():
         draft.broken("LDR", "", "no leader")
         return
@@ -63,7 +63,7 @@ def read_leader(leader: str, draft: MarcDraft) -> None:
 
 
 def read_control(tag: str, data: str, draft: MarcDraft) -> None:
-    """Take a control field; all but the numbers are kept as they are, too."""
+    """Read a control field; all except the control numbers are also kept as notes."""
     text = tidy(data) if tag != "008" else data
     if tag == "001" and not draft.control_number:
         draft.control_number = text
@@ -98,7 +98,7 @@ def _read_fixed(data: str, draft: MarcDraft) -> None:
 
 
 def _years(type_: str, first: str, second: str) -> Years | None:
-    """The span of years; no years where the record says that it knows none, None where it is not valid."""
+    """Return the span of years; empty if the record says that none is known, None if it is invalid."""
     begin, end = _date(first), _date(second)
     if type_ in "bn|" or (begin is None and not first.strip(_BLANK + "u")):
         return Years()
@@ -126,7 +126,7 @@ def _date(digits: str) -> Years | None:
 Find = Callable[[str], tuple[str, bool] | None]
 
 _NUMBERS: Final = "az"
-"""Subfields of valid and of cancelled numbers. What is said of a number that is not there stays as it is."""
+"""Subfields of valid and cancelled numbers. Qualifiers of a missing number are kept unchanged."""
 _QUALIFIER: Final = re.compile(r"\(([^()]*)\)")
 _STATES: Final = {"a": "valid", "l": "valid", "m": "cancelled", "y": "cancelled", "z": "cancelled"}
 _OTHER_SCHEMES: Final = {"0": "isrc", "1": "upc", "2": "ismn", "3": "ean", "4": "sici", "8": "other"}
@@ -140,7 +140,7 @@ _SIMPLE: Final = {
 
 
 def take_isbn(found: OpenField, draft: MarcDraft) -> None:
-    """Take field 020."""
+    """Read field 020."""
     if not found.has(_NUMBERS):
         return
     qualifiers = [clean(value).strip("()") for value in found.take("q")]
@@ -148,13 +148,13 @@ def take_isbn(found: OpenField, draft: MarcDraft) -> None:
 
 
 def take_issn(found: OpenField, draft: MarcDraft) -> None:
-    """Take field 022; subfield l is the number that joins all editions."""
+    """Read field 022; subfield l is the linking ISSN of all editions."""
     _take_checked(found, draft, "issn-l", "l", find_issn, [])
     _take_checked(found, draft, "issn", "amyz", find_issn, [])
 
 
 def take_other(found: OpenField, draft: MarcDraft) -> None:
-    """Take field 024."""
+    """Read field 024."""
     if not found.has(_NUMBERS):
         return
     mark = found.indicators[0]
@@ -169,7 +169,7 @@ def take_other(found: OpenField, draft: MarcDraft) -> None:
 
 
 def take_number(found: OpenField, draft: MarcDraft) -> None:
-    """Take a number that has no check digit."""
+    """Read a number without a check digit."""
     if not found.has(_NUMBERS):
         return
     scheme = _SIMPLE[found.tag]
@@ -182,7 +182,7 @@ def take_number(found: OpenField, draft: MarcDraft) -> None:
 
 
 def take_languages(found: OpenField, draft: MarcDraft) -> None:
-    """Take field 041; codes of another list than MARC's are kept as they are."""
+    """Read field 041; codes from another list than MARC's are kept unchanged."""
     if found.indicators[1] == "7":
         return
     for code, value in found.pairs("adh"):
@@ -193,7 +193,7 @@ def take_languages(found: OpenField, draft: MarcDraft) -> None:
 def _take_checked(
     found: OpenField, draft: MarcDraft, scheme: str, codes: str, find: Find, qualifiers: list[str]
 ) -> None:
-    """Take numbers whose check digit tells whether they are right."""
+    """Read numbers that have a check digit, and verify it."""
     for code, value in found.pairs(codes):
         known = find(value)
         state = _STATES[code]

@@ -1,4 +1,4 @@
-"""The converter for MARC 21: which field is taken by what, and what becomes of the rest."""
+"""The converter for MARC 21: which function reads each field, and what happens to the rest."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ _ADDRESS: Final = re.compile(r"(?i)^(?:https?|ftp)://[^\s/]")
 
 
 def take_related(found: OpenField, draft: MarcDraft) -> None:
-    """Take a linking entry."""
+    """Read a linking entry."""
     related = Related(
         relation=_RELATIONS[found.tag],
         title=". ".join(clean(value, stop=True) for value in found.take("stp")),
@@ -39,7 +39,7 @@ def take_related(found: OpenField, draft: MarcDraft) -> None:
 
 
 def take_link(found: OpenField, draft: MarcDraft) -> None:
-    """Take field 856; what is no address of the web is told."""
+    """Read field 856; a value that is not a web address is reported as broken."""
     relation = _LINKS.get(found.indicators[1], "other" if found.indicators[1] != " " else "resource")
     label = " ".join(found.take("3yz"))
     urls = found.take("u")
@@ -64,7 +64,7 @@ _KEYWORDS: Final = {"653", "659"}
 
 
 def take_subject(found: OpenField, draft: MarcDraft) -> None:
-    """Take a subject, or a genre (655); names and titles in it are written as one text."""
+    """Read a subject, or a genre (655); names and titles in it are joined to one text."""
     source = found.first("2").rstrip(".")
     if not source and found.tag not in _KEYWORDS:
         source = _SOURCES.get(found.indicators[1], "")
@@ -79,7 +79,7 @@ def take_subject(found: OpenField, draft: MarcDraft) -> None:
 
 
 def take_class(found: OpenField, draft: MarcDraft) -> None:
-    """Take a class of a classification; field 072 has its words, too."""
+    """Read a class of a classification; the words of field 072 are included."""
     source = found.first("2") or _CLASSES[found.tag]
     words = [clean(value) for value in found.take("x")] if found.tag == "072" else []
     items = [clean(value) for value in found.take("a")]
@@ -92,7 +92,7 @@ def take_class(found: OpenField, draft: MarcDraft) -> None:
 
 
 def _text(found: OpenField) -> str:
-    """The heading, and its subdivisions after ` -- `."""
+    """Return the heading, followed by its subdivisions after ` -- `."""
     codes = "".join(dict.fromkeys(one.code for one in found.left if one.code not in _NO_WORDS))
     name = ""
     divisions: list[str] = []
@@ -116,7 +116,7 @@ _RELATED: Final = ("760", "762", "765", "767", "770", "772", "773", "774", "775"
 
 
 def _take_note(found: OpenField, draft: MarcDraft) -> None:
-    """Take a note (5XX), all of it as one text."""
+    """Read a note (5XX) as one text."""
     codes = "".join(dict.fromkeys(one.code for one in found.left if one.code != "6"))
     text = " ".join(found.take(codes))
     if text:
@@ -154,12 +154,12 @@ class Marc21Converter:
     rank = 10
 
     def reads(self, element: etree._Element) -> bool:
-        """Whether it is a record or a collection of MARCXML; some repositories forget the namespace."""
+        """Return whether it is a MARCXML record or collection; some repositories omit the namespace."""
         name = etree.QName(element)
         return name.localname in {"record", "collection"} and (name.namespace or "") in {"", *self.namespaces}
 
     def convert(self, element: etree._Element) -> BibliographicRecord:
-        """The record; whatever is in it, nothing is raised and nothing is lost."""
+        """Convert the record; raises nothing and loses nothing, whatever the record contains."""
         reading = read_marc(element)
         draft = MarcDraft(notes=list(reading.broken))
         read_leader(reading.leader, draft)
@@ -173,5 +173,5 @@ class Marc21Converter:
         return draft.finish()
 
     def fields(self, element: etree._Element) -> Iterator[RawField]:
-        """The fields as filtering sets see them."""
+        """Yield the fields as filtering sets see them."""
         return read_marc(element).raw_fields()

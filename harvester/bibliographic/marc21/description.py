@@ -1,4 +1,7 @@
-"""Fields of titles: 245, and 130, 210, 222, 240, 242, 243, 246, 247, 730, 740 beside it."""
+"""Title fields: 245, and 130, 210, 222, 240, 242, 243, 246, 247, 730, 740.
+
+Also edition, publication, extent and series.
+"""
 
 from typing import Final
 
@@ -10,14 +13,14 @@ from harvester.bibliographic.record import Publication, Series, TitleVariant
 from harvester.bibliographic.text import clean, tidy, unbracketed
 
 _BEGIN, _END = "\x98", "\x9c"
-"""Non-sorting characters begin and end (ISO 6630, in Unicode's control area)."""
+"""Begin and end of non-sorting characters (ISO 6630, in Unicode's control area)."""
 _BEFORE_A_WORD: Final = " '\u2019-([\"\u201e\u201c\u00ab\u02bb`"
 _VARIANTS: Final = {
     "130": "uniform", "210": "abbreviated", "222": "key", "240": "uniform", "242": "translated",
     "243": "collective", "246": "varying", "247": "former", "730": "related", "740": "analytical",
 }  # fmt: skip
 _ARTICLES: Final = {"130": 0, "222": 1, "240": 1, "242": 1, "243": 1, "730": 0, "740": 0}
-"""Which indicator of a field counts the characters of leading articles."""
+"""The indicator of a field that counts the characters of leading articles."""
 _LABELS: Final = {
     "0": "portion of title", "1": "parallel title", "2": "distinctive title", "3": "other title",
     "4": "cover title", "5": "added title page title", "6": "caption title", "7": "running title",
@@ -26,7 +29,7 @@ _LABELS: Final = {
 
 
 def take_title(found: OpenField, draft: MarcDraft) -> None:
-    """Take field 245; another one is kept as a variant, and told."""
+    """Read field 245; a second one is kept as a variant and reported as broken."""
     if found.linked:
         _take_linked(found, draft)
         return
@@ -45,7 +48,7 @@ def take_title(found: OpenField, draft: MarcDraft) -> None:
 
 
 def take_variant(found: OpenField, draft: MarcDraft) -> None:
-    """Take another title."""
+    """Read another title."""
     if found.tag in _ARTICLES and not found.linked:
         _sorting(found, draft, found.raw("a"), found.indicators[_ARTICLES[found.tag]])
     said = clean(found.first("i")).rstrip(":")
@@ -69,7 +72,7 @@ def _take_linked(found: OpenField, draft: MarcDraft) -> None:
 
 
 def _drop_link(found: OpenField) -> None:
-    """The link between two scripts of a title is told by the variant's kind."""
+    """Drop subfield 6: the variant's kind already expresses the link between two scripts of a title."""
     if found.link:
         found.take("6")
 
@@ -82,7 +85,7 @@ def _parts(found: OpenField, codes: str) -> list[tuple[str, str]]:
 
 
 def _joined(found: OpenField, codes: str) -> str:
-    """Title, remainder and parts as a catalogue writes them."""
+    """Join title, remainder and parts with a catalogue's punctuation."""
     text = ""
     for code, value in found.pairs(codes):
         sign = {"b": " : ", "c": " / "}.get(code, ". ")
@@ -92,7 +95,7 @@ def _joined(found: OpenField, codes: str) -> str:
 
 
 def _sorting(found: OpenField, draft: MarcDraft, raw: str, indicator: str) -> str:
-    """The title without its leading article, which the indicator counts or control characters enclose."""
+    """Return the title without its leading article, given by the indicator or by control characters."""
     if _BEGIN in raw and _END in raw:
         before, _, after = raw.partition(_BEGIN)
         return tidy(before + after.partition(_END)[2])
@@ -117,14 +120,14 @@ _SERIES_NAMES: Final = frozenset({"800", "810", "811"})
 
 
 def take_edition(found: OpenField, draft: MarcDraft) -> None:
-    """Take field 250."""
+    """Read field 250."""
     text = " / ".join(clean(value) for value in found.take("ab"))
     if text:
         draft.editions.append(text)
 
 
 def take_publication(found: OpenField, draft: MarcDraft) -> None:
-    """Take field 260 or 264; each publisher goes with the places before it."""
+    """Read field 260 or 264; each publisher belongs to the places before it."""
     function = "publication"
     if found.tag == "264":
         function = _FUNCTIONS.get(found.indicators[1], "")
@@ -138,7 +141,7 @@ def take_publication(found: OpenField, draft: MarcDraft) -> None:
 
 
 def take_extent(found: OpenField, draft: MarcDraft) -> None:
-    """Take field 300, written as ISBD writes it."""
+    """Read field 300, joined with ISBD punctuation."""
     text = ""
     for code, value in found.pairs("abcefg"):
         sign = {"b": " : ", "c": " ; ", "e": " + "}.get(code, " ")
@@ -148,7 +151,7 @@ def take_extent(found: OpenField, draft: MarcDraft) -> None:
 
 
 def take_series(found: OpenField, draft: MarcDraft) -> None:
-    """Take field 440, 490 or 830."""
+    """Read field 440, 490 or 830."""
     titles = [
         _unclosed(unbracketed(clean(value))) for value in found.take("anps" if found.tag != "490" else "a")
     ]
@@ -162,7 +165,7 @@ def take_series(found: OpenField, draft: MarcDraft) -> None:
 
 
 def take_series_name(found: OpenField, draft: MarcDraft) -> None:
-    """Take field 800, 810 or 811: a series under somebody's name."""
+    """Read field 800, 810 or 811: a series entered under a name."""
     titles = [clean(value, stop=True) for value in found.take("tp")]
     number = ", ".join(clean(value) for value in found.take("v"))
     issn = " ".join(_issn(value, draft, found) for value in found.take("x"))
@@ -187,7 +190,7 @@ def _issn(value: str, draft: MarcDraft, found: OpenField) -> str:
 
 
 def _statements(found: OpenField, codes: str, function: str) -> list[Publication]:
-    """The statements that three subfields tell: place, name, date, each of which may come again."""
+    """Return the statements in three repeatable subfields: place, name and date."""
     place_code, name_code = codes[0], codes[1]
     statements: list[Publication] = []
     places: list[str] = []
@@ -218,7 +221,7 @@ def _statements(found: OpenField, codes: str, function: str) -> list[Publication
 
 
 def _unclosed(text: str) -> str:
-    """Without a bracket whose other half stands in another subfield, as in "(Praha" and "1998)"."""
+    """Remove a bracket whose other half is in another subfield, as in "(Praha" and "1998)"."""
     for first, second in ("()", "[]"):
         if text.count(first) != text.count(second):
             text = text.strip(first + second)

@@ -1,4 +1,4 @@
-"""A bibliographic record while a MARC record's fields are read into it."""
+"""A bibliographic record while the fields of a MARC record are read into it."""
 
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -28,12 +28,12 @@ _LISTS: Final = (
     "languages", "original_languages", "variants", "contributors", "publications", "series", "subjects",
     "genres", "identifiers", "related", "links", "notes",
 )  # fmt: skip
-"""What a record has several of."""
+"""The repeatable parts of a record."""
 
 
 @dataclass(kw_only=True)
 class MarcDraft:
-    """What the fields have given so far."""
+    """The values collected from the fields so far."""
 
     title: str = ""
     subtitle: str = ""
@@ -52,7 +52,7 @@ class MarcDraft:
     variants: list[TitleVariant] = field(default_factory=list)
     contributors: list[Contributor] = field(default_factory=list)
     links_of_names: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Places of contributors that have another script, by tag and occurrence number."""
+    """Positions of contributors that have another script, by tag and occurrence number."""
     publications: list[Publication] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
     subjects: list[Subject] = field(default_factory=list)
@@ -63,23 +63,23 @@ class MarcDraft:
     notes: list[Note] = field(default_factory=list)
 
     def broken(self, where: str, text: str, fault: str) -> None:
-        """Note what is not as MARC wants it."""
+        """Note a violation of the MARC format."""
         self.notes.append(Note(kind=NoteKind.BROKEN, field=where, text=text, fault=fault))
 
     def keep(self, where: str, text: str) -> None:
-        """Note what has no column."""
+        """Keep a value that has no column."""
         if text:
             self.notes.append(Note(kind=NoteKind.KEPT, field=where, text=text))
 
     def keep_rest(self, found: OpenField) -> None:
-        """Note the subfields that nobody took, with indicators that say something."""
+        """Keep the subfields that no function has taken, with indicators that carry meaning."""
         rest = found.rest()
         if rest:
             marks = found.indicators.replace(" ", "#")
             self.keep(found.written, rest if marks == "##" else f"{marks} {rest}")
 
     def add_languages(self, where: str, codes: list[str], *, original: bool = False) -> None:
-        """Add languages; codes that are none are kept among the notes."""
+        """Add languages; invalid codes are kept among the notes."""
         into = self.original_languages if original else self.languages
         for found in codes:
             code = language_code(found)
@@ -89,13 +89,13 @@ class MarcDraft:
                 into.append(code)
 
     def add_series(self, series: Series) -> None:
-        """Add a series that is not there yet."""
+        """Add a series, unless the record already has it."""
         known = {(fold(one.title), fold(one.number)) for one in self.series}
         if (fold(series.title), fold(series.number)) not in known or series.issn:
             self.series.append(series)
 
     def finish(self) -> BibliographicRecord:
-        """The record, with what the fields give together."""
+        """Return the record, combining the values of all fields."""
         self._name_it()
         years = self.years if self.years != _UNKNOWN else find_years(self.date_text)
         if self.date_text and years == _UNKNOWN:
@@ -117,7 +117,7 @@ class MarcDraft:
         )
 
     def _name_it(self) -> None:
-        """A record without 245 gets the first other title that it has."""
+        """Give a record without field 245 the first of its other titles."""
         if self.title:
             return
         self.broken("245", "", "no title (field 245, subfield a)")
@@ -125,7 +125,7 @@ class MarcDraft:
             self.title = self.variants[0].text
 
     def link_name(self, place: int, name: str, also: Contributor) -> None:
-        """Add a name's other script, and what else that field tells, to the contributor at that place."""
+        """Add a name's other script, and that field's other values, to the contributor at that position."""
         known = self.contributors[place]
         self.contributors[place] = replace(
             known,

@@ -1,8 +1,8 @@
-"""MARCXML as fields whose subfields are taken one by one, with what is broken told apart.
+"""MARCXML as fields whose subfields are taken one by one; violations of the format are recorded separately.
 
-pymarc's reader of MARCXML wants a file and a parser of its own, and drops what it does not expect. Ours is
-given an element that the safe parser made, and keeps what breaks MARC's rules. This is most of an import's
-work: what nearly all fields are is looked at in few steps, and the rest in many.
+pymarc's reader of MARCXML requires a file and its own parser, and drops what it does not expect. This module
+receives an element from the safe parser, and keeps what violates MARC's rules. It is most of an import's
+work: typical fields are read in few steps, unusual ones in many.
 """
 
 import functools
@@ -25,7 +25,7 @@ _CONTROL_TAG: Final = re.compile(r"00[1-9A-Za-z]", re.ASCII)
 _LINKAGE: Final = re.compile(r"^(\d{3})-(\d{2})(?!\d)")
 _NON_SORTING: Final = str.maketrans("", "", "\x98\x9c")
 _BLANKS: Final = frozenset({"#", "\\", "-", "_", "|", ""})
-"""Other ways to write a blank indicator."""
+"""Other spellings of a blank indicator."""
 
 
 class Control(NamedTuple):
@@ -40,40 +40,40 @@ class Subfield(NamedTuple):
 
     code: str
     value: str
-    """Tidy."""
+    """The value with normalised blanks."""
     raw: str
-    """As it came."""
+    """The value as harvested."""
 
 
 @dataclass(kw_only=True, slots=True)
 class OpenField:
-    """A data field; whoever makes something of a subfield takes it, and what nobody took is kept."""
+    """A data field; the code that uses a subfield takes it, and what is left in the end is kept as a note."""
 
     tag: str
-    """What the field is; of a field 880, the tag that it is linked to."""
+    """The field's meaning; for a field 880, the tag to which it is linked."""
     written: str
-    """The tag that it has."""
+    """The field's own tag."""
     indicators: str
     """Two characters."""
     left: list[Subfield]
     codes: set[str]
-    """At least the codes of what is left: most questions are for subfields that a field does not have."""
+    """A superset of the codes that are left: most queries are for subfields that a field does not have."""
     link: str = ""
-    """Occurrence number that this field and its other script share; empty where there is none."""
+    """The occurrence number shared by this field and its other script; empty if there is none."""
 
     @property
     def linked(self) -> bool:
-        """Whether it is the other script of another field."""
+        """Return whether it is the other script of another field."""
         return self.written == LINK
 
     def take(self, codes: str) -> list[str]:
-        """The values of these subfields in the field's order, tidy, without empty ones."""
+        """Take the values of these subfields, tidied, in the field's order, without empty ones."""
         if self.codes.isdisjoint(codes):
             return []
         return [value for _, value in self.pairs(codes)]
 
     def pairs(self, codes: str) -> list[tuple[str, str]]:
-        """As `take`, each value with its code."""
+        """Take as `take` does; return each value with its code."""
         if self.codes.isdisjoint(codes):
             return []
         found = [one for one in self.left if one[0] in codes]
@@ -86,13 +86,13 @@ class OpenField:
         return [(code, value) for code, value, _ in found if value]
 
     def has(self, codes: str) -> bool:
-        """Whether one of these subfields says something."""
+        """Return whether one of these subfields is not empty."""
         return not self.codes.isdisjoint(codes) and any(
             code in codes and value for code, value, _ in self.left
         )
 
     def first(self, code: str) -> str:
-        """The first value of the subfield, or nothing; others stay, and are kept as such."""
+        """Take the first value of the subfield, or an empty string; further ones are left for the notes."""
         if code in self.codes:
             for place, one in enumerate(self.left):
                 if one.code == code and one.value:
@@ -101,19 +101,19 @@ class OpenField:
         return ""
 
     def raw(self, code: str) -> str:
-        """The first value of the subfield as it came, not taken."""
+        """Return the first value of the subfield as harvested, without taking it."""
         if code not in self.codes:
             return ""
         return next((one.raw for one in self.left if one.code == code), "")
 
     def rest(self) -> str:
-        """What nobody took, each as `$a value`."""
+        """Return the subfields that were not taken, each as `$a value`."""
         return " ".join([f"${code} {value}" for code, value, _ in self.left if value]) if self.left else ""
 
 
 @dataclass(kw_only=True)
 class FieldReading:
-    """A record as it was read; each of its fields can be taken once."""
+    """A record as read; each of its fields can be taken once."""
 
     leader: str = ""
     found: list[Control | OpenField] = field(default_factory=list)
@@ -121,17 +121,17 @@ class FieldReading:
     broken: list[Note] = field(default_factory=list)
 
     def control(self) -> list[Control]:
-        """The control fields."""
+        """Return the control fields."""
         return [one for one in self.found if isinstance(one, Control)]
 
     def fields(self) -> list[OpenField]:
-        """The data fields, those in another script last."""
+        """Return the data fields, those in another script last."""
         data = [one for one in self.found if isinstance(one, OpenField)]
         linked = [one for one in data if one.linked]
         return [*(one for one in data if not one.linked), *linked] if linked else data
 
     def raw_fields(self) -> Iterator[RawField]:
-        """All fields as conditions see them."""
+        """Yield all fields as conditions see them."""
         if self.leader:
             yield RawField(name="LDR", values=(("", self.leader),))
         for one in self.found:
@@ -143,7 +143,7 @@ class FieldReading:
 
 
 def read_marc(element: etree._Element) -> FieldReading:
-    """Read a `<record>`, or the first one of a `<collection>`; never raises for what it contains."""
+    """Read a `<record>`, or the first one of a `<collection>`; never raises because of its content."""
     records = [element] if _name(element) == "record" else list(_children(element, "record"))
     reading = FieldReading()
     if not records:
@@ -216,7 +216,7 @@ _READERS: Final = {"leader": _read_leader, "controlfield": _read_control, "dataf
 
 
 def _subfield(reading: FieldReading, tag: str, element: etree._Element) -> Subfield:
-    """A subfield that may be broken; one that is not a subfield is empty."""
+    """Return a subfield that may be broken; an element that is not a subfield gives an empty one."""
     text = _text(element)
     code = element.get("code", "")
     if _name(element) != "subfield":
@@ -254,7 +254,7 @@ def _opened(tag: str, indicators: str, subfields: list[Subfield]) -> OpenField:
 
 
 def _stray(reading: FieldReading, element: etree._Element, where: str) -> None:
-    """Note text that stands between elements."""
+    """Note text between elements."""
     pieces = [element.text, *[child.tail for child in element]]
     text = tidy(" ".join([piece for piece in pieces if piece]))
     if text:

@@ -1,4 +1,4 @@
-"""Fields of names: 100-111, 700-711, 720, and 800-811 among the series."""
+"""Name fields: 100-111, 700-711, 720, and 800-811 of series."""
 
 import re
 from dataclasses import replace
@@ -17,7 +17,7 @@ _KINDS: Final = {"00": "person", "10": "corporate", "11": "meeting", "20": "unkn
 
 
 def take_name(found: OpenField, draft: MarcDraft) -> None:
-    """Take a main or added entry; another script joins the name that it is linked to."""
+    """Read a main or added entry; a name in another script is added to the name to which it is linked."""
     work = take_work(found)
     name = read_name(found, main=found.tag[0] == "1", work=work)
     place = draft.links_of_names.get((found.tag, found.link)) if found.linked and found.link else None
@@ -36,7 +36,7 @@ def take_name(found: OpenField, draft: MarcDraft) -> None:
 
 
 def take_work(found: OpenField) -> str:
-    """The title in a name's field (subfield t and what follows it), where the field is of a work."""
+    """Take the title in a name field (subfield t and those after it), if the field names a work."""
     if "t" not in found.codes:
         return ""
     begin = next(place for place, one in enumerate(found.left) if one.code == "t")
@@ -49,7 +49,7 @@ def take_work(found: OpenField) -> str:
 
 
 def read_name(found: OpenField, *, main: bool, work: str = "") -> Contributor:
-    """The name in a field X00, X10, X11 or 720."""
+    """Return the name in a field X00, X10, X11 or 720."""
     kind = _KINDS.get(found.tag[1:], "unknown")
     if kind == "person" and found.indicators[0] == _FAMILY:
         kind = "family"
@@ -68,7 +68,7 @@ def read_name(found: OpenField, *, main: bool, work: str = "") -> Contributor:
 
 
 def authority_ids(found: OpenField) -> tuple[str, ...]:
-    """The record control numbers and addresses in subfields 0, 1 and (as Czech libraries write them) 7."""
+    """Take the control numbers and addresses in subfields 0, 1 and (as in Czech libraries) 7."""
     ids = [value.replace(" ", "") for value in found.take("01")]
     if found.tag[1:] != "20" and _AUTHORITY.fullmatch(found.raw("7").strip()):
         ids.append(found.first("7"))

@@ -1,4 +1,4 @@
-"""Who did what: relator codes, and the words (English, Czech, Slovak, German, Latin) that catalogues use.
+"""Roles: relator codes, and the words (English, Czech, Slovak, German, Latin) used in catalogues.
 
 Source: MARC Code List for Relators, Library of Congress.
 """
@@ -86,7 +86,7 @@ _CODES: Final = {word.replace("_", " "): code for code, words in _WORDS.items() 
 
 @functools.lru_cache(maxsize=1024)
 def relator(text: str) -> str:
-    """The relator code of a code, an address that ends with one, or a word; else the text as it is.
+    """Return the relator code for a code, an address that ends with one, or a word; else the text itself.
 
     >>> relator("http://id.loc.gov/vocabulary/relators/trl"), relator("Překladatel"), relator("knihomol")
     ('trl', 'trl', 'knihomol')

@@ -43,8 +43,7 @@ def offered_formats(chosen: Iterable[str]) -> Mapping[str, Format]:
     unknown = sorted(wanted - FORMATS.keys())
     if unknown:
         raise SettingsError(
-            f"setting 'provider.formats': unknown format {unknown[0]!r}; choose from "
-            f"{', '.join(FORMATS)}"
+            f"setting 'provider.formats': unknown format {unknown[0]!r}; choose from {', '.join(FORMATS)}"
         )
     if not wanted:
         return FORMATS
