@@ -1,6 +1,5 @@
 """The manager's health over HTTP: `/healthz`, `/readyz` and `/metrics`, if a port is set."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
@@ -8,16 +7,15 @@ from datetime import timedelta
 from typing import Final
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from sqlalchemy import case, func, select, text
-from sqlalchemy.exc import SQLAlchemyError
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
+from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from harvester.models import History
 from manager.models import IN_HAND, Job, JobStatus
 from manager.notices.models import Notice, NoticeState
 from manager.worker.registry import ManagerStatus, manager_status
+from oai import probes
 from oai.connections import ConnectionLimits, bound
 from oai.executor import DatabaseExecutor
 from oai.sections import ManagerSettings
@@ -77,8 +75,8 @@ def read_figures(session: Session) -> Figures:
     )
 
 
-def exposition(figures: Figures, *, leads: bool) -> bytes:
-    """Return the figures, and this process's memory and CPU time, in Prometheus' text format."""
+def registry_of(figures: Figures, *, leads: bool) -> CollectorRegistry:
+    """Return the figures, and this process's memory and time, as metrics."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     for name, meaning, value in (
@@ -100,10 +98,9 @@ def exposition(figures: Figures, *, leads: bool) -> bytes:
         gauge = Gauge(f"zatva_manager_{name}", meaning, (label,), registry=registry)
         for word, count in counts.items():
             gauge.labels(word).set(count)
-    return generate_latest(registry)
+    return registry
 
 
-_PATIENCE: Final = 10.0
 _SHUTDOWN: Final = 1.0
 
 
@@ -129,34 +126,22 @@ async def health(
 def create_app(transactions: DatabaseExecutor, leads: Callable[[], bool]) -> web.Application:
     """Return the application with the three addresses; `leads` returns whether this manager leads now."""
 
-    async def alive(_: web.Request) -> web.Response:
-        return web.Response(text="alive\n")
-
     async def ready(_: web.Request) -> web.Response:
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                await transactions.run(_answers)
-        except (SQLAlchemyError, TimeoutError):
-            return web.Response(status=503, text="the database does not answer\n")
-        return web.Response(text="ready: leads\n" if leads() else "ready: stands by\n")
+        word = "ready: leads" if leads() else "ready: stands by"
+        return await probes.ready(lambda: transactions.run(probes.answers), word)
 
     async def metrics(_: web.Request) -> web.Response:
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                figures = await transactions.run(read_figures)
-        except (SQLAlchemyError, TimeoutError):
-            return web.Response(status=503, text="the database does not answer\n")
-        return web.Response(
-            body=exposition(figures, leads=leads()), headers={"Content-Type": CONTENT_TYPE_LATEST}
-        )
+        figures: list[Figures] = []
+
+        async def read() -> None:
+            figures.append(await transactions.run(read_figures))
+
+        answer = await probes.ready(read)
+        return probes.metrics(registry_of(figures[0], leads=leads())) if figures else answer
 
     app = web.Application()
     bound(app, ConnectionLimits())
-    app.router.add_get("/healthz", alive)
-    app.router.add_get("/readyz", ready)
-    app.router.add_get("/metrics", metrics)
+    app.router.add_get(probes.ALIVE, probes.alive)
+    app.router.add_get(probes.READY, ready)
+    app.router.add_get(probes.METRICS, metrics)
     return app
-
-
-def _answers(session: Session) -> None:
-    session.execute(text("SELECT 1"))

@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from aiohttp import web
-from sqlalchemy import QueuePool, text
+from sqlalchemy import QueuePool
 
+from oai import probes
 from oai.connections import CONNECTIONS, bound, limits_of
 from oai.database import Database
 from oai.settings import Settings
@@ -18,19 +19,12 @@ from provider.http.metrics import METRICS, Metrics, metrics_listener
 from provider.http.middleware import ATTENDANCE, attendance, attended
 from provider.http.query_cancellation import Statements
 
-ALIVE: Final = "/healthz"
-READY: Final = "/readyz"
-
 
 def _add_health(app: web.Application) -> None:
     """Add both health-check paths, which are for monitoring and are not counted."""
-    app.router.add_get(ALIVE, _alive)
-    app.router.add_get(READY, _ready)
-    app[ATTENDANCE].uncounted.update({ALIVE, READY})
-
-
-async def _alive(_: web.Request) -> web.Response:
-    return _said("alive")
+    app.router.add_get(probes.ALIVE, probes.alive)
+    app.router.add_get(probes.READY, _ready)
+    app[ATTENDANCE].uncounted.update({probes.ALIVE, probes.READY})
 
 
 async def _ready(request: web.Request) -> web.Response:
@@ -38,14 +32,10 @@ async def _ready(request: web.Request) -> web.Response:
 
     def work() -> None:
         with request.app[DATABASE].session() as session:
-            session.execute(text("SELECT 1"))
+            probes.answers(session)
 
     await admitted(request, work)
-    return _said("ready")
-
-
-def _said(word: str) -> web.Response:
-    return web.Response(text=f"{word}\n", headers={"Cache-Control": "no-store"})
+    return probes.said("ready")
 
 
 PATH: Final = endpoint.PATH

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
+from oai import probes
 from oai.connections import ConnectionLimits, bound
 from oai.serving import create_runner, open_listener, serving
 from provider.http.keys import SETTINGS
@@ -89,13 +89,11 @@ async def metrics_listener(app: web.Application) -> AsyncIterator[None]:
         return
 
     async def answer(_: web.Request) -> web.Response:
-        return web.Response(
-            body=generate_latest(app[METRICS].registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
-        )
+        return probes.metrics(app[METRICS].registry)
 
     own = web.Application()
     bound(own, ConnectionLimits())
-    own.router.add_get("/metrics", answer)
+    own.router.add_get(probes.METRICS, answer)
     listener = open_listener(_HOST, port, option="the setting provider.metrics_port")
     async with serving(create_runner(own, log=__name__, stop_seconds=_STOP_SECONDS), listener):
         yield

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from prometheus_client import generate_latest
 from sqlalchemy import create_engine
 
-from manager.health import create_app, exposition, health, read_figures
+from manager.health import create_app, health, read_figures, registry_of
 from oai.database import Database
 from oai.errors import UsageError
 from oai.executor import DatabaseExecutor
@@ -127,4 +128,4 @@ def test_figures_of_an_empty_database_are_all_nought(database: Database) -> None
     with database.session() as session:
         figures = read_figures(session)
     assert (figures.due, figures.late, figures.running, figures.lag) == (0, 0, 0, 0)
-    assert b"zatva_manager_lag_seconds 0.0" in exposition(figures, leads=False)
+    assert b"zatva_manager_lag_seconds 0.0" in generate_latest(registry_of(figures, leads=False))

@@ -5,20 +5,15 @@ from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from sqlalchemy import text
-from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
+from oai import probes
 from oai.connections import Connections
-from oai.errors import TryLaterError
 from oai.executor import DatabaseExecutor
 from oai.rights import Right
 from web.auth.access import canonical, needs
 from web.site.keys import database_of
 
-_PATIENCE: Final = 10.0
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _STREAM: Final = "/events"
 
@@ -81,35 +76,19 @@ async def counting(request: web.Request, handler: Handler) -> web.StreamResponse
 
 
 @needs(Right.ANYBODY)
-async def alive(_: web.Request) -> web.Response:
-    """Report that the process is alive."""
-    return web.Response(text="alive\n")
-
-
-@needs(Right.ANYBODY)
 async def ready(request: web.Request) -> web.Response:
     """Report whether the database answers in time; else 503."""
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            await database_of(request).run(_answers)
-    except (SQLAlchemyError, TryLaterError, TimeoutError):
-        return web.Response(status=503, text="the database does not answer\n")
-    return web.Response(text="ready\n")
+    return await probes.ready(lambda: database_of(request).run(probes.answers))
 
 
 @needs(Right.LOOK_AROUND)
 async def metrics(request: web.Request) -> web.Response:
     """Serve metrics to Prometheus, which authenticates with an API token."""
-    body = generate_latest(request.config_dict[METRICS].registry)
-    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-
-def _answers(session: Session) -> None:
-    session.execute(text("SELECT 1"))
+    return probes.metrics(request.config_dict[METRICS].registry)
 
 
 ROUTES: Final = (
-    web.get("/healthz", alive),
-    web.get("/readyz", ready),
-    web.get("/metrics", metrics),
+    web.get(probes.ALIVE, needs(Right.ANYBODY)(probes.alive)),
+    web.get(probes.READY, ready),
+    web.get(probes.METRICS, metrics),
 )
