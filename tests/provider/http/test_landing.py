@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import pytest
-from axe_playwright_python.async_playwright import Axe
 from lxml import etree, html
 from playwright.async_api import Browser
 from pytest_aiohttp import AiohttpClient, AiohttpServer
@@ -13,6 +12,7 @@ from oai.settings import Settings
 from provider.app import create_app
 from provider.http.landing import is_browser, wants_page
 from tests.chromium import console_messages
+from tests.inspector import NARROW, WIDE, Inspector
 from tests.provider.aggregate.conftest import harvested  # noqa: F401 a fixture
 from tests.provider.aggregate.harvested_rows import Harvested
 from tests.provider.archive import Archive
@@ -210,24 +210,13 @@ async def address(database: Database, settings: Settings, aiohttp_server: Aiohtt
 
 @pytest.mark.browser
 @pytest.mark.usefixtures("filled")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-async def test_every_page_is_readable_in_a_browser(
-    address: str, chromium: Browser, scheme: str, width: int
-) -> None:
-    context = await chromium.new_context(
-        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": 800}
-    )
-    page = await context.new_page()
+async def test_every_page_is_readable_in_a_browser(address: str, inspector: Inspector) -> None:
+    page = inspector.page
     said = console_messages(page)
     for query in ("", *(f"?{query}" for query in REQUESTS.values())):
-        await page.goto(address + query)
+        await inspector.check(address + query)
         assert await page.locator("h1").count() == 1
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), query
         assert await page.evaluate("document.styleSheets.length") == 1, query
-        found = (await Axe().run(page)).response["violations"]
-        assert not found, (query, [fault["id"] for fault in found])
-    await context.close()
     assert not said
 
 
@@ -248,29 +237,19 @@ async def test_a_person_finds_a_record_by_links_alone(
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_the_page_of_the_aggregate_is_readable_in_a_browser(
     harvested: Harvested,  # noqa: F811 the fixture
     aiohttp_server: AiohttpServer,
-    chromium: Browser,
-    scheme: str,
+    inspector: Inspector,
 ) -> None:
     with harvested.database.session() as session:
         harvested.write(session, "a", sets=["maps"])
         session.commit()
     harvested.update()
     server = await aiohttp_server(create_app(harvested.settings, harvested.database, base_url=BASE_URL))
-    context = await chromium.new_context(
-        color_scheme="dark" if scheme == "dark" else "light", viewport={"width": 1280, "height": 800}
-    )
-    page = await context.new_page()
-    said = console_messages(page)
-    for width in (1280, 390):
-        await page.set_viewport_size({"width": width, "height": 800})
-        await page.goto(str(server.make_url("/oai/aggregate")))
-        assert await page.get_by_role("cell", name="http://o/").last.is_visible()
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
-        found = (await Axe().run(page)).response["violations"]
-        assert not found, (width, [fault["id"] for fault in found])
-    await context.close()
+    said = console_messages(inspector.page)
+    await inspector.check(str(server.make_url("/oai/aggregate")))
+    for width in (WIDE, NARROW):
+        await inspector.page.set_viewport_size({"width": width, "height": 800})
+        assert await inspector.page.get_by_role("cell", name="http://o/").last.is_visible()
     assert not said
