@@ -47,8 +47,7 @@ def run_harvest(
 
         collect_seldom()
         share_memory()
-        # This process also parses what the repository sends; the system enforces the limit, whatever the
-        # content.
+        # This process also parses what the repository sends; the system enforces the limit.
         limit_memory(invocation.settings.harvester.max_memory)
 
         async def main() -> RunOutcome:
