@@ -36,6 +36,7 @@ _FIRST_REFUSAL: Final = 400
 _FIRST_FAULT: Final = 500
 """From this status on, work may have been done before the failure."""
 _LONGEST_VALUE: Final = 1000
+_ADDS: Final = ".add"
 _REFUSALS: Final = frozenset({401, 403, 404, 409})
 
 
@@ -287,6 +288,9 @@ def _complete(session: Session, entry: AuditEntry, begun: Begun, subject: Subjec
     entry.object_id = known.number if known else number
     entry.object_name = subject.name or (known.name if known else None)
     was, now = before.columns if before else {}, after.columns if after else {}
+    if before is None and not entry.action.endswith(_ADDS):
+        # Without the earlier row, what changed is unknown; the whole row would read as new.
+        now = {}
     changed = {name for name in {*was, *now} if was.get(name) != now.get(name)}
     entry.before = _abridged(was, changed)
     entry.after = {**(_abridged(now, changed) or {}), **(_details(subject) or {})} or None

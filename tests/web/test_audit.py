@@ -201,6 +201,7 @@ async def test_a_sign_in_names_its_user(server: Server) -> None:
         entry = session.scalars(select(AuditEntry)).one()
 
     assert (entry.action, entry.user_name, entry.object_name) == ("sign-in", "Viktor", "Viktor")
+    assert (entry.before, entry.after) == (None, None), "nothing of the user has changed"
 
 
 async def test_the_page_filters_pages_and_gives_csv(server: Server, administrator: Browser) -> None:

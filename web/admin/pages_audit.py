@@ -61,11 +61,22 @@ async def download(request: web.Request) -> web.StreamResponse:
 
 
 def _changes(entry: AuditEntry) -> list[str]:
-    """Return the first changed columns, one a line, for example `state: 0 → 2`; the export lists all."""
+    """Return the first changed columns, one a line, for example `state: 0 → 2`; the export lists all.
+
+    Of a new object, its values; numbers and times that the database sets are left out.
+    """
     before, after = entry.before or {}, entry.after or {}
+    if not before:
+        values = [f"{name}: {_short(after[name])}" for name in sorted(after) if not _is_set(name)]
+        return values[:_CHANGES]
     names = sorted({*before, *after})
-    lines = [f"{name}: {_short(before.get(name))} → {_short(after.get(name))}" for name in names]
-    return lines[:_CHANGES]
+    return [f"{name}: {_short(before.get(name))} → {_short(after.get(name))}" for name in names][:_CHANGES]
+
+
+def _is_set(name: str) -> bool:
+    return name in {"id", "created", "added", "date_added", "summarised"} or (
+        name.endswith("_id") and name != "job_id"
+    )
 
 
 def _short(value: object) -> str:
