@@ -35,10 +35,10 @@ _WELL: Final = re.compile(r"database system is (?:shut down|ready to accept conn
 _FATAL: Final = re.compile(r"(?:FATAL|PANIC): +(.+)")
 
 
-def why_not(cluster: Path, otherwise: str) -> str:
+def why_not(cluster: Path, otherwise: str, *, needed: int = _NEEDED) -> str:
     """Return why the server does not start and what to do; `otherwise` if disk and log show no reason."""
     free = shutil.disk_usage(cluster.parent).free
-    if free < _NEEDED:
+    if free < needed:
         return (
             f"no space left on device ({free // 1024**2} MiB free); free space on the database's "
             "disk, then run the command again"
@@ -109,8 +109,9 @@ class _Account:
 class EmbeddedServer:
     """One process's use of the embedded server; `release` ends it."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, *, going_seconds: float = _GOING_SECONDS) -> None:
         self._data = data
+        self._going_seconds = going_seconds
         self._users: int | None = None
         self.url = URL.create("postgresql+psycopg")
 
@@ -123,7 +124,7 @@ class EmbeddedServer:
             self._users = os.open(self._data / keeper.USERS_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(self._users, fcntl.LOCK_SH)
             cluster = cluster_folder(self._data)
-            self.url = _running(cluster, _account())
+            self.url = _running(cluster, _account(), going_seconds=self._going_seconds)
             _keep(self._data, cluster)
 
     def release(self) -> None:
@@ -239,7 +240,7 @@ def _open_folder(folder: Path) -> None:
         )
 
 
-def _running(cluster: Path, account: _Account) -> URL:
+def _running(cluster: Path, account: _Account, *, going_seconds: float) -> URL:
     """Ensure that the server runs and answers, however it last ended, and return its address."""
     programs = _programs(account)
     begun = time.monotonic()
@@ -255,7 +256,7 @@ def _running(cluster: Path, account: _Account) -> URL:
         except (DatabaseNotReadyError, IndexError, psycopg.OperationalError) as error:
             # A killed server takes a moment to disappear; a recovering one answers only after recovery.
             alive = keeper.postmaster_pid(cluster)
-            if time.monotonic() - begun > (_START_SECONDS if alive else _GOING_SECONDS):
+            if time.monotonic() - begun > (_START_SECONDS if alive else going_seconds):
                 reason = why_not(cluster, str(error))
                 raise DatabaseNotReadyError(f"embedded PostgreSQL in {cluster}: {reason}") from None
             time.sleep(0.1)

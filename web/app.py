@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Final
 
 from aiohttp import web
 
@@ -48,7 +49,7 @@ from web.schedules import pages as schedules
 from web.site import health, sse
 from web.site.faults import add_headers, faults
 from web.site.i18n import languages
-from web.site.keys import DATABASE, SETTINGS, open_executor
+from web.site.keys import DATABASE, PAGE_SIZES, SETTINGS, PageSizes, open_executor
 from web.site.live_rows import Hub
 from web.site.render import STATIC, TEMPLATES, environment
 from web.site.sse import HUB, STREAMS, Streams
@@ -94,7 +95,16 @@ _ROUTES = (
 )
 
 
-def create_app(settings: Settings, database: Database, *, poll_seconds: float = 1.0) -> web.Application:
+_SIZES: Final = PageSizes()
+
+
+def create_app(
+    settings: Settings,
+    database: Database,
+    *,
+    poll_seconds: float = 1.0,
+    page_sizes: PageSizes = _SIZES,
+) -> web.Application:
     """Return the dashboard application for an open database.
 
     The database must stay open while the application runs. Live pages are refreshed every `poll_seconds`
@@ -104,6 +114,7 @@ def create_app(settings: Settings, database: Database, *, poll_seconds: float = 
     bound(app, limits_of(settings.web))
     app.middlewares.extend((health.counting, languages, zones, faults, sessions, auditing, access, csrf))
     app[SETTINGS] = settings.guarded
+    app[PAGE_SIZES] = page_sizes
     app[TEMPLATES] = environment()
     app[DATABASE] = open_executor(database)
     app[HUB] = Hub(app[DATABASE], app[TEMPLATES], jobs.TOPICS, poll_seconds=poll_seconds)

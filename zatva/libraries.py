@@ -293,12 +293,14 @@ class DemoRepository:
 
 
 @contextlib.asynccontextmanager
-async def slow_library(database: Database) -> AsyncIterator[DemoRepository]:
-    """Serve 5,000 records during the block, a page of 50 per second: a harvest takes 100 seconds."""
+async def slow_library(
+    database: Database, *, page_seconds: float = _PAGE_SECONDS
+) -> AsyncIterator[DemoRepository]:
+    """Serve 5,000 records during the block, a page of 50 per `page_seconds` (by default a harvest takes 100 seconds)."""
 
     async def pause(arguments: Arguments) -> None:
         if arguments.get("verb") == Verb.LIST_RECORDS:
-            await asyncio.sleep(_PAGE_SECONDS)
+            await asyncio.sleep(page_seconds)
 
     with open_listener("127.0.0.1", 0) as listener:
         site = _site(address(listener), "Slow library", "slow.example", _SLOW_PAGE)

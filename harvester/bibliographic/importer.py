@@ -143,6 +143,7 @@ def run_import(
     started_by: str,
     anew: bool = False,
     on_progress: Progress = _no_progress,
+    batch: int = _BATCH,
 ) -> ImportFacts:
     """Import what is not imported yet, and delete the rows of deleted records; commits after each batch.
 
@@ -154,7 +155,11 @@ def run_import(
         get_repository(session, repository_id)
     with only_import(database, repository_id):
         work = _Work(
-            database=database, settings=settings, repository_id=repository_id, on_progress=on_progress
+            database=database,
+            settings=settings,
+            repository_id=repository_id,
+            on_progress=on_progress,
+            batch=batch,
         )
         return work.run(started_by, anew=anew)
 
@@ -167,6 +172,7 @@ class _Work:
     settings: Settings
     repository_id: int
     on_progress: Progress
+    batch: int
     counts: Counter[str] = field(default_factory=Counter)
 
     def run(self, started_by: str, *, anew: bool) -> ImportFacts:
@@ -216,7 +222,7 @@ class _Work:
         after = FIRST
         while True:
             with self.database.session() as session:
-                candidates = read_candidates(session, scope, after=after, most=_BATCH)
+                candidates = read_candidates(session, scope, after=after, most=self.batch)
             if not candidates:
                 return
             after = candidates[-1].key

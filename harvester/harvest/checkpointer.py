@@ -55,9 +55,6 @@ class Pace:
             self._step *= 2
 
 
-_OLD_SECONDS = 1.0
-
-
 @dataclass(kw_only=True)
 class UnitOfWork:
     """One session for several groups of pages, and the run's counts from before the first group.
@@ -65,6 +62,8 @@ class UnitOfWork:
     A failure is permanent: once later pages were stored, no request would fetch the lost ones again.
     """
 
+    old_seconds: float
+    """Age from which the pages are to be committed."""
     _session: Session | None = None
     _failure: BaseException | None = None
     _counts: Counter[str] = field(default_factory=Counter)
@@ -80,7 +79,7 @@ class UnitOfWork:
     @property
     def old(self) -> bool:
         """Whether the oldest page has waited long enough: readers should see it, and a kill would lose it."""
-        return self.open is not None and time.monotonic() - self._begun > _OLD_SECONDS
+        return self.open is not None and time.monotonic() - self._begun > self.old_seconds
 
     def session(self, database: Database, counts: Counter[str]) -> Session:
         """Return the session for the next pages; `counts` are the run's counts before them."""
@@ -200,13 +199,16 @@ class Checkpointer:
     point: Checkpoint
     begun: float
     """Reading of the monotonic clock at which the run began."""
+    old_seconds: float
+    """Seconds after which stored pages are committed."""
     pace: Pace = field(default_factory=Pace)
-    _uncommitted: UnitOfWork = field(default_factory=UnitOfWork)
+    _uncommitted: UnitOfWork = field(init=False)
     _marks: Marks = field(init=False)
     """Marks of the list that was saved last, of which the first `_marks_saved` are stored."""
     _marks_saved: int = field(init=False)
 
     def __post_init__(self) -> None:
+        self._uncommitted = UnitOfWork(old_seconds=self.old_seconds)
         self._marks, self._marks_saved = self.point.marks, len(self.point.marks)
 
     @property

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Final
 
 from harvester.client.exchange import Send
 from harvester.harvest.approval import HeldRunError
@@ -15,7 +16,7 @@ from harvester.harvest.page_pipeline import PagePipeline, Progress, RunThread
 from harvester.harvest.page_reader import PageReader
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
-from harvester.harvest.run import PreparedRun, Requested, Run
+from harvester.harvest.run import PreparedRun, Requested, Run, Tuning
 from harvester.harvest.source import as_it_is
 from harvester.harvest.verdict import End
 from harvester.reading.errors import AnswerTooLargeError, RepositoryBusyError
@@ -27,6 +28,7 @@ from oai.failures import FailureCode
 from oai.settings import Settings
 
 _log = logging.getLogger("harvester.running.harvest")
+_TUNING: Final = Tuning()
 
 
 def _no_progress(_counts: object, _total: int | None) -> None:
@@ -41,6 +43,7 @@ async def harvest(
     stop: asyncio.Event,
     on_progress: Progress = _no_progress,
     around: Callable[[Send], Send] = as_it_is,
+    tuning: Tuning = _TUNING,
 ) -> RunOutcome:
     """Run a harvest to its end, and write its history row; commits by itself, about page by page.
 
@@ -51,7 +54,8 @@ async def harvest(
     with database.session() as session:
         guarded = get_repository(session, request.repository_id).guarded
     settings = settings.guarded if guarded else settings
-    attempt = _Attempt(phase=Requested(database=database, settings=settings, request=request, around=around))
+    requested = Requested(database=database, settings=settings, request=request, around=around, tuning=tuning)
+    attempt = _Attempt(phase=requested)
     try:
         with only_harvest(database, request.repository_id):
             return await _concluded(attempt, stop, on_progress)
@@ -92,7 +96,11 @@ async def _harvest(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress
     with (
         ThreadPoolExecutor(1, thread_name_prefix="intake") as thread,
         FileStore(prepared.folder) as store,
-        PageReader(plain=prepared.transformer.plain, ahead=prepared.request.max_records is None) as reading,
+        PageReader(
+            plain=prepared.transformer.plain,
+            ahead=prepared.request.max_records is None,
+            worth=prepared.requested.tuning.worth,
+        ) as reading,
     ):
         steps = RunThread(thread=thread, stop=stop)
 

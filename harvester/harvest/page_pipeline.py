@@ -11,14 +11,13 @@ from typing import TypeVar
 
 from harvester.client.repository_client import Selection
 from harvester.harvest.fetch import Fetched, PageFetcher, PreparedPage
-from harvester.harvest.run import Run
+from harvester.harvest.run import Run, Tuning
 from harvester.harvest.verdict import End
 from oai.errors import InterruptedRunError
 
 _MOST_BYTES = 5 * 1024**2
 """Bytes of records that wait or are being stored, above which no further page is fetched."""
 _GROUP_BYTES = 3 * 1024**2
-_GROUP_RECORDS = 3000
 
 
 @dataclass(kw_only=True)
@@ -29,6 +28,7 @@ class PagePrefetcher:
     so it needs no lock.
     """
 
+    group_records: int = Tuning.group_records
     _waiting: "asyncio.Queue[PreparedPage | Exception]" = field(default_factory=asyncio.Queue)
     _here: asyncio.Event = field(default_factory=asyncio.Event)
     _bytes: int = 0
@@ -53,7 +53,7 @@ class PagePrefetcher:
             pages.append(item)
             records += len(item.batch.records)
             size += item.weight
-            if self._waiting.empty() or records >= _GROUP_RECORDS or size >= _GROUP_BYTES:
+            if self._waiting.empty() or records >= self.group_records or size >= _GROUP_BYTES:
                 return pages, None
             item = self._waiting.get_nowait()
         return pages, item
@@ -132,7 +132,7 @@ class PagePipeline:
         They share one sync, and one commit with further pages that have arrived by then. At the end
         everything is committed.
         """
-        ahead = PagePrefetcher()
+        ahead = PagePrefetcher(group_records=self.run.prepared.requested.tuning.group_records)
         fetcher = asyncio.create_task(self._fetch(fetching, selection, ahead))
         try:
             while True:

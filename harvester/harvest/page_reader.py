@@ -5,8 +5,9 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from harvester.harvest.answer_splitter_process import SplittingProcess
 from harvester.harvest.page_reader_process import Documents, PageOfDocuments, ReadingProcess, documents_of
@@ -19,9 +20,18 @@ from oai.vocabulary import Verb
 
 _log = logging.getLogger("harvester.running.page_reading")
 
-_WORTH_RECORDS = 500
-_WORTH_SHARE = 0.1
-"""Share of the elapsed time; if parsing takes less, the harvest waits for something else anyway."""
+
+@dataclass(frozen=True, kw_only=True)
+class Worth:
+    """When a process for parsing is started, and how."""
+
+    records: int = 500
+    share: float = 0.1
+    """Share of the elapsed time; if parsing takes less, the harvest waits for something else anyway."""
+    begin: Callable[[], ReadingProcess] = ReadingProcess
+
+
+_WORTH: Final = Worth()
 
 
 class PageReader:
@@ -34,10 +44,16 @@ class PageReader:
     """
 
     def __init__(
-        self, *, plain: bool = True, ahead: bool = True, clock: Callable[[], float] = time.monotonic
+        self,
+        *,
+        plain: bool = True,
+        ahead: bool = True,
+        worth: Worth = _WORTH,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._plain = plain
         self._ahead = ahead
+        self._worth = worth
         self._clock = clock
         self._begun = clock()
         self._busy = 0.0
@@ -99,9 +115,9 @@ class PageReader:
         now = self._clock()
         self._busy += now - asked
         self._records += len(page.records)
-        worth = self._records >= _WORTH_RECORDS and self._busy > _WORTH_SHARE * (now - self._begun)
-        if worth and page.next_token and self._process is None:
-            self._process = self._thread.submit(ReadingProcess)
+        busy = self._busy > self._worth.share * (now - self._begun)
+        if busy and self._records >= self._worth.records and page.next_token and self._process is None:
+            self._process = self._thread.submit(self._worth.begin)
         return page
 
     async def _elsewhere(self, unread: Unread, on_token: OnToken) -> Page | None:

@@ -21,6 +21,7 @@ from harvester.harvest.checkpointer import Checkpointer, Pace, RunState
 from harvester.harvest.ending import Ending
 from harvester.harvest.fetch import PreparedPage, RequestBudget
 from harvester.harvest.mass_change_guard import MassChangeGuard, may_disappear, open_guard
+from harvester.harvest.page_reader import Worth
 from harvester.harvest.page_writer import Layout, PageWriter, ReturnedRecords
 from harvester.harvest.plan import RunPlan, plan
 from harvester.harvest.preparation import check_wait, choose_layout, target
@@ -47,6 +48,17 @@ from oai.errors import failure_of
 from oai.settings import Settings
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """How pages are grouped, committed and parsed; the defaults suit every repository."""
+
+    group_records: int = 3000
+    """Number of records at which a group of pages that are stored together is full."""
+    old_seconds: float = 1.0
+    """Seconds after which stored pages are committed."""
+    worth: Worth = field(default_factory=Worth)
+
+
 @dataclass(kw_only=True)
 class Requested:
     """A run that was requested, before its repository was looked up."""
@@ -56,6 +68,7 @@ class Requested:
     request: HarvestRequest
     around: Callable[[Send], Send] = as_it_is
     """Wraps the function that sends requests to the network (see `FirstAnswer.around`)."""
+    tuning: Tuning = field(default_factory=Tuning)
     started: datetime = field(default_factory=utc_now)
     begun: float = field(default_factory=time.monotonic)
     """The same moment on the monotonic clock."""
@@ -150,7 +163,12 @@ class PreparedRun:
         self.source.note_run(request, planned, point)
         self.state.take_up(point, planned)
         checkpointer = Checkpointer(
-            database=database, store=store, state=self.state, point=point, begun=self.requested.begun
+            database=database,
+            store=store,
+            state=self.state,
+            point=point,
+            begun=self.requested.begun,
+            old_seconds=self.requested.tuning.old_seconds,
         )
         returned = ReturnedRecords(request=request, run_started=key.run_started, state=self.state)
         writer = PageWriter(

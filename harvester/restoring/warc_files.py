@@ -35,7 +35,10 @@ _CONNECTION_ONLY: Final = frozenset({"transfer-encoding", "content-length"})
 class WarcKeeper:
     """Stores documents in WARC files."""
 
-    def __init__(self, folder: Path, asked: str, source: str, known: Iterable[Entry]) -> None:
+    def __init__(
+        self, folder: Path, asked: str, source: str, known: Iterable[Entry], *, largest: int = _LARGEST
+    ) -> None:
+        self._largest = largest
         self._folder = folder / FOLDER
         self._asked = asked
         self._source = source
@@ -49,7 +52,7 @@ class WarcKeeper:
         """Append the documents to the unfinished file; a full file gets its final name first."""
         # Not within a batch: a file with its final name is never cut again, so the manifest must know all of
         # it.
-        if self._file is not None and self._file.tell() >= _LARGEST:
+        if self._file is not None and self._file.tell() >= self._largest:
             self.finish()
         entries = []
         for document in documents:

@@ -124,7 +124,7 @@ class Disk:
     The more there are, the fewer syncs are needed.
     """
 
-    def __init__(self, base: str, *, open_at_once: int = OPEN_AT_ONCE) -> None:
+    def __init__(self, base: str, *, open_at_once: int = OPEN_AT_ONCE, sync_file_system: bool = True) -> None:
         self._base = base
         self._at_once = max(open_at_once // 2, 1)
         self._unfinished: Unfinished | None = None
@@ -132,7 +132,7 @@ class Disk:
         self._begun: _Begun | None = None
         self._unsynced: set[str] = set()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="sync")
-        self._sync_file_system = _sync_file_system_call()
+        self._sync_file_system = _sync_file_system_call() if sync_file_system else None
 
     def close(self) -> None:
         """End the syncing threads; files that have not settled may be lost."""

@@ -132,8 +132,8 @@ _RULES_AT_ONCE: Final = (
 _MAY_GO_ON: Final = frozenset({RunStatus.INCOMPLETE, RunStatus.LOST})
 
 
-def announce(session: Session, hooks: Sequence[HookSettings] = ()) -> int:
-    """Write the notices of runs that have ended and return the number of runs. The caller commits.
+def announce(session: Session, hooks: Sequence[HookSettings] = (), *, most: int = _AT_ONCE) -> int:
+    """Write the notices of at most `most` ended runs and return the number of runs. The caller commits.
 
     A run whose job is not settled yet is postponed: only settling decides whether the harvest continues.
     """
@@ -144,7 +144,7 @@ def announce(session: Session, hooks: Sequence[HookSettings] = ()) -> int:
         select(History)
         .where(History.announced.is_(None), ~unsettled)
         .order_by(History.history_id)
-        .limit(_AT_ONCE)
+        .limit(most)
         .with_for_update(skip_locked=True)
     )
     runs = session.scalars(ended).all()

@@ -14,14 +14,14 @@ from oai.datestamps import format_datestamp, utc_now
 from oai.errors import UsageError
 from provider.holdings.collections import find_collection
 from provider.holdings.membership import settle, settle_collection
-from provider.holdings.publication import Check, no_check
+from provider.holdings.publication import CHUNK, Check, no_check
 from provider.holdings.rules import Rule, change_tree
 from provider.models import Access, Collection
 
 _log = logging.getLogger(__name__)
 
 
-def set_rule(session: Session, set_spec: str, rule: Rule, *, margin: float) -> int:
+def set_rule(session: Session, set_spec: str, rule: Rule, *, margin: float, chunk: int = CHUNK) -> int:
     """Set a collection's rule; return the number of documents whose effective rule changed.
 
     Commits: first the rule, then the documents in several transactions; after an interruption, `refresh`
@@ -40,7 +40,7 @@ def set_rule(session: Session, set_spec: str, rule: Rule, *, margin: float) -> i
         )
     number = collection.id
     session.commit()
-    return settle_collection(session, number, margin=margin)
+    return settle_collection(session, number, margin=margin, chunk=chunk)
 
 
 def lift_embargoes(session: Session, *, margin: float, check: Check = no_check) -> int:

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from oai.errors import UsageError
 from provider.holdings import membership
 from provider.holdings.membership import settle_collection
-from provider.holdings.publication import publish_chosen
+from provider.holdings.publication import CHUNK, publish_chosen
 from provider.holdings.rules import change_tree
 from provider.holdings.selection import Selection, conditions
 from provider.holdings.sets import COLLECTION_ROOT, ancestors
@@ -75,7 +75,9 @@ def lineage(session: Session, set_spec: str) -> tuple[int, ...]:
     return (own, *(ids[spec] for spec in reversed(above)))
 
 
-def assign(session: Session, set_spec: str, selection: Selection, *, margin: float) -> int:
+def assign(
+    session: Session, set_spec: str, selection: Selection, *, margin: float, chunk: int = CHUNK
+) -> int:
     """Assign documents to a collection; return how many were not (directly) in it before. Commits."""
     collection = find_collection(session, set_spec).id
 
@@ -83,10 +85,12 @@ def assign(session: Session, set_spec: str, selection: Selection, *, margin: flo
         membership.assign_chosen(session, collection, datestamp)
 
     chosen = _documents(session, selection).where(~_is_direct(collection))
-    return publish_chosen(session, chosen, change, margin=margin)
+    return publish_chosen(session, chosen, change, margin=margin, chunk=chunk)
 
 
-def remove(session: Session, set_spec: str, selection: Selection, *, margin: float) -> int:
+def remove(
+    session: Session, set_spec: str, selection: Selection, *, margin: float, chunk: int = CHUNK
+) -> int:
     """Remove documents from a collection; return how many were (directly) in it. Commits.
 
     A document that is also assigned to a descendant of the collection remains in it because of that.
@@ -97,7 +101,7 @@ def remove(session: Session, set_spec: str, selection: Selection, *, margin: flo
         membership.unassign_chosen(session, [collection], datestamp)
 
     chosen = _documents(session, selection).where(_is_direct(collection))
-    return publish_chosen(session, chosen, change, margin=margin)
+    return publish_chosen(session, chosen, change, margin=margin, chunk=chunk)
 
 
 def move(session: Session, set_spec: str, new_set_spec: str, *, margin: float) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import Row, select, text, update
 from sqlalchemy.orm import Session
 
-from provider.holdings.publication import Check, no_check, publish_chosen
+from provider.holdings.publication import CHUNK, Check, no_check, publish_chosen
 from provider.holdings.rules import follow_rules, hold_tree
 from provider.models import Collection, DocumentCollection
 
@@ -146,7 +146,14 @@ def settle(session: Session, *, margin: float, check: Check = no_check) -> int:
     )
 
 
-def settle_collection(session: Session, collection: int, *, margin: float, check: Check = no_check) -> int:
+def settle_collection(
+    session: Session,
+    collection: int,
+    *,
+    margin: float,
+    check: Check = no_check,
+    chunk: int = CHUNK,
+) -> int:
     """Update the documents of one collection (its id) if it is unsettled; return how many changed.
 
     Commits.
@@ -162,7 +169,7 @@ def settle_collection(session: Session, collection: int, *, margin: float, check
         follow(session, datestamp, moved=moved)
 
     members = select(DocumentCollection.document_id).where(DocumentCollection.collection_id == collection)
-    changed = publish_chosen(session, members, change, margin=margin, check=check)
+    changed = publish_chosen(session, members, change, margin=margin, check=check, chunk=chunk)
     # Compare-and-swap: if the collection was changed again meanwhile, it stays unsettled.
     session.execute(
         update(Collection)

@@ -59,18 +59,18 @@ def item_by_key(session: Session, key: UUID, until: datetime) -> Item | None:
     return next(iter(_read(session, _items(scan))), None)
 
 
-def list_size(session: Session, scope: Scope, now: datetime) -> int | None:
+def list_size(session: Session, scope: Scope, now: datetime, *, most_ahead: int = _MOST_AHEAD) -> int | None:
     """Return the number of items in the scope from the kept counts; None if it is not known exactly.
 
     The counts include documents that are not due (just published, or withheld and never listed). Those
-    are counted here up to a limit.
+    are counted here, up to `most_ahead`.
     """
     if scope.kept_size is None:
         return None
-    ahead = ahead_scan(scope, now, _MOST_AHEAD + 1)
+    ahead = ahead_scan(scope, now, most_ahead + 1)
     not_due = session.scalar(select(func.count()).select_from(ahead)) or 0
     kept = session.scalar(scope.kept_size)
-    if kept is None or not_due > _MOST_AHEAD:
+    if kept is None or not_due > most_ahead:
         return None
     return int(kept) - not_due
 

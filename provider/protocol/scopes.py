@@ -37,13 +37,19 @@ class Scope:
     """Selects the number of documents, including deleted ones, if it is kept while loading."""
 
 
-def find_scope(session: Session, set_spec: str | None) -> Scope | None:
-    """Return the scope of a set (all documents if None); None if the set does not exist."""
+def find_scope(session: Session, set_spec: str | None, *, most_hosts: int = _MOST_HOSTS) -> Scope | None:
+    """Return the scope of a set (all documents if None); None if the set does not exist.
+
+    If a set below a registered domain has at most `most_hosts` hosts, their lists are merged.
+    """
     if set_spec is None or set_spec == MIMETYPE_ROOT:
         return _documents(kept_size=_ALL_DOCUMENTS)
     if set_spec == DOMAIN_ROOT:
         return _documents(Document.tld_id.is_not(None))
-    find = _TREES.get(set_spec.partition(":")[0])
+    tree = set_spec.partition(":")[0]
+    if tree == DOMAIN_ROOT:
+        return _domain(session, set_spec, most_hosts)
+    find = _TREES.get(tree)
     return find(session, set_spec) if find else None
 
 
@@ -77,7 +83,7 @@ def _mimetype(session: Session, set_spec: str) -> Scope | None:
     return _documents(column == row.id, kept_size=_kept_size(row))
 
 
-def _domain(session: Session, set_spec: str) -> Scope | None:
+def _domain(session: Session, set_spec: str, most_hosts: int) -> Scope | None:
     row = session.scalar(select(Domain).where(Domain.set_spec == set_spec))
     if row is None:
         return None
@@ -85,20 +91,20 @@ def _domain(session: Session, set_spec: str) -> Scope | None:
         return _documents(Document.tld_id == row.id, kept_size=_kept_size(row))
     if row.level == _REGISTERED_LEVEL:
         return _documents(Document.domain_id == row.id, kept_size=_kept_size(row))
-    return _below_registered(session, row)
+    return _below_registered(session, row, most_hosts)
 
 
-def _below_registered(session: Session, row: Domain) -> Scope:
+def _below_registered(session: Session, row: Domain, most_hosts: int) -> Scope:
     """Return the scope of a host, or of labels with hosts below them, which share no index."""
     below = (
         Domain.set_spec >= f"{row.set_spec}:",
         Domain.set_spec < f"{row.set_spec}{_AFTER_COLON}",
     )
-    found = session.scalars(select(Domain.id).where(*below).order_by(Domain.set_spec).limit(_MOST_HOSTS))
+    found = session.scalars(select(Domain.id).where(*below).order_by(Domain.set_spec).limit(most_hosts))
     hosts = (row.id, *found)
     if len(hosts) == 1:
         return _documents(Document.host_id == row.id, kept_size=_kept_size(row))
-    if len(hosts) <= _MOST_HOSTS:
+    if len(hosts) <= most_hosts:
         scope = _documents(Document.host_id.in_(hosts), kept_size=_kept_size(row))
         return replace(scope, hosts=hosts)
     registered = ":".join(row.set_spec.split(":")[: _REGISTERED_LEVEL + 1])
@@ -109,4 +115,4 @@ def _below_registered(session: Session, row: Domain) -> Scope:
     )
 
 
-_TREES: Final = {COLLECTION_ROOT: _collection, DOMAIN_ROOT: _domain, MIMETYPE_ROOT: _mimetype}
+_TREES: Final = {COLLECTION_ROOT: _collection, MIMETYPE_ROOT: _mimetype}

@@ -10,6 +10,7 @@ from harvester.harvest.harvest import harvest
 from harvester.harvest.models import Hold
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
+from harvester.harvest.run import Tuning
 from harvester.models import History, Record, Repository
 from harvester.repositories import add_repository
 from harvester.store.audit import Audit, Auditor, StoreFinding
@@ -35,6 +36,7 @@ class Library:
         self.environment = environment
         self.fake = fake
         self.folder = folder
+        self.tuning = Tuning()
         with database.session() as session:
             added = add_repository(session, base_url=fake.url, base_dir=str(folder))
             session.commit()
@@ -51,7 +53,8 @@ class Library:
 
     async def run(self, *, stop: asyncio.Event | None = None, **parameters: Any) -> RunOutcome:
         request = HarvestRequest(repository_id=self.repository_id, **parameters)
-        return await harvest(self.database, self.settings, request, stop=stop or asyncio.Event())
+        stop = stop or asyncio.Event()
+        return await harvest(self.database, self.settings, request, stop=stop, tuning=self.tuning)
 
     async def command(self, *arguments: str) -> tuple[int | None, str, str]:
         done = await zatva_beside(self.environment, *arguments)

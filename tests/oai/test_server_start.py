@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oai import embedded, keeper
+from oai import keeper
 from oai.embedded import EmbeddedServer, cluster_folder, why_not
 from oai.errors import DatabaseNotReadyError
 
@@ -23,25 +23,21 @@ def cluster(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def test_a_server_that_refuses_to_start_is_told_in_its_own_words(
-    cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(embedded, "_GOING_SECONDS", 0)
+def test_a_server_that_refuses_to_start_is_told_in_its_own_words(cluster: Path, tmp_path: Path) -> None:
     with (cluster / "postgresql.auto.conf").open("a") as file:
         file.write("shared_buffers = 'a lot'\n")
     (cluster / "postgresql.conf").write_text("nonsense = = 1\n")
     with pytest.raises(DatabaseNotReadyError) as raised:
-        EmbeddedServer(tmp_path).acquire()
+        EmbeddedServer(tmp_path, going_seconds=0).acquire()
     told = str(raised.value)
     assert "contains errors; " in told
     assert told.endswith("server.log")
     assert "pg_ctl" not in told
 
 
-def test_a_full_disk_is_told_before_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "_NEEDED", 2**62)
+def test_a_full_disk_is_told_before_all_else(tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text("FATAL:  something else\n")
-    assert why_not(tmp_path, "no idea").startswith("no space left on device")
+    assert why_not(tmp_path, "no idea", needed=2**62).startswith("no space left on device")
 
 
 def test_what_was_before_the_server_was_last_well_is_no_reason(tmp_path: Path) -> None:

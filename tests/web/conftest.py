@@ -18,6 +18,7 @@ from web.auth.sign_in import make_link
 from web.auth.users import add_user
 from web.models import Role
 from web.serving import LONGEST_LINE
+from web.site.keys import PageSizes
 
 _TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
 _POLL_SECONDS = 0.02
@@ -91,7 +92,15 @@ def poll_seconds() -> float:
 
 
 @pytest.fixture
-async def server(settings: Settings, database: Database, poll_seconds: float) -> AsyncIterator[Server]:
+def page_sizes() -> PageSizes:
+    """How much pages show."""
+    return PageSizes()
+
+
+@pytest.fixture
+async def server(
+    settings: Settings, database: Database, poll_seconds: float, page_sizes: PageSizes
+) -> AsyncIterator[Server]:
     """The dashboard with its standing users; addresses that they type may lead to this machine."""
     settings = settings.model_copy(
         update={"web": settings.web.model_copy(update={"private_addresses": True})}
@@ -104,7 +113,7 @@ async def server(settings: Settings, database: Database, poll_seconds: float) ->
             organisation = add_organisation(session, short_name=short_name)
             add_user(session, name, Role.PARTNER, organisation_id=organisation.organisation_id)
         session.commit()
-    app = create_app(settings, database, poll_seconds=poll_seconds)
+    app = create_app(settings, database, poll_seconds=poll_seconds, page_sizes=page_sizes)
     runner = web.AppRunner(app, shutdown_timeout=1, max_line_size=LONGEST_LINE)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

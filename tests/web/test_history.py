@@ -8,6 +8,7 @@ from harvester.vocabulary import RunStatus
 from oai.datestamps import utc_now
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run
+from web.site.keys import PageSizes
 
 
 async def test_a_run_is_shown_in_full(server: Server, viewer: Browser) -> None:
@@ -75,10 +76,8 @@ async def test_the_history_of_one_repository_shows_no_other(server: Server, view
     assert (await viewer.get("/runs?before=nonsense"))[0] == 200
 
 
-async def test_the_timeline_says_how_many_runs_it_does_not_draw(
-    server: Server, viewer: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("web.runs.pages_history._TIMELINE_RUNS", 2)
+@pytest.mark.parametrize("page_sizes", [PageSizes(timeline_runs=2)])
+async def test_the_timeline_says_how_many_runs_it_does_not_draw(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         telc = a_repository(session)
         for _ in range(3):

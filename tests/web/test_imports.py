@@ -23,6 +23,7 @@ from web.auth.organisations import (
 )
 from web.imports.sources import IMPORTS
 from web.models import User
+from web.site.keys import PageSizes
 
 _NEXT = re.compile(r'<a class="button" href="(/records[^"]*)">')
 _SET = {
@@ -89,10 +90,8 @@ async def test_an_import_runs_in_a_process_of_its_own_and_its_records_are_found(
     assert "Knihy kacířů" not in found
 
 
-async def test_an_import_that_cannot_begin_says_why(
-    server: Server, owner: Browser, repository: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("web.imports.sources._COMMAND", ("false",))
+async def test_an_import_that_cannot_begin_says_why(server: Server, owner: Browser, repository: int) -> None:
+    server.app[IMPORTS].command = ("false",)
 
     await owner.post("/imports", {"repository": str(repository)})
     await _ended(server)
@@ -200,10 +199,10 @@ async def test_partners_search_their_own_records_alone(
         assert status == (200 if expected else 404)
 
 
+@pytest.mark.parametrize("page_sizes", [PageSizes(records=2)])
 async def test_pages_of_hits_follow_each_other_and_files_hold_all_of_them(
     server: Server, administrator: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("web.imports.pages_records._PAGE", 2)
     monkeypatch.setattr("web.imports.pages_records.AT_ONCE", 2)
     with server.database.session() as session:
         telc = a_repository(session)

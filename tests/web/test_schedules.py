@@ -15,6 +15,7 @@ from manager.schedules.frequency import parse_frequency
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
 from web.schedules.pages import SHOWN, Week, end_of_week, week_of
+from web.site.keys import PageSizes
 
 
 def _planned(server: Server, **columns: Any) -> int:
@@ -254,10 +255,8 @@ async def test_a_harvest_that_comes_once_is_in_the_week(server: Server) -> None:
     ]
 
 
-async def test_the_week_says_how_many_it_does_not_draw(
-    server: Server, viewer: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("web.schedules.pages._GROUPS", 1)
+@pytest.mark.parametrize("page_sizes", [PageSizes(week_groups=1)])
+async def test_the_week_says_how_many_it_does_not_draw(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         telc, knav = a_repository(session), a_repository(session, name="KNAV", folder="knav")
         for hour in range(1, 4):

@@ -17,11 +17,8 @@ _TOKEN = re.compile(r"<resumptionToken[^>]*>([^<]+)<")
 _SCHEMA = Path(zatva.libraries.__file__).parent / "marc21.xsd"
 
 
-async def test_the_slow_library_tells_its_size_and_keeps_to_sets_and_dates(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(zatva.libraries, "_PAGE_SECONDS", 0.0)
-    async with slow_library(database) as library, open_client(library.base_url) as client:
+async def test_the_slow_library_tells_its_size_and_keeps_to_sets_and_dates(database: Database) -> None:
+    async with slow_library(database, page_seconds=0.0) as library, open_client(library.base_url) as client:
         page = await anext(aiter(client.records("oai_dc").pages()))
         maps = [header async for header in client.headers("oai_dc", set_spec="maps", until="2024-01-03")]
         sets = [found.set_spec async for found in client.list_sets()]

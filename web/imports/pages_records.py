@@ -20,7 +20,7 @@ from web.auth.sessions import SignedIn
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import FormModel
 from web.site.i18n import _
-from web.site.keys import database_of
+from web.site.keys import PAGE_SIZES, database_of
 from web.site.render import render
 
 _ADDRESSES: Final = ("http://", "https://")
@@ -208,7 +208,6 @@ def find_with_facets(
     return FoundRecords(page=page, facets=facets, names=names)
 
 
-_PAGE: Final = 50
 _BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 _COLUMNS: Final = columns_of(
     "bibliographic_id", "repository_id", "title", "subtitle", "statement", "contributors", "kind", "place",
@@ -221,7 +220,7 @@ async def listing(request: web.Request) -> web.Response:
     asked, after = asked_in(request), request.query.get("after") or None
     try:
         found = await database_of(request).run(
-            find_with_facets, who_asks(request), asked, after=after, limit=_PAGE
+            find_with_facets, who_asks(request), asked, after=after, limit=request.app[PAGE_SIZES].records
         )
     except UsageError:
         raise web.HTTPNotFound(text=_("This page of the list does not exist.")) from None

@@ -39,6 +39,8 @@ class ImportProcesses:
 
     settings: Settings
     database: DatabaseExecutor
+    command: Sequence[str] = _COMMAND
+    """The command; the repository's id and the user's name are appended."""
     _asked: dict[int, int] = field(default_factory=dict)
     """By repository whose import waits or runs: the id of its preceding import, 0 for none."""
     _failed: dict[int, tuple[int, str]] = field(default_factory=dict)
@@ -93,7 +95,7 @@ class ImportProcesses:
 
     async def _process(self, repository_id: int, by: str) -> str | None:
         """Run the process to its end; return its last output if it failed."""
-        command = [*_COMMAND, f"--repository={repository_id}", f"--by={by}"]
+        command = [*self.command, f"--repository={repository_id}", f"--by={by}"]
         outcome = await carry_out(command, self.settings)
         return None if outcome.exit_code in _NOTED else last_words(outcome)
 

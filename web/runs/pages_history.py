@@ -20,7 +20,7 @@ from web.runs.words import YEAR_DAYS, day_link, first_day, is_made_up
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.formats import clock, look_of
 from web.site.i18n import _
-from web.site.keys import database_of
+from web.site.keys import PAGE_SIZES, database_of
 from web.site.paging import number_in
 from web.site.params import chosen_repository
 from web.site.plots import Span, heat_map, timeline
@@ -104,7 +104,6 @@ def _date(text: str) -> date | None:
 
 _PAGE: Final = 25
 _TIMELINE_DAYS: Final = 7
-_TIMELINE_RUNS: Final = 300
 _CHOICES: Final = 1000
 _COLUMNS: Final = {**columns_of("repository_name"), **columns_of(
     "history_id", "repository_id", "metadata_prefix", "set_spec", "harvest_start_time", "harvest_end_time",
@@ -229,8 +228,9 @@ async def _timeline(request: web.Request, filters: Filters) -> dict[str, Any]:
     begin = end - timedelta(days=_TIMELINE_DAYS)
     choice: RunFilter = filters.choice(request).within(begin, end)
     database = database_of(request)
-    runs = await database.run(find_runs, choice, limit=_TIMELINE_RUNS)
-    every = await database.run(count_runs, choice) if len(runs) == _TIMELINE_RUNS else len(runs)
+    most = request.app[PAGE_SIZES].timeline_runs
+    runs = await database.run(find_runs, choice, limit=most)
+    every = await database.run(count_runs, choice) if len(runs) == most else len(runs)
     spans = [_span(view) for view in reversed(runs)]
     plot = timeline(spans, begin, end, label=_("Runs of seven days, one row per repository"))
     return {"runs": runs, "every": every, "plot": plot, "begin": begin, "end": end}

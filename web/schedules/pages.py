@@ -36,7 +36,7 @@ from web.repositories.forms import Details
 from web.schedules.forms import FURTHER, ScheduleForm, levels, methods, overlaps, slices
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
-from web.site.keys import SETTINGS, database_of
+from web.site.keys import PAGE_SIZES, SETTINGS, database_of
 from web.site.paging import number_in
 from web.site.params import NUMBER, chosen_repository, number_of, repository_of
 from web.site.render import render
@@ -183,8 +183,6 @@ SUGGESTED: Final = (
 )
 _CHOICES: Final = 1000
 _PAGE: Final = 50
-_GROUPS: Final = 100
-"""Maximum number of plans in a week; schedules with the same times are one plan."""
 
 
 class SampleForm(FormModel):
@@ -226,7 +224,8 @@ async def _list(request: web.Request, chosen: Mapping[str, Any]) -> dict[str, An
 async def _week(request: web.Request, chosen: Mapping[str, Any]) -> dict[str, Any]:
     now, database = utc_now(), database_of(request)
     until = end_of_week(now)
-    due = await database.run(due_groups, now, until, limit=_GROUPS, named=SHOWN, **chosen)
+    most = request.app[PAGE_SIZES].week_groups
+    due = await database.run(due_groups, now, until, limit=most, named=SHOWN, **chosen)
     # Computed in a thread, so that a page with thousands of runs does not block the event loop.
     week = await asyncio.to_thread(week_of, due.groups, now)
     return {

@@ -1,5 +1,6 @@
 """Typed application keys that several modules share."""
 
+from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
@@ -8,7 +9,19 @@ from oai.database import Database
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 
+
+@dataclass(frozen=True, kw_only=True)
+class PageSizes:
+    """The maximum that some pages show."""
+
+    records: int = 50
+    timeline_runs: int = 300
+    week_groups: int = 100
+    """Number of plans in a week; schedules with the same times are one plan."""
+
+
 SETTINGS = web.AppKey("settings", Settings)
+PAGE_SIZES = web.AppKey("page_sizes", PageSizes)
 DATABASE = web.AppKey("database", DatabaseExecutor)
 THREADS: Final = 4
 _WAITING: Final = 1000

@@ -33,7 +33,6 @@ async def two_processes(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -
     await catalogue.harvest()
     next(path for path in catalogue.folder.rglob("*.xml") if path.stem.endswith("17")).unlink()
     choose(catalogue, ["655 exists"])
-    monkeypatch.setattr(importer, "_BATCH", 4)
     monkeypatch.setattr(importer, "processes_for", lambda _records: 2)
     return catalogue
 
@@ -41,13 +40,13 @@ async def two_processes(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -
 def test_several_processes_write_what_one_writes(
     two_processes: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    side = two_processes.imported()
+    side = two_processes.imported(batch=4)
     rows = two_processes.rows(ROWS)
     with two_processes.database.engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM bibliographic_record")
         connection.exec_driver_sql("DELETE FROM bibliographic_omission")
     monkeypatch.setattr(importer, "processes_for", lambda _records: 1)
-    assert counts(two_processes.imported()) == counts(side) == {
+    assert counts(two_processes.imported(batch=4)) == counts(side) == {
         "seen": 33, "new": 31, "filtered": 1, "refused": 1,
     }  # fmt: skip
     assert two_processes.rows(ROWS) == rows
@@ -62,9 +61,9 @@ def test_an_import_that_is_interrupted_leaves_no_process_and_is_gone_on_with(
             raise KeyboardInterrupt
 
     with pytest.raises(InterruptedRunError, match="after 8 records"):
-        two_processes.imported(on_progress=interrupt)
+        two_processes.imported(batch=4, on_progress=interrupt)
     assert multiprocessing.active_children() == []
-    again = two_processes.imported()
+    again = two_processes.imported(batch=4)
     assert again.seen in {33 - 8, 33 - 7}  # the one without a file is looked at each time
     assert len(two_processes.titles()) == 31
 
@@ -78,10 +77,10 @@ def test_a_process_that_is_killed_fails_the_import_and_the_next_goes_on(
             process.join()
 
     with pytest.raises(ZatvaError, match="was killed; to continue, run the import again"):
-        two_processes.imported(on_progress=kill)
+        two_processes.imported(batch=4, on_progress=kill)
     with two_processes.database.session() as session:
         assert list_imports(session)[0].state == "failed"
-    two_processes.imported()
+    two_processes.imported(batch=4)
     assert len(two_processes.titles()) == 31
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from harvester.harvest import page_reader
-from harvester.harvest.page_reader import PageReader
+from harvester.harvest.page_reader import PageReader, Worth
 from harvester.harvest.page_reader_process import PageOfDocuments, ReadingProcess, documents_of
+from harvester.harvest.run import Tuning
 from harvester.reading.answers import Page
 from harvester.reading.replies import OnToken, Unread
 from harvester.vocabulary import Method
@@ -30,25 +30,34 @@ _PATIENCE = 30.0
 
 
 @pytest.fixture
-def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ReadingProcess]]:
-    """The processes that were begun, which is worth it at once; something was read by them."""
-    found: list[ReadingProcess] = []
+def begun() -> list[ReadingProcess]:
+    """The processes that were begun."""
+    return []
+
+
+@pytest.fixture
+def worth(begun: list[ReadingProcess]) -> Iterator[Worth]:
+    """A process is worth it at once; those that were begun have read something."""
     used: list[ReadingProcess] = []
 
     class Noted(ReadingProcess):
         def __init__(self) -> None:
             super().__init__()
-            found.append(self)
+            begun.append(self)
 
         def read(self, unread: Unread, on_token: OnToken) -> PageOfDocuments | None:
             used.append(self)
             return super().read(unread, on_token)
 
-    monkeypatch.setattr(page_reader, "ReadingProcess", Noted)
-    monkeypatch.setattr(page_reader, "_WORTH_RECORDS", 1)
-    monkeypatch.setattr(page_reader, "_WORTH_SHARE", -1.0)
-    yield found
-    assert bool(used) == bool(found)
+    yield Worth(records=1, share=-1.0, begin=Noted)
+    assert bool(used) == bool(begun)
+
+
+@pytest.fixture
+def library(library: Library, worth: Worth) -> Library:
+    """One whose pages such a process reads."""
+    library.tuning = Tuning(worth=worth)
+    return library
 
 
 async def read_documents(reading: PageReader, asked: Unread) -> None:
@@ -60,7 +69,10 @@ async def read_documents(reading: PageReader, asked: Unread) -> None:
 
 
 async def test_documents_that_do_not_come_are_made_here(
-    begun: list[ReadingProcess], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    begun: list[ReadingProcess],
+    worth: Worth,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = unread(MIXED, page_size=2)
 
@@ -68,7 +80,7 @@ async def test_documents_that_do_not_come_are_made_here(
         os.kill(process.number, signal.SIGKILL)
         raise CompanionEndedError(-9)
 
-    with PageReader() as reading, caplog.at_level(logging.WARNING):
+    with PageReader(worth=worth) as reading, caplog.at_level(logging.WARNING):
         await read_documents(reading, asked)
         monkeypatch.setattr(ReadingProcess, "documents", killed)
         page = await reading(asked, nobody)
@@ -81,10 +93,10 @@ async def test_documents_that_do_not_come_are_made_here(
 
 
 async def test_a_process_that_was_killed_is_done_without(
-    begun: list[ReadingProcess], caplog: pytest.LogCaptureFixture
+    begun: list[ReadingProcess], worth: Worth, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = unread(MIXED, page_size=2)
-    with PageReader() as reading, caplog.at_level(logging.WARNING):
+    with PageReader(worth=worth) as reading, caplog.at_level(logging.WARNING):
         await read_documents(reading, asked)
         os.kill(begun[0].number, signal.SIGKILL)
         assert len((await reading(asked, nobody)).records) == 2
@@ -92,25 +104,20 @@ async def test_a_process_that_was_killed_is_done_without(
     assert caplog.text.count("ended with -9") == 1
 
 
-async def test_a_process_that_cannot_be_begun_is_done_without(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, begun: list[ReadingProcess]
-) -> None:
+async def test_a_process_that_cannot_be_begun_is_done_without(caplog: pytest.LogCaptureFixture) -> None:
     def none_left() -> ReadingProcess:
         raise OSError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(page_reader, "ReadingProcess", none_left)
     asked = unread(MIXED, page_size=2)
-    with PageReader() as reading, caplog.at_level(logging.WARNING):
+    worth = Worth(records=1, share=-1.0, begin=none_left)
+    with PageReader(worth=worth) as reading, caplog.at_level(logging.WARNING):
         async with asyncio.timeout(_PATIENCE):
             while "temporarily unavailable" not in caplog.text:
                 assert len((await reading(asked, nobody)).records) == 2
-    assert begun == []
 
 
-@pytest.mark.parametrize(("pause", "worth"), [(100.0, 0), (1.0, 1)])
-async def test_it_is_worth_it_where_reading_takes_much_of_the_time(
-    monkeypatch: pytest.MonkeyPatch, pause: float, worth: int
-) -> None:
+@pytest.mark.parametrize(("pause", "processes"), [(100.0, 0), (1.0, 1)])
+async def test_it_is_worth_it_where_reading_takes_much_of_the_time(pause: float, processes: int) -> None:
     asked = unread(many(600), page_size=500)
     begun: list[str] = []
 
@@ -118,22 +125,23 @@ async def test_it_is_worth_it_where_reading_takes_much_of_the_time(
         begun.append("one")
         raise OSError("it is enough to know")
 
-    monkeypatch.setattr(page_reader, "ReadingProcess", begin)
-    with PageReader(clock=_clock(pause)) as reading:
+    with PageReader(worth=Worth(begin=begin), clock=_clock(pause)) as reading:
         for _ in range(3):
             await reading(asked, nobody)
-    assert len(begun) == worth
+    assert len(begun) == processes
 
 
-async def test_neither_a_short_list_nor_its_last_page_is_worth_it(begun: list[ReadingProcess]) -> None:
-    with PageReader() as reading:
+async def test_neither_a_short_list_nor_its_last_page_is_worth_it(
+    begun: list[ReadingProcess], worth: Worth
+) -> None:
+    with PageReader(worth=worth) as reading:
         for _ in range(3):
             assert len((await reading(unread(MIXED), nobody)).records) == 3
     assert begun == []
 
 
-async def test_other_answers_are_read_here(begun: list[ReadingProcess]) -> None:
-    with PageReader() as reading:
+async def test_other_answers_are_read_here(begun: list[ReadingProcess], worth: Worth) -> None:
+    with PageReader(worth=worth) as reading:
         await read_documents(reading, unread(MIXED, page_size=2))
         page = await reading(unread(MIXED, verb=Verb.LIST_IDENTIFIERS), nobody)
         assert (type(page), len(page.headers)) == (Page, 3)
@@ -141,14 +149,14 @@ async def test_other_answers_are_read_here(begun: list[ReadingProcess]) -> None:
 
 
 async def test_a_harvest_stores_the_same_files_and_rows(
-    library: Library, begun: list[ReadingProcess], monkeypatch: pytest.MonkeyPatch
+    library: Library, begun: list[ReadingProcess]
 ) -> None:
     wait_for_it(library, begun)
     library.fake.items[3] = Item(identifier="oai:fake.example:3", title="a & b <c>", sets=("s",))
     outcome = await library.run()
     assert (outcome.verdict, outcome.counts["new"], len(begun)) == ("complete", 25, 1)
     files = library.files()
-    monkeypatch.undo()
+    library.tuning = Tuning()
     again = await library.run(full=True)
     assert (again.verdict, again.counts["unchanged"], again.counts["new"]) == ("complete", 25, 0)
     assert (library.files(), len(begun)) == (files, 1)
@@ -156,11 +164,11 @@ async def test_a_harvest_stores_the_same_files_and_rows(
 
 @pytest.mark.parametrize("ahead", [True, False])
 async def test_the_token_is_told_where_pages_may_be_asked_for_ahead(
-    begun: list[ReadingProcess], *, ahead: bool
+    begun: list[ReadingProcess], worth: Worth, *, ahead: bool
 ) -> None:
     told: list[str] = []
     asked = unread(MIXED, page_size=2)
-    with PageReader(ahead=ahead) as reading:
+    with PageReader(ahead=ahead, worth=worth) as reading:
         await read_documents(reading, asked)
         page = await reading(asked, told.append)
         await asyncio.sleep(0)

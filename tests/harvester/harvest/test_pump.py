@@ -2,11 +2,9 @@
 
 import asyncio
 
-import pytest
-
-from harvester.harvest import checkpointer
 from harvester.harvest.fetch import Fetched, PreparedPage
 from harvester.harvest.page_pipeline import PagePrefetcher
+from harvester.harvest.run import Tuning
 from harvester.harvest.transform import RecordBatch
 from harvester.reading.answers import Page, ResumptionToken
 from tests.harvester.library import Library
@@ -41,10 +39,8 @@ async def test_while_something_is_left_it_is_here() -> None:
     assert not await ahead.soon(0.01)
 
 
-async def test_what_came_is_committed_while_the_repository_takes_its_time(
-    library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checkpointer, "_OLD_SECONDS", 600.0)
+async def test_what_came_is_committed_while_the_repository_takes_its_time(library: Library) -> None:
+    library.tuning = Tuning(old_seconds=600.0)
     seen: list[int] = []
 
     async def before(arguments: dict[str, str]) -> None:

@@ -1,14 +1,15 @@
 """Pages that follow at once share a transaction, and their files are written beside the next ones' rows."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import select
 
-from harvester.harvest import checkpointer, page_pipeline
 from harvester.harvest.harvest import harvest
 from harvester.harvest.page_pipeline import PagePrefetcher
 from harvester.harvest.request import HarvestRequest
+from harvester.harvest.run import Tuning
 from harvester.models import History
 from harvester.store.models import RecordChange
 from oai.errors import ExitCode
@@ -17,15 +18,14 @@ from tests.harvester.library import Library, touch
 
 
 @pytest.fixture(autouse=True)
-def page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def page_by_page(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each page is taken in by itself, and there always seems to be another, so that no commit is early."""
-    monkeypatch.setattr(page_pipeline, "_GROUP_RECORDS", 1)
+    library.tuning = Tuning(group_records=1, old_seconds=600.0)
 
     async def soon(_: PagePrefetcher, __: float) -> bool:
         return True
 
     monkeypatch.setattr(PagePrefetcher, "soon", soon)
-    monkeypatch.setattr(checkpointer, "_OLD_SECONDS", 600.0)
 
 
 def transactions(library: Library) -> int:
@@ -39,8 +39,8 @@ async def test_pages_that_follow_at_once_share_a_transaction(library: Library) -
     assert library.audit()[0].clean
 
 
-async def test_what_has_waited_long_is_committed(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpointer, "_OLD_SECONDS", -1.0)
+async def test_what_has_waited_long_is_committed(library: Library) -> None:
+    library.tuning = replace(library.tuning, old_seconds=-1.0)
     outcome = await library.run()
     assert (outcome.verdict, outcome.counts["new"], transactions(library)) == ("complete", 25, 3)
 
@@ -81,7 +81,12 @@ async def test_a_stop_commits_what_was_taken_in(library: Library) -> None:
     library.fake.before = before
     request = HarvestRequest(repository_id=library.repository_id)
     outcome = await harvest(
-        library.database, library.settings, request, stop=stop, on_progress=lambda *_: taken.set()
+        library.database,
+        library.settings,
+        request,
+        stop=stop,
+        on_progress=lambda *_: taken.set(),
+        tuning=library.tuning,
     )
     assert (outcome.exit_code, outcome.counts["new"]) == (ExitCode.INTERRUPTED, len(library.records()))
     assert outcome.counts["new"] >= 10

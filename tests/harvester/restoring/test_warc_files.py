@@ -10,7 +10,6 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 from warcio.indexer import Indexer
 
-from harvester.restoring import warc_files
 from harvester.restoring.documents import FetchedDocument
 from harvester.restoring.manifest import Entry
 from harvester.restoring.warc_files import WarcKeeper
@@ -18,11 +17,6 @@ from tests.harvester.restoring.listed import capture, sha1
 
 _LARGEST = 20_000
 _BATCH = 4
-
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warc_files, "_LARGEST", _LARGEST)
 
 
 def _document(number: int) -> FetchedDocument:
@@ -43,7 +37,7 @@ def _document(number: int) -> FetchedDocument:
 
 
 def _keeper(folder: Path, known: Iterable[Entry] = ()) -> WarcKeeper:
-    return WarcKeeper(folder, "http://h.example/", "http://p.example/oai", known)
+    return WarcKeeper(folder, "http://h.example/", "http://p.example/oai", known, largest=_LARGEST)
 
 
 def _keep(keeper: WarcKeeper, numbers: Sequence[int]) -> list[Entry]:

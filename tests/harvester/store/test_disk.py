@@ -119,8 +119,7 @@ def test_bytes_are_on_the_disk_before_their_names_and_names_when_it_has_settled(
         kind = "folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
         synced.append((kind, len(list(tmp_path.glob("*/*.xml")))))
 
-    monkeypatch.setattr("harvester.store.atomic_files._sync_file_system_call", lambda: None)
-    disk = Disk(str(tmp_path))
+    disk = Disk(str(tmp_path), sync_file_system=False)
     disk.write_all([("a/before.xml", b"<r/>")])
     monkeypatch.setattr("harvester.store.atomic_files.os.fsync", note)
     for folder in "ab":

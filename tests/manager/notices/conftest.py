@@ -65,11 +65,11 @@ class Told:
         number: int = self.tables.one("SELECT max(history_id) FROM oai_history")
         return number
 
-    def announce(self, *hooks: HookSettings) -> list[str]:
+    def announce(self, *hooks: HookSettings, **options: int) -> list[str]:
         """Announce what has ended; the occasions of the notices that were made of it."""
         before = self.tables.one("SELECT coalesce(max(notice_id), 0) FROM notice")
         with self._database.session() as session:
-            announce(session, hooks)
+            announce(session, hooks, **options)
             session.commit()
         rows = self.tables("SELECT occasion FROM notice WHERE notice_id > :n ORDER BY notice_id", n=before)
         return [row.occasion for row in rows]

@@ -10,6 +10,7 @@ from sqlalchemy import select, update
 from oai.database import Database
 from provider.holdings.access import set_rule
 from provider.holdings.collections import add_collection, assign, remove
+from provider.holdings.publication import CHUNK
 from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection
 from provider.indexing.indexer import IndexOptions, index_file
@@ -27,6 +28,8 @@ class Staff:
     """Does what the archive's staff does."""
 
     database: Database
+    chunk: int = CHUNK
+    """So many documents are changed in one transaction."""
 
     def make(self, *specs: str) -> None:
         with self.database.session() as session:
@@ -36,17 +39,19 @@ class Staff:
 
     def rule(self, spec: str, rule: Rule) -> int:
         with self.database.session() as session:
-            return set_rule(session, f"collection:{spec}", rule, margin=1)
+            return set_rule(session, f"collection:{spec}", rule, margin=1, chunk=self.chunk)
 
     def assign(self, spec: str, *hosts: str) -> None:
         for host in hosts:
             with self.database.session() as session:
-                assign(session, f"collection:{spec}", Selection(url=f"http://{host}/"), margin=1)
+                chosen = Selection(url=f"http://{host}/")
+                assign(session, f"collection:{spec}", chosen, margin=1, chunk=self.chunk)
 
     def remove(self, spec: str, *hosts: str) -> None:
         for host in hosts:
             with self.database.session() as session:
-                remove(session, f"collection:{spec}", Selection(url=f"http://{host}/"), margin=1)
+                chosen = Selection(url=f"http://{host}/")
+                remove(session, f"collection:{spec}", chosen, margin=1, chunk=self.chunk)
 
     def documents(self) -> dict[str, Document]:
         """Documents by host."""

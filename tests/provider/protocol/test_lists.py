@@ -8,12 +8,14 @@ from pytest_aiohttp import AiohttpClient
 from sqlalchemy import update
 
 from oai.database import Database, open_database
-from oai.datestamps import format_datestamp
+from oai.datestamps import format_datestamp, utc_now
 from oai.settings import Settings
 from oai.signing import signing_key
 from oai.vocabulary import Verb
 from provider.app import create_app
 from provider.models import UNLISTED, Mimetype
+from provider.protocol.pages import list_size
+from provider.protocol.scopes import find_scope
 from provider.protocol.tokens import PURPOSE, ItemList, SetList, Tokens
 from tests.provider.archive import BEGINNING, Archive
 from tests.provider.conftest import Provider
@@ -90,15 +92,14 @@ async def test_the_size_leaves_out_what_is_counted_and_not_due(provider: Provide
     assert first.token_facts["completeListSize"] == "7"
 
 
-async def test_no_size_is_told_where_too_much_is_not_due(
-    provider: Provider, archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("provider.protocol.pages._MOST_AHEAD", 1)
+def test_no_size_is_known_where_too_much_is_not_due(archive: Archive, database: Database) -> None:
     archive.add_many(7)
-    archive.add(datestamp=LATER)
-    assert "completeListSize" in (await provider.ask(**ALL)).token_facts
-    archive.add(datestamp=LATER)
-    assert "completeListSize" not in (await provider.ask(**ALL)).token_facts
+    for expected in (7, None):
+        archive.add(datestamp=LATER)
+        with database.session() as session:
+            scope = find_scope(session, None)
+            assert scope is not None
+            assert list_size(session, scope, utc_now(), most_ahead=1) == expected
 
 
 async def test_no_size_is_told_where_nothing_is_counted(
