@@ -128,12 +128,8 @@ def create_app(
     app[EXAMINATIONS] = Examinations(settings=app[SETTINGS], database=app[DATABASE])
     app[EXPLORATIONS] = Explorations(settings=app[SETTINGS])
     app[IMPORTS] = ImportProcesses(settings=app[SETTINGS], database=app[DATABASE])
-    app.cleanup_ctx.append(_database_threads)
-    app.cleanup_ctx.append(_imports)
-    app.cleanup_ctx.append(_replays)
-    app.cleanup_ctx.append(_examinations)
-    app.cleanup_ctx.append(_self_tests)
-    app.cleanup_ctx.append(_poller)
+    # They end in the opposite order: the database threads last.
+    app.cleanup_ctx.extend((_database_threads, _imports, _replays, _examinations, _self_tests, _poller))
     app.on_response_prepare.append(add_headers)
     app.on_shutdown.append(_end_streams)
     for routes in _ROUTES:

@@ -296,7 +296,7 @@ class DemoRepository:
 async def slow_library(
     database: Database, *, page_seconds: float = _PAGE_SECONDS
 ) -> AsyncIterator[DemoRepository]:
-    """Serve 5,000 records during the block, a page of 50 per `page_seconds` (by default a harvest takes 100 seconds)."""
+    """Serve 5,000 records during the block, a page of 50 per `page_seconds`: by default 100 s in all."""
 
     async def pause(arguments: Arguments) -> None:
         if arguments.get("verb") == Verb.LIST_RECORDS:

@@ -162,14 +162,7 @@ class PreparedRun:
             session.commit()
         self.source.note_run(request, planned, point)
         self.state.take_up(point, planned)
-        checkpointer = Checkpointer(
-            database=database,
-            store=store,
-            state=self.state,
-            point=point,
-            begun=self.requested.begun,
-            old_seconds=self.requested.tuning.old_seconds,
-        )
+        checkpointer = self._checkpointer(store, point)
         returned = ReturnedRecords(request=request, run_started=key.run_started, state=self.state)
         writer = PageWriter(
             store=store,
@@ -186,6 +179,16 @@ class PreparedRun:
             returned=returned,
             quarantine=quarantine,
             guard=guard,
+        )
+
+    def _checkpointer(self, store: FileStore, point: checkpoint.Checkpoint) -> Checkpointer:
+        return Checkpointer(
+            database=self.requested.database,
+            store=store,
+            state=self.state,
+            point=point,
+            begun=self.requested.begun,
+            old_seconds=self.requested.tuning.old_seconds,
         )
 
     def conclude(self, end: End, error: Exception | None = None) -> RunOutcome:
