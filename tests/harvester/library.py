@@ -8,6 +8,7 @@ from sqlalchemy import select, update
 
 from harvester.harvest.harvest import harvest
 from harvester.harvest.models import Hold
+from harvester.harvest.page_pipeline import Progress
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
 from harvester.harvest.run import Tuning
@@ -51,10 +52,22 @@ class Library:
             session.execute(update(Repository).values(**values))
             session.commit()
 
-    async def run(self, *, stop: asyncio.Event | None = None, **parameters: Any) -> RunOutcome:
+    async def run(
+        self,
+        *,
+        stop: asyncio.Event | None = None,
+        on_progress: Progress = lambda _counts, _total: None,
+        **parameters: Any,
+    ) -> RunOutcome:
         request = HarvestRequest(repository_id=self.repository_id, **parameters)
-        stop = stop or asyncio.Event()
-        return await harvest(self.database, self.settings, request, stop=stop, tuning=self.tuning)
+        return await harvest(
+            self.database,
+            self.settings,
+            request,
+            stop=stop or asyncio.Event(),
+            on_progress=on_progress,
+            tuning=self.tuning,
+        )
 
     async def command(self, *arguments: str) -> tuple[int | None, str, str]:
         done = await zatva_beside(self.environment, *arguments)

@@ -1,20 +1,20 @@
 """Pages that follow at once share a transaction, and their files are written beside the next ones' rows."""
 
 import asyncio
+import re
 from dataclasses import replace
 
 import pytest
 from sqlalchemy import select
 
-from harvester.harvest.harvest import harvest
 from harvester.harvest.page_pipeline import PagePrefetcher
-from harvester.harvest.request import HarvestRequest
 from harvester.harvest.run import Tuning
-from harvester.models import History
+from harvester.models import Harvest, History
 from harvester.store.models import RecordChange
 from oai.errors import ExitCode
 from tests.harvester.fake_repository import Item
 from tests.harvester.library import Library, touch
+from tests.manager.conftest import until
 
 
 @pytest.fixture(autouse=True)
@@ -55,18 +55,35 @@ async def test_a_record_that_comes_twice_is_as_it_came_last(library: Library) ->
 
 
 async def test_a_wait_of_the_repository_is_noted_behind_what_came_before(library: Library) -> None:
-    seen: list[int] = []
+    seen: list[str] = []
+    taken: list[int] = []
+    kept: list[tuple[str | None, int]] = []
+
+    async def before(arguments: dict[str, str]) -> None:
+        if arguments.get("resumptionToken", "").startswith("20"):
+            await until(lambda: last_note(library) if seen else taken[-1:] == [20])
+            kept.append((last_note(library), len(library.records())))
 
     def fault(arguments: dict[str, str], _: bytes) -> tuple[int, dict[str, str], bytes] | None:
         if arguments.get("resumptionToken", "").startswith("20") and not seen:
-            seen.append(1)
+            seen.append("503")
             return 503, {"Retry-After": "1"}, b"later"
         return None
 
     library.change_settings(retries=1, max_wait=2.0)
-    library.fake.fault = fault
-    outcome = await library.run()
-    assert (outcome.verdict, outcome.counts["new"], seen) == ("complete", 25, [1])
+    library.fake.before, library.fake.fault = before, fault
+    outcome = await library.run(on_progress=lambda counts, _: taken.append(counts["records"]))
+    assert (outcome.verdict, outcome.counts["new"]) == ("complete", 25)
+    (note, records), (later_note, later_records) = kept
+    assert (note, records) == (None, 0)
+    assert re.match(r"waiting until \d{4}-\d\d-\d\dT[\d:]+Z: .*503", later_note or ""), later_note
+    assert later_records == 20
+
+
+def last_note(library: Library) -> str | None:
+    """What the run's row says of what keeps it."""
+    with library.database.session() as session:
+        return session.scalars(select(Harvest.last_error)).one()
 
 
 async def test_a_stop_commits_what_was_taken_in(library: Library) -> None:
@@ -79,15 +96,7 @@ async def test_a_stop_commits_what_was_taken_in(library: Library) -> None:
             await asyncio.sleep(5)
 
     library.fake.before = before
-    request = HarvestRequest(repository_id=library.repository_id)
-    outcome = await harvest(
-        library.database,
-        library.settings,
-        request,
-        stop=stop,
-        on_progress=lambda *_: taken.set(),
-        tuning=library.tuning,
-    )
+    outcome = await library.run(stop=stop, on_progress=lambda *_: taken.set())
     assert (outcome.exit_code, outcome.counts["new"]) == (ExitCode.INTERRUPTED, len(library.records()))
     assert outcome.counts["new"] >= 10
     library.fake.before = None

@@ -72,10 +72,21 @@ def test_an_earliest_datestamp_from_before_the_web_is_one_slice() -> None:
     assert len(found) == (2024 - 1990) * 12 + 4
 
 
-@pytest.mark.parametrize("earliest", ["", None, "last year", "2999-01-01"])
-def test_an_earliest_datestamp_that_is_none_harms_nothing(earliest: str | None) -> None:
+@pytest.mark.parametrize("earliest", ["", None, "last year"])
+def test_an_earliest_datestamp_that_is_none_counts_as_the_webs_beginning(earliest: str | None) -> None:
     times = calendar(Granularity.SECOND, earliest, NOW)
-    assert sliced(Window(slice=Slice.MONTH), times)[-1][1] is None
+    web = calendar(Granularity.SECOND, "1990-01-01", NOW)
+    found = sliced(Window(slice=Slice.MONTH), times)
+    assert found == sliced(Window(slice=Slice.MONTH), web)
+    assert found[:2] == [(None, "1990-01-31T23:59:59Z"), ("1990-01-31T23:59:59Z", "1990-02-28T23:59:59Z")]
+    assert found[-1] == ("2024-03-31T23:59:59Z", None)
+    assert len(found) == (2024 - 1990) * 12 + 4
+
+
+def test_with_an_earliest_datestamp_to_come_all_is_one_slice() -> None:
+    times = calendar(Granularity.SECOND, "2999-01-01", NOW)
+    assert times.earliest == NOW
+    assert sliced(Window(slice=Slice.MONTH), times) == [(None, None)]
 
 
 @given(
