@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from oai.cli import Subcommands
 
 
-_HANDLERS = "manager.job_commands:"
+_JOBS = "manager.job_commands:"
 
 
 def add_job_commands(job: "Subcommands") -> None:
@@ -25,9 +25,9 @@ def add_job_commands(job: "Subcommands") -> None:
 
 
 def _add_listings(job: "Subcommands") -> None:
-    listing = add_command(job, "list", help="list waiting and running jobs", handler=f"{_HANDLERS}list_jobs")
-    history = add_command(job, "history", help="list finished harvests", handler=f"{_HANDLERS}list_history")
-    show = add_command(job, "show", help="show a job in detail", handler=f"{_HANDLERS}show_job")
+    listing = add_command(job, "list", help="list waiting and running jobs", handler=f"{_JOBS}list_jobs")
+    history = add_command(job, "history", help="list finished harvests", handler=f"{_JOBS}list_history")
+    show = add_command(job, "show", help="show a job in detail", handler=f"{_JOBS}show_job")
     show.add_argument("job_id", type=int, metavar="ID")
     history.add_argument("history_id", type=int, nargs="?", metavar="RUN", help="everything about this run")
     for parser in (listing, history):
@@ -57,7 +57,7 @@ def _add_errors(job: "Subcommands") -> None:
 
 def _add_controls(job: "Subcommands") -> None:
     remove = add_command(
-        job, "remove", help="remove a job; a running harvest is ended first", handler=f"{_HANDLERS}remove_job"
+        job, "remove", help="remove a job; a running harvest is ended first", handler=f"{_JOBS}remove_job"
     )
     remove.add_argument("job_id", type=int, metavar="ID")
     for name, text in (
@@ -66,7 +66,7 @@ def _add_controls(job: "Subcommands") -> None:
         ("stop", "stop a harvest after its page; the next one resumes there"),
         ("kill", "kill a harvest at once; committed records are kept"),
     ):
-        command = add_command(job, name, help=text, handler=f"{_HANDLERS}change_job")
+        command = add_command(job, name, help=text, handler=f"{_JOBS}change_job")
         command.set_defaults(change=name)
         command.add_argument("job_id", type=int, metavar="ID")
 
@@ -113,8 +113,7 @@ def _add_wait(job: "Subcommands") -> None:
     )
 
 
-_CHANGES = "manager.rule_commands:"
-_TRIALS = "manager.rule_commands:"
+_RULES = "manager.rule_commands:"
 _KINDS = ("filter", "normalise")
 _RULE_HELP = "number or name of a rule"
 
@@ -129,11 +128,11 @@ def add_rule_commands(rule: "Subcommands") -> None:
 
 def _add_looks(rule: "Subcommands") -> None:
     listing = add_command(
-        rule, "list", help="list rules with their latest versions", handler=f"{_CHANGES}list_all"
+        rule, "list", help="list rules with their latest versions", handler=f"{_RULES}list_all"
     )
     listing.add_argument("--kind", choices=_KINDS, help="only of this kind")
     show = add_command(
-        rule, "show", help="show a rule: where it is used, and its file", handler=f"{_CHANGES}show"
+        rule, "show", help="show a rule: where it is used, and its file", handler=f"{_RULES}show"
     )
     _add_rule(show)
     show.add_argument("--version", type=int, metavar="N", help="version to show")
@@ -141,18 +140,18 @@ def _add_looks(rule: "Subcommands") -> None:
         rule,
         "versions",
         help="list the versions of a rule with their changes",
-        handler=f"{_CHANGES}list_versions",
+        handler=f"{_RULES}list_versions",
     )
     _add_rule(versions)
     versions.add_argument("--diff", action="store_true", help="show the differences between the versions")
     examples = add_command(
-        rule, "examples", help="list example rules, or print one", handler=f"{_CHANGES}show_examples"
+        rule, "examples", help="list example rules, or print one", handler=f"{_RULES}show_examples"
     )
     examples.add_argument("key", metavar="EXAMPLE", nargs="?", help="example to print")
 
 
 def _add_rule_changes(rule: "Subcommands") -> None:
-    add = add_command(rule, "add", help="add a rule file", handler=f"{_CHANGES}add")
+    add = add_command(rule, "add", help="add a rule file", handler=f"{_RULES}add")
     add.add_argument("name", metavar="NAME")
     add.add_argument("file", metavar="FILE", nargs="?", help="the rules as XML; `-` for standard input")
     add.add_argument("--example", metavar="EXAMPLE", help="start from an example instead of a file")
@@ -164,7 +163,7 @@ def _add_rule_changes(rule: "Subcommands") -> None:
     )
     add.add_argument("--description", default="", metavar="TEXT", help="description of the rule")
     add.add_argument("--note", default="", metavar="TEXT", help="comment on this version")
-    edit = add_command(rule, "edit", help="save a new version of a rule", handler=f"{_CHANGES}edit")
+    edit = add_command(rule, "edit", help="save a new version of a rule", handler=f"{_RULES}edit")
     _add_rule(edit)
     edit.add_argument(
         "file", metavar="FILE", nargs="?",
@@ -173,7 +172,7 @@ def _add_rule_changes(rule: "Subcommands") -> None:
     edit.add_argument("--restore", type=int, metavar="N", help="restore this version")
     edit.add_argument("--note", default="", metavar="TEXT", help="comment on this version")
     remove = add_command(
-        rule, "remove", help="stop managing a rule; its file stays", handler=f"{_CHANGES}remove"
+        rule, "remove", help="stop managing a rule; its file stays", handler=f"{_RULES}remove"
     )
     _add_rule(remove)
 
@@ -181,12 +180,12 @@ def _add_rule_changes(rule: "Subcommands") -> None:
 def _add_checks(rule: "Subcommands") -> None:
     check = add_command(
         rule, "check", help="check a rule file and report its errors",
-        handler=f"{_TRIALS}check",
+        handler=f"{_RULES}check",
     )  # fmt: skip
     check.add_argument("rule", metavar="RULE|FILE", help=f"{_RULE_HELP}, or a file")
     attempt = add_command(
         rule, "try", help="test a rule on stored records or on a repository's first page",
-        handler=f"{_TRIALS}attempt",
+        handler=f"{_RULES}attempt",
     )  # fmt: skip
     attempt.add_argument("rule", metavar="RULE|FILE", help=f"{_RULE_HELP}, or a file")
     attempt.add_argument("--repository", type=int, metavar="ID", help="stored records of this repository")
@@ -211,7 +210,7 @@ def _add_checks(rule: "Subcommands") -> None:
 def _add_replay(rule: "Subcommands") -> None:
     replay = add_command(
         rule, "replay", help="preview or apply rules to a run's stored answers",
-        handler=f"{_TRIALS}replay",
+        handler=f"{_RULES}replay",
     )  # fmt: skip
     replay.add_argument("run", type=int, metavar="HISTORY_ID", help="run whose raw answers were stored")
     for name in ("filter", "normalise"):

@@ -36,7 +36,7 @@ from web.overview import pages as overview
 from web.repositories import diagnostics, explorer, wizard
 from web.repositories import pages as repositories
 from web.repositories import pages_records as harvested_records
-from web.repositories.diagnostics import EXAMINATIONS, Examinations
+from web.repositories.diagnostics import DIAGNOSTICS, DiagnosticsRuns
 from web.repositories.explorer import EXPLORATIONS, Explorations
 from web.repositories.wizard import DRAFTS, Drafts
 from web.rules import editor, replay
@@ -125,11 +125,11 @@ def create_app(
     app[TRIALS] = Trials(settings=app[SETTINGS], database=app[DATABASE])
     app[REPLAYS] = Replays(settings=app[SETTINGS])
     app[DRAFTS] = Drafts(settings=app[SETTINGS])
-    app[EXAMINATIONS] = Examinations(settings=app[SETTINGS], database=app[DATABASE])
+    app[DIAGNOSTICS] = DiagnosticsRuns(settings=app[SETTINGS], database=app[DATABASE])
     app[EXPLORATIONS] = Explorations(settings=app[SETTINGS])
     app[IMPORTS] = ImportProcesses(settings=app[SETTINGS], database=app[DATABASE])
     # They end in the opposite order: the database threads last.
-    app.cleanup_ctx.extend((_database_threads, _imports, _replays, _examinations, _self_tests, _poller))
+    app.cleanup_ctx.extend((_database_threads, _imports, _replays, _diagnostics, _self_tests, _poller))
     app.on_response_prepare.append(add_headers)
     app.on_shutdown.append(_end_streams)
     for routes in _ROUTES:
@@ -158,9 +158,9 @@ async def _self_tests(app: web.Application) -> AsyncIterator[None]:
     await app[SELF_TESTS].close()
 
 
-async def _examinations(app: web.Application) -> AsyncIterator[None]:
+async def _diagnostics(app: web.Application) -> AsyncIterator[None]:
     yield
-    await app[EXAMINATIONS].close()
+    await app[DIAGNOSTICS].close()
 
 
 async def _poller(app: web.Application) -> AsyncIterator[None]:

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from oai.cli import Subcommands
 
 
-_RUN = "harvester.cli.imports:"
-_SETS = "harvester.cli.imports:"
-_CATALOGUE = "harvester.cli.imports:"
+_IMPORTS = "harvester.cli.imports:"
 
 
 def add_import(commands: "Subcommands") -> None:
@@ -30,12 +28,12 @@ def add_import(commands: "Subcommands") -> None:
 
 
 def _add_run(group: "Subcommands") -> None:
-    run = add_command(group, "run", help="import new and changed records", handler=f"{_RUN}run")
+    run = add_command(group, "run", help="import new and changed records", handler=f"{_IMPORTS}run")
     _add_repositories(run)
     run.add_argument("--all", action="store_true", help="import from all repositories")
     run.add_argument("--anew", action="store_true", help="convert all records again")
     run.add_argument("--by", metavar="NAME", help="name of the user who starts it (default: the system user)")
-    status = add_command(group, "status", help="show running and recent imports", handler=f"{_RUN}status")
+    status = add_command(group, "status", help="show running and recent imports", handler=f"{_IMPORTS}status")
     status.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
     status.add_argument(
         "--limit", type=int, default=10, metavar="N", help="number of imports (default: %(default)s)"
@@ -44,13 +42,13 @@ def _add_run(group: "Subcommands") -> None:
         group,
         "list",
         help="list the sources with their settings and latest imports",
-        handler=f"{_RUN}sources",
+        handler=f"{_IMPORTS}sources",
     )
     refused = add_command(
         group,
         "refused",
         help="list the records that could not be imported, with the reasons",
-        handler=f"{_RUN}refused",
+        handler=f"{_IMPORTS}refused",
     )
     refused.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
     refused.add_argument("--filtered", action="store_true", help="records that a filtering set excluded")
@@ -61,7 +59,7 @@ def _add_run(group: "Subcommands") -> None:
 
 def _add_source(group: "Subcommands") -> None:
     source = add_command(
-        group, "source", help="show or change how a repository is imported", handler=f"{_RUN}source"
+        group, "source", help="show or change how a repository is imported", handler=f"{_IMPORTS}source"
     )
     source.add_argument("id", type=int, metavar="ID", help="number of the repository")
     source.add_argument(
@@ -82,13 +80,15 @@ def _add_source(group: "Subcommands") -> None:
 
 
 def _add_sets(sets: "Subcommands") -> None:
-    add_command(sets, "list", help="list filtering sets", handler=f"{_SETS}list_all")
-    show = add_command(sets, "show", help="show a set with its conditions", handler=f"{_SETS}show")
+    add_command(sets, "list", help="list filtering sets", handler=f"{_IMPORTS}list_all")
+    show = add_command(sets, "show", help="show a set with its conditions", handler=f"{_IMPORTS}show")
     remove = add_command(
-        sets, "remove", help="remove a set that is not used by a source", handler=f"{_SETS}remove"
+        sets, "remove", help="remove a set that is not used by a source", handler=f"{_IMPORTS}remove"
     )
-    add = add_command(sets, "add", help="add a set", handler=f"{_SETS}add")
-    edit = add_command(sets, "edit", help="change a set; the next imports apply it", handler=f"{_SETS}edit")
+    add = add_command(sets, "add", help="add a set", handler=f"{_IMPORTS}add")
+    edit = add_command(
+        sets, "edit", help="change a set; the next imports apply it", handler=f"{_IMPORTS}edit"
+    )
     for parser in (show, remove, add, edit):
         parser.add_argument("name", metavar="NAME")
     for parser in (add, edit):
@@ -98,7 +98,7 @@ def _add_sets(sets: "Subcommands") -> None:
         sets,
         "try",
         help="test a set, or conditions, on stored records; changes no data",
-        handler=f"{_SETS}attempt",
+        handler=f"{_IMPORTS}attempt",
     )
     trial.add_argument("name", metavar="NAME", nargs="?", help="name of a set")
     _add_conditions(trial)
@@ -114,14 +114,14 @@ def _add_sets(sets: "Subcommands") -> None:
 
 def _add_catalogue(group: "Subcommands") -> None:
     search = add_command(
-        group, "search", help="search the imported records", handler=f"{_CATALOGUE}search_records"
+        group, "search", help="search the imported records", handler=f"{_IMPORTS}search_records"
     )
     search.add_argument("text", nargs="*", metavar="WORD", help='words, "phrases", -words to exclude, or')
     _add_repositories(search)
     _add_conditions_of_hits(search)
     _add_paging(search)
     show = add_command(
-        group, "show", help="show a record with all its details", handler=f"{_CATALOGUE}show_record"
+        group, "show", help="show a record with all its details", handler=f"{_IMPORTS}show_record"
     )
     show.add_argument("id", type=int, metavar="ID", help="number of the record, as listed by `search`")
 
@@ -250,7 +250,7 @@ def _add_doctor(group: "Subcommands") -> None:
         group,
         "doctor",
         help="diagnose a repository and recommend how to harvest it",
-        handler="harvester.cli.repository:examine_repository",
+        handler="harvester.cli.repository:diagnose_repository",
     )
     doctor.add_argument("which", metavar="ID|URL", help="number of a repository, or any base URL")
     doctor.add_argument(

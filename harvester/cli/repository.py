@@ -13,7 +13,7 @@ from harvester.access import access_of
 from harvester.cli.harvest import overridden
 from harvester.client.probe import Exchange, ProbeFindings
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
-from harvester.probing.diagnose import examine, keep_report
+from harvester.probing.diagnose import diagnose, keep_report
 from harvester.probing.findings import Report
 from harvester.probing.look import look
 from harvester.probing.report import in_lines, letter
@@ -293,7 +293,7 @@ def _odd_lines(odd: Sequence[str]) -> Iterator[str]:
     yield from (f"  - {words}" for words in odd)
 
 
-def examine_repository(invocation: Invocation) -> ExitCode:
+def diagnose_repository(invocation: Invocation) -> ExitCode:
     """Run `zatva repository doctor`: for a number it stores the report, for an address it only shows it."""
     which: str = invocation.arguments.which
     report = _of_number(invocation, int(which)) if which.isdecimal() else _of_address(invocation, which)
@@ -339,4 +339,4 @@ def _examined(invocation: Invocation, base_url: str) -> Report:
 
     settings = invocation.settings.interactive
     limit_memory(settings.harvester.max_memory)
-    return asyncio.run(examine(base_url, settings, on_fact=lambda fact: tell(fact.subject)))
+    return asyncio.run(diagnose(base_url, settings, on_fact=lambda fact: tell(fact.subject)))

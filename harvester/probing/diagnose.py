@@ -84,7 +84,7 @@ _SAMPLE = 10
 Sleep = Callable[[float], Awaitable[None]]
 
 
-async def examine(
+async def diagnose(
     base_url: str,
     settings: Settings,
     *,

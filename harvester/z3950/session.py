@@ -59,7 +59,7 @@ def read_address(url: str) -> Address:
     except ValueError:
         host, port, parts = "", None, urlsplit("")
     database = unquote(parts.path.removeprefix("/")) or _USUAL_DATABASE
-    # What is let through stands in a line of commands, so it is told letter by letter.
+    # Accepted characters become part of a command line, so each of them is listed.
     fits = parts.scheme == SCHEME and _HOST.fullmatch(host) and _DATABASE.fullmatch(database)
     if not fits or port == 0 or parts.username or parts.query or parts.fragment:
         raise _no_address(url)

@@ -3,7 +3,7 @@ import asyncio
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.web.conftest import Browser, Server
 from tests.web.rows import BEGAN, a_repository, an_examination
-from web.repositories.diagnostics import EXAMINATIONS
+from web.repositories.diagnostics import DIAGNOSTICS
 
 
 async def test_an_examination_is_begun_once_followed_and_ended_with_the_server(
@@ -16,7 +16,7 @@ async def test_an_examination_is_begun_once_followed_and_ended_with_the_server(
 
         _, _, target = await administrator.post("/repositories/1/doctor")
         await administrator.post("/repositories/1/doctor")
-        under_way = server.app[EXAMINATIONS].of(1)
+        under_way = server.app[DIAGNOSTICS].of(1)
         assert under_way is not None
         while not under_way.facts:  # noqa: ASYNC110 the page tells how far it is, and nothing else
             await asyncio.sleep(0.01)
@@ -24,9 +24,9 @@ async def test_an_examination_is_begun_once_followed_and_ended_with_the_server(
         assert "Diagnostics in progress" in page
         assert len([asked for asked in served.asked if asked["verb"] == "Identify"]) == 1
 
-        await server.app[EXAMINATIONS].close()
+        await server.app[DIAGNOSTICS].close()
 
-    assert server.app[EXAMINATIONS].of(1) is None
+    assert server.app[DIAGNOSTICS].of(1) is None
 
 
 async def test_one_that_comes_to_nothing_says_why(server: Server, administrator: Browser) -> None:
@@ -37,7 +37,7 @@ async def test_one_that_comes_to_nothing_says_why(server: Server, administrator:
         session.commit()
 
     await administrator.post("/repositories/1/doctor")
-    while server.app[EXAMINATIONS].of(1):  # noqa: ASYNC110 as above
+    while server.app[DIAGNOSTICS].of(1):  # noqa: ASYNC110 as above
         await asyncio.sleep(0.05)
     _, page = await administrator.get("/repositories/1/doctor")
 

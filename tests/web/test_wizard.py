@@ -2,7 +2,7 @@ import pytest
 from sqlalchemy import select
 
 from harvester.models import Repository
-from harvester.probing.diagnose import examine
+from harvester.probing.diagnose import diagnose
 from harvester.reading.errors import TransportError
 from manager.models import Job, RecurringJob
 from oai.database import Database
@@ -11,7 +11,7 @@ from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
 from web.app import create_app
-from web.repositories.diagnostics import EXAMINATIONS
+from web.repositories.diagnostics import DIAGNOSTICS
 from web.repositories.wizard import DRAFTS
 
 
@@ -148,6 +148,6 @@ async def test_addresses_of_private_networks_are_asked_in_no_step(
         with pytest.raises(TransportError, match="private_addresses"):
             await app[DRAFTS].ask(served.url)
         with pytest.raises(TransportError, match="private_addresses"):
-            await examine(served.url, app[EXAMINATIONS].settings)
+            await diagnose(served.url, app[DIAGNOSTICS].settings)
 
     assert served.asked == []

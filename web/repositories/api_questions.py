@@ -22,7 +22,7 @@ from web.api.shapes import In, Out
 from web.auth.access import about, asked_for
 from web.errors.refetch import refetch
 from web.repositories.api import repository_asked
-from web.repositories.diagnostics import EXAMINATIONS
+from web.repositories.diagnostics import DIAGNOSTICS
 from web.repositories.explorer import EXPLORATIONS, oddities
 from web.schedules.api import Started
 
@@ -178,7 +178,7 @@ async def _start(call: Call) -> DiagnosticsOut:
     repository = await repository_asked(call)
     if access_of(repository.protocol).query is not None:
         raise ApiError(409, f"repository {repository.repository_id} does not speak OAI-PMH; use /probe")
-    call.request.config_dict[EXAMINATIONS].begin(repository.repository_id, repository.base_url)
+    call.request.config_dict[DIAGNOSTICS].begin(repository.repository_id, repository.base_url)
     return _shown(call, repository)
 
 
@@ -187,10 +187,10 @@ async def _show(call: Call) -> DiagnosticsOut:
 
 
 def _shown(call: Call, repository: Repository) -> DiagnosticsOut:
-    examinations, number = call.request.config_dict[EXAMINATIONS], repository.repository_id
-    report, problem = Report.from_json(repository.examination), examinations.failure_of(number)
+    runs, number = call.request.config_dict[DIAGNOSTICS], repository.repository_id
+    report, problem = Report.from_json(repository.examination), runs.failure_of(number)
     return DiagnosticsOut(
-        running=examinations.of(number) is not None,
+        running=runs.of(number) is not None,
         problem=problem.title if problem else None,
         report=repository.examination,
         letter=letter(report) if report else None,

@@ -9,7 +9,7 @@ from aiohttp import web
 from harvester.access import access_of
 from harvester.models import Repository
 from harvester.probing.case import SUBJECTS
-from harvester.probing.diagnose import examine, keep_report
+from harvester.probing.diagnose import diagnose, keep_report
 from harvester.probing.findings import Fact, Report
 from harvester.probing.report import advice_for, grade_of, in_words, letter, profile_lines, troubles
 from oai.errors import ZatvaError
@@ -28,7 +28,7 @@ _log = logging.getLogger("web.examinations")
 
 
 @dataclass(kw_only=True)
-class Examination:
+class DiagnosticsRun:
     """Diagnostics in progress, or failed ones."""
 
     facts: list[Fact] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Examination:
 
 
 @dataclass(kw_only=True)
-class Examinations:
+class DiagnosticsRuns:
     """Runs diagnostics in tasks, one at a time per repository.
 
     Safe without locks: only the event loop changes the state, and `begin` has no await between its check and
@@ -45,11 +45,11 @@ class Examinations:
 
     settings: Settings
     database: DatabaseExecutor
-    _under_way: dict[int, Examination] = field(default_factory=dict)
-    _failed: dict[int, Examination] = field(default_factory=dict)
+    _under_way: dict[int, DiagnosticsRun] = field(default_factory=dict)
+    _failed: dict[int, DiagnosticsRun] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def of(self, repository_id: int) -> Examination | None:
+    def of(self, repository_id: int) -> DiagnosticsRun | None:
         """Return the repository's diagnostics in progress, if any."""
         return self._under_way.get(repository_id)
 
@@ -63,7 +63,7 @@ class Examinations:
         if repository_id in self._under_way:
             return
         self._failed.pop(repository_id, None)
-        self._under_way[repository_id] = Examination()
+        self._under_way[repository_id] = DiagnosticsRun()
         task = asyncio.create_task(self._examine(repository_id, base_url))
         # The event loop holds only a weak reference to the task.
         self._tasks.add(task)
@@ -79,7 +79,7 @@ class Examinations:
         at_hand = self._under_way[repository_id]
         try:
             report = await ask_apart(
-                examine, base_url, self.settings, notes={"on_fact": at_hand.facts.append}
+                diagnose, base_url, self.settings, notes={"on_fact": at_hand.facts.append}
             )
             await self.database.run(keep_report, repository_id, report)
         except ZatvaError as error:
@@ -92,7 +92,7 @@ class Examinations:
             del self._under_way[repository_id]
 
 
-EXAMINATIONS = web.AppKey("examinations", Examinations)
+DIAGNOSTICS = web.AppKey("examinations", DiagnosticsRuns)
 
 
 _REFRESH_SECONDS = 2
@@ -112,8 +112,8 @@ class Told:
 async def show(request: web.Request) -> web.Response:
     """Show the last report or the progress; the letter in the reader's language or a chosen one."""
     _who, repository = await asked_for(request, Repository)
-    examinations = request.app[EXAMINATIONS]
-    under_way = examinations.of(repository.repository_id)
+    runs = request.app[DIAGNOSTICS]
+    under_way = runs.of(repository.repository_id)
     report = Report.from_json(repository.examination)
     chosen = request.query.get("letter", "")
     chosen = chosen if chosen in i18n.LANGUAGES else language.get()
@@ -127,7 +127,7 @@ async def show(request: web.Request) -> web.Response:
         access=access_of(repository.protocol),
         under_way=under_way,
         total=len(SUBJECTS),
-        problem=examinations.failure_of(repository.repository_id),
+        problem=runs.failure_of(repository.repository_id),
         report=report,
         facts=[_told(fact) for fact in report.facts] if report else [],
         troubled=len(troubles(report)) if report else 0,
@@ -145,7 +145,7 @@ async def begin(request: web.Request) -> web.Response:
     _who, repository = await asked_for(request, Repository)
     if access_of(repository.protocol).query is not None:
         raise web.HTTPConflict(text=_("Diagnostics are available for OAI-PMH repositories only."))
-    request.app[EXAMINATIONS].begin(repository.repository_id, repository.base_url)
+    request.app[DIAGNOSTICS].begin(repository.repository_id, repository.base_url)
     raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}/doctor")
 
 

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from harvester.probing.case import SUBJECTS
-from harvester.probing.diagnose import examine
+from harvester.probing.diagnose import diagnose
 from harvester.probing.findings import Grade, Report
 from harvester.probing.report import SENTENCES, advice_for, grade_of, in_words, letter, troubles
 from harvester.reading.errors import TransportError
@@ -22,7 +22,7 @@ async def _no_pause(_seconds: float) -> None:
 
 async def _examined(repository: FakeRepository) -> Report:
     async with serve(repository) as served:
-        return await examine(served.url, Settings(), sleep=_no_pause)
+        return await diagnose(served.url, Settings(), sleep=_no_pause)
 
 
 def _found(report: Report) -> dict[str, str]:
@@ -109,7 +109,7 @@ async def test_a_server_that_is_not_there_is_an_error() -> None:
         gone = served.url
 
     with pytest.raises(TransportError):
-        await examine(gone, Settings(), sleep=_no_pause)
+        await diagnose(gone, Settings(), sleep=_no_pause)
 
 
 async def test_it_pauses_between_two_requests_and_counts_them() -> None:
@@ -119,7 +119,7 @@ async def test_it_pauses_between_two_requests_and_counts_them() -> None:
         pauses.append(seconds)
 
     async with serve(FakeRepository(items=many(3))) as served:
-        report = await examine(served.url, Settings(), sleep=note)
+        report = await diagnose(served.url, Settings(), sleep=note)
         asked = len(served.asked)
 
     assert set(pauses) == {0.5}
