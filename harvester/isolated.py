@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from harvester.reading.errors import AnswerTooLargeError
-from oai.child import limit_memory, outlive_no_parent, share_memory
+from oai.child import limit_memory, module_command, outlive_no_parent, share_memory
 from oai.errors import required
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits
@@ -86,7 +86,7 @@ async def isolated(
 
 @contextlib.asynccontextmanager
 async def _process() -> AsyncIterator[asyncio.subprocess.Process]:
-    command = [sys.executable, "-P", "-m", __name__, str(os.getpid())]
+    command = module_command(__name__, str(os.getpid()))
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
     try:

@@ -145,7 +145,7 @@ class Record(Base):
     harvest_time: Mapped[datetime] = mapped_column(server_default=func.now())
     """When the record was last fetched and found new or changed."""
     datestamp: Mapped[str] = mapped_column(Text)
-    """Datestamp as the repository wrote it."""
+    """Datestamp as the repository wrote it; the date of the answer if it wrote none."""
     metadata_prefix: Mapped[str] = mapped_column(Text)
     status: Mapped[str] = mapped_column(Text, server_default=RecordStatus.ACTIVE)
     update_flag: Mapped[str] = mapped_column(Text, server_default=Change.NEW)
@@ -216,6 +216,8 @@ class Harvest(Base):
     job_id: Mapped[int | None] = mapped_column(index=True)
     process_id: Mapped[int | None]
     host: Mapped[str | None] = mapped_column(Text)
+    last_sign: Mapped[datetime | None]
+    """The last sign of life of the run's process, which gives one every second or two; NULL before any."""
     last_error: Mapped[str | None] = mapped_column(Text)
     """What the run waits for, its last warning, or the error with which it ended."""
     last_failure: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
@@ -224,7 +226,16 @@ class Harvest(Base):
 
 
 class History(Base):
-    """One row for each ended harvest."""
+    """One row for each ended harvest.
+
+    `record_count` + `invalid_count` are received: `new_count` + `updated_count` + `unchanged_count` +
+    `deleted_count` - `disappeared_count` + `postponed_count` + `tombstone_count` + `filtered_count` +
+    `repeated_count` + `invalid_count`.
+
+    A harvest that was interrupted and resumed has a row for each of its processes. The last row counts the
+    whole harvest; the earlier ones name it in `continued_by`, and count 0, so that sums count each record
+    once. What they had counted is in `evidence`, under `reached`.
+    """
 
     __tablename__ = "oai_history"
 
@@ -236,7 +247,7 @@ class History(Base):
         ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), index=True
     )
     record_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    """Records seen, including deletions."""
+    """Records seen, including deletions and repetitions, without rejected ones."""
     harvest_start_time: Mapped[datetime]
     harvest_end_time: Mapped[datetime] = mapped_column(server_default=func.now())
     job_id: Mapped[int | None] = mapped_column(index=True)
@@ -267,6 +278,16 @@ class History(Base):
     deleted_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
     filtered_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
     invalid_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    repeated_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Records received again in the same harvest, or with an older datestamp than before."""
+    tombstone_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Deletions of records that were not in the store."""
+    disappeared_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Deleted records that were not received: a complete list no longer contained them."""
+    postponed_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Deletions received but not applied, because the harvest is held or interrupted."""
+    continued_by: Mapped[int | None] = mapped_column(BigInteger)
+    """The row (`history_id`) that counts this harvest since it was resumed; NULL for the last row."""
     requests: Mapped[int] = mapped_column(server_default="0")
     bytes: Mapped[int] = mapped_column(BigInteger, server_default="0")
     warnings: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
@@ -304,6 +325,11 @@ Index(
     History.history_id,
     postgresql_where=text("normalize_digest IS NOT NULL"),
 )
+Index(
+    "ix_oai_history_continued_by",
+    History.continued_by,
+    postgresql_where=text("continued_by IS NOT NULL"),
+)
 Index("ix_oai_history_status", History.status, History.history_id)
 # Includes the columns that a calendar adds up, so that a year of runs is read from the index alone.
 Index(
@@ -311,5 +337,6 @@ Index(
     History.harvest_end_time,
     postgresql_include=[
         "repository_id", "status", "record_count", "new_count", "updated_count", "deleted_count",
+        "continued_by",
     ],
 )  # fmt: skip

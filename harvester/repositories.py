@@ -266,10 +266,10 @@ async def _asked_by(base_url: str, settings: Settings, protocol: str) -> Reposit
 
 
 async def _facts(client: ProtocolClient) -> RepositoryFacts:
-    identity = await client.identify()
-    formats = await client.list_metadata_formats()
+    identity = await client.identify(loose=True)
+    formats = await client.list_metadata_formats(loose=True)
     try:
-        sets = [found async for found in client.list_sets()]
+        sets = [found async for found in client.list_sets(loose=True)]
     except OaiError:
         # Some servers answer badVerb or badArgument if they have no sets.
         sets = []

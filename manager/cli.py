@@ -5,14 +5,67 @@ from typing import TYPE_CHECKING, Any
 
 from harvester.cli.harvest_parser import add_protocol
 from harvester.harvest_plan import Default, Option, Parameter, Surface, carried
-from manager.notices.cli import add_commands as add_notify
 from oai.cli import add_command, add_group
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
 
 
+_NOTICES = "manager.notices.commands:"
+_OCCASIONS = ("error", "change", "always", "daily", "weekly")
+_LANGUAGES = ("en", "cs", "sk")
 _JOBS = "manager.job_commands:"
+_RULES = "manager.rule_commands:"
+_RULE_KINDS = ("filter", "normalise")
+_RULE_HELP = "number or name of a rule"
+_SCHEDULES = "manager.schedule_commands:"
+_PROGRAMS = "manager.commands:"
+_AUDITS = "manager.store_audit_commands:"
+
+
+def _add_notify(commands: "Subcommands") -> None:
+    """Add `notify`."""
+    notify = add_group(
+        commands,
+        "notify",
+        help="manage notification rules: who is notified when harvests fail, change something, or end",
+    )
+    _add_adding(_notify(notify, "add", help="add a notification rule", handler="add_rule"))
+    _notify(notify, "list", help="list notification rules", handler="list_rules")
+    for name, text, handler in (
+        ("remove", "remove a notification rule", "remove_rule"),
+        ("test", "send a test message to the recipients of a rule now", "try_rule"),
+    ):
+        command = _notify(notify, name, help=text, handler=handler)
+        command.add_argument("rule_id", type=int, metavar="RULE_ID")
+    sent = _notify(notify, "sent", help="list sent and waiting notifications", handler="list_sent")
+    sent.add_argument(
+        "--limit", type=int, default=50, metavar="N", help="number of rows (default: %(default)s)"
+    )
+
+
+def _notify(group: "Subcommands", name: str, *, help: str, handler: str) -> argparse.ArgumentParser:  # noqa: A002 argparse's own word
+    return add_command(group, name, help=help, handler=_NOTICES + handler)
+
+
+def _add_adding(add: argparse.ArgumentParser) -> None:
+    add.add_argument(
+        "--mail", action="append", metavar="ADDRESS", help="e-mail address to notify; may be repeated"
+    )
+    add.add_argument("--webhook", metavar="URL", help="web address for signed POST requests")
+    add.add_argument("--repository", type=int, metavar="ID", help="only for this repository (default: all)")
+    add.add_argument("--schedule", type=int, metavar="ID", help="only for harvests of this schedule")
+    add.add_argument(
+        "--on",
+        choices=_OCCASIONS,
+        default="error",
+        help="error: when a harvest starts failing and when it works again; change: also each harvest "
+        "that changed something; always: also every other harvest; daily, weekly: one summary "
+        "instead (default: %(default)s)",
+    )
+    add.add_argument(
+        "--language", choices=_LANGUAGES, default="en", help="language of the messages (default: %(default)s)"
+    )
 
 
 def add_job_commands(job: "Subcommands") -> None:
@@ -113,11 +166,6 @@ def _add_wait(job: "Subcommands") -> None:
     )
 
 
-_RULES = "manager.rule_commands:"
-_KINDS = ("filter", "normalise")
-_RULE_HELP = "number or name of a rule"
-
-
 def add_rule_commands(rule: "Subcommands") -> None:
     """Add the subcommands for rule files."""
     _add_looks(rule)
@@ -130,7 +178,7 @@ def _add_looks(rule: "Subcommands") -> None:
     listing = add_command(
         rule, "list", help="list rules with their latest versions", handler=f"{_RULES}list_all"
     )
-    listing.add_argument("--kind", choices=_KINDS, help="only of this kind")
+    listing.add_argument("--kind", choices=_RULE_KINDS, help="only of this kind")
     show = add_command(
         rule, "show", help="show a rule: where it is used, and its file", handler=f"{_RULES}show"
     )
@@ -226,9 +274,6 @@ def _add_rule(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("rule", metavar="RULE", help=_RULE_HELP)
 
 
-_SCHEDULES = "manager.schedule_commands:"
-
-
 def add_schedule_commands(schedule: "Subcommands") -> None:
     """Add the subcommands for schedules."""
     add = add_command(
@@ -280,9 +325,6 @@ def _value(one: Parameter, option: Option) -> dict[str, Any]:
     return {**how, "choices": choices} if choices else how
 
 
-_PROGRAMS = "manager.commands:"
-
-
 def add_commands(commands: "Subcommands") -> None:
     """Add `manager`, `worker`, `schedule`, `job` and `rule`."""
     manager = add_group(commands, "manager", help="plan, start and supervise scheduled harvests")
@@ -299,7 +341,56 @@ def add_commands(commands: "Subcommands") -> None:
     add_rule_commands(
         add_group(commands, "rule", help="manage rule files: save versions, test and preview rules")
     )
-    add_notify(commands)
+    _add_notify(commands)
+
+
+def add_store_audits(store: "Subcommands") -> None:
+    """Add `store audit`: the audits that workers run."""
+    audit = add_group(store, "audit", help="audit stores by workers, now or on a schedule")
+    listing = _audit(audit, "list", help="list audits with what they found", handler="list_audits")
+    listing.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
+    listing.add_argument(
+        "--limit", type=int, default=50, metavar="N", help="number of rows (default: %(default)s)"
+    )
+    show = _audit(audit, "show", help="show an audit and its first findings", handler="show_audit")
+    show.add_argument("audit_id", type=int, metavar="AUDIT")
+    run = _audit(audit, "run", help="queue an audit of a repository's store now", handler="queue_audit")
+    run.add_argument("repository", type=int, metavar="REPOSITORY", help="number of the repository")
+    _add_audit_schedules(add_group(audit, "schedule", help="manage the schedules of audits"))
+
+
+def _add_audit_schedules(schedule: "Subcommands") -> None:
+    _audit(schedule, "list", help="list the schedules of audits", handler="list_schedules")
+    wanted = _audit(
+        schedule,
+        "set",
+        help="set how often a store is audited; replaces its schedule",
+        handler="set_schedule",
+    )
+    wanted.add_argument(
+        "repository",
+        type=int,
+        nargs="?",
+        metavar="REPOSITORY",
+        help="number of the repository (default: all without a schedule of their own)",
+    )
+    wanted.add_argument(
+        "--frequency",
+        required=True,
+        metavar="TEXT",
+        help="such as `weekly on saturday at 02:00`, `every 6 hours`, or a cron expression",
+    )
+    wanted.add_argument(
+        "--time-zone", default="UTC", metavar="ZONE", help="IANA time zone (default: %(default)s)"
+    )
+    remove = _audit(
+        schedule, "remove", help="remove a schedule of audits; its audits stay", handler="remove_schedule"
+    )
+    remove.add_argument("schedule_id", type=int, metavar="SCHEDULE")
+
+
+def _audit(group: "Subcommands", name: str, *, help: str, handler: str) -> argparse.ArgumentParser:  # noqa: A002 as above
+    return add_command(group, name, help=help, handler=_AUDITS + handler)
 
 
 def add_queue_option(index: argparse.ArgumentParser) -> None:

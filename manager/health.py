@@ -1,7 +1,7 @@
 """The manager's health over HTTP: `/healthz`, `/readyz` and `/metrics`, if a port is set."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -12,8 +12,10 @@ from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from harvester.models import History
+from harvester.store.audit import StoreFindingKind
 from manager.models import IN_HAND, Job, JobStatus
 from manager.notices.models import Notice, NoticeState
+from manager.store_audits import AuditView, last_audits
 from manager.worker.registry import ManagerStatus, manager_status
 from oai import probes
 from oai.connections import ConnectionLimits, bound
@@ -25,6 +27,7 @@ LATE: Final = timedelta(minutes=1)
 """A job that has not begun this long after its due time counts as late."""
 
 _WAITING: Final = (JobStatus.SCHEDULED, JobStatus.QUEUED)
+_SHUTDOWN: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +45,8 @@ class Figures:
     """Harvests that ended in the last 24 hours, by status."""
     notices: Mapping[str, int]
     """Notices that are waiting or could not be sent, by state."""
+    audits: Sequence[AuditView]
+    """The last complete audit of each repository's store."""
 
 
 def read_figures(session: Session) -> Figures:
@@ -58,7 +63,7 @@ def read_figures(session: Session) -> Figures:
     ).one()
     ended = session.execute(
         select(History.status, func.count())
-        .where(History.harvest_end_time > func.now() - timedelta(days=1))
+        .where(History.harvest_end_time > func.now() - timedelta(days=1), History.continued_by.is_(None))
         .group_by(History.status)
     )
     notices = session.execute(
@@ -72,6 +77,7 @@ def read_figures(session: Session) -> Figures:
         lag=max(float(lag), 0.0),
         ended={row[0]: row[1] for row in ended},
         notices={row[0]: row[1] for row in notices},
+        audits=last_audits(session, complete=True),
     )
 
 
@@ -98,10 +104,28 @@ def registry_of(figures: Figures, *, leads: bool) -> CollectorRegistry:
         gauge = Gauge(f"zatva_manager_{name}", meaning, (label,), registry=registry)
         for word, count in counts.items():
             gauge.labels(word).set(count)
+    _add_audits(registry, figures.audits)
     return registry
 
 
-_SHUTDOWN: Final = 1.0
+def _add_audits(registry: CollectorRegistry, audits: Sequence[AuditView]) -> None:
+    last = Gauge(
+        "zatva_store_audit_last_timestamp_seconds",
+        "When the last complete audit of the repository's store ended.",
+        ("repository",),
+        registry=registry,
+    )
+    findings = Gauge(
+        "zatva_store_audit_findings",
+        "Files with a problem that the last complete audit of the repository's store found.",
+        ("repository", "kind"),
+        registry=registry,
+    )
+    for audit in (view.audit for view in audits):
+        number = str(audit.repository_id)
+        last.labels(number).set(audit.ended.timestamp() if audit.ended else 0)
+        for kind in StoreFindingKind:
+            findings.labels(number, kind.value).set(getattr(audit, kind.value))
 
 
 @contextlib.asynccontextmanager

@@ -16,11 +16,12 @@ from oai.console import Console
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from provider.commands import index_options
+from provider.holdings.arcs import stored_path
 from provider.holdings.sets import collection_set_spec
 from provider.holdings.status import give_up_lost
+from provider.indexing.archive_search import search
 from provider.indexing.first_load import refuse_unserved
 from provider.indexing.index_runs import add_run
-from provider.indexing.indexer import find_archives
 from provider.indexing.parallel import size_of
 from provider.models import IndexRun
 
@@ -33,21 +34,22 @@ def queue_index(invocation: Invocation) -> ExitCode:
     for name, option in _HERE_ONLY.items():
         if getattr(arguments, name):
             raise UsageError(f"{option} applies to indexing in this process; leave it out with --queue")
-    paths = find_archives(arguments.paths)
+    found = search(arguments.paths)
+    for path, problem in found.refused.items():
+        invocation.console.note(f"{stored_path(path)}: {problem.reason}")
+    done = ExitCode.RECORDS_REFUSED if found.refused else ExitCode.DONE
     # Largest first, so that no worker starts a large file when the others have no work left.
-    files = sorted(((path, size_of(path)) for path in paths), key=lambda file: (-file[1], file[0]))
-    for path, _ in files:
-        _refuse_unspeakable(path)
+    files = sorted(((path, size_of(path)) for path in found.archives), key=lambda file: (-file[1], file[0]))
     number = _queued_run(invocation, files)
     if number is None:
         invocation.console.result({"run_id": None, "files": 0}, "no ARC, WARC or CDX files found there")
-        return ExitCode.DONE
+        return done
     invocation.console.result(
         {"run_id": number, "files": len(files)},
         f"run {number}: {len(files):,} files queued; workers must see them at the same paths; to "
         f"follow progress, use `zatva provider status --run {number}`",
     )
-    return ExitCode.DONE
+    return done
 
 
 def _queued_run(invocation: Invocation, files: Sequence[tuple[Path, int]]) -> int | None:
@@ -63,9 +65,9 @@ def _queued_run(invocation: Invocation, files: Sequence[tuple[Path, int]]) -> in
                 host=host_name(),
                 collection=collection_set_spec(arguments.collection) if arguments.collection else None,
                 again=options.again,
-                archive_dir=None if options.archive_dir is None else str(options.archive_dir),
+                archive_dir=None if options.archive_dir is None else stored_path(options.archive_dir),
             )
-            _give_up_lost(invocation.console, session, [str(path) for path, _ in files])
+            _give_up_lost(invocation.console, session, [stored_path(path) for path, _ in files])
             queue.defer_files(session, add_run(session, run, files))
             session.commit()
             return run.id
@@ -75,12 +77,3 @@ def _give_up_lost(console: Console, session: Session, paths: Sequence[str]) -> N
     lost = give_up_lost(session, paths)
     if lost:
         console.note(f"lost files: {lost:,}; their tasks are no longer in the queue, so they count as failed")
-
-
-def _refuse_unspeakable(path: Path) -> None:
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        raise UsageError(
-            f"{path!r}: the name is not in UTF-8 and cannot be stored; rename the file"
-        ) from None

@@ -14,7 +14,7 @@ from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.jobs import control as job_control
 from manager.jobs import views as jobs
 from manager.jobs.reasons import in_words
-from manager.jobs.runs import RunFilter, find_runs
+from manager.jobs.runs import RunFilter, find_runs, pieces_of
 from manager.jobs.views import JobView
 from manager.models import UNDER_WAY, Job, JobStatus
 from oai.cli import Invocation
@@ -52,11 +52,23 @@ _HISTORY_COLUMNS = {
     "harvest_end_time": "ended",
     "status": "status",
     "record_count": "records",
+    "repeated_count": "repeated",
     "new_count": "new",
     "updated_count": "updated",
     "deleted_count": "deleted",
     "invalid_count": "refused",
     "failure_reason": "reason",
+}
+_POLL_SECONDS: Final = 1.0
+_EXIT_CODES: Final = {
+    RunStatus.COMPLETED: ExitCode.DONE,
+    RunStatus.NO_CHANGES: ExitCode.DONE,
+    RunStatus.COMPLETED_WITH_ERRORS: ExitCode.RECORDS_REFUSED,
+    RunStatus.HELD: ExitCode.RECORDS_REFUSED,
+    RunStatus.FAILED: ExitCode.REMOTE_FAILED,
+    RunStatus.LOST: ExitCode.FAULT,
+    RunStatus.KILLED: ExitCode.INTERRUPTED,
+    RunStatus.INCOMPLETE: ExitCode.INTERRUPTED,
 }
 
 
@@ -112,7 +124,9 @@ def list_history(invocation: Invocation) -> ExitCode:
 def _show_run(invocation: Invocation) -> ExitCode:
     history_id = invocation.arguments.history_id
     with open_database(invocation.settings) as database, database.session() as session:
-        invocation.console.facts(columns_of(get_history(session, history_id)))
+        run, pieces = get_history(session, history_id), pieces_of(session, history_id)
+        numbers = [piece.history_id for piece in pieces]
+        invocation.console.facts({**columns_of(run), "pieces": numbers})
     return ExitCode.DONE
 
 
@@ -142,19 +156,6 @@ def _job_row(view: JobView) -> dict[str, Any]:
         round(estimate["seconds"]) if view.under_way and estimate["seconds"] is not None else None
     )
     return row
-
-
-_POLL_SECONDS: Final = 1.0
-_EXIT_CODES: Final = {
-    RunStatus.COMPLETED: ExitCode.DONE,
-    RunStatus.NO_CHANGES: ExitCode.DONE,
-    RunStatus.COMPLETED_WITH_ERRORS: ExitCode.RECORDS_REFUSED,
-    RunStatus.HELD: ExitCode.RECORDS_REFUSED,
-    RunStatus.FAILED: ExitCode.REMOTE_FAILED,
-    RunStatus.LOST: ExitCode.FAULT,
-    RunStatus.KILLED: ExitCode.INTERRUPTED,
-    RunStatus.INCOMPLETE: ExitCode.INTERRUPTED,
-}
 
 
 @dataclass(frozen=True, kw_only=True)

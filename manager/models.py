@@ -21,6 +21,7 @@ from sqlalchemy import (
     Integer,
     SmallInteger,
     Text,
+    UniqueConstraint,
     func,
     text,
 )
@@ -241,6 +242,32 @@ class Job(_JobParameters, Base):
 
 Index("ix_oai_job_due", Job.status, Job.harvest_start_time)
 Index("ix_oai_job_list", Job.harvest_start_time, Job.job_id)
+
+
+class StoreAuditSchedule(Base):
+    """How often the stores are audited: of one repository, or of all that have no schedule of their own.
+
+    The manager queues an audit when it is due; several missed times are made up for by one audit.
+    """
+
+    __tablename__ = "oai_store_audit_schedule"
+    __table_args__ = (
+        _plausible("added"),
+        _plausible("next_due"),
+        UniqueConstraint("repository_id"),
+    )
+
+    schedule_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    repository_id: Mapped[int | None] = mapped_column(
+        ForeignKey("oai_repository.repository_id", ondelete="CASCADE")
+    )
+    """NULL for all repositories without a schedule of their own."""
+    frequency: Mapped[str] = mapped_column(Text)
+    """In the words of `oai_recurring_job.frequency`, such as `weekly on saturday at 02:00`."""
+    time_zone: Mapped[str] = mapped_column(Text, server_default="UTC")
+    added: Mapped[datetime] = mapped_column(server_default=func.now())
+    next_due: Mapped[datetime | None] = mapped_column(server_default=func.now())
+    """NULL if the frequency or the time zone cannot be read: it makes no audits until it is set again."""
 
 
 class Worker(Base):

@@ -30,6 +30,8 @@ QUEUE: Final = "harvest"
 TASK: Final = "harvest"
 INDEX_QUEUE: Final = status.QUEUE
 INDEX_TASK: Final = "index_file"
+AUDIT_QUEUE: Final = "store_audit"
+AUDIT_TASK: Final = "audit_store"
 SIGNS_OF_LIFE: Final = 3.0
 """How many heartbeats a worker sends in the time after which it counts as lost."""
 
@@ -43,6 +45,8 @@ Harvest = Callable[[int], Awaitable[None]]
 """Called with a job id."""
 Index = Callable[[int], Awaitable[None]]
 """Called with the id of an archive file of an indexing run."""
+AuditStore = Callable[[int], Awaitable[None]]
+"""Called with the id of an audit of a store."""
 
 
 class DrainingJobManager(JobManager):
@@ -102,24 +106,35 @@ def defer(session: Session, job_id: int, repository_id: int, *, priority: int = 
         task.defer(job_id=job_id)
 
 
-def defer_files(session: Session, file_ids: Sequence[int]) -> None:
+def defer_files(session: Session, file_ids: Sequence[int], *, at_once: int = _AT_ONCE) -> None:
     """Put archive files of an indexing run into the queue within the session's transaction.
 
     The caller commits.
     """
+    files: Sequence[JSONDict] = [{"file_id": file_id} for file_id in file_ids]
+    _defer_all(session, INDEX_TASK, INDEX_QUEUE, files, at_once=at_once)
+
+
+def defer_audits(session: Session, audit_ids: Sequence[int]) -> None:
+    """Put audits of stores into the queue within the session's transaction. The caller commits."""
+    _defer_all(session, AUDIT_TASK, AUDIT_QUEUE, [{"audit_id": audit_id} for audit_id in audit_ids])
+
+
+def _defer_all(
+    session: Session, name: str, queue: str, arguments: "Sequence[JSONDict]", *, at_once: int = _AT_ONCE
+) -> None:
     app = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
     connection = session.connection().connection.driver_connection
-    task = app.configure_task(INDEX_TASK, queue=INDEX_QUEUE, connection=connection)
-    for begin in range(0, len(file_ids), _AT_ONCE):
-        arguments: list[JSONDict] = [{"file_id": file_id} for file_id in file_ids[begin : begin + _AT_ONCE]]
-        task.batch_defer(*arguments)
+    task = app.configure_task(name, queue=queue, connection=connection)
+    for begin in range(0, len(arguments), at_once):
+        task.batch_defer(*arguments[begin : begin + at_once])
 
 
 @contextlib.asynccontextmanager
 async def open_queue(
-    database: Database, harvest: Harvest, index: Index, *, closed: asyncio.Event
+    database: Database, harvest: Harvest, index: Index, audit: AuditStore, *, closed: asyncio.Event
 ) -> AsyncIterator[procrastinate.App]:
-    """Open the queue for a worker that calls `harvest` or `index` with the id of each job or file.
+    """Open the queue for a worker that calls these functions with the id of each job, file or audit.
 
     Once `closed` is set, no new tasks are taken; running ones continue.
     """
@@ -140,6 +155,10 @@ async def open_queue(
     async def index_task(file_id: int) -> None:
         await index(file_id)
 
+    @app.task(name=AUDIT_TASK, queue=AUDIT_QUEUE)
+    async def audit_task(audit_id: int) -> None:
+        await audit(audit_id)
+
     async with app.open_async():
         yield app
 
@@ -147,7 +166,7 @@ async def open_queue(
 async def work(
     app: procrastinate.App, queue: str, *, concurrency: int, poll_seconds: float, lost_seconds: float
 ) -> None:
-    """Take jobs or files from one queue until cancelled; running ones are then cancelled first.
+    """Take jobs, files or audits from one queue until cancelled; running ones are then cancelled first.
 
     Returns, or raises procrastinate's ConnectorException, when the database becomes unavailable.
     """
@@ -186,6 +205,16 @@ async def stalled_files(app: procrastinate.App, *, lost_seconds: float) -> dict[
     return {task.id: int(str(task.task_kwargs["file_id"])) for task in tasks if task.id is not None}
 
 
+def lost_audits(session: Session, *, lost_seconds: float) -> list[int]:
+    """Return the ids of open audits without a task, or whose worker has sent no heartbeat for so long.
+
+    The tasks of lost workers are removed. The caller commits.
+    """
+    values = {"queue": AUDIT_QUEUE, "seconds": lost_seconds}
+    session.execute(_FORGET_LOST_AUDITS, values)
+    return list(session.scalars(_LOST_AUDITS, values))
+
+
 def forget_lost(session: Session, number: int) -> bool:
     """Remove a stalled task; return False if another process has already done so. The caller commits."""
     return session.scalar(_FORGET_LOST, {"number": number}) is not None
@@ -203,6 +232,20 @@ _ORPHANS = text("""
         WHERE task.queue_name = :queue AND task.status IN ('todo', 'doing')
         AND task.args ->> 'job_id' = oai_job.job_id::text)
     ORDER BY job_id
+""")
+_FORGET_LOST_AUDITS = text("""
+    DELETE FROM procrastinate_jobs AS task WHERE task.queue_name = :queue AND task.status = 'doing'
+    AND NOT EXISTS (
+        SELECT FROM procrastinate_workers AS worker WHERE worker.id = task.worker_id
+        AND worker.last_heartbeat >= now() - make_interval(secs => :seconds))
+""")
+_LOST_AUDITS = text("""
+    SELECT audit_id FROM oai_store_audit AS audit
+    WHERE due IS NOT NULL AND state IN ('queued', 'running') AND NOT EXISTS (
+        SELECT FROM procrastinate_jobs AS task
+        WHERE task.queue_name = :queue AND task.status IN ('todo', 'doing')
+        AND task.args ->> 'audit_id' = audit.audit_id::text)
+    ORDER BY audit_id
 """)
 _FORGET_LOST = text("DELETE FROM procrastinate_jobs WHERE id = :number AND status = 'doing' RETURNING id")
 _RANKS = text("""

@@ -59,6 +59,7 @@ def kept_runs(
         .where(
             History.history_id.in_(latest),
             History.raw_path.is_not(None),
+            History.continued_by.is_(None),
             Repository.protocol.in_(_REHEARSED),
         )
     )

@@ -44,6 +44,7 @@ _VERSION_COLUMNS = {
     "number": "Version", "saved": "Saved", "saved_by": "By", "last_run": "Last run", "note": "Note",
 }  # fmt: skip
 _EXAMPLE_COLUMNS = {"key": "Example", "kind": "Kind", "title": "Description"}
+_NONE = "none"
 
 
 def list_all(invocation: Invocation) -> ExitCode:
@@ -241,9 +242,6 @@ def _word(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return "-" if value in (None, "") else str(value)
-
-
-_NONE = "none"
 
 
 def check(invocation: Invocation) -> ExitCode:

@@ -127,6 +127,7 @@ _TABLES: Final[Mapping[str, _Table]] = {
     "error": _Table(name="oai_quarantine", key="quarantine_id", labels=("identifier",), secret=("raw",)),
     "rule": _Table(name="oai_rule", key="rule_id", alias="name"),
     "notification rule": _Table(name="notice_rule", key="rule_id", labels=("target",)),
+    "audit schedule": _Table(name="oai_store_audit_schedule", key="schedule_id", labels=("frequency",)),
     "filtering set": _Table(name="bibliographic_set", key="set_id", alias="name"),
     "import source": _Table(name="bibliographic_source", key="repository_id", labels=()),
     "aggregate source": _Table(name="aggregate_source", key="repository_id", labels=()),

@@ -1,4 +1,4 @@
-"""Child processes: one that works for its parent, how it keeps its memory, and interruptions."""
+"""Child processes: how they are started, one that works for its parent, memory, and interruptions."""
 
 import contextlib
 import ctypes
@@ -20,6 +20,18 @@ from oai.errors import required
 _PIPE_BYTES = 1024**2
 """Pipe size with which a request or an answer takes few writes; unprivileged users get no more."""
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
+_NEW_OBJECTS = 50_000
+"""Between two looks for garbage; Python's own 700 are a page of seventy records."""
+_LOOK_SECONDS = 0.2
+_ARENA_MAX = -8  # M_ARENA_MAX of glibc's mallopt
+
+
+def module_command(module: str, *arguments: str) -> tuple[str, ...]:
+    """Return the command that runs one of our modules as a process.
+
+    Without -P, a folder that has the name of one of our packages would be imported instead.
+    """
+    return (sys.executable, "-P", "-m", module, *arguments)
 
 
 class CompanionEndedError(Exception):
@@ -39,8 +51,7 @@ class Companion:
     """
 
     def __init__(self, module: str, *arguments: str, files: Sequence[int] = ()) -> None:
-        # Without -P, a folder that has the name of one of our packages would be imported instead.
-        command = [sys.executable, "-P", "-m", module, *arguments, str(os.getpid())]
+        command = module_command(module, *arguments, str(os.getpid()))
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=files
         )
@@ -119,12 +130,6 @@ def outlive_no_parent(parent: int) -> None:
     if os.getppid() != parent:
         # The parent may have ended before the call above took effect.
         sys.exit(1)
-
-
-_NEW_OBJECTS = 50_000
-"""Between two looks for garbage; Python's own 700 are a page of seventy records."""
-_LOOK_SECONDS = 0.2
-_ARENA_MAX = -8  # M_ARENA_MAX of glibc's mallopt
 
 
 def collect_seldom() -> None:

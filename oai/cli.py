@@ -71,6 +71,14 @@ def add_group(commands: "Subcommands", name: str, *, help: str) -> "Subcommands"
     return parser.add_subparsers(metavar="COMMAND", required=True)
 
 
+def group_of(commands: "Subcommands", name: str) -> "Subcommands":
+    """Return the commands of a group that was added before, so that a higher layer can add more."""
+    groups = commands.choices[name]._subparsers  # noqa: SLF001 argparse has no public name for it
+    if groups is None:
+        raise RuntimeError(f"internal error: `{name}` has no commands yet")
+    return groups._group_actions[0]  # type: ignore[return-value] # noqa: SLF001 the same
+
+
 def add_shared_options(parser: argparse.ArgumentParser) -> None:
     """Add `--json`, `--config`, `--data`, `--quiet` and `--verbose`."""
     shared = parser.add_argument_group("shared options")

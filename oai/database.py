@@ -23,6 +23,16 @@ _CONNECTION = {
     "keepalives_idle": 30,
     "tcp_user_timeout": 30_000,
 }
+# Without statistics, the rows of one key are taken for a two-hundredth of the table, so that a few look-ups
+# seem to be worth a pass through all of it. For a table that has doubled since, they are nearly as wrong.
+_WANTING: Final = text(
+    """
+    SELECT name FROM unnest(CAST(:tables AS text[])) AS name
+    JOIN pg_class AS class ON class.oid = CAST(name AS regclass)
+    WHERE pg_relation_size(class.oid)
+        > 2 * CAST(class.relpages AS bigint) * CAST(current_setting('block_size') AS bigint)
+    """
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,18 +133,6 @@ def _engine(url: URL, pool_size: int, statement_seconds: float | None) -> Engine
         pool_pre_ping=True,
         connect_args={"options": options, "application_name": "zatva", **_CONNECTION},
     )
-
-
-# Without statistics, the rows of one key are taken for a two-hundredth of the table, so that a few look-ups
-# seem to be worth a pass through all of it. For a table that has doubled since, they are nearly as wrong.
-_WANTING: Final = text(
-    """
-    SELECT name FROM unnest(CAST(:tables AS text[])) AS name
-    JOIN pg_class AS class ON class.oid = CAST(name AS regclass)
-    WHERE pg_relation_size(class.oid)
-        > 2 * CAST(class.relpages AS bigint) * CAST(current_setting('block_size') AS bigint)
-    """
-)
 
 
 def make_statistics(engine: Engine, *tables: str) -> None:

@@ -84,6 +84,10 @@ class FailureCode(StrEnum):
     REQUESTS_SPENT = "requests_spent"
     """Isolating the record that makes an answer unreadable took too many requests; facts: setting."""
     RECORDS_REFUSED = "records_refused"
+    RECORDS_UNDATED = "records_undated"
+    """Records without a datestamp, which got the date of the answer; additional fact: identifier."""
+    RECORDS_NOT_VALID = "records_not_valid"
+    """Records that break their XML Schema, stored by a lenient harvest; additional fact: checked."""
     # Runs that wait for a decision.
     HELD = "held"
     RELEASED = "released"
@@ -138,69 +142,96 @@ class FailureCode(StrEnum):
     RECORD_STRUCTURE = "record_structure"
     """Not header, metadata and about; or another element instead of a record."""
     RECORD_INVALID = "record_invalid"
+    RECORD_NOT_VALID = "record_not_valid"
+    """A lenient harvest stored it although it breaks its XML Schema; facts: identifier, line."""
     RECORD_RULE_LIMIT = "record_rule_limit"
     RECORD_MISMATCH = "record_mismatch"
     """The answer has another record than the requested one; facts: found."""
     RECORD_OTHER = "record_other"
     """Also rows written by earlier versions."""
+    # Archive files, and records in them. Facts: bytes, how many a damaged record costs.
+    ARCHIVE_NOT_READABLE = "archive_not_readable"
+    ARCHIVE_NOT_ARCHIVE = "archive_not_archive"
+    ARCHIVE_PACKED = "archive_packed"
+    """In a format that is not read; facts: format."""
+    ARCHIVE_UNFINISHED = "archive_unfinished"
+    ARCHIVE_RECORD_BROKEN = "archive_record_broken"
+    ARCHIVE_RECORD_TRUNCATED = "archive_record_truncated"
+    ARCHIVE_RECORD_LENGTH = "archive_record_length"
+    """A record with a wrong length whose content is complete and was indexed."""
+    ARCHIVE_RECORD_INVALID = "archive_record_invalid"
+    """A record without a valid URL or capture time."""
+    ARCHIVE_RECORDS_JOINED = "archive_records_joined"
+    ARCHIVE_LINE_INVALID = "archive_line_invalid"
+    """Facts: line."""
+    ARCHIVE_DIGEST_DIFFERS = "archive_digest_differs"
+    """A capture with the URL and time of another one, but different content."""
+    ARCHIVE_NAME_AMBIGUOUS = "archive_name_ambiguous"
+    """A CDX file lists a name that several archive files have; facts: name, count."""
+    ARCHIVE_DOCUMENTS_GONE = "archive_documents_gone"
+    """Facts: count."""
+    ARCHIVE_MORE_PROBLEMS = "archive_more_problems"
+    """Problems that are not stored one by one; facts: count."""
+    ARCHIVE_NOT_INDEXED = "archive_not_indexed"
+    """The database does not accept the file's captures."""
+    ARCHIVE_PROCESS_LOST = "archive_process_lost"
+    """The process or worker that indexed the file ended early."""
+    ARCHIVE_TASK_LOST = "archive_task_lost"
+    """The queue no longer has a task for the file."""
+    ARCHIVE_MOVED = "archive_moved"
+    """The file is missing, and one with its name is elsewhere."""
+    ARCHIVE_CHANGED = "archive_changed"
+    ARCHIVE_ALTERED = "archive_altered"
+    ARCHIVE_OTHER = "archive_other"
+    """Only in rows written by earlier versions; facts: text, the reason as stored."""
+    # Audits of the store.
+    STORE_DAMAGED = "store_damaged"
+    """Files do not match their rows; facts: missing, altered, stray."""
+    STORE_AUDIT_INCOMPLETE = "store_audit_incomplete"
+    """An audit did not finish; facts: said, why, in English."""
     # Waits.
     WAITING = "waiting"
     """Facts: until; for, the failure that causes the wait as `Failure.as_json`."""
 
 
+_CODES_OF_KINDS: Final = {
+    "name": "host_unknown",
+    "refused": "connection_refused",
+    "certificate": "tls",
+    "timeout": "timeout",
+    "disconnected": "disconnected",
+    "redirect": "redirect",
+    "private": "address_private",
+    "gone": "http_gone",
+    "forbidden": "http_forbidden",
+    "server": "http_server_error",
+    "http": "http_status",
+    "busy": "server_busy waiting_time",
+    "not oai": "not_oai_pmh",
+    "broken": "malformed_answer",
+    "argument": "bad_request",
+    "token": "bad_token list_in_circles no_new_records empty_pages",
+    "format": "format_not_offered",
+    "set": "no_sets",
+    "invalid": "invalid",
+    "large": "answer_bytes answer_ratio part_bytes part_elements part_depth memory",
+    "missing": "records_missing list_ended_abruptly list_ended_by_error list_unconfirmed",
+    "records": "records_refused",
+    "held": "held",
+    "released": "released",
+    "rules": "rules",
+    "plan": "request_invalid",
+    "running": "repository_busy",
+    "interrupted": "interrupted",
+    "database": "database",
+    "disk": "disk_full",
+    "fault": "internal_error",
+    "process": "process_lost process_not_started process_signalled process_exited",
+}
 _KINDS: Final[Mapping[FailureCode, str]] = MappingProxyType(
-    {
-        FailureCode.HOST_UNKNOWN: "name",
-        FailureCode.CONNECTION_REFUSED: "refused",
-        FailureCode.TLS: "certificate",
-        FailureCode.TIMEOUT: "timeout",
-        FailureCode.DISCONNECTED: "disconnected",
-        FailureCode.REDIRECT: "redirect",
-        FailureCode.ADDRESS_PRIVATE: "private",
-        FailureCode.HTTP_GONE: "gone",
-        FailureCode.HTTP_FORBIDDEN: "forbidden",
-        FailureCode.HTTP_SERVER_ERROR: "server",
-        FailureCode.HTTP_STATUS: "http",
-        FailureCode.SERVER_BUSY: "busy",
-        FailureCode.WAITING_TIME: "busy",
-        FailureCode.NOT_OAI_PMH: "not oai",
-        FailureCode.MALFORMED_ANSWER: "broken",
-        FailureCode.BAD_REQUEST: "argument",
-        FailureCode.BAD_TOKEN: "token",
-        FailureCode.LIST_IN_CIRCLES: "token",
-        FailureCode.NO_NEW_RECORDS: "token",
-        FailureCode.EMPTY_PAGES: "token",
-        FailureCode.FORMAT_NOT_OFFERED: "format",
-        FailureCode.NO_SETS: "set",
-        FailureCode.INVALID: "invalid",
-        FailureCode.ANSWER_BYTES: "large",
-        FailureCode.ANSWER_RATIO: "large",
-        FailureCode.PART_BYTES: "large",
-        FailureCode.PART_ELEMENTS: "large",
-        FailureCode.PART_DEPTH: "large",
-        FailureCode.MEMORY: "large",
-        FailureCode.RECORDS_MISSING: "missing",
-        FailureCode.LIST_ENDED_ABRUPTLY: "missing",
-        FailureCode.LIST_ENDED_BY_ERROR: "missing",
-        FailureCode.LIST_UNCONFIRMED: "missing",
-        FailureCode.RECORDS_REFUSED: "records",
-        FailureCode.HELD: "held",
-        FailureCode.RELEASED: "released",
-        FailureCode.RULES: "rules",
-        FailureCode.REQUEST_INVALID: "plan",
-        FailureCode.REPOSITORY_BUSY: "running",
-        FailureCode.INTERRUPTED: "interrupted",
-        FailureCode.DATABASE: "database",
-        FailureCode.DISK_FULL: "disk",
-        FailureCode.INTERNAL_ERROR: "fault",
-        FailureCode.PROCESS_LOST: "process",
-        FailureCode.PROCESS_NOT_STARTED: "process",
-        FailureCode.PROCESS_SIGNALLED: "process",
-        FailureCode.PROCESS_EXITED: "process",
-    }
+    {FailureCode(code): kind for kind, codes in _CODES_OF_KINDS.items() for code in codes.split()}
 )
 """`failure_kind` in mails, webhooks and hooks; it is coarser and must not change. Others have `other`."""
-
 
 # Numbers that serve as names are written without thousands separators.
 _NAMES: Final = frozenset({"number", "signal", "exit_code", "schedule", "status"})
@@ -247,14 +278,12 @@ SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
             "the repository asked to wait for more than %(limit)s seconds in total without sending "
             "a page; to wait longer, raise %(setting)s"
         ),
-        FailureCode.JOB_STOPPED: ("the job was stopped after a page; the next harvest resumes there"),
-        FailureCode.JOB_PAUSED: ("the job was paused after a page; it resumes there when it is continued"),
+        FailureCode.JOB_STOPPED: "the job was stopped after a page; the next harvest resumes there",
+        FailureCode.JOB_PAUSED: "the job was paused after a page; it resumes there when it is continued",
         FailureCode.JOB_RESTARTED: (
             "the harvest made no progress and was ended after a page; another process resumes it there"
         ),
-        FailureCode.MANAGER_ENDED: (
-            "the manager ended, and the harvest with it; the next manager resumes it"
-        ),
+        FailureCode.MANAGER_ENDED: "the manager ended, and the harvest with it; the next manager resumes it",
         FailureCode.PROCESS_STOPPED: (
             "the job was stopped, and process %(number)s on host '%(host)s' did not finish its page in time"
         ),
@@ -264,7 +293,7 @@ SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
         FailureCode.PROCESS_DELETED: (
             "the job was deleted, so process %(number)s on host '%(host)s' was ended"
         ),
-        FailureCode.PROCESS_KILLED: ("the job was killed, and process %(number)s on host '%(host)s' with it"),
+        FailureCode.PROCESS_KILLED: "the job was killed, and process %(number)s on host '%(host)s' with it",
         FailureCode.PROCESS_RESTARTED: (
             "process %(number)s on host '%(host)s' made no progress and was ended; another process "
             "resumes the harvest"
@@ -273,24 +302,24 @@ SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
             "the manager ended, and process %(number)s on host '%(host)s' with it; the next "
             "manager resumes the harvest"
         ),
-        FailureCode.PROCESS_LOST: (
-            "process %(number)s on host '%(host)s' and the worker that ran it are lost"
-        ),
-        FailureCode.PROCESS_NOT_STARTED: ("the harvest could not be started on host '%(host)s'"),
-        FailureCode.PROCESS_SIGNALLED: (
-            "process %(number)s on host '%(host)s' was ended by signal %(signal)s"
-        ),
+        FailureCode.PROCESS_LOST: "process %(number)s on host '%(host)s' and the worker that ran it are lost",
+        FailureCode.PROCESS_NOT_STARTED: "the harvest could not be started on host '%(host)s'",
+        FailureCode.PROCESS_SIGNALLED: "process %(number)s on host '%(host)s' was ended by signal %(signal)s",
         FailureCode.PROCESS_EXITED: (
             "process %(number)s on host '%(host)s' ended with exit code %(exit_code)s and wrote no history"
         ),
         FailureCode.IMPORT_LOST: "the process ended before the import was complete",
-        FailureCode.RUN_SKIPPED: ("%(times)s: skipped, because the previous run was still running"),
-        FailureCode.RUN_MISSED: ("%(times)s: not started in time; one run makes up for all missed ones"),
+        FailureCode.RUN_SKIPPED: "%(times)s: skipped, because the previous run was still running",
+        FailureCode.RUN_MISSED: "%(times)s: not started in time; one run makes up for all missed ones",
         FailureCode.SCHEDULE_FAILING: (
             "%(count)s runs in a row failed, the last one: %(reason)s; correct the cause, "
             "then run `zatva schedule resume %(schedule)s`"
         ),
-        FailureCode.SCHEDULE_OVER: ("the end date %(end)s was reached"),
+        FailureCode.SCHEDULE_OVER: "the end date %(end)s was reached",
+        FailureCode.STORE_DAMAGED: (
+            "files of the store: %(missing)s missing, %(altered)s altered, %(stray)s stray"
+        ),
+        FailureCode.STORE_AUDIT_INCOMPLETE: ("the audit of the store did not finish: %(said)s"),
     }
 )
 
@@ -333,7 +362,13 @@ class Failure:
         return "setting" in self.facts
 
     def sentence(self) -> str:
-        """Return the technical reason in English, for rows, logs and exceptions."""
+        """Return the technical reason in English, for rows, logs and exceptions.
+
+        Two English texts exist per code because they have different readers: this one is for whoever
+        mends the cause, and is stored, so it names processes and settings and does not change afterwards;
+        that of `explained` is for users, and is made again for each reader, so a better wording also
+        reaches old rows.
+        """
         facts = _Shown({name: _shown(name, value) for name, value in self.facts.items()})
         return SENTENCES[self.code] % facts
 
@@ -373,6 +408,14 @@ def explained(
         facts["times"] = _times(failure, facts)
     shown = _Shown(facts, fact)
     return Explanation(what=words.what % shown, todo=words.todo % shown, who=words.who)
+
+
+def failure_columns(failure: Failure | None) -> dict[str, Any]:
+    """Return the values of the columns `failure_code` and `failure_facts`, which many tables have."""
+    return {
+        "failure_code": failure.code.value if failure else None,
+        "failure_facts": dict(failure.facts) if failure else None,
+    }
 
 
 def _times(failure: Failure, facts: Mapping[str, str]) -> str:

@@ -11,6 +11,14 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _LIMITED_PREFIX: Final = {4: 32, 6: 64}
 """Prefix lengths that distinguish clients for limits: one IPv6 host has a whole /64."""
 _KEPT_PREFIX: Final = {4: 24, 6: 48}
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_REFUSED: Final = (
+    ipaddress.IPv6Network("::/96"),  # carry an IPv4 address in a way long out of use
+    ipaddress.IPv6Network("64:ff9b:1::/48"),  # NAT64 within a network
+    ipaddress.IPv6Network("fec0::/10"),  # site-local, as private addresses were called first
+)
+"""What the versions of Python that we run on do not all know to be private."""
+_IPV4_BITS: Final = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,16 +88,6 @@ def _masked(address: Address, prefixes: dict[int, int]) -> str:
     if length == address.max_prefixlen:
         return str(address)
     return str(ipaddress.ip_network((address, length), strict=False))
-
-
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_REFUSED: Final = (
-    ipaddress.IPv6Network("::/96"),  # carry an IPv4 address in a way long out of use
-    ipaddress.IPv6Network("64:ff9b:1::/48"),  # NAT64 within a network
-    ipaddress.IPv6Network("fec0::/10"),  # site-local, as private addresses were called first
-)
-"""What the versions of Python that we run on do not all know to be private."""
-_IPV4_BITS: Final = 0xFFFF_FFFF
 
 
 def is_public(address: str) -> bool:

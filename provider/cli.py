@@ -4,13 +4,16 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oai.cli import add_command, add_group, add_shared_options
+from oai.cli import add_command, add_group, add_shared_options, group_of
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
 
 
 _HANDLERS = "provider.aggregate_commands"
+_LONGEST_PAUSE = 3600
+_COLLECTIONS = "provider.collection_commands"
+_RULES = ("open", "reading-room", "embargo", "withheld")
 
 
 def _add_aggregate_commands(aggregate: "Subcommands") -> None:
@@ -65,12 +68,6 @@ def _add_sources(aggregate: "Subcommands") -> None:
     )
 
 
-_LONGEST_PAUSE = 3600
-
-_COLLECTIONS = "provider.collection_commands"
-_RULES = ("open", "reading-room", "embargo", "withheld")
-
-
 def add_commands(commands: "Subcommands") -> None:
     """Add `provider` with its commands."""
     provider = add_group(commands, "provider", help="index the archive and serve it to harvesters")
@@ -89,6 +86,12 @@ def add_commands(commands: "Subcommands") -> None:
     _add_access(add_group(provider, "access", help="update access to documents"))
     _add_hiding(provider)
     _add_find(provider)
+    add_command(
+        provider,
+        "reindex-keys",
+        help="complete the URL keys of documents that an earlier version indexed; may be interrupted",
+        handler="provider.commands:reindex_keys",
+    )
     _add_verify(provider)
     aggregate = add_group(provider, "aggregate", help="manage the aggregate: republish harvested records")
     _add_aggregate_commands(aggregate)
@@ -96,10 +99,7 @@ def add_commands(commands: "Subcommands") -> None:
 
 def index_command(commands: "Subcommands") -> argparse.ArgumentParser:
     """Return the parser of `provider index`, so that a higher layer can add an option to it."""
-    groups = commands.choices["provider"]._subparsers  # noqa: SLF001 argparse has no public name for it
-    if groups is None:
-        raise RuntimeError("internal error: `provider` has no commands yet")
-    parser: argparse.ArgumentParser = groups._group_actions[0].choices["index"]  # type: ignore[index] # noqa: SLF001 the same
+    parser: argparse.ArgumentParser = group_of(commands, "provider").choices["index"]
     return parser
 
 
@@ -285,8 +285,8 @@ def _add_find(provider: "Subcommands") -> None:
     find.add_argument(
         "url",
         metavar="URL",
-        help="http and https, and hosts with and without www, are equivalent; PREFIX* and *.DOMAIN match "
-        "all URLs with this prefix or of this domain",
+        help="URLs with the same key are equivalent, such as http and https, with and without www, and other "
+        "escapes; PREFIX* and *.DOMAIN match all URLs with this prefix or of this domain",
     )
     wide = find.add_mutually_exclusive_group()
     wide.add_argument(

@@ -23,6 +23,15 @@ from provider.holdings.sets import collection_set_spec
 from provider.models import Access, Collection
 
 _COLUMNS = {"set_spec": "Set", "name": "Name", "documents": "Documents", "rule": "Access"}
+_CAPTURE_COLUMNS = {
+    "archived": "Captured",
+    "status": "Status",
+    "mime_type": "Type",
+    "url": "URL",
+    "access": "Access",
+    "identifier": "Identifier",
+}
+_LISTED = tuple(rule for rule in Access if rule is not Access.WITHHELD)
 
 
 def collection_add(invocation: Invocation) -> ExitCode:
@@ -194,17 +203,6 @@ def _margin(invocation: Invocation) -> float:
 def _session(invocation: Invocation) -> Iterator[Session]:
     with open_database(invocation.settings) as database, database.session() as session:
         yield session
-
-
-_CAPTURE_COLUMNS = {
-    "archived": "Captured",
-    "status": "Status",
-    "mime_type": "Type",
-    "url": "URL",
-    "access": "Access",
-    "identifier": "Identifier",
-}
-_LISTED = tuple(rule for rule in Access if rule is not Access.WITHHELD)
 
 
 def find(invocation: Invocation) -> ExitCode:

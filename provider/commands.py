@@ -1,9 +1,9 @@
-"""Handlers of `zatva provider index`, `status`, `harvesters` and `verify`."""
+"""Handlers of `zatva provider index`, `status`, `harvesters`, `reindex-keys` and `verify`."""
 
 import os
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -13,17 +13,21 @@ from typing import Any, Final
 from sqlalchemy.orm import Session
 
 from oai.cli import Invocation
-from oai.console import Console
+from oai.console import Console, counted
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
+from oai.failures import Failure, explained, failure_columns
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
 from provider.holdings import access, collections
+from provider.holdings.arcs import stored_name, stored_path
 from provider.holdings.fixity import Checker, Fault, FileCheck, FixityChoice, FixityFinding
 from provider.holdings.identifiers import oai_identifier
 from provider.holdings.sets import collection_set_spec
 from provider.holdings.status import archive_status, run_status, run_statuses
+from provider.holdings.url_key_fill import FILL_KEYS, fill_keys
+from provider.indexing.archive_search import find_archives, search
 from provider.indexing.first_load import begin_first_load, finish_first_load, refuse_unserved
-from provider.indexing.indexer import FileReport, IndexOptions, find_archives
+from provider.indexing.indexer import FileReport, IndexOptions, refused
 from provider.indexing.parallel import index_files, size_of
 
 _FILE_COLUMNS = {
@@ -65,12 +69,14 @@ _RUN_FILE_COLUMNS = {
 _COUNTED = ("new", "unchanged", "moved", "duplicates", "completed")
 _ALL_OF_THEM = ("new", "unchanged", "moved", "duplicates")
 _MEGABYTE = 1_000_000
+_SHOWN = 20
+"""Maximum number of findings per file in text output; JSON output contains all."""
 
 
 def index(invocation: Invocation) -> ExitCode:
     """`provider index`: index archive files and report on each."""
     arguments, settings, console = invocation.arguments, invocation.settings, invocation.console
-    files = find_archives(arguments.paths)
+    found = search(arguments.paths)
     with open_database(settings) as database:
         options = index_options(database, arguments, settings.provider.publish_margin)
         if options.first_load:
@@ -78,14 +84,18 @@ def index(invocation: Invocation) -> ExitCode:
         else:
             with database.session() as session:
                 refuse_unserved(session)
-        reports = _index(invocation, database, files, options)
+        reports = _index(invocation, database, found.archives, options)
         if options.first_load:
             finish_first_load(database, lambda name: console.note(f"building the index {name}"))
         with database.session() as session:
             access.refresh(session, margin=options.margin)
+    reports += [refused(path, problem) for path, problem in found.refused.items()]
     _show(console, sorted(reports, key=lambda report: report.path))
-    refused = any(report.merged.problems for report in reports)
-    return ExitCode.RECORDS_REFUSED if refused else ExitCode.DONE
+    if any(report.merged.new for report in reports):
+        margin = settings.provider.publish_margin
+        console.note(f"harvesters find new documents {margin:g} seconds later (provider.publish_margin)")
+    has_problems = any(report.merged.problems for report in reports)
+    return ExitCode.RECORDS_REFUSED if has_problems else ExitCode.DONE
 
 
 def index_options(database: Database, arguments: Namespace, margin: float) -> IndexOptions:
@@ -138,7 +148,7 @@ def _row(report: FileReport) -> dict[str, Any]:
     """Return the report as JSON output."""
     merged = report.merged
     return {
-        "file": os.fsencode(report.path).decode(errors="replace"),
+        "file": stored_path(report.path),
         "skipped": report.skipped,
         "new": merged.new,
         "unchanged": merged.unchanged,
@@ -146,7 +156,11 @@ def _row(report: FileReport) -> dict[str, Any]:
         "duplicates": merged.duplicates,
         "completed": merged.completed,
         "ignored": report.ignored,
-        "problems": [asdict(problem) for problem in merged.problems],
+        "adjusted_dates": report.adjusted_dates,
+        "problems": [
+            {"offset": one.offset, "reason": one.reason, **failure_columns(one.failure)}
+            for one in merged.problems
+        ],
     }
 
 
@@ -164,8 +178,20 @@ def _show(console: Console, reports: list[FileReport]) -> None:
     if problems:
         console.result({}, "")
         console.table(problems, {"file": "File", "offset": "Offset", "reason": "Problem"}, empty="")
+        _explain(console, [one.failure for report in reports for one in report.merged.problems])
+    adjusted = sum(row["adjusted_dates"] for row in rows)
+    if adjusted:
+        console.note(f"{adjusted:,} captures had dates of an older form, which were cut, padded or converted")
     words = ", ".join(f"{total[name]:,} {name}" for name in _COUNTED)
     console.result({}, f"\n{total['files']:,} files: {words}; {total['problems']:,} problems")
+
+
+def _explain(console: Console, failures: Iterable[Failure]) -> None:
+    """Print what each kind of failure means and what to do about it, once; not with --json."""
+    words = [explained(failure, "en") for failure in failures]
+    lines = dict.fromkeys(f"{one.what} {one.todo}".rstrip() for one in words)
+    if lines and not console.as_json:
+        console.result({}, "\n" + "\n".join(f"- {line}" for line in lines))
 
 
 def _ignored(kinds: dict[str, int]) -> str:
@@ -188,6 +214,8 @@ def status(invocation: Invocation) -> ExitCode:
         invocation.console.result({}, "")
         invocation.console.table(runs, _RUN_COLUMNS, empty="")
     lost = sum(run["lost"] for run in runs)
+    if not found["url_keys_complete"]:
+        invocation.console.note(f"look-ups compare the spellings of URLs; {FILL_KEYS}")
     if lost:
         invocation.console.note(
             f"lost files: {lost:,}; their tasks are no longer in the queue; queue them again "
@@ -198,13 +226,17 @@ def status(invocation: Invocation) -> ExitCode:
 
 def _show_run(invocation: Invocation, run_id: int) -> ExitCode:
     with _session(invocation) as session:
-        files = [asdict(file) for file in run_status(session, run_id)]
-    invocation.console.table(files, _RUN_FILE_COLUMNS, empty="no files")
-    failed = any(file["state"] == "failed" or file["problems"] for file in files)
+        files = run_status(session, run_id)
+    rows = [asdict(file) for file in files]
+    invocation.console.table(rows, _RUN_FILE_COLUMNS, empty="no files")
+    _explain(invocation.console, [file.failure for file in files if file.failure])
+    failed = any(file.state == "failed" or file.problems for file in files)
     return ExitCode.RECORDS_REFUSED if failed else ExitCode.DONE
 
 
 def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%SZ")
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -274,8 +306,19 @@ def _list_row(list_: HarvestedList, client: Harvester | None) -> dict[str, Any]:
     return whose | asdict(list_) | keys | {"state": list_.state.value}
 
 
-_SHOWN = 20
-"""Maximum number of findings per file in text output; JSON output contains all."""
+def reindex_keys(invocation: Invocation) -> ExitCode:
+    """`provider reindex-keys`: store the URL keys that documents lack, and build their index."""
+    console = invocation.console
+    with (
+        open_database(invocation.settings) as database,
+        console.progress("URL keys, document id") as advance,
+    ):
+        filled = fill_keys(database, lambda step, done, total: advance(done, total=total, note=step))
+    console.result(
+        {"documents": filled, "complete": True},
+        f"stored the URL keys of {counted(filled, 'document')}; look-ups use the keys of all documents",
+    )
+    return ExitCode.DONE
 
 
 def verify(invocation: Invocation) -> ExitCode:
@@ -289,6 +332,7 @@ def verify(invocation: Invocation) -> ExitCode:
     )
     elsewhere = _by_name(arguments.search or [])
     totals: Counter[str] = Counter()
+    found: dict[Fault, Failure] = {}
     last = arguments.after
     with open_database(invocation.settings) as database, database.session() as session:
         checker = Checker(session=session, choice=choice, elsewhere=elsewhere)
@@ -298,18 +342,20 @@ def verify(invocation: Invocation) -> ExitCode:
                 for file in checker.check():
                     last = file.number
                     totals += _counted(file)
+                    found |= {finding.fault: finding.failure for finding in file.findings}
                     _tell(console, file, invocation.settings.provider.namespace)
                     advance(totals["files"], total=files, note=f"{totals['documents']:,} documents")
             except KeyboardInterrupt:
                 console.note(f"to continue, run the same command with --after {last}")
                 raise
     console.result({"total": _facts(totals)}, _words(totals))
+    _explain(console, found.values())
     return ExitCode.RECORDS_REFUSED if any(totals[fault] for fault in Fault) else ExitCode.DONE
 
 
 def _by_name(folders: Sequence[Path]) -> dict[str, Path]:
     """Return archive files below folders by the name under which they are identified."""
-    return {path.name.removesuffix(".gz"): path for path in find_archives(folders)}
+    return {stored_name(path.name): path for path in find_archives(folders)}
 
 
 def _counted(file: FileCheck) -> Counter[str]:
@@ -330,7 +376,8 @@ def _tell(console: Console, file: FileCheck, namespace: str) -> None:
 def _as_json(finding: FixityFinding, namespace: str) -> dict[str, Any]:
     facts = asdict(finding)
     key = facts.pop("key")
-    return {**facts, "identifier": None if key is None else oai_identifier(namespace, key)}
+    codes = failure_columns(finding.failure)
+    return {**facts, **codes, "identifier": None if key is None else oai_identifier(namespace, key)}
 
 
 def _in_words(finding: FixityFinding) -> str:

@@ -7,6 +7,7 @@ tree has its own column in `document`, and its index ends in (datestamp, id).
 import uuid
 from datetime import UTC, date, datetime
 from enum import StrEnum
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -19,8 +20,10 @@ from sqlalchemy import (
     func,
     text,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
+from oai.failures import Failure, FailureCode
 from oai.models import Base
 
 UNLISTED = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
@@ -44,9 +47,12 @@ class Arc(Base):
 
     id: Mapped[int] = mapped_column(Identity(), primary_key=True)
     path: Mapped[str | None] = mapped_column(Text, unique=True)
-    """Absolute path at the last indexing; none if only a CDX file has listed the file."""
+    """Absolute path at the last indexing, or a `file:` URI if it is not UTF-8; none if only a CDX file has
+    listed the file."""
     name: Mapped[str] = mapped_column(Text, index=True)
     """File name without folder and `.gz`, which identifies a moved or re-compressed file."""
+    listed_name: Mapped[str | None] = mapped_column(Text)
+    """File name, with `.gz` if any, in the CDX file that listed it last; none if no CDX file has."""
     size: Mapped[int] = mapped_column(BigInteger)
     """Bytes in the file; 0 if it has not been seen."""
     modified: Mapped[datetime]
@@ -54,6 +60,11 @@ class Arc(Base):
     documents: Mapped[int] = mapped_column(BigInteger, server_default="0")
     """Documents whose records are in this file."""
     indexed: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    @property
+    def place(self) -> str:
+        """Its path, or the name by which it is to be found."""
+        return self.path or self.listed_name or self.name
 
 
 class ArcProblem(Base):
@@ -66,6 +77,16 @@ class ArcProblem(Base):
     offset: Mapped[int] = mapped_column(BigInteger)
     """Byte offset of the faulty record in the file as stored, compressed or not."""
     reason: Mapped[str] = mapped_column(Text)
+    failure_code: Mapped[str | None] = mapped_column(Text)
+    """Reason as a code for programs (`FailureCode`); NULL in a row that an earlier version has written."""
+    failure_facts: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """Numbers and texts used in the message of `failure_code`."""
+
+    @property
+    def failure(self) -> Failure:
+        """Return why the place could not be read or indexed."""
+        found = Failure.stored(self.failure_code, self.failure_facts)
+        return found or Failure(code=FailureCode.ARCHIVE_OTHER)
 
 
 class Domain(Base):
@@ -145,6 +166,9 @@ class Document(Base):
     length: Mapped[int | None] = mapped_column(BigInteger)
     """Bytes of the archived content without HTTP headers; none if only a CDX file has listed it."""
     url: Mapped[str] = mapped_column(Text(collation="C"))
+    url_key: Mapped[str | None] = mapped_column(Text(collation="C"))
+    """Canonical key of the URL, as in pywb's indexes, cut to 2,048 characters (`holdings.urlkeys`); none for
+    a document of an earlier version until `zatva provider reindex-keys` has processed it."""
     archived: Mapped[datetime]
     """Time of capture."""
     datestamp: Mapped[datetime]
@@ -183,6 +207,21 @@ Index("ix_document_mime", Document.mime_id, Document.datestamp, Document.id)
 Index("ix_document_deleted", Document.id, postgresql_where=text("deleted"))
 # URLs may exceed the maximum size of an index entry; the full URL is compared after the scan.
 Index("ix_document_url", func.left(Document.url, 512), Document.archived)
+# NULL sorts last, so one index entry shows whether a document lacks its key.
+Index("ix_document_url_key", Document.url_key, Document.archived, Document.id)
+
+
+class UrlKeyFill(Base):
+    """Progress of filling `document.url_key`; a single row."""
+
+    __tablename__ = "url_key_fill"
+    __table_args__ = (CheckConstraint("id = 1", name="single"),)
+
+    id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    after_id: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """The documents up to this id have been processed."""
+    finished: Mapped[datetime | None]
+    """When all documents had their keys and the index was built; look-ups have used the keys since then."""
 
 
 class DocumentCollection(Base):
@@ -261,12 +300,16 @@ class IndexFile(Base):
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     run_id: Mapped[int] = mapped_column(ForeignKey("index_run.id", ondelete="CASCADE"))
     path: Mapped[str] = mapped_column(Text)
-    """Absolute path; workers must be able to read the file there."""
+    """Absolute path, or a `file:` URI if it is not UTF-8; workers must be able to read the file there."""
     size: Mapped[int] = mapped_column(BigInteger)
     """Bytes, when it was queued."""
     state: Mapped[str] = mapped_column(Text, server_default=IndexFileState.WAITING)
     reason: Mapped[str | None] = mapped_column(Text)
     """Why it failed, or why it is waiting again."""
+    failure_code: Mapped[str | None] = mapped_column(Text)
+    """The same as a code for programs (`FailureCode`); NULL without a reason."""
+    failure_facts: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    """Numbers and texts used in the message of `failure_code`."""
     host: Mapped[str | None] = mapped_column(Text)
     """The machine whose worker claimed it."""
     tries: Mapped[int] = mapped_column(SmallInteger, server_default="0")

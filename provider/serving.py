@@ -24,6 +24,7 @@ from oai.errors import ExitCode, UsageError, ZatvaError
 from oai.serving import address, open_listener, own_address, serving, told_to_stop
 from oai.settings import Settings
 from provider.app import create_app
+from provider.holdings.url_key_fill import warn_if_incomplete
 from provider.http.endpoint import PATH
 from provider.indexing.first_load import refuse_unserved
 
@@ -38,6 +39,10 @@ inherits.
 _PAUSE_SECONDS: Final = 1.0
 
 _log = logging.getLogger("provider.processes")
+_LONGEST_LINE: Final = 64 * 1024
+_STOP_SECONDS: Final = 40.0
+_MERCY_SECONDS: Final = 5.0
+_WEB_ADDRESS: Final = re.compile(r"https?://\S+")
 
 
 def run_processes(count: int, work: Work, *, announce: Announce) -> ExitCode:
@@ -138,21 +143,15 @@ def _exit_code(status: int) -> ExitCode:
     return ExitCode(code) if code in set(ExitCode) else ExitCode.FAULT
 
 
-_LONGEST_LINE: Final = 64 * 1024
-_STOP_SECONDS: Final = 40.0
-_MERCY_SECONDS: Final = 5.0
-_WEB_ADDRESS: Final = re.compile(r"https?://\S+")
-
-
 def serve(invocation: Invocation) -> ExitCode:
     """Serve until SIGTERM or SIGINT; open responses are finished first."""
     arguments, settings = invocation.arguments, invocation.settings
+    given = _checked_base_url(arguments.base_url or settings.provider.base_url)
     # Exclusive at first, even for several processes: otherwise another program could share the port.
     listener = open_listener(arguments.host, arguments.port)
     port = listener.getsockname()[1]
     at = f"{address(listener)}{PATH}"
-    reached = f"{own_address(listener)}{PATH}"
-    base_url = _base_url(arguments.base_url or settings.provider.base_url or reached)
+    base_url = given or f"{own_address(listener)}{PATH}"
 
     def tell() -> None:
         invocation.console.note(f"provider at {at}")
@@ -192,8 +191,8 @@ def create_runner(app: web.Application) -> web.AppRunner:
     )
 
 
-def _base_url(text: str) -> str:
-    if not _WEB_ADDRESS.fullmatch(text):
+def _checked_base_url(text: str | None) -> str | None:
+    if text and not _WEB_ADDRESS.fullmatch(text):
         raise UsageError(f"base URL {text!r}: write it as http://host/path or https://host/path")
     return text
 
@@ -224,6 +223,7 @@ def _serve(
     ):
         with database.session() as session:
             refuse_unserved(session)
+            warn_if_incomplete(session)
         app = create_app(settings, database, base_url=base_url)
         asyncio.run(_until_stopped(app, listener, announce, parent))
 

@@ -132,7 +132,7 @@ def make_careless(server: URL) -> None:
 @pytest.fixture(scope="session")
 def maintenance(server_url: URL) -> Iterator[psycopg.Connection]:
     """Yield a connection that creates and drops databases; reconnecting is a quarter of that time."""
-    with psycopg.connect(_conninfo(server_url), autocommit=True) as connection:
+    with psycopg.connect(conninfo(server_url), autocommit=True) as connection:
         yield connection
 
 
@@ -140,14 +140,21 @@ def maintenance(server_url: URL) -> Iterator[psycopg.Connection]:
 def template(
     maintenance: psycopg.Connection, server_url: URL, tmp_path_factory: pytest.TempPathFactory
 ) -> str:
-    """Create a migrated database, which tests copy."""
+    """Return the name of a migrated database, which tests copy: `ZATVA_TEST_TEMPLATE`, or a new one."""
+    given = os.environ.get("ZATVA_TEST_TEMPLATE")
+    if given:
+        return given
     name = f"{_TEMPLATE}_{os.getpid()}"
+    create_template(maintenance, server_url, name, tmp_path_factory.mktemp("template"))
+    return name
+
+
+def create_template(maintenance: psycopg.Connection, server: URL, name: str, data: Path) -> None:
+    """Create a migrated database on a server; `data` is the data directory to migrate with."""
     maintenance.execute(f"DROP DATABASE IF EXISTS {name}")
     maintenance.execute(f"CREATE DATABASE {name}")
-    url = server_url.set(database=name)
-    with open_database(_settings(url, tmp_path_factory.mktemp("template"))):
+    with open_database(_settings(server.set(database=name), data)):
         pass
-    return name
 
 
 @pytest.fixture
@@ -218,11 +225,12 @@ def _settings(url: URL, data: Path) -> Settings:
     return Settings(data=data, database_url=SecretStr(url.render_as_string(hide_password=False)))
 
 
-def _conninfo(url: URL) -> str:
+def conninfo(url: URL) -> str:
+    """Return a URL in the form that psycopg reads."""
     return url.set(drivername="postgresql").render_as_string(hide_password=False)
 
 
 def _execute(url: URL, *statements: str) -> None:
-    with psycopg.connect(_conninfo(url), autocommit=True) as connection:
+    with psycopg.connect(conninfo(url), autocommit=True) as connection:
         for statement in statements:
             connection.execute(statement)

@@ -1,22 +1,24 @@
 """Commands forked from a process that has already imported all modules.
 
 `python -m tests.forking DESCRIPTOR`. Each command is a separate process, as for a user, but does not spend
-its first second on imports. A request is one datagram with the command's words, environment and directory,
-and four descriptors: the standard ones, and one to which the process id and later the exit code are written,
-a line each.
+its first second on imports. A request is one datagram with the module and its words, environment and
+directory, and four descriptors: the standard ones, and one to which the process id and later the exit code
+are written, a line each.
 """
 
 import gc
 import importlib
 import json
 import os
+import runpy
 import signal
 import socket
 import sys
 from typing import Any
 
+from tests.mutation.context import continue_context
 from tests.parsers import commands_of
-from zatva.cli import build_parser, main
+from zatva.cli import build_parser
 
 MOST = 1 << 20
 """Maximum size of a request in bytes."""
@@ -60,7 +62,7 @@ def _become(asked: dict[str, Any], descriptors: list[int]) -> None:
     os.environ.clear()
     os.environ.update(asked["environment"])
     os.chdir(asked["folder"])
-    sys.argv = ["zatva", *asked["words"]]
+    continue_context()
 
 
 if __name__ == "__main__":
@@ -71,4 +73,5 @@ if __name__ == "__main__":
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # reaps the reporting processes automatically
     with socket.socket(fileno=int(sys.argv[1])) as asking:
         words = _words_of_a_command(asking)
-    sys.exit(main(words))
+    module, *sys.argv[1:] = words
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

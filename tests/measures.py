@@ -57,12 +57,21 @@ class Measure:
 
 def measures() -> Iterator[Measure]:
     """Yield all measures."""
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in _modules()}
+    trees = _trees()
     yield from _of_modules(trees)
     yield from _of_functions(trees)
     yield from _of_words(trees)
     tests = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "tests").rglob("*.py")]
     yield Measure(name="private names that tests patch", value=sum(map(_patched, tests)), aim=0)
+
+
+def measures_of_words() -> Iterator[Measure]:
+    """Yield the measures of words alone."""
+    yield from _of_words(_trees())
+
+
+def _trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in _modules()}
 
 
 def _modules() -> list[Path]:

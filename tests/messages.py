@@ -45,6 +45,7 @@ _SPEAKING: Final = {
     "manager/notices/webhooks.py": "UsageError",
     "manager/notices/rules.py": "UsageError",
     "manager/schedules/plan.py": "UsageError",
+    "manager/store_audits.py": "UsageError",
     "provider/holdings/access.py": "UsageError",
     "provider/holdings/collections.py": "UsageError",
     "provider/holdings/lookup.py": "UsageError",

@@ -11,11 +11,10 @@ from oai.connections import CONNECTIONS, bound, limits_of
 from oai.database import Database
 from oai.settings import Settings
 from web.admin import pages as admin
-from web.admin import pages_audit, pages_organisations, pages_users
+from web.admin import pages_organisations, pages_users
 from web.alerts import pages as alerts
 from web.api import table
 from web.api.dispatch import LIMITER, Limiter
-from web.archive import exports as archive_exports
 from web.archive import pages as archive
 from web.archive import pages_activity, pages_collections, pages_documents
 from web.archive.pages_activity import SELF_TESTS, SelfTests
@@ -35,7 +34,6 @@ from web.overview import exports, guide
 from web.overview import pages as overview
 from web.repositories import diagnostics, explorer, wizard
 from web.repositories import pages as repositories
-from web.repositories import pages_records as harvested_records
 from web.repositories.diagnostics import DIAGNOSTICS, DiagnosticsRuns
 from web.repositories.explorer import EXPLORATIONS, Explorations
 from web.repositories.wizard import DRAFTS, Drafts
@@ -54,6 +52,7 @@ from web.site.live_rows import Hub
 from web.site.render import STATIC, TEMPLATES, environment
 from web.site.sse import HUB, STREAMS, Streams
 from web.site.zones import zones
+from web.store import pages as store
 
 _FORM_BYTES = 1024 * 1024
 _ROUTES = (
@@ -62,11 +61,9 @@ _ROUTES = (
     admin.ROUTES,
     pages_users.ROUTES,
     pages_organisations.ROUTES,
-    pages_audit.ROUTES,
     overview.ROUTES,
     wizard.ROUTES,
     repositories.ROUTES,
-    harvested_records.ROUTES,
     imported_records.ROUTES,
     imports.ROUTES,
     pages_sets.ROUTES,
@@ -79,16 +76,15 @@ _ROUTES = (
     runs.ROUTES,
     errors.ROUTES,
     alerts.ROUTES,
+    store.ROUTES,
     editor.ROUTES,
     replay.ROUTES,
     rules.ROUTES,
     sse.ROUTES,
     archive.ROUTES,
     pages_activity.ROUTES,
-    archive.AGGREGATE_ROUTES,
     pages_collections.ROUTES,
     pages_documents.ROUTES,
-    archive_exports.ROUTES,
     guide.ROUTES,
     health.ROUTES,
     table.ROUTES,

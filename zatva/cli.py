@@ -10,7 +10,7 @@ import harvester.cli
 import manager.cli
 import provider.cli
 import web.cli
-from oai.cli import add_command, add_group, run
+from oai.cli import add_command, add_group, group_of, run
 from zatva import __version__
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     for part in (provider, harvester, manager, web):
         part.cli.add_commands(commands)
+    manager.cli.add_store_audits(group_of(commands, "store"))
     manager.cli.add_queue_option(provider.cli.index_command(commands))
     return parser
 

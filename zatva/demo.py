@@ -27,7 +27,8 @@ from oai.serving import address, open_listener, told_to_stop
 from oai.settings import Settings
 from provider.holdings import collections, selection
 from provider.holdings.selection import Selection
-from provider.indexing.indexer import IndexOptions, find_archives, index_file
+from provider.indexing.archive_search import find_archives
+from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Document
 from web.auth.sign_in import make_link
 from zatva.libraries import UNREADABLE, DemoRepository, broken_library, slow_library
@@ -56,6 +57,9 @@ class Archive:
 
 def demo(invocation: Invocation) -> ExitCode:
     """Run the demo until Ctrl-C, or with `--once` until everything is harvested."""
+    if "data" in invocation.settings.model_fields_set:
+        words = "the demo has its own temporary data folder; --data and ZATVA_DATA are not used"
+        invocation.console.note(words)
     with _own_settings(invocation.settings) as settings:
         archive = _make_archive(settings)
         try:

@@ -15,6 +15,7 @@ from oai.database import Database, open_database
 from oai.errors import ExitCode
 from oai.serving import address, open_listener, own_address, serving, told_to_stop
 from oai.settings import Settings
+from provider.holdings.url_key_fill import warn_if_incomplete
 from provider.indexing.first_load import refuse_unserved
 from web.serving import STATEMENT_SECONDS
 from web.site.keys import THREADS
@@ -57,6 +58,7 @@ async def everything(
     ):
         with archive.session() as session:
             refuse_unserved(session)
+            warn_if_incomplete(session)
         base_url = own.base_url or f"{own_address(provider_listener)}{provider.app.PATH}"
         oai_pmh = provider.app.create_app(settings, archive, base_url=base_url)
         # The dashboard shows and tests the provider of this process, whatever its port.

@@ -56,6 +56,10 @@ _PARTS: Final = ("publications", "series", "subjects", "genres", "related", "lin
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 
 Values = dict[str, Any]
+LEFT_OUT: Final = "left out"
+"""The count of records that are refused because they are not bibliographic, which is no error."""
+UNREADABLE: Final = "unreadable"
+"""The kind of an omission that may be temporary: the record's existing row is kept."""
 
 
 def values_of(record: BibliographicRecord) -> Values:
@@ -143,10 +147,6 @@ def _number(found: Identifier) -> str:
 
 def _year(year: int | None) -> int | None:
     return year if year is None or _YEARS[0] <= year <= _YEARS[1] else None
-
-
-UNREADABLE: Final = "unreadable"
-"""The kind of an omission that may be temporary: the record's existing row is kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +249,11 @@ class Converting:
             draft.omit(candidate, basis, "refused", f"no converter for {metadata.tag!r}")
             return
         try:
-            if self._passes_over(converter, metadata):
+            reason = converter.declined(metadata)
+            if reason:
+                draft.omit(candidate, basis, "refused", reason)
+                draft.counts[LEFT_OUT] += 1
+            elif self._passes_over(converter, metadata):
                 draft.omit(candidate, basis, "filtered", "")
             else:
                 draft.take(candidate, converter, metadata, basis)

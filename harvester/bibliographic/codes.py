@@ -6,6 +6,14 @@ from typing import Final
 
 from harvester.bibliographic.text import fold
 
+_ISBN: Final = re.compile(
+    r"(?<!\d)(?:97[89][-\s\u2010-\u2015]?)?(?:\d[-\s\u2010-\u2015]?){9}[\dXx](?![\dXx])"
+)
+_ISSN: Final = re.compile(r"(?<![\d-])(\d{4})[-\s\u2010-\u2015]?(\d{3}[\dXx])(?![\d-])")
+_ISMN: Final = re.compile(r"(?:979-?0|M)[-\s]?(?:\d[-\s]?){8}\d", re.IGNORECASE)
+_DOI: Final = re.compile(r"\b10\.\d{4,9}/\S+")
+_NO_DIGIT: Final = re.compile(r"[^\dXx]")
+
 
 def _table(pairs: str) -> dict[str, str]:
     """Parse `a=b c=d` into a mapping."""
@@ -67,15 +75,6 @@ def split_codes(text: str) -> list[str]:
     if len(word) > 3 and len(word) % 3 == 0 and word.isascii() and word.isalpha():  # noqa: PLR2004
         return [word[place : place + 3] for place in range(0, len(word), 3)]
     return [part for part in re.split(r"[\s,;]+", word) if part]
-
-
-_ISBN: Final = re.compile(
-    r"(?<!\d)(?:97[89][-\s\u2010-\u2015]?)?(?:\d[-\s\u2010-\u2015]?){9}[\dXx](?![\dXx])"
-)
-_ISSN: Final = re.compile(r"(?<![\d-])(\d{4})[-\s\u2010-\u2015]?(\d{3}[\dXx])(?![\d-])")
-_ISMN: Final = re.compile(r"(?:979-?0|M)[-\s]?(?:\d[-\s]?){8}\d", re.IGNORECASE)
-_DOI: Final = re.compile(r"\b10\.\d{4,9}/\S+")
-_NO_DIGIT: Final = re.compile(r"[^\dXx]")
 
 
 def find_isbn(text: str) -> tuple[str, bool] | None:

@@ -74,13 +74,13 @@ def try_conditions(
 
 
 def _read(folder: Path, candidate: Candidate) -> tuple[str, Sequence[RawField]] | None:
-    """Return the record's title and its fields; None if no converter can read it."""
+    """Return the record's title and its fields; None if it cannot be converted."""
     try:
         metadata = read_metadata(folder, candidate)
     except (UnreadableFileError, NoMetadataError):
         return None
     converter = converter_for(metadata)
-    if converter is None:
+    if converter is None or converter.declined(metadata):
         return None
     return converter.convert(metadata).title, list(converter.fields(metadata))
 

@@ -15,6 +15,8 @@ from oai.errors import MalformedXmlError, ZatvaError
 from oai.vocabulary import OAI_NAMESPACE
 from oai.xml import parse
 
+_METADATA = f"{{{OAI_NAMESPACE}}}metadata"
+
 
 class Converter(Protocol):
     """Converts metadata of one format into bibliographic records."""
@@ -41,6 +43,9 @@ class Converter(Protocol):
     def reads(self, element: etree._Element) -> bool:
         """Return whether the metadata's root element is in this format."""
 
+    def declined(self, element: etree._Element) -> str:
+        """Return why the element is no bibliographic record and gets no row; an empty text if it is one."""
+
     def convert(self, element: etree._Element) -> BibliographicRecord:
         """Convert the metadata's root element; never raises because of its content."""
 
@@ -59,9 +64,6 @@ def converter_for(element: etree._Element) -> Converter | None:
 def converter_of_namespace(namespace: str) -> Converter | None:
     """Return the converter for a metadata format that a repository announces with this namespace."""
     return next((found for found in CONVERTERS if namespace.strip() in found.namespaces), None)
-
-
-_METADATA = f"{{{OAI_NAMESPACE}}}metadata"
 
 
 class UnreadableFileError(ZatvaError):

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lxml import etree
@@ -10,6 +10,7 @@ from lxml import etree
 from harvester.bibliographic.codes import find_doi, find_isbn, find_issn, language_code
 from harvester.bibliographic.dates import find_years
 from harvester.bibliographic.marc21.relators import relator
+from harvester.bibliographic.punctuation import clean
 from harvester.bibliographic.record import (
     BibliographicRecord,
     Contributor,
@@ -25,7 +26,7 @@ from harvester.bibliographic.record import (
     TitleVariant,
     Years,
 )
-from harvester.bibliographic.text import clean, fold, has_controls, sort_key, tidy
+from harvester.bibliographic.text import fold, has_controls, sort_key, tidy
 
 DC: Final = "http://purl.org/dc/elements/1.1/"
 TERMS: Final = "http://purl.org/dc/terms/"
@@ -43,6 +44,7 @@ _REFINED: Final = {
     "rightsHolder": "rights", "bibliographicCitation": "identifier",
 }  # fmt: skip
 """Terms that refine an element."""
+_NOT_PUBLISHED: Final = frozenset({"modified", "available", "valid", "dateSubmitted", "dateAccepted"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +71,6 @@ def open_element(child: etree._Element) -> Element:
         scheme=child.get(_XSI_TYPE, "").rpartition(":")[2].strip(),
         language=child.get(_XML_LANG, "").strip(),
     )
-
-
-_NOT_PUBLISHED: Final = frozenset({"modified", "available", "valid", "dateSubmitted", "dateAccepted"})
 
 
 @dataclass(kw_only=True)
@@ -182,7 +181,7 @@ class DublinCoreConverter:
     """Dublin Core: `oai_dc`, and containers of DCMI terms."""
 
     name = "dublin_core"
-    version = 1
+    version = 2
     namespaces = frozenset({"http://www.openarchives.org/OAI/2.0/oai_dc/", DC, TERMS})
     rank = 1
 
@@ -196,6 +195,10 @@ class DublinCoreConverter:
                 etree.QName(child).namespace in {DC, TERMS} for child in element.iterchildren(etree.Element)
             )
         )
+
+    def declined(self, element: etree._Element) -> str:  # noqa: ARG002 as the protocol defines it
+        """Return an empty text: every record of Dublin Core describes a publication."""
+        return ""
 
     def convert(self, element: etree._Element) -> BibliographicRecord:
         """Convert the record; raises nothing and loses nothing, whatever the record contains."""
@@ -239,11 +242,11 @@ def _keep_qualifiers(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_title(found: Element, draft: DublinCoreDraft) -> None:
-    draft.titles.append(found)
+    draft.titles.append(replace(found, text=clean(found.text)))
 
 
 def _take_name(found: Element, draft: DublinCoreDraft) -> None:
-    text, roles = found.text, ["cre" if found.name == "creator" else "ctb"]
+    text, roles = clean(found.text), ["cre" if found.name == "creator" else "ctb"]
     role = _ROLE.search(text)
     if role and len(relator(role[1])) == 3:  # noqa: PLR2004 a three-letter code in brackets is a role
         text, roles = text[: role.start()], [relator(role[1])]
@@ -267,11 +270,11 @@ def _take_name(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_subject(found: Element, draft: DublinCoreDraft) -> None:
-    draft.subjects.append(Subject(text=found.text, source=found.scheme))
+    draft.subjects.append(Subject(text=clean(found.text), source=found.scheme))
 
 
 def _take_publisher(found: Element, draft: DublinCoreDraft) -> None:
-    draft.publishers.append(found.text)
+    draft.publishers.append(clean(found.text))
 
 
 def _take_date(found: Element, draft: DublinCoreDraft) -> None:

@@ -21,7 +21,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic import imports
-from harvester.bibliographic.batches import Chooser, Converting, ImportBatch
+from harvester.bibliographic.batches import LEFT_OUT, Chooser, Converting, ImportBatch
 from harvester.bibliographic.candidates import (
     FIRST,
     Candidate,
@@ -256,7 +256,7 @@ class _Work:
         self.counts = counts
 
     def _state(self) -> RunStatus:
-        if self.counts["refused"]:
+        if self.counts["refused"] > self.counts[LEFT_OUT]:
             return RunStatus.COMPLETED_WITH_ERRORS
         changed = any(self.counts[name] for name in _CHANGES)
         return RunStatus.COMPLETED if changed else RunStatus.NO_CHANGES

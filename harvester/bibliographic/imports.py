@@ -16,7 +16,7 @@ from harvester.bibliographic.models import Import, Omission
 from harvester.models import Record
 from oai.database import Database
 from oai.errors import TryLaterError
-from oai.failures import Failure, FailureCode
+from oai.failures import Failure, FailureCode, failure_columns
 
 _IMPORT_LOST: Final = Failure(code=FailureCode.IMPORT_LOST)
 _CLASS: Final = 0x5A42  # "ZB": separates these advisory locks from those of other programs
@@ -99,7 +99,12 @@ def begin_import(
     session.execute(
         update(Import)
         .where(Import.repository_id == repository_id, Import.state == RUNNING)
-        .values(state=LOST, ended=Import.updated, **_columns(_IMPORT_LOST, _IMPORT_LOST.sentence()))
+        .values(
+            state=LOST,
+            ended=Import.updated,
+            failure_reason=_IMPORT_LOST.sentence(),
+            **failure_columns(_IMPORT_LOST),
+        )
     )
     row = Import(
         repository_id=repository_id,
@@ -142,16 +147,9 @@ def end_import(
         state=state,
         total_count=total,
         ended=func.clock_timestamp(),
-        **_columns(failure, reason),
+        failure_reason=reason,
+        **failure_columns(failure),
     )
-
-
-def _columns(failure: Failure | None, reason: str | None) -> dict[str, Any]:
-    return {
-        "failure_reason": reason,
-        "failure_code": failure.code.value if failure else None,
-        "failure_facts": dict(failure.facts) if failure else None,
-    }
 
 
 def get_import(session: Session, import_id: int) -> ImportFacts:

@@ -157,8 +157,9 @@ class Omission(Base):
     kind: Mapped[str] = mapped_column(Text)
     """filtered, refused or unreadable.
 
-    filtered: by the filtering set; refused: no converter reads it; unreadable: the file is missing or was
-    altered, or the converter failed on it; each import tries it again.
+    filtered: by the filtering set; refused: no converter reads it, or it is not bibliographic (MARC holdings,
+    authority, classification or community information data); unreadable: the file is missing or was altered,
+    or the converter failed on it; each import tries it again.
     """
     reason: Mapped[str] = mapped_column(Text, server_default="")
 

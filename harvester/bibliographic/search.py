@@ -26,6 +26,20 @@ _LONG: Final = 5
 _VOWELS: Final = frozenset("aeiouy")
 _MOST: Final = 40
 """The number of terms of a query that are used; further ones are ignored."""
+_MOST_HITS: Final = 1000
+MOST_COUNTED: Final = 100_000
+"""The largest number of records that facets count; they show when there are more."""
+_FACETS: Final = """
+    WITH hits AS MATERIALIZED (
+        SELECT row.repository_id, row.languages, row.kind, row.year_from
+        FROM bibliographic_record AS row WHERE {conditions} LIMIT :most)
+    SELECT 'total' AS facet, '' AS value, count(*) AS number FROM hits
+    UNION ALL SELECT 'sources', repository_id::text, count(*) FROM hits GROUP BY 2
+    UNION ALL SELECT 'languages', language, count(*) FROM hits, unnest(languages) AS language GROUP BY 2
+    UNION ALL SELECT 'kinds', kind, count(*) FROM hits GROUP BY 2
+    UNION ALL SELECT 'decades', (floor(year_from / 10.0) * 10)::int::text, count(*) FROM hits
+              WHERE year_from IS NOT NULL GROUP BY 2
+    """
 
 
 def full_text(query: str) -> str:
@@ -160,9 +174,6 @@ def _spellings(given: str) -> list[str]:
     """Return the number as given and, if it is an ISBN or ISSN, in its stored form."""
     known = [found[0] for found in (find_isbn(given), find_issn(given)) if found is not None]
     return list(dict.fromkeys([given, given.lower(), *known]))
-
-
-_MOST_HITS: Final = 1000
 
 
 class SearchOrder(StrEnum):
@@ -306,10 +317,6 @@ def _position(after: str, order: SearchOrder) -> tuple[str, str]:
     return str(first), str(second)
 
 
-MOST_COUNTED: Final = 100_000
-"""The largest number of records that facets count; they show when there are more."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class FacetCount:
     """The number of hits that have a value."""
@@ -331,19 +338,6 @@ class Facets:
     decades: Sequence[FacetCount]
     """By the first year of the decade, such as `1990`; the latest first."""
     kinds: Sequence[FacetCount]
-
-
-_FACETS: Final = """
-    WITH hits AS MATERIALIZED (
-        SELECT row.repository_id, row.languages, row.kind, row.year_from
-        FROM bibliographic_record AS row WHERE {conditions} LIMIT :most)
-    SELECT 'total' AS facet, '' AS value, count(*) AS number FROM hits
-    UNION ALL SELECT 'sources', repository_id::text, count(*) FROM hits GROUP BY 2
-    UNION ALL SELECT 'languages', language, count(*) FROM hits, unnest(languages) AS language GROUP BY 2
-    UNION ALL SELECT 'kinds', kind, count(*) FROM hits GROUP BY 2
-    UNION ALL SELECT 'decades', (floor(year_from / 10.0) * 10)::int::text, count(*) FROM hits
-              WHERE year_from IS NOT NULL GROUP BY 2
-    """
 
 
 def count_facets(session: Session, wanted: Search) -> Facets:

@@ -39,6 +39,13 @@ _PREFIXES: Final = text(
     SELECT metadata_prefix FROM walk WHERE metadata_prefix IS NOT NULL
     """
 )
+_SAMPLE: Final = 5
+_NAMESPACES = text(
+    """
+    SELECT metadata_namespace FROM oai_metadata_format JOIN oai_prefix_mapping USING (prefix_id)
+    WHERE repository_id = :id AND metadata_prefix = :prefix
+    """
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,15 +126,6 @@ def local_part(identifier: str) -> str:
     """Return the part after the namespace of an OAI identifier: `1` of `oai:biblio.hiu.cas.cz:1`."""
     parts = identifier.split(":", 2)
     return parts[2] if len(parts) == 3 and parts[0].lower() == "oai" else identifier  # noqa: PLR2004
-
-
-_SAMPLE: Final = 5
-_NAMESPACES = text(
-    """
-    SELECT metadata_namespace FROM oai_metadata_format JOIN oai_prefix_mapping USING (prefix_id)
-    WHERE repository_id = :id AND metadata_prefix = :prefix
-    """
-)
 
 
 def choose_prefix(session: Session, repository_id: int, folder: Path) -> str | None:

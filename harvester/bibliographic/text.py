@@ -1,4 +1,4 @@
-"""Text of records: folded for search and sorting, and freed of ISBD punctuation."""
+"""Text of records: folded for search and sorting, and freed of control characters."""
 
 import re
 import unicodedata
@@ -29,6 +29,7 @@ _INSIDE: Final = re.compile("['\u2019\u02bc\u02bb\u02b9\u00ad]")
 
 _SORTED: Final = 200
 """The number of characters of a title used for sorting, because an index entry is limited in size."""
+_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
 
 
 def fold(text: str) -> str:
@@ -49,16 +50,6 @@ def sort_key(title: str) -> str:
     return fold(title)[:_SORTED]
 
 
-_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
-_LEADING: Final = re.compile(r"^(?:[:;,=/+]\s+|\.\s*-\s+|\s)+")
-_TRAILING: Final = re.compile(r"(?:\s*[:;,=/+]|\s+\.\s*-|\.\s+-|\s+-|\s)+$")
-_SIGNS: Final = ":;,=/+-"
-_TRAILED: Final = f"{_SIGNS}. "
-"""All characters that `_TRAILING` may match in a tidied text."""
-_STOP: Final = re.compile(r"(?<=[^\W\d_]{3})\.$|(?<=[\d\])])\.$")
-_ROUND: Final = re.compile(r"^\((?P<inner>[^()]*)\)$")
-
-
 def tidy(text: str) -> str:
     r"""Return the text with single blanks, and with blanks in place of control characters.
 
@@ -73,29 +64,3 @@ def tidy(text: str) -> str:
 def has_controls(text: str) -> bool:
     """Return whether the text contains control characters."""
     return not text.isprintable() and _CONTROL.search(text) is not None
-
-
-def clean(text: str, *, stop: bool = False) -> str:
-    """Return the text without surrounding ISBD punctuation; with `stop`, also without a final full stop.
-
-    A full stop after one or two letters is kept: it may belong to an initial or an abbreviation.
-
-    >>> clean("O smyslu českých dějin /")
-    'O smyslu českých dějin'
-    >>> clean("2. vyd. -", stop=True)
-    '2. vyd'
-    """
-    text = tidy(text)
-    if text and not text[0].isalnum():
-        text = _LEADING.sub("", text)
-    if text and text[-1] in _SIGNS:
-        # Searched from the end, because from the beginning the expression would be tried at each character.
-        found = _TRAILING.search(text, len(text.rstrip(_TRAILED)))
-        text = text[: found.start()] if found else text
-    return _STOP.sub("", text) if stop and text.endswith(".") else text
-
-
-def unbracketed(text: str) -> str:
-    """Return the text without round brackets that enclose all of it, as around a series."""
-    found = _ROUND.match(text)
-    return found["inner"].strip() if found else text

@@ -31,13 +31,19 @@ from harvester.probing.look import ask_first
 from harvester.protocols import protocol_of
 from harvester.reading.errors import TransportError
 from harvester.repositories import check_base_url, get_repository
-from harvester.vocabulary import AccessProtocol
+from harvester.vocabulary import AccessProtocol, Level
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import ExitCode, UsageError
 from oai.sections import HarvesterSettings
 from oai.settings import Settings
+
+_OPTIONS = ("timeout", "retries", "delay", "max_wait", "user_agent", "keep_raw")
+_NOT_CUT_OFF = (
+    "no interrupted harvest of this repository with these options; to harvest what has changed "
+    "since the last complete one, run the command without --resume"
+)
 
 
 def rehearse(
@@ -59,7 +65,8 @@ def rehearse(
     if row is not None and row.identified is not None:
         found = target(row)
     else:
-        found = asyncio.run(_asked(row.base_url if row is not None else check_base_url(url or ""), settings))
+        base_url = row.base_url if row is not None else check_base_url(url or "")
+        found = asyncio.run(_asked(base_url, settings, loose=request.validation is Level.LOOSE))
     now = utc_now()
     remarks = []
     if waits is not None and waits > now:
@@ -76,18 +83,15 @@ def _row(session: Session, url: str, folder: str | None) -> Repository | None:
     return session.scalars(query).first()
 
 
-async def _asked(url: str, settings: Settings) -> Target:
+async def _asked(url: str, settings: Settings, *, loose: bool) -> Target:
     async with open_client(url, settings.harvester) as client:
-        identity = await client.identify()
+        identity = await client.identify(loose=loose)
     return Target(
         base_url=url,
         granularity=identity.granularity,
         earliest_datestamp=identity.earliest_datestamp,
         deleted_record=identity.deleted_record,
     )
-
-
-_OPTIONS = ("timeout", "retries", "delay", "max_wait", "user_agent", "keep_raw")
 
 
 def overridden(settings: Settings, arguments: Namespace) -> Settings:
@@ -103,12 +107,6 @@ def overridden(settings: Settings, arguments: Namespace) -> Settings:
         option = "--" + str(fault["loc"][0]).replace("_", "-")
         raise UsageError(f"{option} {fault['input']}: {fault['msg']}") from None
     return settings.model_copy(update={"harvester": harvester})
-
-
-_NOT_CUT_OFF = (
-    "no interrupted harvest of this repository with these options; to harvest what has changed "
-    "since the last complete one, run the command without --resume"
-)
 
 
 def harvest(invocation: Invocation) -> ExitCode:

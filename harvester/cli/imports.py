@@ -18,6 +18,7 @@ from harvester.bibliographic.record_view import FoundRecord, get_record
 from harvester.bibliographic.search import Hit, Search, SearchOrder, count_facets, search
 from harvester.bibliographic.sources import SourceSettings, save_source, source_settings
 from harvester.repositories import get_repository, list_repositories
+from harvester.vocabulary import RunStatus
 from oai.cli import Invocation
 from oai.console import counted
 from oai.database import Database, open_database
@@ -36,18 +37,29 @@ _SOURCES = {
     "after_harvest": "After harvest", "state": "Last import", "started": "Started", "started_by": "By",
     "new": "New", "updated": "Updated", "total": "Total",
 }  # fmt: skip
+_COLUMNS = {
+    "name": "Name", "match": "Match", "conditions": "Conditions", "revision": "Revision",
+    "used_by": "Used by", "description": "Description",
+}  # fmt: skip
+_RECORD_COLUMNS = {
+    "bibliographic_id": "ID",
+    "year": "Year",
+    "kind": "Type",
+    "names": "Names",
+    "title": "Title",
+}
 
 
 def run(invocation: Invocation) -> ExitCode:
     """Import the records of the named repositories, one after the other."""
     arguments = invocation.arguments
     with open_database(invocation.settings) as database:
-        refused = 0
+        troubled = False
         for repository_id in _chosen(database, arguments.repository, all_=arguments.all):
             done = _run_one(invocation, database, repository_id, arguments.by or getpass.getuser())
-            refused += done.refused
+            troubled |= done.state == RunStatus.COMPLETED_WITH_ERRORS
             invocation.console.result(asdict(done), _in_words(done))
-    return ExitCode.RECORDS_REFUSED if refused else ExitCode.DONE
+    return ExitCode.RECORDS_REFUSED if troubled else ExitCode.DONE
 
 
 def status(invocation: Invocation) -> ExitCode:
@@ -165,12 +177,6 @@ def _last(found: ImportFacts | None) -> dict[str, Any]:
     """Return when a source was last imported, by whom, and how many records (thesis, 2.3.1)."""
     names = ("import_id", "state", "started", "started_by", *imports.COUNTS, "total", "failure_reason")
     return {name: getattr(found, name) if found is not None else None for name in names}
-
-
-_COLUMNS = {
-    "name": "Name", "match": "Match", "conditions": "Conditions", "revision": "Revision",
-    "used_by": "Used by", "description": "Description",
-}  # fmt: skip
 
 
 def list_all(invocation: Invocation) -> ExitCode:
@@ -296,15 +302,6 @@ def _tried(trial: Trial, rules: Conditions) -> str:
 
 def _line(one: Tried) -> str:
     return f"  {one.identifier}  {one.title}"
-
-
-_RECORD_COLUMNS = {
-    "bibliographic_id": "ID",
-    "year": "Year",
-    "kind": "Type",
-    "names": "Names",
-    "title": "Title",
-}
 
 
 def search_records(invocation: Invocation) -> ExitCode:

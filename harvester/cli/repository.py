@@ -38,6 +38,11 @@ _TAKEN_BACK: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     }
 )
 """The columns that options change, with the values that reset an option."""
+_SHOWN = 10
+_TITLE_CHARACTERS = 60
+_MAX_WAIT = 30.0
+_MAX_WAIT_TOTAL = 120.0
+"""Seconds; a person is waiting for the probe."""
 
 
 def repository_add(invocation: Invocation) -> ExitCode:
@@ -158,13 +163,6 @@ def _given(invocation: Invocation) -> dict[str, Any]:
     options = vars(invocation.arguments)
     given = {name: options[name] for name in _TAKEN_BACK if options.get(name) is not None}
     return {name: None if value in _TAKEN_BACK[name] else value for name, value in given.items()}
-
-
-_SHOWN = 10
-_TITLE_CHARACTERS = 60
-_MAX_WAIT = 30.0
-_MAX_WAIT_TOTAL = 120.0
-"""Seconds; a person is waiting for the probe."""
 
 
 def probe_repository(invocation: Invocation) -> ExitCode:

@@ -17,6 +17,7 @@ from harvester.harvest import approval
 from harvester.harvest.approval import HoldKind
 from harvester.harvest.checkpoint import is_held, only_harvest
 from harvester.harvest.models import Hold, Quarantined
+from harvester.harvest.process import end_with_parent
 from harvester.harvest.quarantine import get_quarantined, quarantined
 from harvester.harvest.result import get_history
 from harvester.models import Repository
@@ -25,13 +26,26 @@ from harvester.store.atomic_files import ENDING
 from harvester.store.audit import Audit, Auditor, StoreFinding
 from harvester.store.changes import read_changes
 from harvester.store.export import Exported, Form, export
-from harvester.store.models import RecordChange
+from harvester.store.models import RecordChange, StoreAudit
 from harvester.store.rebuild import Rebuilder, Rebuilt
 from harvester.store.records import RunKey
 from oai.cli import Invocation
 from oai.console import Console, checked_output, counted
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
+
+_COLUMNS = {
+    "quarantine_id": "No.",
+    "repository_id": "Repository",
+    "identifier": "Identifier",
+    "reason": "Reason",
+    "byte_offset": "Byte",
+    "raw_size": "Bytes",
+    "last_seen": "Last seen",
+}
+_SHOWN = (
+    *_COLUMNS, "history_id", "job_id", "metadata_prefix", "set_spec", "url", "first_seen", "resolved",
+)  # fmt: skip
 
 
 def verify(invocation: Invocation) -> ExitCode:
@@ -53,6 +67,22 @@ def verify(invocation: Invocation) -> ExitCode:
             with _alone(database, repository_id, wanted=arguments.repair):
                 audits.append(_audited(invocation, database, repository_id, folder, others - {str(folder)}))
     return ExitCode.DONE if all(audit.clean for audit in audits) else ExitCode.RECORDS_REFUSED
+
+
+def audit_queued(invocation: Invocation) -> ExitCode:
+    """Fill a row of `oai_store_audit` that a worker has claimed: `python -m harvester.store ID`."""
+    end_with_parent()
+    audit_id = invocation.arguments.audit_id
+    with open_database(invocation.settings) as database:
+        with database.session() as session:
+            queued = session.get(StoreAudit, audit_id)
+            if queued is None:
+                raise UsageError(f"no store audit {audit_id}; its repository may have been removed")
+            repository = get_repository(session, queued.repository_id)
+            folder = repositories.base_folder(repository, invocation.settings)
+            others = _others(session, invocation) - {str(folder)}
+        audit = _audited(invocation, database, queued.repository_id, folder, others, audit_id=audit_id)
+    return ExitCode.DONE if audit.clean else ExitCode.RECORDS_REFUSED
 
 
 def rebuild(invocation: Invocation) -> ExitCode:
@@ -147,7 +177,13 @@ def _alone(database: Database, repository_id: int, *, wanted: bool) -> Iterator[
 
 
 def _audited(
-    invocation: Invocation, database: Database, repository_id: int, folder: Path, others: set[str]
+    invocation: Invocation,
+    database: Database,
+    repository_id: int,
+    folder: Path,
+    others: set[str],
+    *,
+    audit_id: int | None = None,
 ) -> Audit:
     console = invocation.console
     with console.progress(f"verify {repository_id}") as advance:
@@ -155,6 +191,7 @@ def _audited(
             database=database,
             repository_id=repository_id,
             folder=folder,
+            audit_id=audit_id,
             skip=others,
             repair=invocation.arguments.repair,
             busy=lambda: not invocation.arguments.repair and is_held(database, repository_id),
@@ -165,7 +202,8 @@ def _audited(
     found = f"{audit.missing:,} missing, {audit.altered:,} altered, {audit.stray:,} stray"
     repaired = f" ({audit.repaired:,} of them removed)" if audit.repaired else ""
     words = f"repository {repository_id}: {counted(audit.files, 'file')}; {found}{repaired}"
-    console.result({**asdict(audit), "clean": audit.clean}, words)
+    facts = {name: value for name, value in asdict(audit).items() if name != "findings"}
+    console.result({**facts, "clean": audit.clean}, words)
     return audit
 
 
@@ -310,20 +348,6 @@ def _words(hold: Hold, deleted: int) -> str:
     outlived = hold.would_delete - deleted
     also = f"; {outlived:,} reappeared in the meantime and stay" if outlived else ""
     return f"run {hold.history_id} is approved: {counted(deleted, 'record')} deleted{also}"
-
-
-_COLUMNS = {
-    "quarantine_id": "No.",
-    "repository_id": "Repository",
-    "identifier": "Identifier",
-    "reason": "Reason",
-    "byte_offset": "Byte",
-    "raw_size": "Bytes",
-    "last_seen": "Last seen",
-}
-_SHOWN = (
-    *_COLUMNS, "history_id", "job_id", "metadata_prefix", "set_spec", "url", "first_seen", "resolved",
-)  # fmt: skip
 
 
 def list_errors(invocation: Invocation) -> ExitCode:

@@ -17,6 +17,12 @@ from oai.vocabulary import PROTOCOL_VERSION, DeletedRecord, Granularity, Verb
 
 _USUAL_FORMATS = ("oai_dc", "marcxml")
 _T = TypeVar("_T")
+_SLOW_SECONDS = 5.0
+_CLOCK_SECONDS = 300
+_LONG_TOKEN = 1000
+_SUCCESS = 200
+_NEEDS_ENCODING = re.compile(r"[^A-Za-z0-9._~!*'()-]")
+_SET_SPEC = re.compile(r"[A-Za-z0-9\-_.!~*'()]+(?::[A-Za-z0-9\-_.!~*'()]+)*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,17 +76,18 @@ class Watching:
 
 
 async def probe(client: ProtocolClient, watching: Watching | None, *, set_spec: str = "") -> ProbeFindings:
-    """Request Identify, the formats, and the first pages of sets and of records.
+    """Request Identify, the formats, and the first pages of sets and of records; read them leniently.
 
     `watching` is the client's transport, if it has one; `set_spec` selects the records. A single request with
     a bad answer is a finding; if the protocol is not spoken at all, its error is raised: TransportError,
     HttpStatusError, ServerBusyError, or what was wrong with the answer to Identify.
     """
     failures: dict[str, ClientError] = {}
-    identity = await _tried(client.identify(), Verb.IDENTIFY, failures)
+    identity = await _tried(client.identify(loose=True), Verb.IDENTIFY, failures)
     if isinstance(failures.get(Verb.IDENTIFY), TransportError | HttpStatusError):
         raise failures[Verb.IDENTIFY]
-    formats = await _tried(client.list_metadata_formats(), Verb.LIST_METADATA_FORMATS, failures) or ()
+    asking = client.list_metadata_formats(loose=True)
+    formats = await _tried(asking, Verb.LIST_METADATA_FORMATS, failures) or ()
     sets = await _tried(_first_sets(client), Verb.LIST_SETS, failures)
     for prefix in _prefixes(formats):
         failures.pop(Verb.LIST_RECORDS, None)
@@ -119,7 +126,7 @@ async def _tried(asking: Awaitable[_T], verb: Verb, failures: dict[str, ClientEr
 
 
 async def _first_sets(client: ProtocolClient) -> SetPage:
-    return await anext(client.list_sets().pages())
+    return await anext(client.list_sets(loose=True).pages())
 
 
 async def _first_page(client: ProtocolClient, prefix: str, set_spec: str) -> Page:
@@ -128,14 +135,6 @@ async def _first_page(client: ProtocolClient, prefix: str, set_spec: str) -> Pag
         return await anext(client.pages(Verb.LIST_RECORDS, selection, loose=True))
     except NoRecordsMatchError as error:
         return Page(url=error.url, response_date=error.response_date)
-
-
-_SLOW_SECONDS = 5.0
-_CLOCK_SECONDS = 300
-_LONG_TOKEN = 1000
-_SUCCESS = 200
-_NEEDS_ENCODING = re.compile(r"[^A-Za-z0-9._~!*'()-]")
-_SET_SPEC = re.compile(r"[A-Za-z0-9\-_.!~*'()]+(?::[A-Za-z0-9\-_.!~*'()]+)*")
 
 
 def oddities(findings: ProbeFindings, *, now: datetime) -> Sequence[str]:
@@ -206,6 +205,7 @@ def _identity(findings: ProbeFindings) -> Iterator[str]:
     identity = findings.identity
     if identity is None:
         return
+    yield from (f"Identify: {note}." for note in identity.notes)
     if identity.protocol_version != PROTOCOL_VERSION:
         yield f"The protocol version is {identity.protocol_version!r}, not {PROTOCOL_VERSION!r}."
     if not any(identity.admin_emails):
@@ -228,7 +228,7 @@ def _granularity(findings: ProbeFindings) -> Iterator[str]:
         return
     if words := _wrong_date(identity.earliest_datestamp, identity.granularity):
         yield f"earliestDatestamp {words}."
-    headers = findings.page.headers if findings.page else ()
+    headers = [header for header in findings.page.headers if not header.undated] if findings.page else []
     wrong = [header for header in headers if _wrong_date(header.datestamp, identity.granularity)]
     if wrong:
         words = _wrong_date(wrong[0].datestamp, identity.granularity)
@@ -287,7 +287,11 @@ def _records(findings: ProbeFindings) -> Iterator[str]:
     page = findings.page
     if page is None:
         return
+    yield from (f"ListRecords: {note}." for note in page.notes)
     yield from faults(page)
+    if undated := sum(header.undated for header in page.headers):
+        count = f"{undated:,} of {len(page.headers):,}"
+        yield f"{count} records have no datestamp; a lenient harvest stores them with the date of the answer."
     if not page.records and not page.faults:
         yield f"No records in {findings.metadata_prefix}."
 

@@ -29,11 +29,11 @@ class ProtocolClient(Protocol):
         """Return the repository's identity."""
         ...
 
-    async def list_metadata_formats(self) -> tuple[FormatInfo, ...]:
+    async def list_metadata_formats(self, *, loose: bool = False) -> tuple[FormatInfo, ...]:
         """Return the formats that it offers; an empty tuple if it does not say."""
         ...
 
-    def list_sets(self) -> Listing[SetPage, SetInfo]:
+    def list_sets(self, *, loose: bool = False) -> Listing[SetPage, SetInfo]:
         """Return its sets; an empty list if it has none."""
         ...
 

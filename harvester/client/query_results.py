@@ -18,6 +18,19 @@ from oai.failures import Failure, FailureCode
 from oai.vocabulary import OAI_NAMESPACE
 
 _TOKEN: Final = re.compile(r"([1-9][0-9]{0,17})(?:/([0-9]{1,18}))?")
+MARC21_NAMESPACE: Final = "http://www.loc.gov/MARC21/slim"
+UNKNOWN_DATE: Final = "1970-01-01T00:00:00Z"
+"""The datestamp of a record that does not state when it was changed.
+
+It is constant, so that a record that is received again unchanged counts as unchanged.
+"""
+_DC: Final = "{http://purl.org/dc/elements/1.1/}"
+_MARC: Final = f"{{{MARC21_NAMESPACE}}}"
+_OAI: Final = f"{{{OAI_NAMESPACE}}}"
+_CHANGED: Final = re.compile(r"([0-9]{14})(\.[0-9]*)?\s*")
+_ENTERED: Final = re.compile(r"([0-9]{6})")
+_UNPREFIXED: Final[dict[Any, str]] = {None: OAI_NAMESPACE}
+_DIGEST_DIGITS: Final = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,21 +93,6 @@ def only_record(page: Page, identifier: str) -> Record:
 
 async def _empty_page() -> AsyncIterator[SetPage]:
     yield SetPage(url="", response_date=format_datestamp(utc_now()))
-
-
-MARC21_NAMESPACE: Final = "http://www.loc.gov/MARC21/slim"
-UNKNOWN_DATE: Final = "1970-01-01T00:00:00Z"
-"""The datestamp of a record that does not state when it was changed.
-
-It is constant, so that a record that is received again unchanged counts as unchanged.
-"""
-_DC: Final = "{http://purl.org/dc/elements/1.1/}"
-_MARC: Final = f"{{{MARC21_NAMESPACE}}}"
-_OAI: Final = f"{{{OAI_NAMESPACE}}}"
-_CHANGED: Final = re.compile(r"([0-9]{14})(\.[0-9]*)?\s*")
-_ENTERED: Final = re.compile(r"([0-9]{6})")
-_UNPREFIXED: Final[dict[Any, str]] = {None: OAI_NAMESPACE}
-_DIGEST_DIGITS: Final = 32
 
 
 def wrapped(metadata: etree._Element, *, prefix: str, own: str = "") -> Record:

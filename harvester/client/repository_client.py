@@ -150,17 +150,21 @@ class Client:
         pages = self._matching(Verb.LIST_IDENTIFIERS, chosen, resumption_token, loose=loose)
         return Listing(pages, lambda page: page.headers)
 
-    def list_sets(self) -> Listing[SetPage, SetInfo]:
+    def list_sets(self, *, loose: bool = False) -> Listing[SetPage, SetInfo]:
         """Return the repository's sets (section 4.6); empty if it has no set hierarchy."""
-        return Listing(self._set_pages(), lambda page: page.sets)
+        return Listing(self._set_pages(loose=loose), lambda page: page.sets)
 
-    def formats(self, identifier: str | None = None) -> Listing[FormatPage, FormatInfo]:
+    def formats(
+        self, identifier: str | None = None, *, loose: bool = False
+    ) -> Listing[FormatPage, FormatInfo]:
         """Return the formats that the repository offers, or those of one item (section 4.4)."""
-        return Listing(self._format_pages(identifier), lambda page: page.formats)
+        return Listing(self._format_pages(identifier, loose=loose), lambda page: page.formats)
 
-    async def list_metadata_formats(self, identifier: str | None = None) -> tuple[FormatInfo, ...]:
+    async def list_metadata_formats(
+        self, identifier: str | None = None, *, loose: bool = False
+    ) -> tuple[FormatInfo, ...]:
         """Return the formats that the repository offers, or those of one item, as a tuple."""
-        return tuple([found async for found in self.formats(identifier)])
+        return tuple([found async for found in self.formats(identifier, loose=loose)])
 
     async def pages(
         self, verb: Verb, selection: Selection, *, resumption_token: str = "", loose: bool = False
@@ -200,12 +204,12 @@ class Client:
                 raise
             yield Page(url=error.url, response_date=error.response_date)
 
-    async def _set_pages(self) -> AsyncIterator[SetPage]:
+    async def _set_pages(self, *, loose: bool) -> AsyncIterator[SetPage]:
         circles = Circles(self._lists)
         arguments: Arguments = []
         while True:
             try:
-                page = await self._read(Verb.LIST_SETS, arguments, facts.read_sets)
+                page = await self._read(Verb.LIST_SETS, arguments, partial(facts.read_sets, loose=loose))
             except NoSetHierarchyError as error:
                 if arguments:
                     raise
@@ -216,10 +220,11 @@ class Client:
                 return
             arguments = [("resumptionToken", page.token.value)]
 
-    async def _format_pages(self, identifier: str | None) -> AsyncIterator[FormatPage]:
+    async def _format_pages(self, identifier: str | None, *, loose: bool) -> AsyncIterator[FormatPage]:
         arguments = [("identifier", identifier)] if identifier else []
+        read = partial(facts.read_formats, loose=loose)
         try:
-            yield await self._read(Verb.LIST_METADATA_FORMATS, arguments, facts.read_formats)
+            yield await self._read(Verb.LIST_METADATA_FORMATS, arguments, read)
         except NoMetadataFormatsError as error:
             yield FormatPage(url=error.url, response_date=error.response_date)
 
@@ -229,7 +234,9 @@ class Client:
     async def _page(self, verb: Verb, arguments: Arguments, asking: AskingAhead, *, loose: bool) -> Page:
         for again in (False, True):
             reply = await asking.answer(arguments)
-            unread = replies.Unread(reply.content, verb, reply.url, reply.content_type, loose, self._limits)
+            unread = replies.Unread(
+                reply.content, verb, reply.url, reply.content_type, loose, self._limits, reply.date
+            )
             try:
                 page = await self._read_page(unread, asking.ask)
             except (MalformedAnswerError, NotOaiPmhError) as error:

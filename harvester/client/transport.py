@@ -7,6 +7,8 @@ import ssl
 import string
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote, urldefrag, urlencode, urlsplit
 
@@ -23,6 +25,12 @@ from oai.failures import FailureCode
 from oai.limits import AnswerLimits
 from oai.proxies import is_public
 from oai.sections import HarvesterSettings
+
+_CHUNK = 256 * 1024
+_MAX_ERROR_BODY = 64 * 1024
+_FIRST_FAILURE = 400
+_LONGEST_LINE = 64 * 1024
+"""Maximum bytes of a header line: redirects contain tokens, and tokens may be long."""
 
 
 class PrivateAddressError(OSError):
@@ -43,13 +51,6 @@ def _public_socket(where: tuple[Any, ...]) -> socket.socket:
     if not is_public(str(address[0])):
         raise PrivateAddressError
     return socket.socket(family=family, type=kind, proto=protocol)
-
-
-_CHUNK = 256 * 1024
-_MAX_ERROR_BODY = 64 * 1024
-_FIRST_FAILURE = 400
-_LONGEST_LINE = 64 * 1024
-"""Maximum bytes of a header line: redirects contain tokens, and tokens may be long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,6 +238,15 @@ class HttpReply:
     def content_type(self) -> str:
         """The content type as the server stated it; empty if it did not."""
         return self.headers.get("Content-Type", "")
+
+    @property
+    def date(self) -> datetime:
+        """When the answer was sent, by its `Date` header (RFC 9110, section 6.6.1); else the present time."""
+        try:
+            sent = parsedate_to_datetime(self.headers.get("Date", ""))
+        except ValueError:
+            return datetime.now(UTC)
+        return sent if sent.tzinfo is not None else sent.replace(tzinfo=UTC)
 
 
 Transport = Callable[[str, Arguments], Awaitable[HttpReply]]

@@ -196,7 +196,13 @@ def _tell_history(session: Session, hold: Hold, deleted: int) -> None:
     at = format_datestamp(datetime.now(UTC))
     row.failure_reason = f"{row.failure_reason}; approved {at}{did}"
     row.failure_code, row.failure_facts = FailureCode.RELEASED.value, {"at": at}
+    if hold.kind == HoldKind.UPDATES:
+        return
     row.deleted_count += deleted
+    row.disappeared_count += max(deleted - row.postponed_count, 0)
+    # Other harvests may have deleted some of the records meanwhile.
+    row.unchanged_count += max(row.postponed_count - deleted, 0)
+    row.postponed_count = 0
 
 
 def _supersede(session: Session, harvest_id: int, run_started: datetime | None = None) -> None:

@@ -93,7 +93,7 @@ def begin(
     row.job_id = request.job_id
     row.process_id = os.getpid()
     row.host = socket.gethostname()
-    row.last_error = row.last_failure = row.records_per_second = row.estimated_end = None
+    row.last_sign = row.last_error = row.last_failure = row.records_per_second = row.estimated_end = None
     session.flush()
     return Checkpoint(
         harvest_id=row.harvest_id,
@@ -120,6 +120,17 @@ def save(session: Session, harvest_id: int, *, warnings: Sequence[Note] = (), **
         # If an earlier version began the run, the failures of its first warnings are missing.
         values["warning_failures"] = Harvest.warning_failures.concat(cast(added["warning_failures"], JSONB))
     _update(session, harvest_id, **values, **_last(warnings[-1] if warnings else None))
+
+
+_SIGN = text("UPDATE oai_harvest SET last_sign = clock_timestamp() WHERE harvest_id = :harvest_id")
+
+
+def give_sign(database: Database, harvest_id: int) -> None:
+    """Record that the run's process is alive, which is not progress; commits by itself."""
+    with database.session() as session:
+        session.execute(text("SET LOCAL synchronous_commit = off"))
+        session.execute(_SIGN, {"harvest_id": harvest_id})
+        session.commit()
 
 
 def note(session: Session, harvest_id: int, last: Note) -> None:

@@ -18,6 +18,7 @@ from harvester.harvest.run_warnings import Note, Warnings
 from harvester.harvest.seen_identifiers import Marks
 from harvester.harvest.transform import Refusal
 from harvester.harvest.verdict import PROPER
+from harvester.rules.schema_sampling import MOST_EXAMPLES
 from harvester.store.files import FileStore
 from oai.database import Database
 from oai.datestamps import format_datestamp, utc_now
@@ -134,6 +135,10 @@ class RunState:
     """First of the refusals of this process."""
     first_outdated: str | None = None
     """First record that this process received again with an older datestamp."""
+    first_undated: str | None = None
+    """First record that this process received without a datestamp."""
+    shown_invalid: int = 0
+    """Warnings of this process about records that break their schema."""
 
     def take_up(self, point: Checkpoint, plan: RunPlan) -> None:
         """Start from the checkpoint's state, or from the state of a new run."""
@@ -163,7 +168,10 @@ class RunState:
             self.warn_of(refusal)
         for note in page.notes:
             self.warnings.warn_once(note, where=page.url)
+        self._warn_of_invalid(taken)
         self.response_date = self.response_date or page.response_date
+        undated = (header.identifier for header, _ in fetched.entries if header.undated)
+        self.first_undated = self.first_undated or next(undated, None)
         self.complete_list_size = page.complete_list_size or self.complete_list_size
         if fetched.gave_up:
             self.progress.note_fetched(
@@ -177,6 +185,17 @@ class RunState:
         if page.rest is None:
             self.token = page.next_token
         self.progress.last_page = taken.end if taken.end in PROPER else None
+
+    def _warn_of_invalid(self, taken: PreparedPage) -> None:
+        """Add warnings about the first records of the run that break their schema."""
+        left = MOST_EXAMPLES - self.shown_invalid
+        for example in taken.batch.sample.examples[:left]:
+            self.shown_invalid += 1
+            facts = {"identifier": example.identifier, "line": example.line}
+            self.warnings.warn(
+                f"{taken.fetched.page.url}: record {example.identifier!r} is not valid: {example.faults}",
+                Failure(code=FailureCode.RECORD_NOT_VALID, facts=facts),
+            )
 
     def with_traffic(self, counts: Counter[str]) -> Counter[str]:
         """Return the counts with all requests and bytes of the run."""
@@ -273,7 +292,9 @@ class Checkpointer:
         self._save_marks(session)
         unsaved = state.warnings.take_unsaved()
         seconds = time.monotonic() - self.begun
-        rate = (state.counts["records"] - state.resumed["records"]) / seconds if seconds > 0 else None
+        # A list that starts again takes its records back.
+        stored = max(state.counts["records"] - state.resumed["records"], 0)
+        rate = stored / seconds if seconds > 0 else None
         self.pace.note(seconds, state.counts["records"], state.traffic.requests)
         checkpoint.save(
             session,

@@ -1,6 +1,7 @@
 """How a run ends, whatever its phase was: evidence, outcome, history row, and the wait that was asked for."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
@@ -20,12 +21,14 @@ from harvester.harvest.result import (
     wait_until,
     write_history,
 )
-from harvester.harvest.verdict import PROPER, End, Evidence, judge
+from harvester.harvest.run_warnings import Note
+from harvester.harvest.verdict import PROPER, End, Evidence, doubts, judge
 from harvester.store.changes import prune_changes
 from harvester.store.records import RunKey
 from harvester.vocabulary import Level
 from oai.database import Database
 from oai.datestamps import utc_now
+from oai.failures import Failure, FailureCode
 from oai.settings import Settings
 
 
@@ -67,6 +70,29 @@ class Ending:
             lost=self.lost,
         )
         return replace(found, held=held.in_words() if held else None)
+
+    def closing_notes(self) -> Iterator[Note]:
+        """Yield the warnings that can only be given once the run is over, and why it is in doubt."""
+        counts, state = self.state.counts, self.state
+        if number := counts["superseded"]:
+            yield Note(
+                text=f"{number:,} records were left unchanged because later harvests have newer versions"
+            )
+        if number := counts["outdated"]:
+            words = "repeated records with an older datestamp were ignored, because the newer version counts"
+            yield Note(text=f"{words}: {number:,}{_example(state.first_outdated)}")
+        if number := counts["undated"]:
+            first = state.first_undated
+            words = f"records without a datestamp got the date of the answer: {number:,}{_example(first)}"
+            facts = {"count": number, "identifier": first or ""}
+            yield Note(text=words, failure=Failure(code=FailureCode.RECORDS_UNDATED, facts=facts))
+        if number := counts["schema_invalid"]:
+            facts = {"count": number, "checked": counts["schema_checked"]}
+            of = f"{number:,} of {facts['checked']:,} checked records"
+            words = f"stored although they break their XML Schema: {of}"
+            yield Note(text=words, failure=Failure(code=FailureCode.RECORDS_NOT_VALID, facts=facts))
+        for words, doubt in doubts(self.evidence()).items():
+            yield Note(text=words, failure=doubt)
 
     def outcome(self, held: Held | None = None) -> RunOutcome:
         """How the run ended, without the number of its history row."""
@@ -114,3 +140,7 @@ class Ending:
         until = wait_until(self.error, utc_now())
         if request.replay is None and (until is not None or self.end in PROPER):
             note_wait(session, request.repository_id, until)
+
+
+def _example(identifier: str | None) -> str:
+    return f"; the first: {identifier!r}" if identifier else ""

@@ -38,6 +38,8 @@ _NAME_IN_HEADER = re.compile(
     rb"<(?:[\w.-]+:)?header(?=[\s>])[^>]*>[^<]*<(?:[\w.-]+:)?identifier>\s*([^<]{1,2000}?)\s*</"
 )
 _OF_THE_WAY = frozenset({TransportKind.TIMEOUT, TransportKind.DISCONNECTED})
+_PAGE_BYTES = 16 * 1024
+"""Bytes that a page counts for besides its records, so that empty pages reach the limit, too."""
 
 
 @dataclass(kw_only=True)
@@ -323,10 +325,6 @@ def _refusal(page: Page, fault: Fault, names: Sequence[str]) -> Refusal:
     )
 
 
-_PAGE_BYTES = 16 * 1024
-"""Bytes that a page counts for besides its records, so that empty pages reach the limit, too."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class PreparedPage:
     """A page as fetched, and as prepared for the store."""
@@ -367,4 +365,7 @@ class PreparedPage:
             records=len(self.fetched.entries) - len(self.batch.refused),
             filtered=self.batch.filtered,
             invalid=len(self.refused),
+            schema_checked=self.batch.sample.checked,
+            schema_invalid=self.batch.sample.invalid,
+            undated=sum([header.undated for header, _ in self.fetched.entries]),
         )

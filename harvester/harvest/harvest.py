@@ -3,12 +3,15 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from harvester.client.exchange import Send
+from harvester.harvest import checkpoint
 from harvester.harvest.approval import HeldRunError
 from harvester.harvest.checkpoint import only_harvest
 from harvester.harvest.list_harvest import ListHarvester, introduce
@@ -118,7 +121,30 @@ async def _harvest(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress
             await introduce(prepared, client, steps)
             attempt.phase = run = prepared.begin(store)
             pipeline = PagePipeline(run=run, steps=steps, on_progress=on_progress)
-            return await ListHarvester(run=run, client=client, pipeline=pipeline).harvest_lists()
+            async with _signs_of_life(run):
+                return await ListHarvester(run=run, client=client, pipeline=pipeline).harvest_lists()
+
+
+@contextlib.asynccontextmanager
+async def _signs_of_life(run: Run) -> AsyncIterator[None]:
+    """Record during the block, again and again, that this process is alive."""
+    task = asyncio.create_task(_give_signs(run))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _give_signs(run: Run) -> None:
+    harvest_id = run.checkpointer.point.harvest_id
+    while True:
+        try:
+            await asyncio.to_thread(checkpoint.give_sign, run.checkpointer.database, harvest_id)
+        except SQLAlchemyError as error:
+            # The run itself notices when the database is not available, and reports it.
+            _log.debug("no sign of life recorded: %s", error)
+        await asyncio.sleep(run.prepared.requested.tuning.sign_seconds)
 
 
 def _out_of_memory(phase: Requested | PreparedRun | Run) -> AnswerTooLargeError:

@@ -62,6 +62,8 @@ class ListWatch:
             self._end_answer(page)
         self.marks.extend([mark(header.identifier) for header in page.headers])
         self.marks.extend([mark(header.identifier) for header in mended])
+        # The dates of answers would look like those of a sorted list, and records would be skipped.
+        self.fell = self.fell or any(header.undated for header in page.headers)
         self._order([header.datestamp for header in page.headers])
 
     def _end_answer(self, page: Page) -> None:

@@ -39,6 +39,9 @@ from harvester.vocabulary import Level
 from oai.errors import StrictCheckError, failure_of
 from oai.vocabulary import Granularity, Verb
 
+_TRIES_WHILE_SEARCHING = 1
+_FAILED_SOUNDINGS = 3
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sounding:
@@ -65,10 +68,6 @@ async def probe_window(client: ProtocolClient, verb: Verb, selection: Selection)
         return Sounding(failed=True)
     something = page.headers or page.next_token or page.faults or page.cut_off or page.complete_list_size
     return Sounding(empty=not something, response_date=page.response_date)
-
-
-_TRIES_WHILE_SEARCHING = 1
-_FAILED_SOUNDINGS = 3
 
 
 async def introduce(prepared: PreparedRun, client: ProtocolClient, steps: RunThread) -> None:
@@ -206,9 +205,11 @@ class ListHarvester:
     async def _finish(self, window: Window, end: End) -> None:
         if window.taken_up and self._progress.watch.fell:
             words = "the list is not sorted by datestamp after all, so it starts again"
-            await self._change(lambda state: state.begin_again(begin_again(window), disorder=True), words)
+            await self._change(
+                lambda state: state.begin_again(begin_again(window), disorder=True), words, again=True
+            )
             return
-        await self._change(lambda state: state.finish(end))
+        await self._steps.in_thread(partial(self.run.finish_list, end))
 
     async def _recover(self, window: Window, error: ClientError) -> End:
         """Choose how to continue after an error; return the end, provisional if the run continues."""

@@ -84,6 +84,13 @@ _ANY_ACTIVE = text(
 )
 _FORGET = text("DELETE FROM oai_sighting WHERE harvest_id = :harvest_id AND run_started <> :run_started")
 _FORGET_ALL = text("DELETE FROM oai_sighting WHERE harvest_id = :harvest_id")
+_FORGETFUL = frozenset({DeletedRecord.NO.value, DeletedRecord.TRANSIENT.value})
+_ACTIVE = text(
+    f"""
+    SELECT count(*) FROM oai_record AS record
+    WHERE {OURS} AND NOT (update_flag = 'new' AND harvest_time >= :run_started)
+    """  # noqa: S608 built from constants only
+)
 
 
 def any_active(session: Session, *, repository_id: int, metadata_prefix: str) -> bool:
@@ -136,15 +143,6 @@ def _key(run: RunKey) -> dict[str, object]:
     return {"harvest_id": run.harvest_id, "run_started": run.run_started}
 
 
-_FORGETFUL = frozenset({DeletedRecord.NO.value, DeletedRecord.TRANSIENT.value})
-_ACTIVE = text(
-    f"""
-    SELECT count(*) FROM oai_record AS record
-    WHERE {OURS} AND NOT (update_flag = 'new' AND harvest_time >= :run_started)
-    """  # noqa: S608 built from constants only
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Settlement:
     """What became of the deletions that a run found."""
@@ -163,6 +161,7 @@ class Settlement:
         # The counts of the pages include every tombstone, but no record that disappeared.
         found["deleted"] += self.disappeared - self.waiting - held
         found["disappeared"] += self.disappeared - (self.disappeared if held else 0)
+        found["postponed"] += self.waiting + max(held - self.disappeared, 0)
         return found
 
 
@@ -236,9 +235,10 @@ class MassChangeGuard:
         error: Exception | None = None,
     ) -> Settlement:
         """Apply the run's deletions, or hold them; find disappeared records. Commits by itself, in pieces."""
-        if isinstance(error, HeldRunError):
-            return Settlement(held=error.held)
         with database.session() as session:
+            if isinstance(error, HeldRunError):
+                waiting = deletions.staged_count(session, self.run) if self.any_staged else 0
+                return Settlement(held=error.held, waiting=waiting)
             disappeared = self._stage_disappeared(session, verdict, response_date)
             waiting = deletions.staged_count(session, self.run) if self.any_staged else 0
             held = self._judged(session, waiting, max(counts.get("deleted", 0) + disappeared - waiting, 0))

@@ -82,12 +82,18 @@ class ReadingProcess:
         if answer is None:
             return None
         page: Page
-        rows: Sequence[tuple[str, str, tuple[str, ...], bool]]
+        rows: Sequence[tuple[str, str, tuple[str, ...], bool, bool]]
         page, rows = answer
         headers = tuple(
             [
-                Header(identifier=identifier, datestamp=datestamp, set_specs=set_specs, deleted=deleted)
-                for identifier, datestamp, set_specs, deleted in rows
+                Header(
+                    identifier=identifier,
+                    datestamp=datestamp,
+                    set_specs=set_specs,
+                    deleted=deleted,
+                    undated=undated,
+                )
+                for identifier, datestamp, set_specs, deleted, undated in rows
             ]
         )
         return PageOfDocuments(**{**vars(page), "headers": headers})
@@ -113,7 +119,8 @@ def _work(answer: Answer, *request: Any) -> None:  # noqa: ANN401 the fields of 
         answer(None)  # the parent reads it again to raise its error
         return
     rows = [
-        (header.identifier, header.datestamp, header.set_specs, header.deleted) for header in page.headers
+        (header.identifier, header.datestamp, header.set_specs, header.deleted, header.undated)
+        for header in page.headers
     ]
     answer((replace(page, headers=(), records=()), rows))
     answer(documents_of(page))

@@ -35,6 +35,20 @@ Known = Mapping[str, KnownRecord]
 """The rows of a page's records, by the hexadecimal digits of their keys."""
 Brought = Callable[[Session, Sequence[Prepared]], Collection[str]]
 """Returns the keys of those records that the run has already received."""
+_OF_THIS_RUN = text(
+    """
+    SELECT encode(uuid_send(identifier_key), 'hex'), digest, status FROM oai_record
+    WHERE repository_id = :repository_id AND metadata_prefix = :prefix
+      AND identifier_key = ANY(CAST(:keys AS uuid[])) AND harvest_time >= :run_started
+    """
+)
+_WRITTEN = text(
+    """
+    SELECT encode(uuid_send(identifier_key), 'hex') FROM oai_record
+    WHERE repository_id = :repository_id AND metadata_prefix = :prefix
+      AND identifier_key = ANY(CAST(:keys AS uuid[])) AND harvest_time >= :run_started
+    """
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +137,8 @@ class PageWriter:
         older = [
             record
             for record in again
-            if (before := known[record.key].datestamp) != record.header.datestamp
+            if not record.header.undated
+            and (before := known[record.key].datestamp) != record.header.datestamp
             and is_later(before, record.header.datestamp)
         ]
         outdated = set(self.brought(session, older)) if older else set()
@@ -211,7 +226,9 @@ def fate_of(record: Prepared, known: KnownRecord | None) -> str:
             return "tombstones"
         if known.status == RecordStatus.ACTIVE:
             return "deleted"
-        return "unchanged" if known.datestamp == record.header.datestamp else "tombstones"
+        # A deletion without a datestamp has that of the answer, which is another one in each run.
+        same = record.header.undated or known.datestamp == record.header.datestamp
+        return "unchanged" if same else "tombstones"
     if known is None or known.filename is None or known.status == RecordStatus.DELETED:
         return "new"
     return "unchanged" if known.digest == record.digest else "updated"
@@ -261,24 +278,6 @@ def _row(record: Prepared, path: str | None, fate: str, before: KnownRecord | No
         digest=record.digest,
         set_specs=header.set_specs,
     )
-
-
-_OF_THIS_RUN = text(
-    """
-    SELECT encode(uuid_send(identifier_key), 'hex'), digest, status FROM oai_record
-    WHERE repository_id = :repository_id AND metadata_prefix = :prefix
-      AND identifier_key = ANY(CAST(:keys AS uuid[])) AND harvest_time >= :run_started
-    """
-)
-
-
-_WRITTEN = text(
-    """
-    SELECT encode(uuid_send(identifier_key), 'hex') FROM oai_record
-    WHERE repository_id = :repository_id AND metadata_prefix = :prefix
-      AND identifier_key = ANY(CAST(:keys AS uuid[])) AND harvest_time >= :run_started
-    """
-)
 
 
 @dataclass(kw_only=True)

@@ -11,7 +11,7 @@ from harvester.harvest.request import HarvestRequest, in_granularity
 from harvester.harvest.windows import Calendar, Window, calendar, first_request, slices, window_from_json
 from harvester.vocabulary import Method, Slice
 from oai.datestamps import format_datestamp, parse_datestamp
-from oai.errors import UsageError
+from oai.errors import UsageError, required
 from oai.vocabulary import DeletedRecord, Granularity, Verb
 
 _SHOWN_WINDOWS = 12
@@ -229,9 +229,14 @@ def _from(
         )
     if watermark is None:
         return None, "because no harvest of this format and set is complete yet"
-    moment = parse_datestamp(watermark).moment - timedelta(seconds=overlap)
-    from_ = in_granularity(format_datestamp(moment, Granularity.SECOND), granularity)
+    from_ = incremental_from(watermark, granularity, overlap)
     return from_, f"the start of the last complete harvest, {watermark}, less {overlap:,.0f} seconds"
+
+
+def incremental_from(watermark: str, granularity: str | None, overlap: float) -> str:
+    """Return the `from` after a complete harvest that began at the watermark, less `overlap` seconds."""
+    moment = parse_datestamp(watermark).moment - timedelta(seconds=overlap)
+    return required(in_granularity(format_datestamp(moment), granularity), "the watermark is a datestamp")
 
 
 def _remarks(request: HarvestRequest, target: Target, from_: str | None) -> list[str]:

@@ -14,6 +14,8 @@ from harvester.harvest.windows import Calendar, Window, next_piece, window_from_
 
 StateChange = Callable[["RunProgress"], None]
 _ONCE = frozenset({"new", "updated", "deleted"})
+_STILL_COUNTED = "still_counted"
+"""Among the totals: changes that stay counted although their list or answer is received again."""
 _A_YEAR = 366 * 86_400.0
 
 
@@ -105,8 +107,30 @@ class RunProgress:
         self.watch = watch_from_json(before.watch, self.watch.marks[: before.marks])
         self.counted = _less(self.counted, before.counted)
         self.totals["answers_again"] += 1
+        self.totals[_STILL_COUNTED] += _changes(before.counted)
         self.answer = None
         return _less(counts, before.counted)
+
+    def count_again(self, number: int) -> Counter[str]:
+        """Return the correction for records that this run has already stored as they are.
+
+        The page counted them as unchanged. They count as repeated, unless their first reception was taken
+        back with its list: then it is this one that is left out, because the change stayed counted.
+        """
+        left_out = min(number, self.totals[_STILL_COUNTED])
+        self.totals[_STILL_COUNTED] -= left_out
+        return Counter(unchanged=-number, records=-left_out, repeated=number - left_out)
+
+    def repeated_later(self) -> int:
+        """Return how many records of the list were counted as unchanged because an earlier page had them.
+
+        Call it at the end of the list, whose marks reveal them. 0 if a filter excluded records: which of the
+        repeated ones it excluded is not known.
+        """
+        self.watch.count_repeated()
+        if self.counted["filtered"]:
+            return 0
+        return min(max(self.watch.overlapping - self.counted["repeated"], 0), self.counted["unchanged"])
 
     def note_fetched(self, identifiers: Sequence[str]) -> None:
         """Record which records of the current page were fetched one by one; the others are still to come."""
@@ -151,7 +175,9 @@ class RunProgress:
     def take_up(self, later: Window) -> None:
         """Continue the current list from a later datestamp."""
         self.totals["taken_up"] += 1
+        counted = self.counted
         self.replace_window([later], self.watch.taken_up())
+        self.counted = counted
 
     def divide(self, windows: Sequence[Window]) -> None:
         """Request other windows instead of the current one, which cannot be read."""
@@ -170,6 +196,7 @@ class RunProgress:
 
     def uncounted(self, counts: Counter[str]) -> Counter[str]:
         """Return the run's counts without the current list's, except changes, which happen only once."""
+        self.totals[_STILL_COUNTED] += _changes(self.counted)
         return _less(counts, self.counted)
 
     def put_off(self) -> None:
@@ -210,10 +237,15 @@ def _answer_from_json(found: dict[str, Any] | None) -> AnswerAtHand | None:
     return AnswerAtHand(**{**found, "counted": Counter(found["counted"])}) if found else None
 
 
+def _changes(counts: Counter[str]) -> int:
+    return sum(counts[name] for name in _ONCE)
+
+
 def _less(counts: Counter[str], added: Counter[str]) -> Counter[str]:
     """Return the counts without the added ones, except changes, which happen only once."""
     rest = Counter(counts)
     for name, number in added.items():
         if name not in _ONCE:
             rest[name] -= number
+    rest["records"] += _changes(added)
     return rest

@@ -14,6 +14,7 @@ from harvester.harvest.request import HarvestRequest
 from harvester.harvest.transform import Refusal
 from harvester.store.paths import identifier_key
 from oai.errors import UsageError
+from oai.failures import failure_columns
 
 _MOST_BYTES = 1_000_000
 
@@ -97,8 +98,7 @@ class Quarantine:
             "identifier": identifier,
             "identifier_key": identifier_key(refusal.identifier) if refusal.identifier is not None else None,
             "reason": _storable(refusal.reason),
-            "failure_code": refusal.failure.code.value,
-            "failure_facts": dict(refusal.failure.facts),
+            **failure_columns(refusal.failure),
             "url": _storable(refusal.url),
             "byte_offset": refusal.offset,
             "raw": refusal.raw[:_MOST_BYTES],

@@ -25,6 +25,8 @@ from oai.vocabulary import ErrorCode, Verb
 
 _MOST_RESTARTS = 3
 _TOKEN_REFUSED = frozenset({ErrorCode.BAD_RESUMPTION_TOKEN, ErrorCode.BAD_ARGUMENT})
+_FEW = 500
+"""Up to this number, records are fetched one by one rather than located in shorter windows."""
 
 
 class Remedy(StrEnum):
@@ -136,10 +138,6 @@ def _may_be_one_record(error: ClientError) -> bool:
     """Return whether a single record may be the reason why the very first answer failed."""
     status = getattr(error, "status", 500)
     return not isinstance(error, NotOaiPmhError) and status >= 500  # noqa: PLR2004 server errors of HTTP
-
-
-_FEW = 500
-"""Up to this number, records are fetched one by one rather than located in shorter windows."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sqlalchemy import text, update
 from sqlalchemy.orm import Session
 
 from harvester.harvest.progress import RunProgress
@@ -21,7 +22,7 @@ from oai.console import counted
 from oai.datestamps import format_datestamp, read_moment
 from oai.error_translation import mishap
 from oai.errors import ExitCode, UsageError, ZatvaError, failure_of
-from oai.failures import Failure, FailureCode
+from oai.failures import Failure, FailureCode, failure_columns
 
 _COLUMNS = {
     "records": "record_count",
@@ -31,17 +32,52 @@ _COLUMNS = {
     "deleted": "deleted_count",
     "filtered": "filtered_count",
     "invalid": "invalid_count",
+    "repeated": "repeated_count",
+    "tombstones": "tombstone_count",
+    "disappeared": "disappeared_count",
+    "postponed": "postponed_count",
     "requests": "requests",
     "bytes": "bytes",
 }
 """Columns of `oai_history`, by the counts that they store."""
-COUNTS = tuple(_COLUMNS)
+_SHARES = {
+    "new": "new",
+    "updated": "updated",
+    "unchanged": "unchanged",
+    "deleted": "deleted",
+    "postponed": "to be deleted",
+    "tombstones": "deleted but never stored",
+    "filtered": "filtered",
+    "repeated": "repeated",
+    "invalid": "rejected",
+}
+"""The counts into which received records are divided, and the words for them."""
 
 _VERDICT_WORDS = {
     Verdict.COMPLETE: "All requested records are stored.",
     Verdict.PARTIAL: "Not all requested records are stored.",
     Verdict.FAILED: "The harvest did not complete; received records are stored.",
 }
+
+
+def received(counts: Mapping[str, int]) -> int:
+    """Return how many records were received, rejected and repeated ones included."""
+    return counts.get("records", 0) + counts.get("invalid", 0)
+
+
+def shares_of(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the received records by what became of them: the sum is `received`.
+
+    `deleted` is without the records that disappeared, which were not received.
+    """
+    shares = {name: counts.get(name, 0) for name in _SHARES}
+    shares["deleted"] -= counts.get("disappeared", 0)
+    return shares
+
+
+def columns_of_counts(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the counts as values of the columns of `oai_history`."""
+    return {column: counts.get(name, 0) for name, column in _COLUMNS.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,18 +109,16 @@ class RunOutcome:
         return {
             "verdict": self.verdict.value,
             "status": self.status.value,
-            **{name: self.counts.get(name, 0) for name in COUNTS},
+            "received": received(self.counts),
+            **{name: self.counts.get(name, 0) for name in _COLUMNS},
             "seconds": round(self.seconds, 3),
             "history_id": self.history_id,
             "repository_id": self.repository_id,
-            "tombstones": self.counts.get("tombstones", 0),
             "resumed_at": self.evidence.resumed_at,
-            "disappeared": self.counts.get("disappeared", 0),
             "held": self.evidence.held,
             "raw_path": self.raw_path,
             "failure_reason": self.failure_reason,
-            "failure_code": self.failure.code.value if self.failure else None,
-            "failure_facts": dict(self.failure.facts) if self.failure else None,
+            **failure_columns(self.failure),
             "warnings": list(self.warnings),
         }
 
@@ -101,23 +135,25 @@ class RunOutcome:
             "status": self.status.value,
             "verdict": self.verdict.value,
             "failure_reason": self.failure_reason,
-            "failure_code": self.failure.code.value if self.failure else None,
-            "failure_facts": dict(self.failure.facts) if self.failure else None,
+            **failure_columns(self.failure),
             **columns_of(self.notes),
             "evidence": self.evidence.as_json(),
             "raw_path": self.raw_path,
             "pace": [list(sample) for sample in self.pace],
-            **{column: self.counts.get(name, 0) for name, column in _COLUMNS.items()},
+            **columns_of_counts(self.counts),
         }
 
     def in_words(self) -> str:
         """Return the result for people."""
-        named = {name: self.counts.get(name, 0) for name in COUNTS}
-        kinds = ("new", "updated", "unchanged", "deleted", "filtered")
-        parts = [f"{named[kind]:,} {kind}" for kind in kinds if named[kind]]
+        if self.failure is not None and self.failure.code is FailureCode.REPOSITORY_BUSY:
+            return "The harvest did not start."
+        named = {name: self.counts.get(name, 0) for name in _COLUMNS}
+        shares = shares_of(self.counts)
+        parts = [f"{shares[name]:,} {words}" for name, words in _SHARES.items() if shares[name]]
         listed = f" ({', '.join(parts)})" if parts else ""
         spent = f"in {self.seconds:,.1f} s and {counted(named['requests'], 'request')}"
-        lines = [f"{self.status.capitalize()}: {counted(named['records'], 'record')}{listed} {spent}."]
+        lines = [f"{self.status.capitalize()}: {counted(received(self.counts), 'record')}{listed} {spent}."]
+        lines += self._beyond_this_process(named)
         lines.append(_VERDICT_WORDS[self.verdict])
         if named["invalid"]:
             first = f"; the first: {self.first_refusal}" if self.first_refusal else ""
@@ -136,6 +172,17 @@ class RunOutcome:
         if self.status is RunStatus.INCOMPLETE:
             lines.append("To continue, run the same command again.")
         return "\n".join(lines)
+
+    def _beyond_this_process(self, named: Mapping[str, int]) -> list[str]:
+        """Return sentences about records that this process did not receive."""
+        lines = []
+        if (before := self.evidence.resumed_at) and named["records"] > before:
+            since = f"{named['records'] - before:,} since it was resumed"
+            lines.append(f"The counts are those of the whole harvest: {before:,} before, {since}.")
+        if named["disappeared"]:
+            were = "1 record was" if named["disappeared"] == 1 else f"{named['disappeared']:,} records were"
+            lines.append(f"{were} deleted because the repository no longer lists them.")
+        return lines
 
 
 def get_history(session: Session, history_id: int) -> History:
@@ -176,6 +223,39 @@ def write_history(
     session.add(row)
     session.flush()
     return row.history_id
+
+
+_CONTINUE = text(
+    """
+    UPDATE oai_history AS piece SET
+        evidence = piece.evidence || jsonb_build_object('reached', (
+            SELECT jsonb_object_agg(key, value) FROM jsonb_each(to_jsonb(piece)) WHERE key = ANY(:columns)))
+    WHERE repository_id = :repository_id AND harvest_id = :harvest_id AND run_started = :run_started
+      AND history_id <> :history_id AND continued_by IS NULL
+    """
+)
+
+
+def continue_rows(session: Session, row: History) -> None:
+    """Let a resumed harvest's new row replace those of its earlier processes in sums; the caller commits.
+
+    Each record then counts once: the earlier rows keep what they had counted as `evidence.reached`.
+    """
+    if row.harvest_id is None or row.run_started is None:
+        return
+    columns = list(_COLUMNS.values())
+    run = {name: getattr(row, name) for name in ("repository_id", "harvest_id", "run_started", "history_id")}
+    session.execute(_CONTINUE, {**run, "columns": columns})
+    session.execute(
+        update(History)
+        .where(
+            History.repository_id == row.repository_id,
+            History.harvest_id == row.harvest_id,
+            History.run_started == row.run_started,
+            History.history_id != row.history_id,
+        )
+        .values(continued_by=row.history_id, **dict.fromkeys(columns, 0))
+    )
 
 
 _CHANGES = ("new", "updated", "deleted")

@@ -30,6 +30,8 @@ from harvester.harvest.quarantine import Quarantine, open_quarantine
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import (
     RunOutcome,
+    continue_rows,
+    get_history,
     resumable,
     watermark,
 )
@@ -39,9 +41,12 @@ from harvester.harvest.transform import RecordBatch, Refusal, RefusedRecordError
 from harvester.harvest.verdict import End, Verdict, judge
 from harvester.reading.answers import Identity
 from harvester.rules.rule_limits import RuleLimits
+from harvester.rules.schema_sampling import open_sampler
+from harvester.rules.schemas import SchemaCache
 from harvester.store.changes import prune_changes
 from harvester.store.files import FileStore
 from harvester.store.records import RunKey
+from harvester.vocabulary import Level
 from oai.database import Database
 from oai.datestamps import utc_now
 from oai.errors import failure_of
@@ -56,6 +61,8 @@ class Tuning:
     """Number of records at which a group of pages that are stored together is full."""
     old_seconds: float = 1.0
     """Seconds after which stored pages are committed."""
+    sign_seconds: float = 1.5
+    """Seconds between the process's signs of life; without one for some seconds it is shown as stalled."""
     worth: Worth = field(default_factory=Worth)
 
 
@@ -81,6 +88,10 @@ class Requested:
         request, ours = self.request, self.settings.harvester
         request.check()
         transformer = request.transformer(RuleLimits(seconds=ours.rule_seconds))
+        if request.validation is Level.LOOSE:
+            cache = SchemaCache(folder=self.settings.schemas)
+            sampler = open_sampler(request.metadata_prefix, ours.schema_check, cache)
+            transformer = replace(transformer, sampler=sampler)
         digests = request.rule_digests()
         with self.database.session() as session:
             repository = repositories.get_repository(session, request.repository_id)
@@ -265,7 +276,7 @@ class Run:
         again = self.returned.count_unchanged(session, batch)
         became = self.writer.take(session, batch, now=now)
         found += became + Counter(repeated=became["outdated"])
-        found["unchanged"] -= again
+        found.update(state.progress.count_again(again))
         self.quarantine.note(session, [record.key for record in batch.records], refusals, now=now)
         for taken in pages:
             state.note_page(taken)
@@ -299,11 +310,22 @@ class Run:
             self.state.warnings.warn(warning)
         self.checkpointer.change_course(change, again=again)
 
+    def finish_list(self, end: End) -> None:
+        """End the current list."""
+        self._count_repetitions()
+        self.change_course(lambda progress: progress.finish(end))
+
+    def _count_repetitions(self) -> None:
+        """Count what the current list repeated on later pages as repeated instead of unchanged."""
+        later = self.state.progress.repeated_later()
+        self.state.counts.update(unchanged=-later, repeated=later)
+
     def conclude(self, end: End, error: Exception | None = None) -> RunOutcome:
         """Judge the run, advance the watermark if possible, and write the history row."""
         prepared, state = self.prepared, self.state
         if isinstance(error, RefusedRecordError):
             self.refuse(error.refusal)
+        self._count_repetitions()
         state.counts = state.with_traffic(state.counts)
         ending = Ending(
             requested=prepared.requested,
@@ -318,7 +340,9 @@ class Run:
         )
         held = self._settle(ending)
         verdict, _status = judge(ending.evidence(held))
-        self._warn_at_end(verdict)
+        for note in ending.closing_notes():
+            state.warnings.warn(note.text, note.failure)
+        self._warn_of_watermark(verdict)
         outcome = ending.outcome(held)
         history_id = self._write_down(ending, outcome, held)
         database = self.checkpointer.database
@@ -343,23 +367,9 @@ class Run:
             )
         return settlement.held
 
-    def _warn_at_end(self, verdict: Verdict) -> None:
-        """Add the warnings that can only be given once the run is over."""
-        counts, warn = self.state.counts, self.state.warnings.warn
-        if counts["superseded"]:
-            warn(
-                f"{counts['superseded']:,} records were left unchanged because later harvests have newer"
-                " versions"
-            )
-        if counts["outdated"]:
-            first = self.state.first_outdated
-            example = f"; the first: {first!r}" if first else ""
-            warn(
-                "repeated records with an older datestamp were ignored, because the newer version counts: "
-                f"{counts['outdated']:,}{example}"
-            )
+    def _warn_of_watermark(self, verdict: Verdict) -> None:
         if self._moves_watermark(verdict) and self._watermark is None:
-            warn(
+            self.state.warnings.warn(
                 f"the responseDate {self.state.response_date or ''!r} cannot be read, so the next harvest"
                 " starts where this one started"
             )
@@ -368,6 +378,8 @@ class Run:
         """Write the history row, and end the checkpoint in the same transaction; return the row's number."""
         with self.checkpointer.database.session() as session:
             history_id = ending.write_history(session, outcome, run=self.guard.run)
+            if self.plan.resumes:
+                continue_rows(session, get_history(session, history_id))
             if held is not None:
                 approval.note(session, self.guard.run, held, history_id=history_id)
             ending.note_wait(session)

@@ -39,6 +39,12 @@ from oai.settings import Settings
 if TYPE_CHECKING:
     from harvester.harvest.raw_capture import RawCapture
 
+_KINDS = {"time": TransportKind.TIMEOUT, "disconnect": TransportKind.DISCONNECTED}
+_GZIP = 16 + zlib.MAX_WBITS
+_PIECE = 256 * 1024
+_LONGEST_BEFORE = timedelta(days=2)
+"""Maximum age of a file at the start of its run: Identify may have had to wait."""
+
 
 class MissingAnswerError(RemoteError):
     """A request that the earlier run did not send, or that got no answer."""
@@ -226,13 +232,6 @@ def _kept(settings: Settings, history: History) -> Path:
 
 async def _at_once(_seconds: float) -> None:
     """Do not wait: the replayed answers are already available."""
-
-
-_KINDS = {"time": TransportKind.TIMEOUT, "disconnect": TransportKind.DISCONNECTED}
-_GZIP = 16 + zlib.MAX_WBITS
-_PIECE = 256 * 1024
-_LONGEST_BEFORE = timedelta(days=2)
-"""Maximum age of a file at the start of its run: Identify may have had to wait."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from harvester.reading.answers import Header, as_document
 from harvester.rules.filters import Filters
 from harvester.rules.normalisation import Mappings
 from harvester.rules.rule_files import RuleLimitError
+from harvester.rules.schema_sampling import UNCHECKED, CheckedSample, SampledRecord, SchemaSampler
 from harvester.rules.schemas import SchemaCache, Schemas, schema_fetcher
 from harvester.rules.validation import Validator, prepare_validator
 from harvester.store.paths import identifier_digits, identifier_key
@@ -105,6 +106,8 @@ class RecordBatch:
     """Identifiers repeated with an older datestamp, once per repetition; the older version is left out."""
     refused: Sequence[Refusal] = ()
     """Records on which a rule reached a limit, so that their content is undecided."""
+    sample: CheckedSample = UNCHECKED
+    """The records of the page that were checked against their schema, although it is not required."""
 
     def without(self, keys: Collection[str]) -> "RecordBatch":
         """Return the batch without the records of these keys."""
@@ -121,6 +124,8 @@ class Transformer:
     mappings: Mappings | None = None
     validator: Validator | None = None
     level: Level = Level.LOOSE
+    sampler: SchemaSampler | None = None
+    """Checks records of a lenient harvest."""
 
     @property
     def plain(self) -> bool:
@@ -135,12 +140,14 @@ class Transformer:
     def prepare(self, entries: Sequence[Entry], *, url: str) -> RecordBatch:
         """Prepare the records of the page from a URL; of records with the same identifier, use the newest.
 
-        Among versions with equal or unreadable datestamps, the last one is used.
+        Among versions with equal, unreadable or missing datestamps, the last one is used.
 
         Raises StrictCheckError if the validator rejects a record or an answer and, unless the level is loose,
         if a rule reaches a limit on a record. Raises RuleFileError for a rule that reaches it too often.
         """
         latest, outdated = _newest(entries, lambda entry: entry[0].identifier, lambda entry: entry[0])
+        # Before the rules, which change the elements.
+        sample = self.sampler.check(_sampled(entries)) if self.sampler is not None else UNCHECKED
         prepared = []
         passed_over = []
         refused = []
@@ -162,6 +169,7 @@ class Transformer:
             passed_over=passed_over,
             outdated=outdated,
             refused=refused,
+            sample=sample,
         )
 
     def _prepared(self, header: Header, content: Content, url: str) -> Prepared | None:
@@ -237,6 +245,13 @@ def _elements(entries: Iterable[Entry]) -> Iterator[etree._Element]:
     return (content for _, content in entries if isinstance(content, etree._Element))  # noqa: SLF001 as above
 
 
+def _sampled(entries: Iterable[Entry]) -> Iterator[SampledRecord]:
+    for header, content in entries:
+        if content is not None and not header.deleted:
+            document = content.data() if isinstance(content, RecordDocument) else content
+            yield SampledRecord(header.identifier, header.undated, document)
+
+
 def _active(header: Header, data: bytes) -> Prepared:
     return Prepared(
         header=header,
@@ -257,11 +272,16 @@ def _newest(
     newest = {}
     for version in versions:
         before = newest.get(key(version))
-        if before is not None and is_later(header(before).datestamp, header(version).datestamp):
+        if before is not None and _is_newer(header(before), header(version)):
             outdated.append(header(version).identifier)
         else:
             newest[key(version)] = version
     return newest, outdated
+
+
+def _is_newer(one: Header, other: Header) -> bool:
+    """Return whether a version is later than another one; False if either has no datestamp of its own."""
+    return not (one.undated or other.undated) and is_later(one.datestamp, other.datestamp)
 
 
 def joined(batches: Sequence[RecordBatch]) -> RecordBatch:

@@ -119,6 +119,9 @@ def doubts(evidence: Evidence) -> dict[str, Failure]:
     found = {}
     if evidence.held:
         found[evidence.held] = Failure(code=FailureCode.HELD)
+    if evidence.windows_left and evidence.end in PROPER:
+        words = f"{evidence.windows_left:,} lists were not requested"
+        found[words] = Failure(code=FailureCode.INTERRUPTED)
     if evidence.missing:
         words = f"{evidence.missing:,} records that the repository announced are missing"
         found[words] = Failure(code=FailureCode.RECORDS_MISSING, facts={"count": evidence.missing})

@@ -12,6 +12,11 @@ from oai.vocabulary import PROTOCOL_VERSION, DeletedRecord, ErrorCode, Granulari
 
 _CLOCK_SECONDS = 300
 _GRANULARITIES = {Granularity.SECOND: "second", Granularity.DAY: "day"}
+_SMALL_PAGE = 50
+_LARGE_PAGE = 5000
+_SLOW_SECONDS = 5.0
+_SHORT_MINUTES = 60
+_NONSENSE = "zatva-no-such-thing"
 
 
 async def look_at_identity(case: Case) -> None:
@@ -38,7 +43,7 @@ async def look_at_identity(case: Case) -> None:
 async def look_at_formats(case: Case) -> None:
     """Request the formats, and choose the one to check."""
     try:
-        case.formats = await case.client.list_metadata_formats()
+        case.formats = await case.client.list_metadata_formats(loose=True)
     except ClientError as error:
         case.note("formats", "failed", text=short(error))
         return
@@ -62,17 +67,16 @@ def look_at_dates(case: Case) -> None:
         case.note("granularity", "unknown", told=identity.granularity or "nothing")
         return
     headers = case.page.headers if case.page else ()
-    wrong = [header.datestamp for header in headers if not _fits(header.datestamp, identity.granularity)]
+    stamps = ["" if header.undated else header.datestamp for header in headers]
+    wrong = [stamp for stamp in stamps if not _fits(stamp, identity.granularity)]
     if wrong:
         case.note(
             "granularity", "untrue",
-            promised=identity.granularity, count=len(wrong), of=len(headers), such=wrong[0],
+            promised=identity.granularity, count=len(wrong), of=len(headers), such=wrong[0] or "''",
         )  # fmt: skip
     else:
         case.note("granularity", promised)
-    older = [
-        header.datestamp for header in headers if header.datestamp[:10] < identity.earliest_datestamp[:10]
-    ]
+    older = [stamp for stamp in stamps if stamp and stamp[:10] < identity.earliest_datestamp[:10]]
     if not _fits(identity.earliest_datestamp, identity.granularity):
         case.note("earliest", "wrong", date=identity.earliest_datestamp)
     elif older:
@@ -118,12 +122,6 @@ def _fits(datestamp: str, granularity: str) -> bool:
         return parse_datestamp(datestamp).granularity == granularity
     except ValueError:
         return False
-
-
-_SMALL_PAGE = 50
-_LARGE_PAGE = 5000
-_SLOW_SECONDS = 5.0
-_SHORT_MINUTES = 60
 
 
 async def look_at_records(case: Case) -> None:
@@ -225,9 +223,6 @@ def _look_at_expiry(case: Case, token: ResumptionToken) -> None:
     )
 
 
-_NONSENSE = "zatva-no-such-thing"
-
-
 async def look_at_refusals(case: Case) -> None:
     """Send five invalid requests, each of which must be answered with a specific error."""
     prefix = ("metadataPrefix", case.metadata_prefix)
@@ -301,7 +296,7 @@ async def look_before_earliest(case: Case) -> None:
 async def look_at_sets(case: Case) -> None:
     """Request the first page of sets, and the records of the first set."""
     try:
-        page = await anext(case.client.list_sets().pages())
+        page = await anext(case.client.list_sets(loose=True).pages())
     except NoSetHierarchyError:
         case.note("sets", "none")
         return
@@ -339,7 +334,7 @@ async def _look_at_bound(case: Case, subject: str, selection: Selection, wanted:
     except ClientError as error:
         case.note(subject, "failed", text=short(error))
         return
-    dates = [found for header in page.headers if (found := _date(header.datestamp)) is not None]
+    dates = [found for header in page.headers if (found := _date(header)) is not None]
     limit = parse_datestamp(bound)
     if subject == "from":
         heeded = all(date.last_second >= limit.moment for date in dates)
@@ -355,7 +350,7 @@ async def _look_at_bound(case: Case, subject: str, selection: Selection, wanted:
 
 def _latest(case: Case) -> Header | None:
     """Return the record with the latest datestamp on the first page, because most others are older."""
-    headers = [header for header in (case.page.headers if case.page else ()) if _date(header.datestamp)]
+    headers = [header for header in (case.page.headers if case.page else ()) if _date(header)]
     return max(headers, key=lambda header: header.datestamp, default=None)
 
 
@@ -364,9 +359,9 @@ def _granularity(case: Case) -> Granularity:
     return Granularity.SECOND if told == Granularity.SECOND else Granularity.DAY
 
 
-def _date(text: str) -> Datestamp | None:
+def _date(header: Header) -> Datestamp | None:
     try:
-        return parse_datestamp(text)
+        return None if header.undated else parse_datestamp(header.datestamp)
     except ValueError:
         return None
 

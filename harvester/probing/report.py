@@ -112,7 +112,7 @@ SENTENCES: Final[Mapping[str, Wording]] = MappingProxyType(
             "The server's clock is %(seconds)s seconds behind.",
             "Set the server's clock and write responseDate in UTC.",
         ),
-        "formats.well": _good("%(count)s formats are offered, including oai_dc."),
+        "formats.well": _good("Formats offered: %(count)s, including oai_dc."),
         "formats.no dc": _odd(
             "The format oai_dc is not offered.", "Offer oai_dc, which is required (section 3.4)."
         ),

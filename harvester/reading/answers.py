@@ -38,6 +38,8 @@ class Header:
     datestamp: str
     set_specs: tuple[str, ...] = ()
     deleted: bool = False
+    undated: bool = False
+    """Whether the repository wrote no datestamp, so that `datestamp` is the date of the answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

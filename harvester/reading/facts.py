@@ -101,9 +101,11 @@ def _opened(
         notes += around.notes
         envelope = open_envelope(around.body, verb, url, loose=True, limits=limits)
     envelope.notes[:0] = notes
-    for child in envelope.container.iter(etree.Element) if envelope.notes else ():
-        if local_name(child) in {"set", "metadataFormat"} or child.getparent() is envelope.container:
-            child.tag = OAI + local_name(child)
+    if envelope.notes:
+        for child in envelope.container.iterchildren(etree.Element):
+            listed = local_name(child) in {"set", "metadataFormat"}
+            for part in (child, *(child.iterchildren(etree.Element) if listed else ())):
+                part.tag = OAI + local_name(part)
     return envelope
 
 

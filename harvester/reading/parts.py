@@ -39,7 +39,10 @@ def _is_made_of_known_parts(tags: list[str]) -> bool:
 
 
 def read_header(element: etree._Element) -> Header:
-    """Return the header. Raises PartError that says what is wrong with it."""
+    """Return the header. Raises PartError that says what is wrong with it.
+
+    Without a datestamp it is `undated`; strict reading rejects it before (`strictness.check_header`).
+    """
     identifier = datestamp = ""
     set_specs: list[str] = []
     for child in element:
@@ -53,10 +56,14 @@ def read_header(element: etree._Element) -> Header:
             set_specs.append(text)
     if not identifier:
         raise PartError("a header without an identifier", FailureCode.RECORD_HEADER)
-    if not datestamp:
-        raise PartError(f"record {identifier!r} has no datestamp", FailureCode.RECORD_HEADER)
     deleted = (element.get("status") or "").strip().lower() == "deleted"
-    return Header(identifier=identifier, datestamp=datestamp, set_specs=tuple(set_specs), deleted=deleted)
+    return Header(
+        identifier=identifier,
+        datestamp=datestamp,
+        set_specs=tuple(set_specs),
+        deleted=deleted,
+        undated=not datestamp,
+    )
 
 
 def read_token(element: etree._Element) -> ResumptionToken:

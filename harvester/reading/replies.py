@@ -7,6 +7,7 @@ Source: The Open Archives Initiative Protocol for Metadata Harvesting, version 2
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import NamedTuple, cast
 
 from lxml import etree
@@ -20,6 +21,7 @@ from harvester.reading.salvage import Cut, Piece, cut, escaped_ampersands, fault
 from harvester.reading.splitting import Large, Part, Splitting, split
 from harvester.reading.spooled import Body, Spooled
 from harvester.reading.strictness import check_header, check_list, check_record, check_token
+from oai.datestamps import format_datestamp, read_moment
 from oai.errors import MalformedXmlError
 from oai.failures import Failure, FailureCode
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
@@ -33,6 +35,8 @@ _MOST_STRAY = 100
 
 OnToken = Callable[[str], None]
 """Called with a page's resumptionToken before its records are read, if the answer is complete and has one."""
+_KNOWN = frozenset({RECORD, HEADER, TOKEN})
+_CHECKS = {RECORD: check_record, HEADER: check_header, TOKEN: check_token}
 
 
 class Unread(NamedTuple):
@@ -45,6 +49,8 @@ class Unread(NamedTuple):
     content_type: str
     loose: bool
     limits: AnswerLimits = DEFAULT_LIMITS
+    received: datetime | None = None
+    """When the answer was sent according to HTTP, else received; with a time zone."""
 
     def read(self, on_token: OnToken | None = None) -> Page:
         """Return the page of an answer in memory. Raises as `read_page` does."""
@@ -52,7 +58,8 @@ class Unread(NamedTuple):
 
     def split(self) -> Splitting:
         """Return an answer in a file, in parts. Raises as `read_page` does."""
-        return split(Large(cast("Spooled", self.body), *self[1:]))
+        body = cast("Spooled", self.body)
+        return split(Large(body, self.verb, self.url, self.content_type, self.loose, self.limits))
 
     def of(self, part: Part) -> "Unread":
         """Return a part of this answer as an answer; its records were checked to be within the limits."""
@@ -87,21 +94,23 @@ def read_page(
     loose: bool = False,
     content_type: str = "",
     limits: AnswerLimits = DEFAULT_LIMITS,
+    received: datetime | None = None,
     on_token: OnToken | None = None,
 ) -> Page:
     """Read an answer to ListRecords, ListIdentifiers or GetRecord; `content_type` is that of HTTP.
 
     In strict reading, anything wrong raises MalformedAnswerError. With `loose`, the parts that can be read
     individually are kept, the others are in the page's `faults`, and oddities that cost no record in its
-    `notes`; the content of a record is never invented or repaired.
+    `notes`; the content of a record is never invented or repaired. A header without a datestamp gets the
+    date of the answer: its responseDate if that is readable, else `received`, else the present time.
 
     Raises NotOaiPmhError, MalformedAnswerError, AnswerTooLargeError for what exceeds the limits, and OaiError
     if the answer is one of the protocol's errors.
     """
     if _has_many_elements(body, limits):
-        return _joined(Unread(body, verb, url, content_type, loose, limits).in_parts())
+        return _joined(Unread(body, verb, url, content_type, loose, limits, received).in_parts())
     body, notes = readable_body(body, url, content_type, loose=loose)
-    reader = _PageReader(verb=verb, url=url, notes=notes, limits=limits)
+    reader = _PageReader(verb=verb, url=url, notes=notes, limits=limits, received=received)
     whole = replace(limits, part_bytes=sys.maxsize)
     try:
         envelope = open_envelope(body, verb, url, loose=loose, limits=whole)
@@ -160,6 +169,18 @@ def _token_at_the_end(envelope: Envelope) -> str:
     return read_token(last).value if last is not None and last.tag == TOKEN else ""
 
 
+def answer_date(response_date: str, received: datetime | None) -> str:
+    """Return the responseDate as a datestamp; if it is unreadable, when the answer was received, or now.
+
+    A date without a time zone is taken as UTC.
+    """
+    try:
+        moment = read_moment(response_date)
+    except ValueError:
+        moment = received or datetime.now(UTC)
+    return format_datestamp(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
+
+
 _Broken = MalformedAnswerError | AnswerTooLargeError
 
 
@@ -186,8 +207,11 @@ def _second_try(reader: "_PageReader", body: bytes, error: _Broken) -> Page:
 class _PageReader:
     """Gathers a page from the elements of a list."""
 
-    def __init__(self, *, verb: Verb, url: str, notes: list[str], limits: AnswerLimits) -> None:
+    def __init__(
+        self, *, verb: Verb, url: str, notes: list[str], limits: AnswerLimits, received: datetime | None
+    ) -> None:
         self.limits = limits
+        self._received = received
         self.verb = verb
         self.url = url
         self.notes = notes
@@ -264,6 +288,8 @@ class _PageReader:
             raise PartError(f"{local_name(element)!r} instead of a part of the list")
 
     def _page(self, response_date: str, size: int, *, cut_off: bool = False) -> Page:
+        if any(header.undated for header in self._headers):
+            self._date_headers(answer_date(response_date, self._received))
         more = self._stray - _MOST_STRAY
         if more > 0:
             reason = f"{more:,} more elements that are not parts of the list"
@@ -281,24 +307,32 @@ class _PageReader:
             size=size,
         )
 
+    def _date_headers(self, date: str) -> None:
+        """Give the date to the headers without a datestamp; the records themselves stay as received."""
+        self._headers = [replace(one, datestamp=date) if one.undated else one for one in self._headers]
+        self._records = [
+            replace(record, header=replace(record.header, datestamp=date))
+            if record.header.undated
+            else record
+            for record in self._records
+        ]
+
     def _alone(self, cut_up: Cut, piece: Piece) -> etree._Element | None:
         """Return the piece's element, parsed alone; if that fails, add a fault and return None."""
         try:
-            return only_child(cut_up, piece, self.verb, self.limits)
+            element, notes = only_child(cut_up, piece, self.verb, self.limits)
         except MalformedXmlError as error:
             self._faults.append(fault_in(piece, error))
             return None
+        self.notes += [note for note in notes if note not in self.notes]
+        return element
 
     def _token_of(self, cut_up: Cut, piece: Piece) -> etree._Element | None:
         """Return the token; bare ampersands in it are unambiguous, and the server will check it."""
         try:
-            return only_child(cut_up, piece, self.verb, self.limits)
+            return only_child(cut_up, piece, self.verb, self.limits).element
         except MalformedXmlError:
             self.notes.append("the resumptionToken has ampersands that are not escaped")
         escaped = escaped_ampersands(piece.raw)
         end = piece.offset + len(escaped)
         return self._alone(cut_up, replace(piece, source=escaped, end=end, shift=piece.offset))
-
-
-_KNOWN = frozenset({RECORD, HEADER, TOKEN})
-_CHECKS = {RECORD: check_record, HEADER: check_header, TOKEN: check_token}

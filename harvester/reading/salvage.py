@@ -8,8 +8,10 @@ the list's beginning or from its end; the others are reported, not read.
 
 import mmap
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from lxml import etree
 
@@ -18,8 +20,85 @@ from harvester.reading.envelope import local_name
 from oai.errors import MalformedXmlError
 from oai.failures import Failure, FailureCode
 from oai.limits import AnswerLimits
-from oai.vocabulary import Verb
+from oai.vocabulary import DC_NAMESPACE, OAI_DC_NAMESPACE, XSI_NAMESPACE, Verb
 from oai.xml import parse
+
+WELL_KNOWN: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "xsi": XSI_NAMESPACE,
+        "oai_dc": OAI_DC_NAMESPACE,
+        "dc": DC_NAMESPACE,
+        "dcterms": "http://purl.org/dc/terms/",
+        "dcmitype": "http://purl.org/dc/dcmitype/",
+        "marc": "http://www.loc.gov/MARC21/slim",
+        "mods": "http://www.loc.gov/mods/v3",
+        "mets": "http://www.loc.gov/METS/",
+        "xlink": "http://www.w3.org/1999/xlink",
+        "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+        "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+        "owl": "http://www.w3.org/2002/07/owl#",
+        "skos": "http://www.w3.org/2004/02/skos/core#",
+        "foaf": "http://xmlns.com/foaf/0.1/",
+        "ore": "http://www.openarchives.org/ore/terms/",
+        "edm": "http://www.europeana.eu/schemas/edm/",
+    }
+)
+# libxml2's errors 201 and 99; only their texts name the prefix.
+_UNDECLARED: Final = re.compile(r"Namespace prefix (\S+) .*is not defined", re.DOTALL)
+_SEVERAL: Final = re.compile(r"xmlns(?::\S+)?: '.*' is not a valid URI", re.DOTALL)
+_TAG: Final = re.compile(
+    rb"<!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)"
+    rb"""|<(?P<name>[A-Za-z_])(?:[^<>"']|"[^"<]*"|'[^'<]*')*>""",
+    re.DOTALL,
+)
+# Whole attributes, so that a value which contains what looks like one stays as it is.
+_ATTRIBUTE: Final = re.compile(rb"""(\s)([^\s=<>"'/]+)(\s*=\s*)("[^"]*"|'[^']*')""")
+_ADDRESS: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*:\S*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fragment:
+    """A record's bytes, with the start tags that surround it and declare its namespaces."""
+
+    before: bytes
+    raw: bytes
+    notes: tuple[str, ...] = ()
+    """What was read as it can only be meant."""
+
+    def mended(self, reason: str) -> "Fragment | None":
+        """Return the fragment without what the parser rejects for this reason; None if that is unclear."""
+        prefix = _UNDECLARED.search(reason)
+        if prefix is not None:
+            return self._declaring(prefix[1])
+        raw = with_one_address_each(self.raw) if _SEVERAL.search(reason) else self.raw
+        if raw == self.raw:
+            return None
+        return replace(
+            self, raw=raw, notes=(*self.notes, "a namespace has several addresses; the first is used")
+        )
+
+    def _declaring(self, prefix: str) -> "Fragment | None":
+        namespace = WELL_KNOWN.get(prefix)
+        declaration = f' xmlns:{prefix}="{namespace}">'.encode()
+        if namespace is None or self.before.endswith(declaration):
+            return None
+        note = f"the prefix {prefix!r} is not declared; it is read as {namespace!r}"
+        return replace(self, before=self.before[:-1] + declaration, notes=(*self.notes, note))
+
+
+def with_one_address_each(markup: bytes) -> bytes:
+    """Return the markup with only the first address of each namespace declaration that has several."""
+    return _TAG.sub(lambda tag: _ATTRIBUTE.sub(_first_address, tag[0]) if tag["name"] else tag[0], markup)
+
+
+def _first_address(attribute: re.Match[bytes]) -> bytes:
+    name, value = attribute[2], attribute[4]
+    addresses = value[1:-1].split()
+    declares = name == b"xmlns" or name.startswith(b"xmlns:")
+    if not declares or len(addresses) < 2 or not all(map(_ADDRESS.fullmatch, addresses)):  # noqa: PLR2004 several
+        return attribute[0]
+    return attribute[1] + name + attribute[3] + value[:1] + addresses[0] + value[:1]
+
 
 _SHOWN_BYTES = 1_000_000
 """Bytes kept of a piece that is too large to be read."""
@@ -64,19 +143,16 @@ class Piece:
 
 @dataclass(kw_only=True)
 class Cut:
-    """A broken answer, cut into pieces; `wrap` makes a document of one piece."""
+    """A broken answer, cut into pieces; a piece between `before` and `after` is a document."""
 
     before: bytes
+    """The XML declaration, and the start tags around the list with their namespaces."""
     after: bytes
     response_date: str
     pieces: list[Piece] = field(default_factory=list)
     token: Piece | None = None
     ended: bool = False
     """Whether the end of the list and of the answer is present."""
-
-    def wrap(self, piece: Piece) -> bytes:
-        """Return a document with only the piece, with the answer's own encoding and namespaces."""
-        return self.before + piece.raw + self.after
 
 
 def cut(body: Source, verb: Verb) -> Cut | None:
@@ -106,7 +182,7 @@ def cut(body: Source, verb: Verb) -> Cut | None:
 def _bare(tag: re.Match[bytes]) -> bytes:
     """Return the tag with only its namespaces: another attribute may be the broken one."""
     name = tag.group()[1:].split(None, 1)[0].rstrip(b">")
-    return b"<" + name + b"".join(_NAMESPACES.findall(tag.group())) + b">"
+    return with_one_address_each(b"<" + name + b"".join(_NAMESPACES.findall(tag.group())) + b">")
 
 
 def _overlooked(body: Source, pieces: list[Piece], *, first: int, last: int) -> list[Piece]:
@@ -265,15 +341,31 @@ class _Walk:
         self._start = -1
 
 
-def only_child(cut_up: Cut, piece: Piece, verb: Verb, limits: AnswerLimits) -> etree._Element:
+class OnlyChild(NamedTuple):
+    """The element of a piece, and what was read as it can only be meant."""
+
+    element: etree._Element
+    notes: Sequence[str]
+
+
+def only_child(cut_up: Cut, piece: Piece, verb: Verb, limits: AnswerLimits) -> OnlyChild:
     """Return the piece's element, parsed alone. Raises MalformedXmlError."""
     if piece.fault:
         raise MalformedXmlError("record", piece.fault)
-    document = cut_up.wrap(piece)
-    container = parse(document, source="record", limits=limits, offset=piece.offset)[0]
+    fragment = Fragment(before=cut_up.before, raw=piece.raw)
+    while True:
+        document = fragment.before + fragment.raw + cut_up.after
+        try:
+            container = parse(document, source="record", limits=limits, offset=piece.offset)[0]
+            break
+        except MalformedXmlError as error:
+            mended = fragment.mended(error.reason)
+            if mended is None:
+                raise
+            fragment = mended
     if local_name(container) != verb or len(container) != 1:
         raise MalformedXmlError("record", "not exactly one element")
-    return container[0]
+    return OnlyChild(container[0], fragment.notes)
 
 
 def fault_of(cut_up: Cut, piece: Piece, verb: Verb, limits: AnswerLimits) -> Fault | None:

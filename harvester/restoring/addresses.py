@@ -17,6 +17,8 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _LEFT_OUT: Final = re.compile(r"[\t\r\n]+")
 _BLANKS: Final = "".join(map(chr, range(33)))
 _WEB: Final = frozenset({"http", "https"})
+_NOT_IN_LABEL: Final = re.compile(rb"[^A-Za-z0-9_-]")
+_NOT_IN_ADDRESS: Final = re.compile(rb"[^A-Za-z0-9.]")
 
 
 @lru_cache(maxsize=16_384)
@@ -107,10 +109,6 @@ def _as_bytes(character: str, charset: str) -> str:
     except UnicodeEncodeError:
         raw = f"&#{ord(character)};".encode("ascii")  # as browsers do
     return "".join(f"%{byte:02X}" for byte in raw)
-
-
-_NOT_IN_LABEL: Final = re.compile(rb"[^A-Za-z0-9_-]")
-_NOT_IN_ADDRESS: Final = re.compile(rb"[^A-Za-z0-9.]")
 
 
 @dataclass(frozen=True, kw_only=True)

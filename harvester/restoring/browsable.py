@@ -27,6 +27,18 @@ from harvester.restoring.markup import tags
 
 _ANY_WRAPPING: Final = 32 + zlib.MAX_WBITS
 _NO_WRAPPING: Final = -zlib.MAX_WBITS
+_HTML: Final = frozenset({"text/html"})
+_XML: Final = frozenset({"application/xhtml+xml", "image/svg+xml"})
+_CSS: Final = frozenset({"text/css"})
+_UNKNOWN: Final = frozenset({"", "application/octet-stream", "unknown"})
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_PAGE: Final = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html[\s>])", re.IGNORECASE)
+_PAGES: Final = (".html", ".htm", ".xhtml")
+_SEEN_EARLY: Final = 900
+"""The number of characters within which browsers find a declared character set."""
+_DECLARATION: Final = re.compile(r"""<\?xml(?P<rest>(?:\s[^>]*?)?)\?>""")
+_ENCODING: Final = re.compile(r"""\sencoding\s*=\s*(?:"[^"]*"|'[^']*')""")
+_VERSION: Final = re.compile(r"""\sversion\s*=\s*(?:"[^"]*"|'[^']*')""")
 
 
 class PackedError(Exception):
@@ -82,20 +94,6 @@ def _brotli(body: bytes, most: int) -> bytes:
     if len(content) > most:
         raise PackedError(f"it is larger than {most:,} bytes when decompressed")
     return content
-
-
-_HTML: Final = frozenset({"text/html"})
-_XML: Final = frozenset({"application/xhtml+xml", "image/svg+xml"})
-_CSS: Final = frozenset({"text/css"})
-_UNKNOWN: Final = frozenset({"", "application/octet-stream", "unknown"})
-_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-_PAGE: Final = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html[\s>])", re.IGNORECASE)
-_PAGES: Final = (".html", ".htm", ".xhtml")
-_SEEN_EARLY: Final = 900
-"""The number of characters within which browsers find a declared character set."""
-_DECLARATION: Final = re.compile(r"""<\?xml(?P<rest>(?:\s[^>]*?)?)\?>""")
-_ENCODING: Final = re.compile(r"""\sencoding\s*=\s*(?:"[^"]*"|'[^']*')""")
-_VERSION: Final = re.compile(r"""\sversion\s*=\s*(?:"[^"]*"|'[^']*')""")
 
 
 def kind_of(entry: Entry) -> str:

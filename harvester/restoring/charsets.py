@@ -28,6 +28,7 @@ _MEANT: Final = {
     "iso-8859-8-i": "iso-8859-8", "tis-620": "cp874", "iso-8859-11": "cp874", "utf8": "utf-8",
 }  # fmt: skip
 """Names that browsers interpret differently from Python (Encoding Standard, section 4.2)."""
+_REFERENCE: Final = re.compile(r"&(#[0-9]+;?|#[xX][0-9A-Fa-f]+;?|[A-Za-z][A-Za-z0-9]*;?)(=?)")
 
 
 def charset_of(content_type: str) -> str:
@@ -129,9 +130,6 @@ def text_of(body: bytes, name: str) -> Text:
         if text.encode(name) == body:
             return Text(text=text, codec=name)
     return Text(text=body.decode("latin-1"), codec="latin-1")
-
-
-_REFERENCE: Final = re.compile(r"&(#[0-9]+;?|#[xX][0-9A-Fa-f]+;?|[A-Za-z][A-Za-z0-9]*;?)(=?)")
 
 
 def unescaped(value: str) -> str:

@@ -24,6 +24,16 @@ _ALGORITHMS: Final = {
     "sha1": "sha1", "sha-1": "sha1", "sha256": "sha256", "sha-256": "sha256", "sha512": "sha512",
     "sha-512": "sha512", "md5": "md5",
 }  # fmt: skip
+_SUCCESS: Final = 200
+_BUSY: Final = 503
+_ORIGINAL: Final = "X-Archive-Orig-"
+_TOLD: Final = re.compile(rb"\A[0-9]{3}: ")
+"""The beginning of a provider's answer that says why a document is not delivered."""
+_LONGEST_DETAIL: Final = 500
+_HEAVY: Final = 32 * 1024**2
+"""In bytes; larger documents are fetched one at a time."""
+_FAILURES: Final = 5
+"""After this many documents in a row without an answer, the provider counts as unreachable."""
 
 
 def agrees(stated: str, body: bytes) -> bool | None:
@@ -38,18 +48,6 @@ def agrees(stated: str, body: bytes) -> bool | None:
     digest = hashlib.new(algorithm, body, usedforsecurity=False).digest()
     spellings = {base64.b32encode(digest).decode("ascii").rstrip("=").lower(), digest.hex()}
     return value.rstrip("=").lower() in spellings
-
-
-_SUCCESS: Final = 200
-_BUSY: Final = 503
-_ORIGINAL: Final = "X-Archive-Orig-"
-_TOLD: Final = re.compile(rb"\A[0-9]{3}: ")
-"""The beginning of a provider's answer that says why a document is not delivered."""
-_LONGEST_DETAIL: Final = 500
-_HEAVY: Final = 32 * 1024**2
-"""In bytes; larger documents are fetched one at a time."""
-_FAILURES: Final = 5
-"""After this many documents in a row without an answer, the provider counts as unreachable."""
 
 
 @dataclass(frozen=True, kw_only=True)

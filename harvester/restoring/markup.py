@@ -17,6 +17,23 @@ _ATTRIBUTE: Final = re.compile(
 )
 _RAW: Final = frozenset({"script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes"})
 _FOREIGN: Final = frozenset({"svg", "math"})
+_LINKS: Final = frozenset(
+    {"href", "src", "poster", "background", "action", "formaction", "cite", "longdesc", "lowsrc", "dynsrc",
+     "xlink:href", "ping"}
+)  # fmt: skip
+_LAZY: Final = frozenset({"data-src", "data-href", "data-original", "data-background", "data-poster"})
+"""Attributes that scripts use as links; changed only if they lead to a document of the copy."""
+_SRCSETS: Final = frozenset({"srcset", "imagesrcset", "data-srcset"})
+_STRICT_CHECKS: Final = ("integrity", "crossorigin", "nonce")
+"""With these attributes, browsers refuse content from a file."""
+_POLICIES: Final = frozenset({"content-security-policy", "content-security-policy-report-only"})
+_SET_ASIDE: Final = "data-archived-"
+"""The prefix for names of attributes that would do harm in a copy."""
+_REFRESH: Final = re.compile(
+    r"(\s*+[0-9.]*+[\s;,]++(?:url\s*+=\s*+)?)([\"']?)(.*)", re.IGNORECASE | re.DOTALL | re.ASCII
+)
+_CANDIDATE: Final = re.compile(r"[\s,]*+(\S++)", re.ASCII)
+_DESCRIPTORS: Final = re.compile(r"(?:[^,(]|\([^)]*+\)|\()*+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,25 +221,6 @@ def _character(found: re.Match[str]) -> str:
         code = int(found[1], 16)
         return chr(code) if 0 < code <= _LAST_CHARACTER else "�"
     return found[3] or ""
-
-
-_LINKS: Final = frozenset(
-    {"href", "src", "poster", "background", "action", "formaction", "cite", "longdesc", "lowsrc", "dynsrc",
-     "xlink:href", "ping"}
-)  # fmt: skip
-_LAZY: Final = frozenset({"data-src", "data-href", "data-original", "data-background", "data-poster"})
-"""Attributes that scripts use as links; changed only if they lead to a document of the copy."""
-_SRCSETS: Final = frozenset({"srcset", "imagesrcset", "data-srcset"})
-_STRICT_CHECKS: Final = ("integrity", "crossorigin", "nonce")
-"""With these attributes, browsers refuse content from a file."""
-_POLICIES: Final = frozenset({"content-security-policy", "content-security-policy-report-only"})
-_SET_ASIDE: Final = "data-archived-"
-"""The prefix for names of attributes that would do harm in a copy."""
-_REFRESH: Final = re.compile(
-    r"(\s*+[0-9.]*+[\s;,]++(?:url\s*+=\s*+)?)([\"']?)(.*)", re.IGNORECASE | re.DOTALL | re.ASCII
-)
-_CANDIDATE: Final = re.compile(r"[\s,]*+(\S++)", re.ASCII)
-_DESCRIPTORS: Final = re.compile(r"(?:[^,(]|\([^)]*+\)|\()*+")
 
 
 def page_edits(text: str, links: PageLinks, page_codec: str, *, xml: bool = False) -> Iterator[Edit]:

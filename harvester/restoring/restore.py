@@ -37,6 +37,8 @@ from oai.sections import HarvesterSettings
 NAME: Final = "wanted.jsonl"
 _GOOD_FOR: Final = 86_400
 """In seconds; an older list of an interrupted run is requested again."""
+START: Final = "index.html"
+_AT_ONCE: Final = 64
 
 
 @dataclass(kw_only=True)
@@ -129,10 +131,6 @@ def load(folder: Path) -> Wanted | None:
 def drop(folder: Path) -> None:
     """Delete the list, because everything in it was requested."""
     (folder / NAME).unlink(missing_ok=True)
-
-
-START: Final = "index.html"
-_AT_ONCE: Final = 64
 
 
 @dataclass(kw_only=True)

@@ -16,6 +16,7 @@ from oai.xml import escape
 
 ROOTS: Final = {RuleKind.FILTER: "filters", RuleKind.NORMALISE: "normalize"}
 _LONGEST_REMARK: Final = 80
+_PREFIX: Final = re.compile(r"[^\W\d][\w.\-]*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,9 +157,6 @@ def _mapping_lines(mapping: MappingRow) -> Iterator[str]:
 
 def _truth(name: str, *, said: bool) -> str:
     return f' {name}="true"' if said else ""
-
-
-_PREFIX: Final = re.compile(r"[^\W\d][\w.\-]*")
 
 
 @dataclass(frozen=True, kw_only=True)

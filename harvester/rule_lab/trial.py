@@ -3,7 +3,6 @@
 import base64
 import json
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ from harvester.rule_lab.files import read_rules
 from harvester.rule_lab.models import RuleKind
 from harvester.rules.filters import Filters
 from harvester.rules.normalisation import Mappings
+from oai.child import module_command
 
 _SECONDS_FOR_A_RECORD: Final = 2.0
 
@@ -121,7 +121,7 @@ def _answers(
         "records": [record.decode("utf-8", errors="replace") for record in records],
     }
     # Without -P, a folder in the working directory with a package's name would be imported instead.
-    command = [sys.executable, "-P", "-m", "harvester.rule_lab.trial_process"]
+    command = module_command("harvester.rule_lab.trial_process")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             out, _ = process.communicate(json.dumps(work).encode(), timeout=seconds)

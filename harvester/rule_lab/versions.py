@@ -21,6 +21,9 @@ from harvester.rules.rule_files import RuleFileError
 from oai.errors import UsageError
 from oai.settings import Settings
 
+_LONGEST_NAME: Final = 200
+_FOUND: Final = "found in the file"
+
 
 @dataclass(frozen=True, kw_only=True)
 class RuleView:
@@ -154,10 +157,6 @@ def difference(older: RuleVersion | None, newer: RuleVersion) -> str:
 def as_text(content: bytes) -> str:
     """Decode a rule file for display; it is in UTF-8 unless it was written by other means."""
     return content.decode("utf-8-sig", errors="replace")
-
-
-_LONGEST_NAME: Final = 200
-_FOUND: Final = "found in the file"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,13 @@ from oai.failures import Failure, FailureCode
 from oai.xml import parse
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
+_TAG: Final = re.compile(rb"<(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>")
+_ATTRIBUTE: Final = re.compile(r"([^\s=/<>\"']+)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
+MAX_BYTES: Final = 1024**2
+"""The maximum size of a rule file in bytes."""
+_NAMESPACES: Final = "selectionNamespaces"
+_DECLARATION: Final = re.compile(r"xmlns(?::([^\W\d][\w.\-]*))?\s*=\s*(?:'([^'<]*)'|\"([^\"<]*)\")(?=\s|$)")
+_TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,20 +86,8 @@ def _tag(data: bytes, index: int) -> str:
     return found[0].decode("utf-8", errors="replace") if found else ""
 
 
-_TAG: Final = re.compile(rb"<(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>")
-_ATTRIBUTE: Final = re.compile(r"([^\s=/<>\"']+)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
-
-
 def _attributes(tag: str) -> Iterator[re.Match[str]]:
     return _ATTRIBUTE.finditer(tag)
-
-
-MAX_BYTES: Final = 1024**2
-"""The maximum size of a rule file in bytes."""
-
-_NAMESPACES: Final = "selectionNamespaces"
-_DECLARATION: Final = re.compile(r"xmlns(?::([^\W\d][\w.\-]*))?\s*=\s*(?:'([^'<]*)'|\"([^\"<]*)\")(?=\s|$)")
-_TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 class RuleFileError(UsageError):

@@ -8,7 +8,6 @@ limit. For the reasons, with measurements, see docs/decisions/0007-limits-of-rul
 import contextlib
 import json
 import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -26,10 +25,12 @@ from harvester.rules.rule_expressions import (
     TooMuchError,
     degree,
 )
+from oai.child import module_command
 from oai.errors import required
 
 _BYTES_PER_NODE: Final = 8
 """For a record that is all markup; library records have 12 to 30."""
+_LOST: Final = "the process that evaluated it ended, possibly because memory ran out"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,9 +150,6 @@ class Evaluation:
         return f"the file's rules take longer than {self.limits.seconds:g} seconds on it"
 
 
-_LOST: Final = "the process that evaluated it ended, possibly because memory ran out"
-
-
 class _Worker:
     """The process for long evaluations; it starts at the first request and ends with this object."""
 
@@ -201,7 +199,7 @@ class _Worker:
 
     def _started(self) -> subprocess.Popen[bytes]:
         # Without -P, a folder in the working directory with a package's name would be imported instead.
-        command = [sys.executable, "-P", "-m", "harvester.rules.rule_worker"]
+        command = module_command("harvester.rules.rule_worker")
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         weakref.finalize(self, _end, process)
         return process

@@ -31,6 +31,20 @@ from oai.sections import HarvesterSettings
 _LONGEST_NAME: Final = 200
 _KEPT: Final = 150
 _DIGEST: Final = 16
+XS: Final = "http://www.w3.org/2001/XMLSchema"
+XML_NAMESPACE: Final = "http://www.w3.org/XML/1998/namespace"
+MAX_FILES: Final = 300
+"""The maximum number of schema files for a harvest."""
+_GRAMMARS: Final = Path(__file__).parent / "grammars"
+_BUILT_IN: Final = "zatva:xml.xsd"
+"""The schema of the namespace `xml`, imported by nearly every schema; its server answers programs slowly."""
+_LINKS: Final = tuple(f"{{{XS}}}{name}" for name in ("import", "include", "redefine"))
+_IMPORT: Final = _LINKS[0]
+_BASE: Final = f"{{{XML_NAMESPACE}}}base"
+_PLACE: Final = "{urn:zatva}place"
+"""The address of a schema after redirects, written into its file."""
+_JOINED: Final = "urn:zatva:joined"
+_WAY_OUT: Final = "put a valid one into the schema cache, or use validation 0 (well-formed) or 2 (lenient)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,22 +158,6 @@ async def _is_private(host: str | None) -> bool:
     return any(not ipaddress.ip_address(str(each[4][0]).partition("%")[0]).is_global for each in found)
 
 
-XS: Final = "http://www.w3.org/2001/XMLSchema"
-XML_NAMESPACE: Final = "http://www.w3.org/XML/1998/namespace"
-MAX_FILES: Final = 300
-"""The maximum number of schema files for a harvest."""
-
-_GRAMMARS: Final = Path(__file__).parent / "grammars"
-_BUILT_IN: Final = "zatva:xml.xsd"
-"""The schema of the namespace `xml`, imported by nearly every schema; its server answers programs slowly."""
-_LINKS: Final = tuple(f"{{{XS}}}{name}" for name in ("import", "include", "redefine"))
-_IMPORT: Final = _LINKS[0]
-_BASE: Final = f"{{{XML_NAMESPACE}}}base"
-_PLACE: Final = "{urn:zatva}place"
-"""The address of a schema after redirects, written into its file."""
-_JOINED: Final = "urn:zatva:joined"
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Wanted:
     url: str
@@ -270,9 +268,6 @@ class Schemas:
         except OSError as error:
             raise _fault(wanted, f"it cannot be stored in {self.cache.folder} ({error})") from None
         return root
-
-
-_WAY_OUT: Final = "put a valid one into the schema cache, or use validation 0 (well-formed) or 2 (lenient)"
 
 
 class _Documents(etree.Resolver):

@@ -178,11 +178,13 @@ class Validator:
 
     def faults_by_line(self, record: etree._Element) -> list[Fault]:
         """Return the errors with the line number of each."""
-        faults = [*self._record.faults(record), *_presence(record)]
-        root = _content(record)
-        if root is not None:
-            faults += self._metadata_faults(root)
+        faults = [*self._record.faults(record), *_presence(record), *self.metadata_faults(record)]
         return sorted(faults, key=lambda fault: fault[0])
+
+    def metadata_faults(self, record: etree._Element) -> list[Fault]:
+        """Return the errors in the metadata alone."""
+        root = _content(record)
+        return [] if root is None else self._metadata_faults(root)
 
     def answer_faults(self, record: etree._Element) -> list[str]:
         """Return the errors in the answer that contains the record; empty if the record stands alone."""
@@ -198,21 +200,21 @@ class Validator:
             return None
         return Grammar(self._schemas.compile(self._locations))
 
-    def _named(self, record: etree._Element) -> Iterator[tuple[str, str]]:
-        """Yield the namespaces in the metadata without a known schema, with the addresses given for them."""
+    def unknown(self, record: etree._Element) -> set[str]:
+        """Return the namespaces in the metadata whose schemas have not been collected."""
         root = _content(record)
         if root is None or self._schemas is None:
-            return
-        known = self._schemas.namespaces | {"", OAI_NAMESPACE}
+            return set()
         # Three times as fast as with QName, and done for every element of every record.
         used = {str(element.tag).rpartition("}")[0].removeprefix("{") for element in root.iter("*")}
-        unknown = used - known
-        if not unknown:
-            return
-        named = _locations(record)
-        for namespace in unknown:
-            if namespace in named:
-                yield namespace, named[namespace]
+        return used - self._schemas.namespaces - {"", OAI_NAMESPACE}
+
+    def _named(self, record: etree._Element) -> Iterator[tuple[str, str]]:
+        """Yield the namespaces in the metadata without a known schema, with the addresses given for them."""
+        unknown = self.unknown(record)
+        named = _locations(record) if unknown else {}
+        for namespace in unknown & named.keys():
+            yield namespace, named[namespace]
 
     def _metadata_faults(self, root: etree._Element) -> list[Fault]:
         namespace = etree.QName(root).namespace

@@ -40,6 +40,8 @@ _ADVICE: Final[Mapping[str, str]] = MappingProxyType(
 )
 _FORMAT: Final = frozenset({"66", "67"})
 _QUERY: Final = frozenset(str(code) for code in (*range(10, 50),))
+_HEAD: Final = 4096
+_MOST_DIGITS: Final = 18
 
 
 class SruError(OaiError):
@@ -94,10 +96,6 @@ def read_diagnostic(element: etree._Element) -> Diagnostic:
         message=" ".join(found.get("message", "").split()),
         details=" ".join(found.get("details", "").split()),
     )
-
-
-_HEAD: Final = 4096
-_MOST_DIGITS: Final = 18
 
 
 class NotSruError(NotOaiPmhError):

@@ -12,6 +12,11 @@ from typing import Final, Protocol
 ENDING = "~part"
 """Suffix of files that are being written, if they need a name; no record's path has a `~` there."""
 _MODE: Final = 0o644
+_THREADS = 8
+OPEN_AT_ONCE = 250
+"""Maximum number of files open at a time: many systems allow a process a thousand."""
+_WORTH_ONE_SYNC = 16
+"""Number of files from which one sync of the file system is faster than one per file."""
 
 
 class Unfinished(Protocol):
@@ -108,13 +113,6 @@ def _written(descriptor: int, data: bytes) -> int:
             os.close(descriptor)
         raise
     return descriptor
-
-
-_THREADS = 8
-OPEN_AT_ONCE = 250
-"""Maximum number of files open at a time: many systems allow a process a thousand."""
-_WORTH_ONE_SYNC = 16
-"""Number of files from which one sync of the file system is faster than one per file."""
 
 
 class Disk:

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import islice
@@ -15,11 +15,15 @@ from sqlalchemy.orm import Session
 
 from harvester.store.atomic_files import ENDING
 from harvester.store.diff import FileRow, Pair, compare, file_rows, readable, rows_now, walk
-from harvester.store.models import StoreAudit
+from harvester.store.models import AuditState, StoreAudit, damage
 from oai.database import Database
+from oai.errors import UsageError
+from oai.failures import Failure, FailureCode
 
 _TOGETHER = 500
 _THREADS = 4
+_KEPT = 50
+"""Findings stored in the audit's row."""
 _SETTLING_SECONDS = 5.0
 """During a harvest, files exist a moment before their rows."""
 
@@ -58,11 +62,18 @@ class Audit:
     altered: int = 0
     stray: int = 0
     repaired: int = 0
+    findings: list[StoreFinding] = field(default_factory=list)
+    """The first of them."""
 
     @property
     def clean(self) -> bool:
         """Whether every file matches its row, and there are no others."""
-        return not (self.missing or self.altered or self.stray - self.repaired)
+        return self.failure is None
+
+    @property
+    def failure(self) -> Failure | None:
+        """What was found, as a failure; None if the store is intact."""
+        return damage(missing=self.missing, altered=self.altered, stray=self.stray - self.repaired)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +87,8 @@ class Auditor:
     database: Database
     repository_id: int
     folder: Path
+    audit_id: int | None = None
+    """The row to fill, which a worker has claimed; None adds a row."""
     skip: Collection[str] = ()
     """Folders below that belong to other repositories."""
     repair: bool = False
@@ -87,26 +100,49 @@ class Auditor:
     def run(self) -> Audit:
         """Check all files, and write a row to `oai_store_audit`; memory holds neither all names nor all rows.
 
-        Raises OSError if the folder cannot be read.
+        Raises OSError if the folder cannot be read, UsageError if the row to fill no longer exists.
         """
         audit = Audit(repository_id=self.repository_id)
         with self.database.session() as session:
-            report = StoreAudit(repository_id=self.repository_id, started=datetime.now(UTC))
-            session.add(report)
-            session.commit()
+            report = self._report(session)
             audit.audit_id = report.audit_id
-            with self.database.session() as reading, ThreadPoolExecutor(_THREADS) as pool:
-                paths = walk(os.fspath(self.folder), skip=self.skip)
-                pairs = compare(file_rows(reading, self.repository_id), paths)
-                while batch := list(islice(pairs, _TOGETHER)):
-                    self._judge(session, batch, pool, audit)
-                    self.on_progress(audit.files)
+            try:
+                self._compare(session, audit)
+            except OSError as error:
+                said = str(error).encode(errors="backslashreplace").decode()
+                failure = Failure(code=FailureCode.STORE_AUDIT_INCOMPLETE, facts={"said": said})
+                report.conclude(failure, state=AuditState.FAILED, ended=datetime.now(UTC))
+                session.commit()
+                raise
             for name in ("files", "missing", "altered", "stray"):
                 setattr(report, name, getattr(audit, name))
             report.stray -= audit.repaired
-            report.ended = datetime.now(UTC)
+            report.findings = [asdict(finding) for finding in audit.findings]
+            report.conclude(audit.failure, state=AuditState.DONE, ended=datetime.now(UTC))
             session.commit()
         return audit
+
+    def _report(self, session: Session) -> StoreAudit:
+        if self.audit_id is None:
+            report = StoreAudit(
+                repository_id=self.repository_id, state=AuditState.RUNNING, started=datetime.now(UTC)
+            )
+            session.add(report)
+            session.commit()
+            return report
+        queued = session.get(StoreAudit, self.audit_id)
+        if queued is None:
+            raise UsageError(f"no store audit {self.audit_id}; its repository may have been removed")
+        session.commit()
+        return queued
+
+    def _compare(self, session: Session, audit: Audit) -> None:
+        with self.database.session() as reading, ThreadPoolExecutor(_THREADS) as pool:
+            paths = walk(os.fspath(self.folder), skip=self.skip)
+            pairs = compare(file_rows(reading, self.repository_id), paths)
+            while batch := list(islice(pairs, _TOGETHER)):
+                self._judge(session, batch, pool, audit)
+                self.on_progress(audit.files)
 
     def _judge(self, session: Session, batch: Sequence[Pair], pool: ThreadPoolExecutor, audit: Audit) -> None:
         audit.files += sum(row is not None for row, _ in batch)
@@ -170,12 +206,7 @@ class Auditor:
         if removes:
             (self.folder / finding.path).unlink(missing_ok=True)
             audit.repaired += 1
-        self.on_finding(
-            StoreFinding(
-                kind=finding.kind,
-                path=finding.path,
-                identifier=finding.identifier,
-                unfinished=finding.unfinished,
-                removed=removes,
-            )
-        )
+        finding = replace(finding, removed=removes)
+        if len(audit.findings) < _KEPT:
+            audit.findings.append(finding)
+        self.on_finding(finding)

@@ -117,8 +117,8 @@ _OAI = f"{{{OAI_NAMESPACE}}}"
 def read_header(data: bytes, *, source: str) -> Header:
     """Return the header from a record file's bytes.
 
-    Raises MalformedXmlError if they are not XML, ValueError if they are not a record with identifier and
-    datestamp; both name `source`.
+    Without a datestamp, as some repositories send records, it is `undated`. Raises MalformedXmlError if they
+    are not XML, ValueError if they are not a record with an identifier; both name `source`.
     """
     return _header(parse(data, source=source), source)
 
@@ -132,7 +132,11 @@ def marked_deleted(data: bytes, *, datestamp: str, source: str) -> bytes:
     _header(root, source)
     header = required(root.find(_OAI + "header"), "`_header` has read it")
     header.set("status", "deleted")
-    for child in header.iterchildren(_OAI + "datestamp"):
+    dates = list(header.iterchildren(_OAI + "datestamp"))
+    if not dates:
+        dates = [etree.Element(_OAI + "datestamp")]
+        required(header.find(_OAI + "identifier"), "`_header` has read it").addnext(dates[0])
+    for child in dates:
         child.text = datestamp
     return etree.tostring(root, encoding="UTF-8", xml_declaration=True)
 
@@ -143,12 +147,13 @@ def _header(root: etree._Element, source: str) -> Header:
         raise ValueError(f"{source}: the root is {root.tag!r}, not a record with a header")
     identifier = (header.findtext(_OAI + "identifier") or "").strip()
     datestamp = (header.findtext(_OAI + "datestamp") or "").strip()
-    if not identifier or not datestamp:
-        raise ValueError(f"{source}: the header has no {'datestamp' if identifier else 'identifier'}")
+    if not identifier:
+        raise ValueError(f"{source}: the header has no identifier")
     specs = ((child.text or "").strip() for child in header.iterchildren(_OAI + "setSpec"))
     return Header(
         identifier=identifier,
         datestamp=datestamp,
         set_specs=tuple(spec for spec in specs if spec),
         deleted=header.get("status") == "deleted",
+        undated=not datestamp,
     )

@@ -2,12 +2,33 @@
 
 import uuid
 from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
 
-from sqlalchemy import BigInteger, ForeignKey, Identity, Index, Text, func
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, Text, func, text
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from harvester.models import Repository
+from oai.failures import Failure, FailureCode
 from oai.models import Base
+
+
+class AuditState(StrEnum):
+    """State of an audit of a store."""
+
+    QUEUED = "queued"
+    """Waits for a worker."""
+    RUNNING = "running"
+    """Runs; also `zatva store verify` that was interrupted."""
+    DONE = "done"
+    """Compared everything; `failure_code` says whether it found something."""
+    FAILED = "failed"
+    """Did not finish; `failure_code` and `failure_facts` say why."""
+
+
+OPEN_AUDIT: Final = "due IS NOT NULL AND state IN ('queued', 'running')"
+"""Condition of the index that keeps a repository from having two queued or running audits."""
 
 
 class Directory(Base):
@@ -56,16 +77,43 @@ class RecordChange(Base):
 Index("ix_oai_change_blocks", RecordChange.change_id, RecordChange.run_started, postgresql_using="brin")
 
 
+def damage(*, missing: int, altered: int, stray: int) -> Failure | None:
+    """Return these numbers of files as a failure; None if all are 0."""
+    facts = {"missing": missing, "altered": altered, "stray": stray}
+    return Failure(code=FailureCode.STORE_DAMAGED, facts=facts) if any(facts.values()) else None
+
+
 class StoreAudit(Base):
     """One comparison of a repository's files with their rows (STO-6)."""
 
     __tablename__ = "oai_store_audit"
+    __table_args__ = (
+        CheckConstraint("state IN ('queued', 'running', 'done', 'failed')", name="state"),
+        Index("ix_oai_store_audit_open", "repository_id", unique=True, postgresql_where=text(OPEN_AUDIT)),
+        Index(
+            "ix_oai_store_audit_last",
+            "repository_id",
+            "audit_id",
+            postgresql_where=text("ended IS NOT NULL"),
+        ),
+        Index(
+            "ix_oai_store_audit_unannounced",
+            "audit_id",
+            postgresql_where=text("announced IS NULL AND ended IS NOT NULL"),
+        ),
+    )
 
     audit_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     repository_id: Mapped[int] = mapped_column(
         ForeignKey(Repository.repository_id, ondelete="CASCADE"), index=True
     )
+    state: Mapped[str] = mapped_column(Text, server_default=AuditState.RUNNING)
+    due: Mapped[datetime | None]
+    """When a worker should have begun it; NULL for `zatva store verify`."""
+    host: Mapped[str | None] = mapped_column(Text)
+    """The machine of the worker that runs or ran it."""
     started: Mapped[datetime]
+    """When it began; of a queued audit, when it was queued."""
     ended: Mapped[datetime | None]
     """NULL while it is running, or if it was interrupted."""
     files: Mapped[int] = mapped_column(BigInteger, server_default="0")
@@ -74,3 +122,21 @@ class StoreAudit(Base):
     altered: Mapped[int] = mapped_column(BigInteger, server_default="0")
     stray: Mapped[int] = mapped_column(BigInteger, server_default="0")
     """Files that no row names, including incomplete ones."""
+    findings: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=text("'[]'"))
+    """The first 50 files with a problem: kind, path, identifier, unfinished, removed."""
+    failure_code: Mapped[str | None] = mapped_column(Text)
+    """`store_damaged` if it found something, `store_audit_incomplete` if it did not finish."""
+    failure_facts: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    announced: Mapped[datetime | None]
+    """When its notifications were written, if there was something to report."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """What it found, or why it did not finish; None if the store is intact or it has not ended."""
+        return Failure.stored(self.failure_code, self.failure_facts)
+
+    def conclude(self, failure: Failure | None, *, state: AuditState, ended: datetime) -> None:
+        """Set the end, and what was found or why it did not finish."""
+        self.state, self.ended = state, ended
+        self.failure_code = failure.code.value if failure else None
+        self.failure_facts = dict(failure.facts) if failure else None

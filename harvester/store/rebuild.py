@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -19,6 +19,7 @@ from harvester.store.paths import identifier_digits, is_deleted_path, note_folde
 from harvester.store.records import KnownRecord, RecordRow, known_records, write_records
 from harvester.vocabulary import Change, DeletionReason, RecordStatus
 from oai.database import Database, make_statistics
+from oai.datestamps import format_datestamp
 from oai.errors import MalformedXmlError, UsageError
 
 _TOGETHER = 1000
@@ -174,8 +175,9 @@ class Rebuilder:
         if path.endswith(ENDING.encode()):
             return None
         try:
-            data = (self.folder / os.fsdecode(path)).read_bytes()
-            header = read_header(data, source=name)
+            file = self.folder / os.fsdecode(path)
+            data = file.read_bytes()
+            header = _dated(read_header(data, source=name), file)
             prefix = prefix_of(os.fsdecode(path)) or self.plain_prefix
         except MalformedXmlError as error:
             self._refuse(name, error.reason, rebuilt)
@@ -240,12 +242,24 @@ def _named(rows: Sequence[FileRow]) -> dict[str, list[object]]:
     return {"ids": [row.record_id for row in rows], "names": [row.filename for row in rows]}
 
 
+def _dated(header: Header, file: Path) -> Header:
+    """Return the header; without a datestamp it gets the file's modification time, when it was received."""
+    if not header.undated:
+        return header
+    written = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    return replace(header, datestamp=format_datestamp(written))
+
+
 def _is_right(row: KnownRecord, sets: set[str], found: _Found) -> bool:
     """Return whether the row agrees with its file; for a deletion, the row may have a later date."""
     same = row.filename == found.path and row.digest == found.digest and row.status == _status(found)
     deleted = found.header.deleted
     return same and (
-        deleted or (row.datestamp == found.header.datestamp and sets == {*found.header.set_specs})
+        deleted
+        or (
+            (found.header.undated or row.datestamp == found.header.datestamp)
+            and sets == {*found.header.set_specs}
+        )
     )
 
 

@@ -57,6 +57,14 @@ _END: Final = b"\x1d"
 _LEADER: Final = 24
 _CODING: Final = 9
 _UTF_8: Final = ord("a")
+FORMAT: Final = FormatInfo(
+    metadata_prefix="marcxml",
+    schema="http://www.loc.gov/standards/marcxml/schema/MARC21slim.xsd",
+    namespace=MARC21_NAMESPACE,
+)
+"""The format of the records: MARC 21, converted to MARCXML."""
+_NAMES: Final = frozenset({"marcxml", "marc21", "marc"})
+_AT_ONCE: Final = 100
 
 
 class UnreadableMarcError(ValueError):
@@ -108,16 +116,6 @@ def _is_utf8(record: bytes) -> bool:
     return True
 
 
-FORMAT: Final = FormatInfo(
-    metadata_prefix="marcxml",
-    schema="http://www.loc.gov/standards/marcxml/schema/MARC21slim.xsd",
-    namespace=MARC21_NAMESPACE,
-)
-"""The format of the records: MARC 21, converted to MARCXML."""
-_NAMES: Final = frozenset({"marcxml", "marc21", "marc"})
-_AT_ONCE: Final = 100
-
-
 class Z3950Client:
     """A client of one database."""
 
@@ -163,11 +161,11 @@ class Z3950Client:
             response_date=format_datestamp(utc_now()),
         )
 
-    async def list_metadata_formats(self) -> tuple[FormatInfo, ...]:
+    async def list_metadata_formats(self, *, loose: bool = False) -> tuple[FormatInfo, ...]:  # noqa: ARG002 the interface
         """Return MARCXML as the only format."""
         return (FORMAT,)
 
-    def list_sets(self) -> Listing[SetPage, SetInfo]:
+    def list_sets(self, *, loose: bool = False) -> Listing[SetPage, SetInfo]:  # noqa: ARG002 the interface
         """Return no sets: a query selects the records."""
         return no_sets()
 

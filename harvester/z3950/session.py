@@ -33,6 +33,21 @@ _USUAL_PORT: Final = 210
 _USUAL_DATABASE: Final = "Default"
 _HOST: Final = re.compile(r"[A-Za-z0-9.-]+|[0-9A-Fa-f:.]+")
 _DATABASE: Final = re.compile(r"[A-Za-z0-9._+-]+")
+LONGEST_QUERY: Final = 4096
+"""In bytes. `yaz-client` splits a line at 10,240 bytes, and executes the second part as a command."""
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+_HITS: Final = re.compile(r"^Number of hits: ([0-9]{1,18})", re.MULTILINE)
+_RECORDS: Final = re.compile(r"^Records: ([0-9]{1,9})$", re.MULTILINE)
+_DIAGNOSTIC: Final = re.compile(r"^ +\[([0-9]+)\] (.*)$", re.MULTILINE)
+_WRONG_QUERY: Final = re.compile(r"^Prefix query error: (.*)$", re.MULTILINE)
+_PRESENT: Final = re.compile(r"^(?:Z> )*Sent presentRequest", re.MULTILINE)
+_SERVER: Final = tuple(re.compile(f"^{word} *: (.*)$", re.MULTILINE) for word in ("Name", "Version"))
+_CONNECTED: Final = "Connection accepted by"
+_REJECTED: Final = "Connection rejected by"
+_OUT_OF_RANGE: Final = "13"
+_NO_SYNTAX: Final = frozenset({"227", "238", "239"})
+PROGRAM: Final = "yaz-client"
+_PIECE: Final = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,21 +85,6 @@ def _no_address(url: str) -> UsageError:
     return UsageError(
         "%(url)s is not a Z39.50 address; write it as z3950://host:port/database", url=repr(url)
     )
-
-
-LONGEST_QUERY: Final = 4096
-"""In bytes. `yaz-client` splits a line at 10,240 bytes, and executes the second part as a command."""
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
-_HITS: Final = re.compile(r"^Number of hits: ([0-9]{1,18})", re.MULTILINE)
-_RECORDS: Final = re.compile(r"^Records: ([0-9]{1,9})$", re.MULTILINE)
-_DIAGNOSTIC: Final = re.compile(r"^ +\[([0-9]+)\] (.*)$", re.MULTILINE)
-_WRONG_QUERY: Final = re.compile(r"^Prefix query error: (.*)$", re.MULTILINE)
-_PRESENT: Final = re.compile(r"^(?:Z> )*Sent presentRequest", re.MULTILINE)
-_SERVER: Final = tuple(re.compile(f"^{word} *: (.*)$", re.MULTILINE) for word in ("Name", "Version"))
-_CONNECTED: Final = "Connection accepted by"
-_REJECTED: Final = "Connection rejected by"
-_OUT_OF_RANGE: Final = "13"
-_NO_SYNTAX: Final = frozenset({"227", "238", "239"})
 
 
 class Z3950Error(OaiError):
@@ -177,10 +177,6 @@ def error_of(told: Told, url: str) -> Z3950Error | None:
         return Z3950FormatError(url, f"diagnostic {number}", f"{words}; the server does not return MARC 21")
     advice = "; narrow the query and harvest in parts" if number == _OUT_OF_RANGE else ""
     return Z3950Error(url, f"diagnostic {number}", words + advice)
-
-
-PROGRAM: Final = "yaz-client"
-_PIECE: Final = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)

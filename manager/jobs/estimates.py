@@ -18,6 +18,17 @@ from manager.worker import registry
 from oai.datestamps import parse_datestamp
 from oai.failures import Failure, FailureCode
 
+_WAITING = (JobStatus.QUEUED, JobStatus.SCHEDULED)
+_OFF = (JobStatus.PAUSED, JobStatus.SET_ASIDE)
+_STALLED_SECONDS = 4.0
+"""Seconds without a sign of life, or without a stored page, after which a harvest counts as stalled.
+
+The latter is longer if its pages take long.
+"""
+_OVERDUE_PAGES = 3
+"""So many times the usual time of a page must pass."""
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Stay:
@@ -134,9 +145,9 @@ class JobProgress:
     complete_list_size: int | None
     """As the repository reports it; None if it does not."""
     rate: float
-    """Records per second since the run began or was resumed."""
+    """Records per second since the run began or was resumed; 0 while it is paused or makes no progress."""
     seconds_left: float | None
-    """None if size or rate are unknown."""
+    """None if size or rate are unknown, and while the harvest makes no progress."""
     errors: int
     """Records that were rejected."""
     last_progress: datetime
@@ -157,25 +168,35 @@ class Wait:
     until: datetime | None
 
 
-def progress_of(harvest: Harvest, now: datetime) -> JobProgress:
-    """Return the progress at that moment."""
+def progress_of(harvest: Harvest, now: datetime, *, runs: bool = True) -> JobProgress:
+    """Return the progress at that moment; unless it `runs`, at a rate of 0."""
     counts, size = harvest.counts, harvest.complete_list_size
     records = counts.get("records", 0)
-    rate = harvest.records_per_second
-    if rate is None:
-        seconds = (now - harvest.run_started).total_seconds() if harvest.run_started is not None else 0
-        rate = records / seconds if seconds > 0 else 0.0
+    rate = _rate(harvest, records, now) if runs else 0.0
     return JobProgress(
         pages=counts.get("pages", 0),
         records=records,
         complete_list_size=size,
         rate=rate,
-        seconds_left=_seconds_left(harvest, records, rate, now),
+        seconds_left=_seconds_left(harvest, records, rate, now) if rate else None,
         errors=counts.get("invalid", 0),
         last_progress=harvest.updated,
         last_error=harvest.last_error,
         last_failure=harvest.last_failure,
     )
+
+
+def _rate(harvest: Harvest, records: int, now: datetime) -> float:
+    """Return the records per second; 0 if the process gives no sign of life, or its next page is overdue."""
+    rate = harvest.records_per_second
+    if rate is None:
+        seconds = (now - harvest.run_started).total_seconds() if harvest.run_started is not None else 0
+        rate = records / seconds if seconds > 0 else 0.0
+    pages = harvest.counts.get("pages", 0)
+    page_seconds = records / pages / rate if pages and rate > 0 else 0.0
+    overdue = timedelta(seconds=max(_STALLED_SECONDS, _OVERDUE_PAGES * page_seconds))
+    silent = harvest.last_sign is not None and now - harvest.last_sign > timedelta(seconds=_STALLED_SECONDS)
+    return 0.0 if silent or now - harvest.updated > overdue else rate
 
 
 def wait_of(harvest: Harvest | None) -> Wait | None:
@@ -196,11 +217,6 @@ def _seconds_left(harvest: Harvest, records: int, rate: float, now: datetime) ->
         return max((harvest.estimated_end - now).total_seconds(), 0)
     size = harvest.complete_list_size
     return max(size - records, 0) / rate if size is not None and rate > 0 else None
-
-
-_WAITING = (JobStatus.QUEUED, JobStatus.SCHEDULED)
-_OFF = (JobStatus.PAUSED, JobStatus.SET_ASIDE)
-_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,10 +297,13 @@ def _usual_seconds(session: Session, schedules: Collection[int | None]) -> Mappi
 def _seconds_left_of_job(
     job: Job, harvest: Harvest | None, usual: Mapping[int, float], now: datetime
 ) -> float | None:
-    told = progress_of(harvest, now).seconds_left if harvest is not None else None
+    progress = progress_of(harvest, now) if harvest is not None else None
     seconds = usual.get(job.recurring_id or 0)
-    if told is not None or seconds is None:
-        return told
+    stalled = progress is not None and progress.records and not progress.rate
+    if progress is not None and (progress.seconds_left is not None or stalled):
+        return progress.seconds_left
+    if seconds is None:
+        return None
     elapsed = (now - job.started).total_seconds() if job.started is not None else 0
     return max(seconds - elapsed, 0)
 

@@ -1,4 +1,7 @@
-"""The history as users query it: filtered, summed by day, and compared with what is usual."""
+"""The history as users query it: filtered, summed by day, and compared with what is usual.
+
+A harvest that was interrupted and resumed is one run, that of its last process; `pieces_of` has the others.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -179,6 +182,12 @@ def _sums(choice: RunFilter) -> Any:  # noqa: ANN401 a SELECT
     return query
 
 
+def pieces_of(session: Session, history_id: int) -> Sequence[History]:
+    """Return the rows of the earlier processes of an interrupted and resumed harvest, oldest first."""
+    query = select(History).where(History.continued_by == history_id).order_by(History.history_id)
+    return session.scalars(query).all()
+
+
 def usual_of(session: Session, run: History) -> Usual | None:
     """Return what is usual for the same repository, format and set; None if no earlier run was successful."""
     query = (
@@ -216,7 +225,7 @@ def _day(day: date, parts: Sequence[tuple[str, int, int, int]]) -> Day:
 
 
 def _conditions(choice: RunFilter) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = []
+    found: list[ColumnElement[bool]] = [History.continued_by.is_(None)]
     if choice.among is not None:
         found.append(History.repository_id.in_(choice.among))
     if choice.repository_id is not None:

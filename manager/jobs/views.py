@@ -73,6 +73,7 @@ class JobView:
     priority: int
     owner: str | None
     progress: JobProgress | None
+    """How far it is, also while it is paused; None before it begins."""
     estimate: Estimate
 
     @property
@@ -164,10 +165,14 @@ def remove_job(session: Session, job_id: int) -> bool:
 
 
 def remove_history(session: Session, history_id: int) -> None:
-    """Remove a row of the history; raises UsageError if it does not exist. The caller commits."""
+    """Remove a run, with the rows of its earlier processes; the caller commits.
+
+    Raises UsageError if it does not exist.
+    """
     gone = delete(History).where(History.history_id == history_id).returning(History.history_id)
     if session.scalar(gone) is None:
         raise UsageError(f"no run {history_id} in the history; list runs with `zatva job history`")
+    session.execute(delete(History).where(History.continued_by == history_id))
 
 
 def _rows(most: int | None, *conditions: ColumnElement[bool], after: JobPlace | None = None) -> Select[Any]:
@@ -180,10 +185,28 @@ def _rows(most: int | None, *conditions: ColumnElement[bool], after: JobPlace | 
         select(Job, _repository_name(), Harvest, Repository.protocol)
         .join(first, first.c.job_id == Job.job_id)
         .join(Repository, Repository.repository_id == Job.repository_id)
-        .outerjoin(Harvest, Harvest.job_id == Job.job_id)
+        .outerjoin(Harvest, Harvest.harvest_id == func.coalesce(_running(), _paused()))
         .order_by(*order)
         .limit(most)
     )
+
+
+def _running() -> Any:  # noqa: ANN401 an SQL expression
+    running = select(Harvest.harvest_id).where(Harvest.job_id == Job.job_id).limit(1)
+    return running.correlate(Job).scalar_subquery()
+
+
+def _paused() -> Any:  # noqa: ANN401 as above
+    """Select the interrupted harvest that a paused job continues once it is resumed."""
+    interrupted = select(Harvest.harvest_id).where(
+        Job.last_history.is_not(None),
+        Harvest.repository_id == Job.repository_id,
+        Harvest.metadata_prefix == Job.metadata_prefix,
+        Harvest.set_spec == func.coalesce(Job.set_spec, ""),
+        Harvest.job_id.is_(None),
+        Harvest.run_parameters.is_not(None),
+    )
+    return interrupted.correlate(Job).scalar_subquery()
 
 
 def _first(
@@ -233,7 +256,7 @@ def _view(
         attempt=job.attempt,
         priority=job.priority,
         owner=job.owner,
-        progress=None if harvest is None else progress_of(harvest, now),
+        progress=None if harvest is None else progress_of(harvest, now, runs=job.status in IN_HAND),
         estimate=expected,
     )
 

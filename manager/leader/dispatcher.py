@@ -22,7 +22,7 @@ from manager.leader.admission import AdmissionLimits, Admitted, Contender, admit
 from manager.models import UNDER_WAY, Job, JobStatus
 from manager.notices.announcements import tell
 from manager.notices.models import Occasion
-from manager.schedules.plan import check_job
+from manager.schedules.plan import bring_up_to_date, check_job
 from manager.worker import registry
 from oai.sections import ManagerSettings
 
@@ -74,8 +74,13 @@ def launch_due(session: Session, settings: ManagerSettings) -> list[int]:
     return launched
 
 
-def claim(session: Session, job_id: int, host: str, worker_id: int | None = None) -> Run | None:
-    """Claim a queued job for this host; None if it is no longer queued. The caller commits."""
+def claim(
+    session: Session, job_id: int, host: str, worker_id: int | None = None, *, overlap: float = 0
+) -> Run | None:
+    """Claim a queued job for this host; None if it is no longer queued. The caller commits.
+
+    `overlap` is the seconds by which an incremental harvest overlaps the previous one.
+    """
     before = (
         select(Harvest.counts["pages"].as_integer())
         .where(
@@ -102,7 +107,9 @@ def claim(session: Session, job_id: int, host: str, worker_id: int | None = None
         .returning(Job)
     )
     job = session.scalars(taken).one_or_none()
-    return None if job is None else run_of(job)
+    if job is None:
+        return None
+    return run_of(job, computes_from=bring_up_to_date(session, job, overlap))
 
 
 def note_process(session: Session, job_id: int, process_id: int) -> None:
@@ -110,8 +117,8 @@ def note_process(session: Session, job_id: int, process_id: int) -> None:
     session.execute(update(Job).where(Job.job_id == job_id).values(process_id=process_id))
 
 
-def run_of(job: Job) -> Run:
-    """Return the facts of a running job."""
+def run_of(job: Job, *, computes_from: bool = False) -> Run:
+    """Return the facts of a running job; `computes_from` is whether the harvester computes its `from`."""
     return Run(
         job_id=job.job_id,
         repository_id=job.repository_id,
@@ -122,12 +129,12 @@ def run_of(job: Job) -> Run:
         started=job.started or job.harvest_start_time,
         host=job.host,
         process_id=job.process_id,
-        arguments=tuple(_arguments(job)),
+        arguments=tuple(_arguments(job, computes_from=computes_from)),
         last_history=job.last_history,
     )
 
 
-def _arguments(job: Job) -> list[str]:
+def _arguments(job: Job, *, computes_from: bool) -> list[str]:
     options: dict[str, object] = {
         "repository_id": job.repository_id,
         "job_id": job.job_id,
@@ -136,6 +143,8 @@ def _arguments(job: Job) -> list[str]:
     flags = ["end_with_parent"]
     for one in carried(Surface.JOB, Surface.PROCESS):
         value = getattr(job, one.job_column)
+        if one.column == "harvest_from" and computes_from:
+            continue
         if one.kind is not bool:
             options[one.process] = None if value == "" else value
         elif value != one.stored:

@@ -13,7 +13,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from manager import queue
+from manager import queue, store_audits
 from manager.leader.dispatcher import launch_due
 from manager.leader.lock import (
     Fenced,
@@ -131,6 +131,7 @@ class Duties:
         worker: Worker,
     ) -> None:
         self._settings = settings.manager
+        self._overlap = settings.harvester.overlap
         self._publish_margin = settings.provider.publish_margin
         self._database = database
         self._transactions = transactions
@@ -144,6 +145,7 @@ class Duties:
             self._make_jobs,
             self._launch,
             self._settle,
+            self._audit_stores,
             self._flag_stuck,
             self._forget_workers,
             self.refresh_access,
@@ -155,7 +157,7 @@ class Duties:
             if self.ending.is_set():
                 return
             try:
-                job_id = await self._fenced.run(make_job, recurring_id, self._settings)
+                job_id = await self._fenced.run(make_job, recurring_id, self._settings, overlap=self._overlap)
             except (OperationalError, NotLeadingError):
                 raise
             except Exception:
@@ -180,6 +182,13 @@ class Duties:
         """Function 3, for jobs that no worker holds any more."""
         await self._fenced.run(_settle_stalled, self._settings, self._worker.job_ids)
         await self._fenced.run(settle_orphans, self._settings)
+
+    async def _audit_stores(self) -> None:
+        """Queue the audits of stores that are due, and settle those of lost workers."""
+        await self._fenced.run(store_audits.settle_lost, lost_seconds=self._settings.lost_seconds)
+        queued = await self._fenced.run(store_audits.queue_due)
+        if queued:
+            duties_logger.info("queued %d audits of stores", len(queued))
 
     async def _flag_stuck(self) -> None:
         await self._fenced.run(flag_stuck, self._settings)

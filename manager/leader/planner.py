@@ -14,7 +14,7 @@ from manager.models import Job, RecurringJob, RecurringState
 from manager.notices.announcements import tell
 from manager.notices.models import Occasion
 from manager.schedules.failures import pause_after
-from manager.schedules.plan import SchedulePlan, check_surroundings, read_plan
+from manager.schedules.plan import SchedulePlan, check_surroundings, computed_from, read_plan
 from manager.schedules.service import database_now, drop_planned_jobs, job_of
 from oai.datestamps import format_datestamp
 from oai.errors import UsageError, failure_of
@@ -125,10 +125,13 @@ def wanting(session: Session) -> list[int]:
     return list(session.scalars(select(RecurringJob.id).where(or_(new, idle)).order_by(RecurringJob.id)))
 
 
-def make_job(session: Session, recurring_id: int, settings: ManagerSettings) -> int | None:
+def make_job(
+    session: Session, recurring_id: int, settings: ManagerSettings, *, overlap: float = 0
+) -> int | None:
     """Create the next job of a schedule that needs one and return its id. The caller commits.
 
-    A row that cannot be read is rejected with the reason; it has to be corrected and set to state 0 again.
+    `overlap` is the seconds by which its harvest overlaps the previous one. A row that cannot be read is
+    rejected with the reason; it has to be corrected and set to state 0 again.
     """
     # Locked until the commit, so that a user's change of the schedule cannot interleave with its next job.
     schedule = session.get(RecurringJob, recurring_id, with_for_update=True)
@@ -148,7 +151,7 @@ def make_job(session: Session, recurring_id: int, settings: ManagerSettings) -> 
         # A time beyond the year 9999 raises ArithmeticError.
         _set_aside(session, schedule, error)
         return None
-    return _job_due(session, schedule, plan, due)
+    return _job_due(session, schedule, plan, due, overlap)
 
 
 def _set_aside(session: Session, schedule: RecurringJob, error: Exception) -> None:
@@ -167,7 +170,7 @@ def _set_aside(session: Session, schedule: RecurringJob, error: Exception) -> No
 
 
 def _job_due(
-    session: Session, schedule: RecurringJob, plan: SchedulePlan, due: datetime | None
+    session: Session, schedule: RecurringJob, plan: SchedulePlan, due: datetime | None, overlap: float
 ) -> int | None:
     """Add the job that is due at that time and return its id; None if no further job is due."""
     schedule.state = RecurringState.ONE_OFF if plan.frequency is None else RecurringState.RECURRING
@@ -178,6 +181,7 @@ def _job_due(
     schedule.explain(None, None)
     schedule.last_due = due
     job = job_of(session, schedule, due=due)
+    job.harvest_from = job.harvest_from or computed_from(session, job, overlap)
     session.add(job)
     session.flush()
     return job.job_id

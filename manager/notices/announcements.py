@@ -14,6 +14,7 @@ from sqlalchemy import exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from harvester.models import History, Repository
+from harvester.store.models import AuditState, StoreAudit, damage
 from harvester.vocabulary import RunStatus
 from manager.models import UNDER_WAY, Job
 from manager.notices.models import Channel, Kind, Notice, NoticeRule, NoticeStreak, Occasion
@@ -22,10 +23,16 @@ from oai.failures import Failure, FailureCode
 from oai.outgoing import HookSettings
 
 _SHOWN_WARNINGS: Final = 3
+_SHOWN_FINDINGS: Final = 5
 _LONGEST: Final = 1000
 _COUNTS: Final = ("new", "updated", "unchanged", "deleted", "filtered", "invalid")
 
 Facts = dict[str, Any]
+REMINDER: Final = timedelta(days=1)
+TOO_OLD: Final = timedelta(days=7)
+"""A run that ended longer ago than this when a manager finds it is not announced."""
+_AT_ONCE: Final = 200
+_ONE_AT_A_TIME: Final = 0x7A_61_6E_6F
 
 
 def facts_of_run(session: Session, run: History) -> Facts:
@@ -99,14 +106,6 @@ def _short(text: str | None) -> str | None:
     return text if text is None or len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
 
 
-REMINDER: Final = timedelta(days=1)
-TOO_OLD: Final = timedelta(days=7)
-"""A run that ended longer ago than this when a manager finds it is not announced."""
-
-_AT_ONCE: Final = 200
-_ONE_AT_A_TIME: Final = 0x7A_61_6E_6F
-
-
 class Gravity(IntEnum):
     """How bad the end of a run is."""
 
@@ -160,6 +159,49 @@ def announce(session: Session, hooks: Sequence[HookSettings] = (), *, most: int 
     return len(runs)
 
 
+def announce_audits(session: Session, *, most: int = _AT_ONCE) -> int:
+    """Write the notices of at most `most` ended audits of stores; return the number of audits.
+
+    Audits that found nothing are marked only. The caller commits.
+    """
+    ended = (
+        select(StoreAudit)
+        .where(StoreAudit.announced.is_(None), StoreAudit.ended.is_not(None))
+        .order_by(StoreAudit.audit_id)
+        .limit(most)
+        .with_for_update(skip_locked=True)
+    )
+    audits = session.scalars(ended).all()
+    now = database_now(session)
+    for audit in audits:
+        if audit.state == AuditState.RUNNING:
+            # Written by `zatva store verify` of an earlier version, which knows no state.
+            found = damage(missing=audit.missing, altered=audit.altered, stray=audit.stray)
+            audit.conclude(found, state=AuditState.DONE, ended=audit.ended or now)
+        if audit.failure is not None and audit.ended is not None and now - audit.ended <= TOO_OLD:
+            _announce_audit(session, audit, audit.failure)
+        audit.announced = now
+    session.flush()
+    return len(audits)
+
+
+def _announce_audit(session: Session, audit: StoreAudit, failure: Failure) -> None:
+    tell(
+        session,
+        Occasion.STORE_AUDIT,
+        repository_id=audit.repository_id,
+        reason=failure.sentence(),
+        more={
+            "audit_id": audit.audit_id,
+            "failure": failure.as_json(),
+            "findings": [
+                {"kind": finding["kind"], "path": finding["path"]}
+                for finding in audit.findings[:_SHOWN_FINDINGS]
+            ],
+        },
+    )
+
+
 def tell(
     session: Session,
     occasion: Occasion,
@@ -168,8 +210,11 @@ def tell(
     recurring_id: int | None = None,
     job_id: int | None = None,
     reason: str = "",
+    more: Mapping[str, Any] | None = None,
 ) -> int:
     """Write notices to all concerned of an event other than a run's end: suspended, stuck, rejected.
+
+    `more` are facts of this event alone.
 
     Call it in the transaction that causes the event; the caller commits. Returns the number of notices
     written.
@@ -180,6 +225,7 @@ def tell(
         "job_id": job_id,
         "failure_reason": reason,
         "at": moment(database_now(session)),
+        **(more or {}),
     }
     notices = [
         notice

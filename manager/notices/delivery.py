@@ -17,7 +17,14 @@ from harvester.vocabulary import NOT_RUN, RunStatus
 from manager import hooks
 from manager.leader.lock import Fenced, NotLeadingError
 from manager.notices import letters, outbox, webhooks
-from manager.notices.announcements import Facts, announce, facts_of_repository, moment, notices_for
+from manager.notices.announcements import (
+    Facts,
+    announce,
+    announce_audits,
+    facts_of_repository,
+    moment,
+    notices_for,
+)
 from manager.notices.letters import render
 from manager.notices.models import Channel, Kind, NoticeRule, Occasion
 from manager.notices.outbox import Claimed, NotSentError, NoWordError, RefusedError
@@ -54,6 +61,7 @@ def _facts(session: Session, rule: NoticeRule, until: datetime) -> Facts:
         History.harvest_end_time >= rule.summarised,
         History.harvest_end_time < until,
         History.status.not_in(NOT_RUN),
+        History.continued_by.is_(None),
         *([] if rule.repository_id is None else [History.repository_id == rule.repository_id]),
         *([] if rule.recurring_id is None else [History.recurring_id == rule.recurring_id]),
     )
@@ -196,6 +204,7 @@ class Teller:
 
     def _write(self, session: Session) -> None:
         announce(session, self._settings.manager.hooks)
+        announce_audits(session)
         summarise(session)
         abandoned = outbox.take_up_abandoned(session)
         if abandoned:

@@ -31,11 +31,13 @@ _FILES: Final = {
     Occasion.SUSPENDED: "trouble.txt",
     Occasion.STUCK: "trouble.txt",
     Occasion.SET_ASIDE: "trouble.txt",
+    Occasion.STORE_AUDIT: "store_audit.txt",
     Occasion.SUMMARY: "summary.txt",
     Occasion.TEST: "test.txt",
 }
 _THOUSANDS: Final = {Language.ENGLISH: ",", Language.CZECH: "\u00a0", Language.SLOVAK: "\u00a0"}
 _LONGEST_SUBJECT: Final = 180
+_PERMANENT = range(500, 600)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,9 +113,6 @@ def _airy(body: str) -> str:
         if line.strip() or (lines and lines[-1]):
             lines.append(line.rstrip())
     return "\n".join(lines) + "\n"
-
-
-_PERMANENT = range(500, 600)
 
 
 def compose(letter: Letter, *, sender: str, to: str, number: str, date: datetime) -> EmailMessage:

@@ -68,6 +68,8 @@ class Occasion(StrEnum):
     """A running harvest has made no progress for a long time."""
     SET_ASIDE = "set aside"
     """A schedule or a job is invalid as written."""
+    STORE_AUDIT = "store audit"
+    """An audit of a store found damage, or did not finish."""
     SUMMARY = "summary"
     TEST = "test"
 

@@ -27,6 +27,8 @@ ALLOWED: Final = Phrase(
 )
 _UNITS: Final = {"second": 1, "minute": 60, "hour": 3600}
 _DAYS: Final = {"day": 1, "week": 7}
+_MOST_SHOWN: Final = 100
+"""Characters of a frequency that a message quotes."""
 _MOST_DAYS: Final = 3660
 _INSTANT: Final = timedelta(microseconds=1)
 _MINUTE: Final = timedelta(minutes=1)
@@ -128,9 +130,19 @@ class Cron(Frequency):
                 return due.astimezone(UTC)
         raise UsageError(
             "frequency %(text)s: never occurs; write %(allowed)s",
-            text=repr(self.expression),
+            text=_shown(self.expression),
             allowed=ALLOWED,
         )
+
+
+def _shown(text: str) -> str:
+    """Return the text quoted for a message; of a long one, its beginning and its length."""
+    more = f" ({len(text):,} characters)" if len(text) > _MOST_SHOWN else ""
+    return f"{_cut(text)!r}{more}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 def parse_frequency(text: str) -> Frequency:
@@ -148,14 +160,14 @@ def parse_frequency(text: str) -> Frequency:
             except UsageError as error:
                 raise UsageError(
                     "frequency %(text)s: %(fault)s; write %(allowed)s",
-                    text=repr(text),
+                    text=_shown(text),
                     fault=error,
                     allowed=ALLOWED,
                 ) from None
     if len(words.split()) == _CRON_FIELDS:
         return _cron(text)
     raise UsageError(
-        "frequency %(text)s: not recognized; write %(allowed)s", text=repr(text), allowed=ALLOWED
+        "frequency %(text)s: not recognized; write %(allowed)s", text=_shown(text), allowed=ALLOWED
     )
 
 
@@ -176,13 +188,13 @@ def _cron(text: str) -> Cron:
     except CronSimError as error:
         raise UsageError(
             "frequency %(text)s: %(fault)s; write %(allowed)s",
-            text=repr(text),
-            fault=str(error).lower(),
+            text=_shown(text),
+            fault=_cut(str(error).lower()),
             allowed=ALLOWED,
         ) from None
     if comes is None:
         raise UsageError(
-            "frequency %(text)s: never occurs; write %(allowed)s", text=repr(text), allowed=ALLOWED
+            "frequency %(text)s: never occurs; write %(allowed)s", text=_shown(text), allowed=ALLOWED
         )
     return Cron(expression=expression)
 
@@ -212,7 +224,7 @@ def _every(match: re.Match[str]) -> Frequency:
     days = number * _DAYS[unit] if unit in _DAYS else number * _UNITS[unit] / 86_400
     if not 0 < days <= _MOST_DAYS:
         raise UsageError(
-            "%(given)s is not between 1 second and %(most)s days", given=repr(match[0]), most=_MOST_DAYS
+            "%(given)s is not between 1 second and %(most)s days", given=_shown(match[0]), most=_MOST_DAYS
         )
     return Days(days=int(days)) if unit in _DAYS else Elapsed(step=timedelta(seconds=number * _UNITS[unit]))
 

@@ -11,11 +11,13 @@ from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Final
 
+from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
+from harvester.harvest.plan import incremental_from
 from harvester.harvest_plan import Surface, carried
-from harvester.models import Repository
+from harvester.models import Harvest, History, Repository
 from harvester.repositories import check_base_url
 from harvester.rules.filters import load_filters
 from harvester.rules.normalisation import load_mappings
@@ -172,3 +174,49 @@ def _check_times(schedule: RecurringJob) -> None:
             end_date=schedule.end_date,
             start_date=schedule.start_date,
         )
+
+
+def is_begun(session: Session, recurring_id: int) -> bool:
+    """Return whether one of the schedule's harvests was complete."""
+    complete = exists().where(History.recurring_id == recurring_id, History.verdict == "complete")
+    return bool(session.scalar(select(complete)))
+
+
+def computed_from(session: Session, job: Job, overlap: float) -> str | None:
+    """Return the `from` that the job harvests if its row names none: the watermark less `overlap` seconds.
+
+    None for a full harvest, before the first complete one, and for a repository that is harvested by query.
+    """
+    if not job.incremental:
+        return None
+    query = (
+        select(Harvest.watermark, Repository.granularity, Repository.protocol)
+        .join(Repository, Repository.repository_id == Harvest.repository_id)
+        .where(
+            Harvest.repository_id == job.repository_id,
+            Harvest.metadata_prefix == job.metadata_prefix,
+            Harvest.set_spec == (job.set_spec or ""),
+        )
+    )
+    found = session.execute(query).one_or_none()
+    if found is None or found.watermark is None or access_of(found.protocol).query is not None:
+        return None
+    computed = incremental_from(found.watermark, found.granularity, overlap)
+    # A range that ended before is not a valid one; the repository answers it as it always has.
+    return computed if not job.harvest_to or computed[: len(job.harvest_to)] <= job.harvest_to else None
+
+
+def bring_up_to_date(session: Session, job: Job, overlap: float) -> bool:
+    """Write the `from` of a job that begins now; return whether the harvester is to compute it itself.
+
+    A watermark that was removed since the job was planned (`zatva store rebuild`) asks for a full harvest.
+    """
+    computed = computed_from(session, job, overlap)
+    if job.harvest_from in {None, "", computed}:
+        job.harvest_from = computed
+        return True
+    schedule = None if job.recurring_id is None else session.get(RecurringJob, job.recurring_id)
+    if computed is None and job.incremental and schedule is not None and is_begun(session, schedule.id):
+        job.harvest_from = None
+        return True
+    return False

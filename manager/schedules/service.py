@@ -4,19 +4,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import Select, delete, exists, func, select, update
+from sqlalchemy import Select, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
 from harvester.harvest_plan import Surface, carried
-from harvester.models import History, Repository
+from harvester.models import Repository
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
-from manager.schedules.plan import check_access, read_plan
+from manager.schedules.plan import check_access, is_begun, read_plan
 from oai.errors import UsageError
 from oai.owners import owner_of
 
 CHANGEABLE: Final = frozenset({"repository_id", *(one.column for one in carried(Surface.SCHEDULE))})
 """The columns that users set; the others are the manager's."""
+MOST_RECORDS: Final = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,11 +124,9 @@ def job_of(session: Session, schedule: RecurringJob, *, due: datetime) -> Job:
     """Return a job with the schedule's parameters, not yet added to the session.
 
     An incremental schedule's `harvest_from` is passed to its jobs until one harvest was complete; after that,
-    the harvester determines the start from what it has stored.
+    `manager.schedules.plan` computes it.
     """
-    begun = schedule.incremental and session.scalar(
-        select(exists().where(History.recurring_id == schedule.id, History.verdict == "complete"))
-    )
+    begun = schedule.incremental and is_begun(session, schedule.id)
     values = {one.job_column: getattr(schedule, one.column) for one in carried(Surface.SCHEDULE, Surface.JOB)}
     values["harvest_from"] = None if begun else schedule.harvest_from or None
     return Job(
@@ -219,9 +218,6 @@ def _views() -> Any:  # noqa: ANN401 an SQL expression
 def _view(schedule: RecurringJob, name: str, protocol: str, due: Any) -> ScheduleView:  # noqa: ANN401 a column's value
     word = RecurringState(schedule.state).name.lower().replace("_", " ").replace("one off", "one-off")
     return ScheduleView(schedule=schedule, repository_name=name, protocol=protocol, state=word, next_due=due)
-
-
-MOST_RECORDS: Final = 100_000
 
 
 def sample_schedule(session: Session, recurring_id: int, records: int) -> Job:

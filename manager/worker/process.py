@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from oai.child import module_command
 from oai.settings import CONFIG_VARIABLE, Settings
 
-HARVESTER: Final = (sys.executable, "-m", "harvester")
+HARVESTER: Final = module_command("harvester")
+AUDITOR: Final = module_command("harvester.store")
 _CHUNK: Final = 65_536
 _KEPT: Final = 4000
 _DRAIN_SECONDS: Final = 2.0

@@ -9,9 +9,12 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from harvester.harvest.quarantine import Quarantine
+from harvester.harvest.result import columns_of_counts, continue_rows
 from harvester.harvest.run_warnings import Note, columns_of, notes_of
 from harvester.harvest_plan import Surface, carried
 from harvester.models import Harvest, History, Repository
+from harvester.store.deletions import staged_count
+from harvester.store.records import RunKey
 from harvester.vocabulary import RunStatus
 from manager import queue
 from manager.leader.dispatcher import Run, run_of
@@ -21,10 +24,9 @@ from manager.schedules.service import database_now
 from manager.worker import process as processes
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode
-from oai.failures import Failure, FailureCode
+from oai.failures import Failure, FailureCode, failure_columns
 from oai.sections import ManagerSettings
 
-_COUNTS: Final = ("new", "updated", "unchanged", "deleted", "filtered", "invalid")
 _LONGEST_NOTE: Final = 500
 
 
@@ -83,35 +85,34 @@ def write_cut_off(session: Session, run: Run, ending: Ending) -> History:
         job_id=run.job_id,
         status=status,
         failure_reason=_reason(failure),
-        failure_code=failure.code.value,
-        failure_facts=dict(failure.facts),
+        **failure_columns(failure),
         set_spec=run.set_spec,
         metadata_prefix=run.metadata_prefix,
         harvest_method=run.harvest_method,
         harvest_start_time=run.started,
         host=run.host,
         process_id=run.process_id,
-        **({} if reached is None else _reached(reached, ending)),
+        **({} if reached is None else _reached(session, reached, ending)),
     )
     session.add(ended)
     session.flush()
+    continue_rows(session, ended)
     if reached is not None and reached.run_started is not None:
         _claim_errors(session, reached, ended, reached.run_started)
     return ended
 
 
-def _reached(harvest: Harvest, ending: Ending) -> dict[str, Any]:
+def _reached(session: Session, harvest: Harvest, ending: Ending) -> dict[str, Any]:
     """Return the columns that record how far the harvest was when it was cut off."""
     counts = harvest.counts
-    records = counts.get("records", 0)
+    records, deleted = counts.get("records", 0), counts.get("deleted", 0)
+    # The checkpoint counts deletions that are only applied at the end of the run.
+    postponed = min(_staged(session, harvest), deleted)
     return {
         "harvest_id": harvest.harvest_id,
         "run_started": harvest.run_started,
         "verdict": "partial" if records else "failed",
-        "record_count": records,
-        "requests": counts.get("requests", 0),
-        "bytes": counts.get("bytes", 0),
-        **{f"{name}_count": counts.get(name, 0) for name in _COUNTS},
+        **columns_of_counts({**counts, "deleted": deleted - postponed, "postponed": postponed}),
         **columns_of([*notes_of(harvest.warnings, harvest.warning_failures), *_last_note(harvest)]),
         "evidence": {
             "end": "cut off",
@@ -123,6 +124,12 @@ def _reached(harvest: Harvest, ending: Ending) -> dict[str, Any]:
             "resumable": harvest.run_parameters is not None,
         },
     }
+
+
+def _staged(session: Session, harvest: Harvest) -> int:
+    if harvest.run_started is None:
+        return 0
+    return staged_count(session, RunKey(harvest_id=harvest.harvest_id, run_started=harvest.run_started))
 
 
 def _last_note(harvest: Harvest) -> list[Note]:

@@ -19,12 +19,12 @@ from sqlalchemy import select
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from manager import queue
+from manager import queue, store_audits
 from manager.leader.dispatcher import Run, claim, note_process
 from manager.models import Job, JobStatus
 from manager.worker import registry
-from manager.worker.indexing import IndexingWorker
-from manager.worker.process import HARVESTER, HarvestProcess, environment_for, host_name
+from manager.worker.process import AUDITOR, HARVESTER, HarvestProcess, environment_for, host_name
+from manager.worker.queued_process import IndexingWorker, ProcessWorker
 from manager.worker.registry import Membership
 from manager.worker.settlement import WANTED, Cause, Ending, settle
 from manager.worker.supervision import StopRequest, supervise
@@ -36,6 +36,8 @@ logger = logging.getLogger("manager.worker")
 
 _SLOWEST_POLL = 5.0
 _STOP_POLL = 1.0
+_AUDITS = 1
+"""Audits at a time: each reads a whole store, and two would compete for the same disks."""
 
 
 class Worker:
@@ -60,6 +62,14 @@ class Worker:
         self._host = host_name()
         self._orders: dict[int, StopRequest] = {}
         self._indexing = IndexingWorker(settings, transactions)
+        self._auditing = ProcessWorker(
+            settings,
+            transactions,
+            command=AUDITOR,
+            what="store audit",
+            claim=store_audits.claim,
+            give_back=store_audits.give_back,
+        )
         self._drain = asyncio.Event() if drain is None else drain
         self._worker_id: int | None = None
 
@@ -80,8 +90,8 @@ class Worker:
             concurrency=places,
             lost_seconds=self._settings.manager.lost_seconds,
         )
-        harvest, index = self.harvest, self._indexing.index
-        async with queue.open_queue(self._database, harvest, index, closed=self._drain) as app:
+        work = (self.harvest, self._indexing.run, self._auditing.run)
+        async with queue.open_queue(self._database, *work, closed=self._drain) as app:
             self._worker_id = await self._transactions.run(registry.register, membership)
             watching = [
                 asyncio.create_task(self._keep_watch(self._worker_id, membership)),
@@ -119,12 +129,13 @@ class Worker:
             raise asyncio.CancelledError
 
     async def _work(self, app: App, concurrency: int) -> bool:
-        """Take tasks from both queues until drained or until the database is lost; True if drained.
+        """Take tasks from all queues until drained or until the database is lost; True if drained.
 
-        On return and on cancellation, both queues' tasks have ended.
+        On return and on cancellation, all queues' tasks have ended.
         """
         manager = self._settings.manager
-        places = {queue.QUEUE: concurrency, queue.INDEX_QUEUE: manager.indexing_concurrency}
+        names = (queue.QUEUE, queue.INDEX_QUEUE, queue.AUDIT_QUEUE)
+        places = dict(zip(names, (concurrency, manager.indexing_concurrency, _AUDITS), strict=True))
         working = [
             asyncio.create_task(
                 queue.work(
@@ -153,13 +164,14 @@ class Worker:
     async def _drained(self) -> None:
         """Return when the worker is draining and holds no work."""
         await self._drain.wait()
-        while self._orders or self._indexing.file_ids:  # noqa: ASYNC110 the queue calls the worker and offers no event
+        while self._orders or self._indexing.numbers or self._auditing.numbers:  # noqa: ASYNC110 the queue calls the worker and offers no event
             await asyncio.sleep(_STOP_POLL)
 
     async def _supervise(self, job_id: int, order: StopRequest) -> None:
         if order.cause is not None:
             return
-        run = await self._transactions.run(claim, job_id, self._host, self._worker_id)
+        overlap = self._settings.harvester.overlap
+        run = await self._transactions.run(claim, job_id, self._host, self._worker_id, overlap=overlap)
         if run is None:
             logger.info("job %d is no longer queued", job_id)
             return

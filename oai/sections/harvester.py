@@ -1,6 +1,6 @@
 """The harvester's settings, with defaults and constraints."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -85,6 +85,11 @@ class HarvesterSettings(Section):
     )
     rule_seconds: float = Field(
         10, gt=0, le=3600, description="Maximum seconds that the rules of one file may take for one record."
+    )
+    schema_check: Literal["none", "sample", "full"] = Field(
+        "sample",
+        description="Records of a lenient harvest that are checked against their XML Schema, with warnings: "
+        "none, the first 20 of each page (sample), or all (full).",
     )
     keep_changes: float = Field(
         30, ge=0, le=36_500, description="Days that entries of the change feed are kept; 0: no change feed."

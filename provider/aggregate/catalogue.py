@@ -46,6 +46,18 @@ from provider.protocol.tokens import Position
 
 _MOST_AHEAD: Final = 5000
 """Maximum number of records not yet due that are counted for a list's size."""
+PURPOSE: Final = "resumption token of the aggregate"
+"""The purpose under which `oai.signing` stores the key that signs the tokens."""
+_OAI_DC: Final = OfferedFormat(prefix=OAI_DC, schema=OAI_DC_SCHEMA, namespace=OAI_DC_NAMESPACE)
+_NOTHING_OF_THE_ARCHIVE: Final[dict[str, Any]] = {
+    "earliest_datestamp": None,
+    "content_policy": None,
+    "metadata_policy": None,
+    "data_policy": None,
+    "metadata_licence": None,
+    "descriptions": (),
+}
+"""Statements of the settings about the archive's own records, which do not apply to harvested records."""
 
 
 class Entry(NamedTuple):
@@ -211,21 +223,6 @@ _ENTRIES: Final[Any] = (
 
 def _read(session: Session, statement: Select[Any]) -> Sequence[Entry]:
     return list(map(Entry._make, session.connection().execute(statement).all()))
-
-
-PURPOSE: Final = "resumption token of the aggregate"
-"""The purpose under which `oai.signing` stores the key that signs the tokens."""
-
-_OAI_DC: Final = OfferedFormat(prefix=OAI_DC, schema=OAI_DC_SCHEMA, namespace=OAI_DC_NAMESPACE)
-_NOTHING_OF_THE_ARCHIVE: Final[dict[str, Any]] = {
-    "earliest_datestamp": None,
-    "content_policy": None,
-    "metadata_policy": None,
-    "data_policy": None,
-    "metadata_licence": None,
-    "descriptions": (),
-}
-"""Statements of the settings about the archive's own records, which do not apply to harvested records."""
 
 
 class UnreadablePageError(UnreadableRecordError):

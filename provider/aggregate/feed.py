@@ -45,6 +45,7 @@ SELECT followed < clock_timestamp() - CAST(:kept AS interval)
     OR transaction_id > CAST(CAST(pg_current_xact_id() AS text) AS bigint)
 FROM aggregate_feed
 """
+_FOLLOWED: Final = select(AggregateSource).where(AggregateSource.withdrawn.is_(None))
 
 
 def is_lost(session: Session, kept: timedelta) -> bool:
@@ -99,9 +100,6 @@ class Follower:
             for (repository_id, prefix), group in groupby(wanted, key=_format)
             for staged in gatherer.named(followed[repository_id], prefix, _identifiers(list(group)))
         ]
-
-
-_FOLLOWED: Final = select(AggregateSource).where(AggregateSource.withdrawn.is_(None))
 
 
 def _format(line: Row[Any]) -> tuple[int, str]:

@@ -24,6 +24,8 @@ _OPENING: Final = (
     f'<about><provenance xmlns="{PROVENANCE_NAMESPACE}" xmlns:xsi="{XSI_NAMESPACE}"'
     f' xsi:schemaLocation="{PROVENANCE_NAMESPACE} {_SCHEMA}">'
 )
+_OAI: Final = f"{{{OAI_NAMESPACE}}}"
+_PROVENANCE: Final = f"{{{PROVENANCE_NAMESPACE}}}"
 
 
 def provenance(
@@ -57,10 +59,6 @@ def _possible(datestamp: str) -> str | None:
         return str(parse_datestamp(datestamp))
     except ValueError:
         return None
-
-
-_OAI: Final = f"{{{OAI_NAMESPACE}}}"
-_PROVENANCE: Final = f"{{{PROVENANCE_NAMESPACE}}}"
 
 
 class UnreadableRecordError(ZatvaError):

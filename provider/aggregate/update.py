@@ -54,6 +54,10 @@ JOIN aggregate_record AS record ON record.id = noticed.id AND NOT record.deleted
 ON CONFLICT (record_id) DO UPDATE SET reason = excluded.reason, looked_at = NULL
 """
 _READABLE: Final = "DELETE FROM aggregate_unreadable WHERE record_id = ANY(:ids)"
+LOCK: Final = 0x7A_61_67_67  # "zagg": one process publishes at a time
+_FEED_TOGETHER: Final = 2000
+"""Maximum number of records per transaction."""
+_JOINED: Final = ("oai_record", "oai_set_mapping", "aggregate_record", "aggregate_membership")
 
 
 def notice_unreadable(session: Session, reasons: Mapping[int, str]) -> None:
@@ -113,12 +117,6 @@ def _format(row: Row[Any]) -> tuple[int, str]:
 
 def _identifiers(rows: Sequence[Row[Any]]) -> set[str]:
     return {row.harvested_identifier for row in rows}
-
-
-LOCK: Final = 0x7A_61_67_67  # "zagg": one process publishes at a time
-_FEED_TOGETHER: Final = 2000
-"""Maximum number of records per transaction."""
-_JOINED: Final = ("oai_record", "oai_set_mapping", "aggregate_record", "aggregate_membership")
 
 
 @dataclass(frozen=True, kw_only=True)

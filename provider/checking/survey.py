@@ -16,6 +16,10 @@ from oai.vocabulary import ErrorCode, Granularity, Verb
 from provider.checking.client import CheckClient
 from provider.checking.replies import OAI, Header, Record, Reply
 
+_MOST_PAGES: Final = 5
+_MOST_SET_PAGES: Final = 20
+_FAR: Final = datetime(2970, 1, 1, tzinfo=UTC)
+
 
 class CannotBeDoneError(ZatvaError):
     """The provider did not supply what a check needs."""
@@ -89,11 +93,6 @@ def offered_set(element: etree._Element) -> OfferedSet:
         set_spec=(element.findtext(f"{OAI}setSpec") or "").strip(),
         name=(element.findtext(f"{OAI}setName") or "").strip(),
     )
-
-
-_MOST_PAGES: Final = 5
-_MOST_SET_PAGES: Final = 20
-_FAR: Final = datetime(2970, 1, 1, tzinfo=UTC)
 
 
 class Survey:

@@ -72,7 +72,7 @@ def document_facts(session: Session, key: uuid.UUID) -> DocumentFacts | None:
         deleted=document.deleted,
         access=document.access,
         embargo_until=document.embargo_until,
-        file=row.Arc.path or row.Arc.name,
+        file=row.Arc.place,
         offset=document.offset,
         host=row.host,
         collections=_collections(session, document.id),

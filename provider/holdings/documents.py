@@ -7,7 +7,6 @@ among the captures of the URL that the record names, or of its own URL. The rule
 import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -18,6 +17,7 @@ from oai.database import Database
 from oai.errors import ZatvaError
 from oai.proxies import Address
 from oai.sections import ProviderSettings
+from provider.holdings.arcs import path_of
 from provider.holdings.rules import Rule, in_reading_room, rights_of, strictest
 from provider.holdings.selection import one_of_urls
 from provider.holdings.urlkeys import spellings
@@ -132,7 +132,7 @@ def _record(holding: Holding) -> DiskRecord:
             f"the archive file {holding.arc!r} is listed in a CDX file, but this server has not found it yet",
         )
     try:
-        return DiskRecord(Path(holding.path), holding.offset, length=holding.length)
+        return DiskRecord(path_of(holding.path), holding.offset, length=holding.length)
     except OSError as error:
         _log.error("document %s: %s: %s", holding.key, holding.place, error)
         raise NotServedError(
@@ -182,7 +182,7 @@ def _holdings() -> Select[Any]:
         Document.length,
         Document.offset,
         Arc.path,
-        Arc.name.label("arc"),
+        func.coalesce(Arc.listed_name, Arc.name).label("arc"),
     )
     return select(*columns).join(Arc, Arc.id == Document.arc_id)
 

@@ -8,13 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
-from provider.holdings.arcs import look_at
+from oai.failures import Failure, FailureCode
+from provider.holdings.arcs import is_file, look_at, path_of, stored_name, stored_path
 from provider.models import Arc, Document
 from provider.protocol.scopes import find_scope
 from provider.reading.capture_facts import RefusedError, address_of
@@ -41,6 +43,17 @@ class Fault(StrEnum):
     """The record at the capture's offset is not the indexed one."""
 
 
+_CODES: Final[Mapping[Fault, FailureCode]] = MappingProxyType(
+    {
+        Fault.MISSING: FailureCode.ARCHIVE_NOT_READABLE,
+        Fault.MOVED: FailureCode.ARCHIVE_MOVED,
+        Fault.UNREADABLE: FailureCode.ARCHIVE_NOT_READABLE,
+        Fault.CHANGED: FailureCode.ARCHIVE_CHANGED,
+        Fault.ALTERED: FailureCode.ARCHIVE_ALTERED,
+    }
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class FixityFinding:
     """A detected fault."""
@@ -55,6 +68,11 @@ class FixityFinding:
     url: str | None = None
     key: Any = None
     """The capture's key, if the fault concerns one capture."""
+
+    @property
+    def failure(self) -> Failure:
+        """Return the fault as a code whose explanation says what to do."""
+        return Failure(code=_CODES[self.fault])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +132,7 @@ class Checker:
     def _named(self) -> list[int]:
         numbers: list[int] = []
         for name in self.choice.files:
-            known = Arc.path == name if name.startswith("/") else Arc.name == name.removesuffix(".gz")
-            ids = self.session.scalars(select(Arc.id).where(known)).all()
+            ids = self.session.scalars(select(Arc.id).where(is_file(name))).all()
             if not ids:
                 raise UsageError("no archive file %(name)s is indexed", name=repr(name))
             numbers += ids
@@ -135,7 +152,7 @@ class Checker:
             file.findings.append(fault)
         if path is not None and (fault is None or fault.fault is Fault.CHANGED):
             for row in self._documents(file.number):
-                reason = _fault_of_capture(file, Path(path), row)
+                reason = _fault_of_capture(file, path_of(path), row)
                 if reason is not None:
                     file.findings.append(_altered(file, row, reason))
         return file
@@ -145,9 +162,9 @@ class Checker:
             fault, reason = Fault.MISSING, "known only from a CDX file; index the archive file itself"
         else:
             try:
-                found = look_at(Path(path))
+                found = look_at(path_of(path))
             except FileNotFoundError:
-                fault, reason = self._gone(Path(path))
+                fault, reason = self._gone(path_of(path))
             except OSError as error:
                 fault, reason = Fault.UNREADABLE, str(error)
             else:
@@ -157,10 +174,11 @@ class Checker:
         return FixityFinding(fault=fault, file=file.path, reason=reason, documents=self._count(file.number))
 
     def _gone(self, path: Path) -> tuple[Fault, str]:
-        other = self.elsewhere.get(path.name.removesuffix(".gz"))
+        other = self.elsewhere.get(stored_name(path.name))
         if other is None:
             return Fault.MISSING, "no such file"
-        return Fault.MOVED, f"it is now at {other}; index it there to update the location of its captures"
+        place = stored_path(other)
+        return Fault.MOVED, f"it is now at {place}; index it there to update the location of its captures"
 
     def _count(self, number: int) -> int:
         wanted = select(func.count()).where(Document.arc_id == number, *self._in_set())

@@ -1,12 +1,14 @@
 """Indexing errors, page by page: files that failed, and records that cannot be read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
+from oai.failures import Failure
 from provider.holdings.status import RunFile, is_lost, run_file
 from provider.models import Arc, ArcProblem, IndexFile, IndexFileState, IndexRun
 
@@ -20,6 +22,17 @@ class Trouble:
     offset: int
     """Byte offset in the file as stored, compressed or not."""
     reason: str
+    failure: Failure
+
+    @property
+    def failure_code(self) -> str:
+        """Return the code of the failure."""
+        return self.failure.code
+
+    @property
+    def failure_facts(self) -> Mapping[str, Any]:
+        """Return the facts of the failure."""
+        return self.failure.facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +49,13 @@ def find_troubles(session: Session, *, limit: int, before: int | None = None) ->
         query = query.where(ArcProblem.id < before)
     rows = session.execute(query.order_by(ArcProblem.id.desc()).limit(limit))
     return [
-        Trouble(id=problem.id, file=arc.path or arc.name, offset=problem.offset, reason=problem.reason)
+        Trouble(
+            id=problem.id,
+            file=arc.place,
+            offset=problem.offset,
+            reason=problem.reason,
+            failure=problem.failure,
+        )
         for problem, arc in rows
     ]
 

@@ -1,4 +1,6 @@
-"""Reads captures in batches through the index on URLs, in a fixed order from any starting position.
+"""Reads captures in batches through an index, in a fixed order from any starting position.
+
+The index is that on URL keys, or that on URLs as archived as long as documents lack their keys.
 
 Every range of a batch is read for no more rows than the whole batch may have, and no row is skipped here,
 so the cost of a batch is bounded before it is read.
@@ -17,7 +19,17 @@ from sqlalchemy.orm import Session
 from oai.errors import UsageError
 from provider.holdings.selection import INDEXED_CHARACTERS
 from provider.holdings.sets import domain_set_specs
-from provider.holdings.urlkeys import bare_roots, parts_of, prefixes, spellings, without_www
+from provider.holdings.urlkeys import (
+    KEY_CHARACTERS,
+    bare_roots,
+    host_key,
+    key_prefix,
+    parts_of,
+    prefixes,
+    spellings,
+    stored_key,
+    without_www,
+)
 
 _LAST: Final = "\U0010ffff"
 _NEXT: Final = "\x01"
@@ -38,25 +50,30 @@ WHERE (host.set_spec = :top OR host.set_spec >= :below AND host.set_spec < :behi
     AND host.set_spec >= :first
 ORDER BY host.set_spec LIMIT :most
 """
+EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
+LATEST: Final = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+_GROUPS_AT_ONCE: Final = 50
+_FIRST_ID: Final = -1
+_LAST_ID: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class UrlRange:
-    """A range of the index."""
+    """A range of an index: of indexed beginnings of URLs, or of keys."""
 
     start: str
-    """The common beginning of its URLs."""
+    """The common beginning of its texts, without which groups are merged."""
     low: str
     high: str
     """The first text after the range."""
 
-    def holds(self, url: str) -> bool:
-        """Return whether a URL is in the range, judged by its indexed characters."""
-        return self.low <= url[:INDEXED_CHARACTERS] < self.high
+    def holds(self, indexed: str) -> bool:
+        """Return whether an indexed text is in the range."""
+        return self.low <= indexed < self.high
 
-    def rest(self, url: str) -> str:
-        """Return the part of a URL in this range by which it is ordered."""
-        return url[:INDEXED_CHARACTERS][len(self.start) :]
+    def rest(self, indexed: str) -> str:
+        """Return the part of an indexed text in this range by which it is ordered."""
+        return indexed[len(self.start) :]
 
     def behind(self, rest: str) -> tuple["UrlRange | None", "UrlRange | None"]:
         """Return the range of exactly the URL with this rest and the range after it; None for empty ones."""
@@ -97,17 +114,19 @@ def of_host(url: str) -> Group:
     return Group(ranges=_of_names(dict.fromkeys((host, bare, f"www.{bare}"))))
 
 
-def of_domain(session: Session, url: str, *, first: str = "") -> Iterator[Group]:
+def of_domain(
+    session: Session, url: str, *, first: str = "", at_once: int = _HOSTS_AT_ONCE
+) -> Iterator[Group]:
     """Yield a group for each host at or below that of a URL, with its `www.`, from a set spec on."""
     top = domain_set_specs(without_www(parts_of(url).host))[-1][0]
-    values = {"top": top, "below": f"{top}:", "behind": f"{top};", "most": _HOSTS_AT_ONCE}
+    values = {"top": top, "below": f"{top}:", "behind": f"{top};", "most": at_once}
     while True:
         rows = session.execute(text(_HOSTS), {**values, "first": first}).all()
         for row in rows:
             if leader(row.name) == row.name:
                 names = [row.name, *(name for name in row.others if leader(name) == row.name)]
                 yield Group(ranges=_of_names(names), host=row.id, documents=row.documents)
-        if len(rows) < _HOSTS_AT_ONCE:
+        if len(rows) < at_once:
             return
         first = behind(rows[-1].set_spec)
 
@@ -141,11 +160,41 @@ def _of_beginnings(urls: Iterable[str], end: str) -> Group:
     return Group(ranges=[UrlRange(start=start, low=start, high=start + end) for start in starts])
 
 
-EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
-LATEST: Final = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
-_GROUPS_AT_ONCE: Final = 50
-_FIRST_ID: Final = -1
-_LAST_ID: Final = (1 << 63) - 1
+def of_key(url: str) -> Group:
+    """Return the range of all URLs with this URL's key."""
+    key = stored_key(url)
+    return _of_keys((key, key + _NEXT))
+
+
+def of_key_prefix(url: str) -> Group:
+    """Return the range of all keys that begin like this URL's, as pywb does."""
+    beginning = key_prefix(url)[:KEY_CHARACTERS]
+    return _of_keys((beginning, beginning + _LAST))
+
+
+def of_key_host(url: str) -> Group:
+    """Return the ranges of the keys of a host: those of pywb, and those with other ports."""
+    host = host_key(url)
+    return _of_keys((f"{host})", f"{host}*"), (f"{host}:", f"{host};"))
+
+
+def of_key_domain(url: str) -> Group:
+    """Return the ranges of the keys of a host and the hosts below it: the comma is between `)` and `-`."""
+    host = host_key(url)
+    return _of_keys((f"{host})", f"{host}-"), (f"{host}:", f"{host};"))
+
+
+def _of_keys(*bounds: tuple[str, str]) -> Group:
+    return Group(ranges=[UrlRange(start="", low=low, high=high) for low, high in bounds])
+
+
+class UrlIndex(StrEnum):
+    """An index with the expression that it covers, for which alone it is used."""
+
+    URL = "left(document.url, 512)"
+    """`ix_document_url`."""
+    KEY = "document.url_key"
+    """`ix_document_url_key`."""
 
 
 class ReadOrder(StrEnum):
@@ -163,6 +212,7 @@ class ReadOrder(StrEnum):
 class IndexReading:
     """How captures are read."""
 
+    index: UrlIndex = UrlIndex.KEY
     order: ReadOrder = ReadOrder.FORWARD
     closest: datetime | None = None
     """The time, for that order."""
@@ -176,7 +226,8 @@ class Edge:
     """The capture after which reading begins."""
 
     id: int
-    url: str
+    indexed: str
+    """Its text in the index."""
     archived: datetime
 
 
@@ -191,13 +242,12 @@ class ReadBatch:
     """The last group's host, if the batch reaches its end."""
 
 
-# The index covers the first 512 characters and is used only for exactly this expression.
 _SIDE: Final = """
-SELECT document.*, substr(left(document.url, 512), length(wanted.start) + 1) AS rest
+SELECT document.*, {{index}} AS indexed, substr({{index}}, length(wanted.start) + 1) AS rest
 FROM document
-WHERE left(document.url, 512) >= wanted.low AND left(document.url, 512) < wanted.high
+WHERE {{index}} >= wanted.low AND {{index}} < wanted.high
     AND document.archived BETWEEN wanted.since AND wanted.until AND {behind}
-ORDER BY left(document.url, 512) {way}, document.archived {way}, document.id {way} LIMIT :most
+ORDER BY {{index}} {way}, document.archived {way}, document.id {way} LIMIT :most
 """
 _DISTANCE: Final = "abs(extract(epoch FROM {} - CAST(:closest AS timestamptz)))"
 _BEHIND_CLOSEST: Final = (
@@ -235,9 +285,9 @@ WITH page AS (
     ORDER BY {keys} LIMIT :most
 )
 SELECT
-    page.n, page.id, page.key, page.url, page.archived, mimetype.name AS mime_type, page.http_status,
-    page.digest, page.length, page."offset", page.record_type, page.access, page.deleted,
-    coalesce(arc.path, arc.name) AS path
+    page.n, page.indexed, page.id, page.key, page.url, page.archived, mimetype.name AS mime_type,
+    page.http_status, page.digest, page.length, page."offset", page.record_type, page.access, page.deleted,
+    coalesce(arc.path, arc.listed_name, arc.name) AS path
 FROM page
 JOIN mimetype ON mimetype.id = page.mime_id
 JOIN arc ON arc.id = page.arc_id
@@ -260,7 +310,7 @@ def batches(
                 break
             last = rows[-1]
             del left[: last["n"]]
-            edge = Edge(id=last["id"], url=last["url"], archived=last["archived"])
+            edge = Edge(id=last["id"], indexed=last["indexed"], archived=last["archived"])
         edge = None
 
 
@@ -302,7 +352,7 @@ def _row(number: int, one: UrlRange, bounds: dict[str, Any]) -> dict[str, Any]:
 
 def _behind(group: Group, bounds: dict[str, Any], edge: Edge) -> Iterator[tuple[UrlRange, dict[str, Any]]]:
     """Yield the rest of a group after a capture: later captures of the same URL, and the following URLs."""
-    rest = next((one.rest(edge.url) for one in group.ranges if one.holds(edge.url)), None)
+    rest = next((one.rest(edge.indexed) for one in group.ranges if one.holds(edge.indexed)), None)
     if rest is None:
         raise UsageError("the position belongs to another look-up; start again from the beginning")
     for one in group.ranges:
@@ -318,7 +368,9 @@ def _read(
 ) -> Sequence[RowMapping]:
     if not ranges:
         return []
-    statement = _READ.format(sides=_SIDES[reading.order], keys=_KEYS[reading.order])
+    statement = _READ.format(
+        sides=_SIDES[reading.order].format(index=reading.index), keys=_KEYS[reading.order]
+    )
     values = {name: [one[name] for one in ranges] for name in ranges[0]}
     if reading.closest is not None:
         values |= _around(reading.closest, edge)

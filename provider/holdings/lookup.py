@@ -1,13 +1,14 @@
 """Looks up the captures of a URL, of a URL prefix, of a host or of a domain (requirement IDX-7).
 
-All look-ups use one index, on URL and capture time, in batches of bounded size. Filters are applied here
-and not in the database, so that a look-up that finds little is bounded, too: it ends after a given number
-of rows, and can be continued from there.
+A look-up compares URL keys (`provider.holdings.urlkeys`), or the spellings of URLs as long as documents
+lack their keys. It uses one index, on key or URL and capture time, in batches of bounded size. Filters are
+applied here and not in the database, so that a look-up that finds little is bounded, too: it ends after a
+given number of rows, and can be continued from there.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -18,9 +19,28 @@ from sqlalchemy.orm import Session
 from oai.errors import UsageError
 from provider.holdings import index_reads
 from provider.holdings.capture import Collapse, FoundCapture, Test
-from provider.holdings.index_reads import EARLIEST, LATEST, Edge, Group, IndexReading, ReadOrder, batches
+from provider.holdings.index_reads import (
+    EARLIEST,
+    LATEST,
+    Edge,
+    Group,
+    IndexReading,
+    ReadOrder,
+    UrlIndex,
+    batches,
+)
+from provider.holdings.selection import INDEXED_CHARACTERS
 from provider.holdings.sets import domain_set_specs
-from provider.holdings.urlkeys import bare_roots, parts_of, prefixes, spellings, url_key
+from provider.holdings.url_key_fill import keys_complete
+from provider.holdings.urlkeys import (
+    bare_roots,
+    key_prefix,
+    parts_of,
+    prefixes,
+    spellings,
+    stored_key,
+    url_key,
+)
 from provider.models import Access, Document, Domain
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -31,9 +51,9 @@ class MatchType(StrEnum):
     """Which URLs a look-up matches."""
 
     EXACT = "exact"
-    """This URL, in all its spellings (see `provider.holdings.urlkeys`)."""
+    """All URLs with this URL's key."""
     PREFIX = "prefix"
-    """All URLs with this prefix."""
+    """All URLs whose key begins like this URL's."""
     HOST = "host"
     """All URLs of its host."""
     DOMAIN = "domain"
@@ -50,6 +70,8 @@ class LookupPlace:
     """or after this host (its row in `domain`); with neither, at the beginning."""
     run: str | None = None
     """Key of the current run of equal captures, the first of which has already been returned."""
+    keyed: bool = False
+    """Whether the look-up has compared keys up to here, and therefore continues so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,9 +128,9 @@ def read_wildcard(url: str) -> tuple[str, MatchType]:
 def find_captures(session: Session, query: Query) -> LookupResult:
     """Return captures, by URL key and time or in another order; at most `query.limit` of them.
 
-    Consecutive results of one look-up follow the order of the archived URLs, and each is itself ordered
-    by URL key. Raises UsageError for a URL without a host, for a position of another look-up, and for an
-    order other than by URL and time without an exact match.
+    Consecutive results of one look-up follow the order of the keys; if documents lack their keys, that of the
+    archived URLs, and each is itself ordered by key. Raises UsageError for a URL without a host, for a
+    position of another look-up, and for an order other than by URL and time without an exact match.
     """
     if _CONTROL.search(query.url) or not parts_of(query.url).host:
         raise UsageError(
@@ -121,7 +143,8 @@ def find_captures(session: Session, query: Query) -> LookupResult:
             order=query.order,
             match=query.match,
         )
-    result = _sift(session, query)
+    # Otherwise the key of host:8080/path would take the host for a scheme.
+    result = _sift(session, query if "://" in query.url else replace(query, url=f"http://{query.url}"))
     if query.order is ReadOrder.FORWARD:
         result.found.sort(key=lambda one: (one.url_key, one.archived, one.url))
     return result
@@ -129,12 +152,13 @@ def find_captures(session: Session, query: Query) -> LookupResult:
 
 def _sift(session: Session, query: Query) -> LookupResult:
     """Collect matching captures up to the limits."""
-    edge = _edge(session, query.begin)
+    place = _begin(session, query.begin)
+    edge = _edge(session, place)
     found: list[FoundCapture] = []
-    place = query.begin
     examined = 0
-    meant = _meant(query)
-    for batch in batches(session, _groups(session, query, edge), _reading(query), edge, _at_once(query)):
+    meant = _meant(query, keyed=place.keyed)
+    groups = _groups(session, query, place, edge)
+    for batch in batches(session, groups, _reading(query, keyed=place.keyed), edge, _at_once(query)):
         if query.examined is not None and examined >= query.examined:
             return LookupResult(found=found, end=place, cut=True)
         for row in batch.rows:
@@ -142,30 +166,40 @@ def _sift(session: Session, query: Query) -> LookupResult:
                 return LookupResult(found=found, end=place)
             one = _found(row)
             run = place.run
-            if meant(one.url) and _is_wanted(one, query):
+            if meant(one) and _is_wanted(one, query):
                 run = query.collapse.run(one) if query.collapse else None
                 if run is None or run != place.run:
                     found.append(one)
-            place = LookupPlace(capture=one.id, run=run)
+            place = replace(place, capture=one.id, host=None, run=run)
         if batch.host is not None:
-            place = LookupPlace(host=batch.host, run=place.run)
+            place = replace(place, capture=None, host=batch.host)
         examined += batch.cost
     return LookupResult(found=found, end=None)
 
 
-def _meant(query: Query) -> Callable[[str], bool]:
-    """Return a predicate for URLs that also checks the characters that are not in the index."""
+def _begin(session: Session, place: LookupPlace) -> LookupPlace:
+    """Return where to begin: a new look-up compares keys if all documents have one."""
+    begun = place.capture is not None or place.host is not None
+    return place if begun else replace(place, keyed=keys_complete(session))
+
+
+def _meant(query: Query, *, keyed: bool) -> Callable[[FoundCapture], bool]:
+    """Return a predicate for captures that also checks the characters that are not in the index."""
     if query.match is MatchType.EXACT:
-        return frozenset(spellings(query.url)).__contains__
+        key, urls = url_key(query.url), frozenset(spellings(query.url))
+        return lambda one: one.url_key == key if keyed else one.url in urls
     if query.match is MatchType.PREFIX:
         roots = bare_roots(query.url)
         beginnings = (*prefixes(query.url), *(f"{root}?" for root in roots))
-        return lambda url: url.startswith(beginnings) or url in roots
+        prefix = key_prefix(query.url)
+        return lambda one: (
+            one.url_key.startswith(prefix) if keyed else one.url.startswith(beginnings) or one.url in roots
+        )
     return lambda _: True
 
 
 def _found(row: RowMapping) -> FoundCapture:
-    values = {name: value for name, value in row.items() if name != "n"}
+    values = {name: value for name, value in row.items() if name not in {"n", "indexed"}}
     return FoundCapture(**values, url_key=url_key(row["url"]))
 
 
@@ -189,10 +223,12 @@ def _at_once(query: Query) -> int:
     return most if sifted else min(most, query.limit + 1)
 
 
-def _reading(query: Query) -> IndexReading:
+def _reading(query: Query, *, keyed: bool) -> IndexReading:
+    index = UrlIndex.KEY if keyed else UrlIndex.URL
     if query.match is not MatchType.EXACT:
-        return IndexReading()
+        return IndexReading(index=index)
     return IndexReading(
+        index=index,
         order=query.order,
         closest=query.closest,
         since=query.since or EARLIEST,
@@ -206,15 +242,24 @@ def _edge(session: Session, place: LookupPlace) -> Edge | None:
     row = session.get(Document, place.capture)
     if row is None:
         raise UsageError("cannot continue from this position; start again from the beginning")
-    return Edge(id=row.id, url=row.url, archived=row.archived)
+    indexed = stored_key(row.url) if place.keyed else row.url[:INDEXED_CHARACTERS]
+    return Edge(id=row.id, indexed=indexed, archived=row.archived)
 
 
-def _groups(session: Session, query: Query, edge: Edge | None) -> Iterator[Group]:
+def _groups(session: Session, query: Query, place: LookupPlace, edge: Edge | None) -> Iterator[Group]:
+    if place.keyed:
+        return iter([_KEYED[query.match](query.url)])
     if query.match is MatchType.DOMAIN:
-        return index_reads.of_domain(session, query.url, first=_first_host(session, query.begin, edge))
+        return index_reads.of_domain(session, query.url, first=_first_host(session, place, edge))
     return iter([_SINGLE[query.match](query.url)])
 
 
+_KEYED: Final = {
+    MatchType.EXACT: index_reads.of_key,
+    MatchType.PREFIX: index_reads.of_key_prefix,
+    MatchType.HOST: index_reads.of_key_host,
+    MatchType.DOMAIN: index_reads.of_key_domain,
+}
 _SINGLE: Final = {
     MatchType.EXACT: index_reads.of_url,
     MatchType.PREFIX: index_reads.of_prefix,
@@ -225,7 +270,7 @@ _SINGLE: Final = {
 def _first_host(session: Session, place: LookupPlace, edge: Edge | None) -> str:
     """Return the set spec from which a domain's remaining hosts are read."""
     if edge is not None:
-        return domain_set_specs(index_reads.leader(parts_of(edge.url).host))[-1][0]
+        return domain_set_specs(index_reads.leader(parts_of(edge.indexed).host))[-1][0]
     if place.host is not None:
         return index_reads.behind(session.get_one(Domain, place.host).set_spec)
     return ""

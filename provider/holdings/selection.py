@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, and_, func, select, text
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
+from provider.holdings.arcs import is_file
 from provider.holdings.publication import publish_chosen
 from provider.holdings.sets import domain_set_specs, host_of
 from provider.models import Arc, Document
@@ -16,6 +17,13 @@ from provider.protocol.scopes import find_scope
 
 INDEXED_CHARACTERS = 512
 """Number of characters of a URL in the index `ix_document_url`."""
+_MARK = """
+WITH changed AS (
+    UPDATE document SET deleted = :deleted
+    WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND deleted <> :deleted RETURNING id
+)
+INSERT INTO altered SELECT id FROM changed
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +71,7 @@ def conditions(session: Session, selection: Selection) -> list[ColumnElement[boo
 
 
 def _arcs(session: Session, name: str) -> list[int]:
-    known = Arc.path == name if name.startswith("/") else Arc.name == name.removesuffix(".gz")
-    ids = list(session.scalars(select(Arc.id).where(known)))
+    ids = list(session.scalars(select(Arc.id).where(is_file(name))))
     if not ids:
         raise UsageError("archive file %(name)s is not indexed; see `zatva provider status`", name=repr(name))
     return ids
@@ -98,15 +105,6 @@ def _domain(session: Session, domain: str) -> tuple[ColumnElement[bool], ...]:
             set_spec=set_spec,
         )
     return scope.conditions
-
-
-_MARK = """
-WITH changed AS (
-    UPDATE document SET deleted = :deleted
-    WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND deleted <> :deleted RETURNING id
-)
-INSERT INTO altered SELECT id FROM changed
-"""
 
 
 def hide(session: Session, selection: Selection, *, margin: float) -> int:

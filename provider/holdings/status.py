@@ -1,6 +1,6 @@
 """Figures about the archive, from counts that are kept while loading."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final
@@ -12,6 +12,8 @@ from sqlalchemy.types import BigInteger
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
+from oai.failures import Failure, FailureCode, failure_columns
+from provider.holdings.url_key_fill import keys_complete
 from provider.indexing.first_load import missing_indexes
 from provider.models import (
     UNLISTED,
@@ -31,6 +33,13 @@ _REGISTERED: Final = 2
 _MOST: Final = 1000
 
 _SET_COLUMNS: Final = {"set_spec": "Set", "name": "Name", "documents": "Documents"}
+QUEUE: Final = "index"
+"""The queue in which each task names a row of `index_file`."""
+_TASKS: Final = table("procrastinate_jobs", column("queue_name"), column("status"), column("args"))
+_FILE_ID: Final = func.jsonb_extract_path_text(_TASKS.c.args, "file_id").cast(BigInteger)
+_LOST_REASON: Final = "its task was no longer in the queue; the file was queued again"
+_LOST: Final = "its task is no longer in the queue; queue the file again"
+_TASK_LOST: Final = Failure(code=FailureCode.ARCHIVE_TASK_LOST)
 
 
 def by_month(session: Session) -> list[dict[str, Any]]:
@@ -66,6 +75,7 @@ def _sets(session: Session, query: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     return [{name: getattr(row, name) for name in _SET_COLUMNS} for row in session.scalars(query)]
 
 
+_NOTHING: Final = "no documents indexed yet"
 _MONTH_COLUMNS: Final = {"month": "Month", "type": "Type", "documents": "Documents"}
 _VIEWS: Final[dict[str, tuple[Callable[[Session], Sequence[dict[str, Any]]], dict[str, str]]]] = {
     "month": (by_month, _MONTH_COLUMNS),
@@ -80,16 +90,10 @@ def show_statistics(invocation: Invocation) -> ExitCode:
     view, columns = _VIEWS[invocation.arguments.by]
     with open_database(invocation.settings) as database, database.session() as session:
         rows = view(session)
-    invocation.console.table(rows, columns, empty="no documents indexed yet")
+    by = invocation.arguments.by
+    empty = "no collections yet; see `zatva provider collection --help`" if by == "collection" else _NOTHING
+    invocation.console.table(rows, columns, empty=empty)
     return ExitCode.DONE
-
-
-QUEUE: Final = "index"
-"""The queue in which each task names a row of `index_file`."""
-
-_TASKS: Final = table("procrastinate_jobs", column("queue_name"), column("status"), column("args"))
-_FILE_ID: Final = func.jsonb_extract_path_text(_TASKS.c.args, "file_id").cast(BigInteger)
-_LOST_REASON: Final = "its task was no longer in the queue; the file was queued again"
 
 
 def is_lost() -> ColumnElement[bool]:
@@ -110,13 +114,15 @@ def give_up_lost(session: Session, paths: Sequence[str]) -> int:
     given_up = (
         update(IndexFile)
         .where(IndexFile.path == func.any(literal(list(paths), ARRAY(Text))), is_lost())
-        .values(state=IndexFileState.FAILED, reason=_LOST_REASON, ended=func.clock_timestamp())
+        .values(
+            state=IndexFileState.FAILED,
+            reason=_LOST_REASON,
+            **failure_columns(_TASK_LOST),
+            ended=func.clock_timestamp(),
+        )
         .returning(IndexFile.id)
     )
     return len(session.scalars(given_up).all())
-
-
-_LOST = "its task is no longer in the queue; queue the file again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +146,8 @@ class ArchiveStatus:
     """Files that only a CDX file has listed."""
     missing_indexes: tuple[str, ...]
     """Indexes that a first load still has to build; lists are slow without them."""
+    url_keys_complete: bool
+    """Whether look-ups use URL keys; if not, documents of an earlier version lack them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +180,8 @@ class RunFile:
     path: str
     state: str
     reason: str | None
+    failure_code: str | None
+    failure_facts: Mapping[str, Any] | None
     host: str | None
     started: datetime | None
     ended: datetime | None
@@ -180,6 +190,13 @@ class RunFile:
     moved: int
     duplicates: int
     problems: int
+
+    @property
+    def failure(self) -> Failure | None:
+        """Return why it failed, or waits again."""
+        if self.failure_code is None and self.reason:
+            return Failure(code=FailureCode.ARCHIVE_OTHER)
+        return Failure.stored(self.failure_code, self.failure_facts)
 
 
 def archive_status(session: Session) -> ArchiveStatus:
@@ -202,6 +219,7 @@ def archive_status(session: Session) -> ArchiveStatus:
         last_indexed=session.scalar(select(func.max(Arc.indexed))),
         unseen_files=session.scalar(select(func.count()).where(Arc.path.is_(None))) or 0,
         missing_indexes=tuple(missing_indexes(session)),
+        url_keys_complete=keys_complete(session),
     )
 
 
@@ -258,4 +276,4 @@ def run_status(session: Session, run_id: int) -> list[RunFile]:
 def run_file(row: IndexFile, *, lost: bool) -> RunFile:
     """Return the file as a value; a lost file gets that as its reason."""
     values = {one.name: getattr(row, one.name) for one in fields(RunFile)}
-    return RunFile(**values | ({"reason": _LOST} if lost else {}))
+    return RunFile(**values | ({"reason": _LOST, **failure_columns(_TASK_LOST)} if lost else {}))

@@ -1,17 +1,47 @@
-"""URL keys: the spelling by which CDX indexes sort URLs, and the URLs that share a key.
+"""URL keys: the canonical spelling by which CDX indexes sort URLs, and the URLs that share a key.
 
 A key consists of the host's labels in reverse order, joined by commas, then `)` and the rest:
 `cz,webarchiv)/a?b=1` (the Sort-friendly URI Reordering Transform). Parts that rarely make a difference
-are normalised away: scheme, `www.`, default port, capitals, the order of arguments, a trailing slash.
-Session ids stay.
+are normalised away: scheme, user, `www.`, default port, capitals, escapes, dots in the path, the order of
+arguments, session ids, a trailing slash, the fragment. The rules are those of the Wayback Machine (class
+`WaybackURLKeyMaker` of webarchive-commons) as pywb applies them, so that keys equal those in pywb's indexes.
 """
 
 import re
+import socket
+from functools import lru_cache
 from typing import Final, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import quote, quote_from_bytes, unquote_to_bytes
 
 from provider.holdings.sets import host_of
 
+KEY_CHARACTERS: Final = 2048
+"""Number of characters of a key that are stored: an entry of a B-tree has at most 2,704 bytes."""
+
+_BLANKS: Final = " \t\n\v\f\r"
+_BREAKS: Final = re.compile(r"[\t\n\r]")
+_HAS_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE | re.ASCII)
+_REPEATED_SCHEMES: Final = re.compile(r"\A(?:https?://)+(?=https?://)")
+_LONGEST_HOST: Final = 255
+_SPLIT: Final = re.compile(r"([^:]*):(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?", re.DOTALL)
+_UNTOUCHED: Final = "!\"$&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_TOUCHED: Final = re.compile(r"[^!\"$&-~]")
+_LEADING_WWW: Final = re.compile(r"\Awww[0-9]*\.", re.ASCII)
+_NUMBERS: Final = re.compile(r"[1-9][0-9]*(?:\.[0-9]+){1,3}|0[0-7]*(?:\.[0-7]+){1,3}", re.ASCII)
+_IN_QUERY: Final = tuple(
+    re.compile(rf"(.*){session}(?:&(.*))?")
+    for session in (
+        "jsessionid=[0-9a-z]{32}",
+        "phpsessid=[0-9a-z]{32}",
+        "sid=[0-9a-z]{32}",
+        "aspsessionid[a-z]{8}=[a-z]{24}",
+        "cfid=[^&]+&cftoken=[^&]+",
+    )
+)
+_IN_PATH: Final = tuple(
+    re.compile(rf"(.*/)\({session}\)/([^?]+\.aspx.*)")
+    for session in (r"(?:[a-z]\([0-9a-z]{24}\))+", "[0-9a-z]{24}")
+)
 _PARTS: Final = re.compile(
     r"(?:(?P<scheme>[a-z][a-z0-9+.-]*)://)?(?:[^/?#@]*@)?(?P<host>\[[^\]/?#]*\]|[^/?#:]*)"
     r"(?::(?P<port>[0-9]*))?(?P<path>[^?#]*)(?P<query>\?[^#]*)?",
@@ -20,9 +50,6 @@ _PARTS: Final = re.compile(
 _WWW: Final = re.compile(r"www[0-9]*\.(?=.*\.)")
 _ADDRESS: Final = re.compile(r"[0-9.]+|.*:.*")
 _SCHEMES: Final = {"http": "80", "https": "443"}
-_NEEDLESS: Final = re.compile(r"%(?:2[DEde]|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff]|7[Ee])")
-"""Escapes of unreserved characters (RFC 3986, section 2.3)."""
-_UNTOUCHED: Final = "!#$%&'()*+,/:;=?@[]~"
 
 
 class Parts(NamedTuple):
@@ -48,15 +75,145 @@ def parts_of(url: str) -> Parts:
 
 
 def url_key(url: str) -> str:
-    """Return the key of a URL, in ASCII and without blanks."""
-    host, port, path, query = parts_of(url)
+    """Return the whole key of a URL, which may lack a scheme; in ASCII and without blanks.
+
+    A URL without a host keeps its scheme: `urn:some:id`.
+    """
+    if not url:
+        return "-"
+    if url.startswith("filedesc"):  # how an ARC file names itself
+        return quote(url, safe=f"{_UNTOUCHED}%#")
+    text = _BREAKS.sub("", url.strip(_BLANKS))
+    text = text if _HAS_SCHEME.match(text) else f"http://{text}"
+    scheme, authority, path, query = _split(_REPEATED_SCHEMES.sub("", text))
+    host, port = _host_and_port(authority)
+    if not host and path and scheme.lower().startswith("http"):
+        host, _, rest = path.lstrip("/").partition("/")
+        path = f"/{rest}"
+    host = _host_key(host)
+    path, query = _plain_path(path, hierarchical=bool(host)), _plain_query(query)
     if not host:
-        return quote(url.lower(), safe=_UNTOUCHED)
-    arguments = sorted(query[1:].lower().split("&"), key=lambda one: one.split("=", 1))
-    asked = f"?{'&'.join(arguments)}" if len(query) > 1 else ""
-    at = f"{_reversed(without_www(host))}{':' if port else ''}{port}"
-    plain = _NEEDLESS.sub(lambda found: unquote(found[0]), path).lower()
-    return quote(f"{at}){plain.rstrip('/') or '/'}{asked}", safe=_UNTOUCHED)
+        return f"{scheme}:{path or '/'[: len(query)]}{query}"
+    own_port = port in {"", _SCHEMES.get(scheme.lower())}
+    return f"{host}{'' if own_port else f':{port}'}){path or '/'}{query}"
+
+
+def stored_key(url: str) -> str:
+    """Return the part of a URL's key that is stored."""
+    return url_key(url)[:KEY_CHARACTERS]
+
+
+def host_key(url: str) -> str:
+    """Return the beginning of the keys of a URL's host, without port and parenthesis: `cz,webarchiv`."""
+    return _host_key(parts_of(url).host)
+
+
+def key_prefix(url: str) -> str:
+    """Return the common beginning of the keys of all URLs that begin with this one, as pywb does."""
+    key = url_key(url)
+    return f"{key}{url[-1:]}" if url.endswith(("/", "?")) and not key.endswith(url[-1]) else key
+
+
+def _split(url: str) -> tuple[str, str, str, str]:
+    """Return scheme, authority, path and query of a URL with a scheme."""
+    found = _SPLIT.match(url)
+    if found is None:
+        raise RuntimeError(f"internal error: {url!r} has no scheme")
+    scheme, authority, path, query = found.groups(default="")
+    return scheme, authority, path, query
+
+
+def _host_and_port(authority: str) -> tuple[str, str]:
+    """Return the host without user and brackets, and the port without leading zeros."""
+    place = authority.rstrip(":").rpartition("@")[2]
+    if "[" in place:
+        host, _, rest = place.partition("[")[2].partition("]")
+        port = rest.partition(":")[2]
+    else:
+        host, _, port = place.partition(":")
+    port = _plain(port).lower()
+    return host, port.lstrip("0") if port.isdigit() else port
+
+
+@lru_cache(maxsize=65_536)
+def _host_key(host: str) -> str:
+    """Return the labels of a host in reverse order, in lower case and ASCII, without a leading `www.`."""
+    raw = _unescaped(host)
+    if not raw.isascii():
+        try:
+            raw = raw.decode(errors="ignore").encode("idna")
+        except UnicodeError:
+            raw = raw.lower()
+    text = quote_from_bytes(raw.replace(b"..", b".").strip(b"."), safe=_UNTOUCHED).lower()
+    plain = _address(text) or _LEADING_WWW.sub("", text)
+    return ",".join(reversed(plain.split(".")))
+
+
+def _address(host: str) -> str | None:
+    """Return an IPv4 address as four decimal numbers; None for a name.
+
+    One to three numbers and octal ones are addresses, too, as in the C library.
+    """
+    if host.isdigit() and len(host) <= _LONGEST_HOST:
+        return socket.inet_ntoa((int(host) & 0xFFFF_FFFF).to_bytes(4))
+    try:
+        return socket.inet_ntoa(socket.inet_aton(host)) if _NUMBERS.fullmatch(host) else None
+    except OSError:
+        return None
+
+
+def _plain_path(path: str, *, hierarchical: bool) -> str:
+    """Return the path in lower case, without session ids and a trailing slash."""
+    path = _plain(path)
+    if hierarchical and ("/." in path or "//" in path):
+        path = _resolved(path)
+    path = path.lower()
+    if ".aspx" in path and "/(" in path:
+        path = _without(_IN_PATH, path)
+    return path[:-1] if len(path) > 1 and path.endswith("/") else path
+
+
+def _resolved(path: str) -> str:
+    """Resolve the dots in a path and remove empty segments."""
+    kept: list[str] = []
+    for segment in path.split("/")[1:]:
+        if segment == ".." and kept:
+            kept.pop()
+        elif segment != ".":
+            kept.append(segment)
+    return "/".join(("", *filter(None, kept[:-1]), *kept[-1:]))
+
+
+def _plain_query(query: str) -> str:
+    """Return the arguments in lower case and in order, without session ids, after a question mark."""
+    query = _plain(query).lower()
+    if "id" in query:  # as all session ids have
+        query = _without(_IN_QUERY, query)
+    if "&" in query:
+        query = "&".join(sorted(query.split("&"), key=lambda argument: argument.partition("=")))
+    return f"?{query}" if query else ""
+
+
+def _without(sessions: tuple[re.Pattern[str], ...], text: str) -> str:
+    """Return the text without the last session id of each kind."""
+    for session in sessions:
+        found = session.fullmatch(text)
+        if found is not None:
+            text = "".join(found.groups(default=""))
+    return text
+
+
+def _plain(text: str) -> str:
+    """Return the text with escapes where they are necessary, and only there."""
+    return quote_from_bytes(_unescaped(text), safe=_UNTOUCHED) if _TOUCHED.search(text) else text
+
+
+def _unescaped(text: str) -> bytes:
+    """Unescape until nothing changes: escapes are often escaped again."""
+    raw = text.encode(errors="surrogatepass")
+    while b"%" in raw and (plain := unquote_to_bytes(raw)) != raw:
+        raw = plain
+    return raw
 
 
 def spellings(url: str) -> list[str]:
@@ -103,7 +260,3 @@ def _beginnings(url: str) -> list[str]:
             ports = [f":{port}"] if port else ["", f":{own_port}"]
             found += [f"{scheme}://{name}{one_port}" for one_port in ports]
     return found
-
-
-def _reversed(host: str) -> str:
-    return ",".join(reversed(host.split(".")))

@@ -48,6 +48,10 @@ _SEVERAL: Final = frozenset({"filter"})
 _TIMESTAMP: Final = re.compile(r"[0-9]{4}(?:[0-9]{2}){0,5}", re.ASCII)
 _EARLIEST: Final = "00000101000000"
 _LATEST: Final = "99991231235959"
+PURPOSE: Final = "resume key of look-ups"
+"""The purpose under which `oai.signing` stores the signing key."""
+PATH: Final = "/cdx"
+_IN_NO_JSON: Final = frozenset({"redirect", "robotflags", "length"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,10 +171,6 @@ def _moment(arguments: MultiMapping[str], name: str, rest: str) -> datetime | No
         raise UsageError(f"{name} {value!r} is not a valid time") from None
 
 
-PURPOSE: Final = "resume key of look-ups"
-"""The purpose under which `oai.signing` stores the signing key."""
-
-
 class ResumeKeys:
     """Writes and reads keys with one signing key."""
 
@@ -179,19 +179,20 @@ class ResumeKeys:
 
     def write(self, place: LookupPlace, query: Query) -> str:
         """Return the key of a position in this look-up, in URL-safe characters."""
-        text: str = self._serializer(query).dumps([place.capture, place.host, place.run])
+        text: str = self._serializer(query).dumps([place.capture, place.host, place.run, place.keyed])
         return text
 
     def read(self, key: str, query: Query) -> LookupPlace:
         """Return the position of a key. Raises UsageError if the key belongs to another look-up."""
         try:
-            capture, host, run = self._serializer(query).loads(key)
+            # A key from before the URL keys has three values, and continues by spellings.
+            capture, host, run, *keyed = self._serializer(query).loads(key)
         except BadData:
             raise UsageError(
                 f"resumeKey {key[:100]!r} does not belong to this look-up; repeat all other "
                 "arguments unchanged"
             ) from None
-        return LookupPlace(capture=capture, host=host, run=run)
+        return LookupPlace(capture=capture, host=host, run=run, keyed=bool(*keyed))
 
     def _serializer(self, query: Query) -> URLSafeSerializer:
         asked = (query.url, query.match, query.order, str(query.closest))
@@ -200,11 +201,6 @@ class ResumeKeys:
             salt=f"{PURPOSE} {asked!r}",
             signer_kwargs={"key_derivation": "hmac", "digest_method": hashlib.sha256},
         )
-
-
-PATH: Final = "/cdx"
-
-_IN_NO_JSON: Final = frozenset({"redirect", "robotflags", "length"})
 
 
 def add_routes(app: web.Application) -> None:

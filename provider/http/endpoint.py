@@ -35,6 +35,12 @@ def add_routes(app: web.Application) -> None:
     repository = make_repository(app[SETTINGS].provider, app[DATABASE], app[BASE_URL])
     add_repository(app, PATH, repository.answer, landing.landing_page)
     landing.add_files(app, landing.FILES, path=PATH)
+    app.router.add_get("/", _to_landing_page)
+
+
+async def _to_landing_page(_request: web.Request) -> web.Response:
+    """Redirect the root; relative, because a proxy may serve the provider below a path."""
+    raise web.HTTPFound(PATH.removeprefix("/"))
 
 
 def add_repository(app: web.Application, path: str, ask: Ask, landing_page: Page) -> None:

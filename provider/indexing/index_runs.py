@@ -11,6 +11,8 @@ from typing import Final
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
+from oai.failures import Failure, failure_columns
+from provider.holdings.arcs import stored_path
 from provider.indexing.indexer import FileReport
 from provider.models import IndexFile, IndexFileState, IndexRun
 
@@ -22,7 +24,7 @@ def add_run(session: Session, run: IndexRun, files: Sequence[tuple[Path, int]]) 
     """Add a run with its files (path and bytes) in this order; return the files' ids. The caller commits."""
     session.add(run)
     session.flush()
-    rows = [{"run_id": run.id, "path": str(path), "size": size} for path, size in files]
+    rows = [{"run_id": run.id, "path": stored_path(path), "size": size} for path, size in files]
     session.execute(insert(IndexFile), rows)
     return list(
         session.scalars(select(IndexFile.id).where(IndexFile.run_id == run.id).order_by(IndexFile.id))
@@ -41,6 +43,7 @@ def claim(session: Session, file_id: int, host: str) -> bool:
             started=func.clock_timestamp(),
             ended=None,
             reason=None,
+            **failure_columns(None),
         )
         .returning(IndexFile.id)
     )
@@ -50,12 +53,14 @@ def claim(session: Session, file_id: int, host: str) -> bool:
 def settle(session: Session, file_id: int, report: FileReport) -> None:
     """Store the result of a running file; it failed if it could not be read. The caller commits."""
     merged = report.merged
+    problem = None if report.indexed else merged.problems[0]
     session.execute(
         update(IndexFile)
         .where(IndexFile.id == file_id, IndexFile.state == IndexFileState.RUNNING)
         .values(
             state=IndexFileState.DONE if report.indexed else IndexFileState.FAILED,
-            reason=None if report.indexed else merged.problems[0].reason,
+            reason=problem.reason if problem else None,
+            **failure_columns(problem.failure if problem else None),
             ended=func.clock_timestamp(),
             new=merged.new,
             unchanged=merged.unchanged,
@@ -66,9 +71,10 @@ def settle(session: Session, file_id: int, report: FileReport) -> None:
     )
 
 
-def give_back(session: Session, file_id: int, reason: str, *, at_fault: bool) -> bool:
+def give_back(session: Session, file_id: int, failure: Failure, reason: str, *, at_fault: bool) -> bool:
     """Return an abandoned file to waiting; return whether it waits and the caller has to queue it again.
 
+    `reason` is the technical reason in English, which is stored beside the failure.
     If the file itself may be `at_fault`, for example because its process was killed, it fails after a few
     attempts. The caller commits.
     """
@@ -77,7 +83,7 @@ def give_back(session: Session, file_id: int, reason: str, *, at_fault: bool) ->
     row = session.get(IndexFile, file_id, with_for_update=True, populate_existing=True)
     if row is None or row.state in {IndexFileState.DONE, IndexFileState.FAILED}:
         return False
-    row.reason = reason
+    row.reason, row.failure_code, row.failure_facts = reason, failure.code.value, dict(failure.facts)
     if at_fault and row.tries >= MOST_TRIES:
         row.state = IndexFileState.FAILED
         row.ended = func.clock_timestamp()

@@ -9,7 +9,7 @@ import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +22,8 @@ from sqlalchemy import insert, select, text, update
 from sqlalchemy.orm import Session
 
 from oai.database import Database
-from oai.errors import UsageError, required
+from oai.errors import required
+from oai.failures import FailureCode
 from provider.holdings.arcs import (
     UNREAD,
     ArchiveFile,
@@ -33,9 +34,11 @@ from provider.holdings.arcs import (
     look_at,
     save_problems,
     settle,
+    stored_path,
 )
 from provider.holdings.publication import PublishingError, publish
 from provider.holdings.rules import Enrolment, enrolment
+from provider.indexing.archive_search import ARCHIVE_SUFFIXES, refusal
 from provider.indexing.first_load import refuse_unserved
 from provider.indexing.merge import SAME_PLACE, Merged, insert_new, merge, rows_changed
 from provider.indexing.staging import Dimensions, open_staging, stage
@@ -63,6 +66,12 @@ SELECT candidate."offset", candidate.url FROM candidate JOIN document USING (key
 WHERE pg_temp.differ(candidate.digest, document.digest) ORDER BY candidate."offset"
 """
 _MOST_PROBLEMS: Final = 1000
+_CHECK_EVERY: Final = 256
+_BUFFER: Final = 1 << 20
+_FILE_CLASS: Final = 0x5A46  # "ZF": separates these keys from other advisory locks
+_TRY_FILE: Final = "SELECT pg_try_advisory_lock(:class, :key)"
+_FREE_FILE: Final = "SELECT pg_advisory_unlock(:class, :key)"
+_LOOK_AGAIN_SECONDS: Final = 0.2
 
 
 class ListedCaptures:
@@ -84,9 +93,10 @@ class ListedCaptures:
         try:
             for line in read_cdx(self._path, self._check):
                 if isinstance(line, FaultyLine):
-                    self._add(FramingProblem(offset=line.offset, reason=line.reason))
-                elif line is None:
-                    self.ignored["other"] += 1
+                    code = FailureCode.ARCHIVE_LINE_INVALID
+                    self._add(FramingProblem.of(code, line.reason, offset=line.offset, line=line.line))
+                elif isinstance(line, Ignored):
+                    self.ignored[line.kind] += 1
                 elif (arc_id := self._arc(line.file_name)) is not None:
                     yield Capture(
                         offset=line.offset,
@@ -101,16 +111,17 @@ class ListedCaptures:
                         arc_id=arc_id,
                     )
         except OSError as error:
-            self._add(FramingProblem(offset=0, reason=f"cannot be read: {error.strerror or error}"))
+            self._add(_unreadable(error))
 
     def _arc(self, file_name: str) -> int | None:
-        """Return the row of an archive file; None if it is ambiguous. Commits new rows."""
+        """Return the row of an archive file; None if it is ambiguous. Commits new rows and names."""
         if file_name not in self._arcs:
             lock_name(self._session, file_name.removesuffix(".gz"))
-            self._arcs[file_name] = (
-                self._find(file_name) if self._archive_dir is None else self._seen(file_name)
-            )
+            arc_id = self._find(file_name) if self._archive_dir is None else self._seen(file_name)
+            named = update(Arc).where(Arc.id == arc_id, Arc.listed_name.is_distinct_from(file_name))
+            self._session.execute(named.values(listed_name=file_name))
             self._session.commit()
+            self._arcs[file_name] = arc_id
         return self._arcs[file_name]
 
     def _find(self, file_name: str) -> int | None:
@@ -118,7 +129,8 @@ class ListedCaptures:
         found = self._session.scalars(select(Arc.id).where(Arc.name == name)).all()
         if len(found) > 1:
             reason = f"{len(found)} archive files are named {name!r}; choose one with --archive-dir"
-            self._add(FramingProblem(offset=0, reason=reason))
+            code = FailureCode.ARCHIVE_NAME_AMBIGUOUS
+            self._add(FramingProblem.of(code, reason, name=name, count=len(found)))
             return None
         return found[0] if found else self._new(name, None)
 
@@ -129,19 +141,19 @@ class ListedCaptures:
         path = (archive_dir / file_name).absolute()
         if not path.is_file():
             return self._find(file_name)
-        found = self._session.scalar(select(Arc.id).where(Arc.path == str(path)))
+        found = self._session.scalar(select(Arc.id).where(Arc.path == stored_path(path)))
         if found is None:
             told = select(Arc.id).where(Arc.name == name, Arc.path.is_(None)).limit(1)
             found = self._session.scalar(told)
             if found is not None:
-                values = {"path": str(path), "size": look_at(path).size}
+                values = {"path": stored_path(path), "size": look_at(path).size}
                 self._session.execute(update(Arc).where(Arc.id == found).values(values))
         return found if found is not None else self._new(name, path)
 
     def _new(self, name: str, path: Path | None) -> int:
         values = {
             "name": name,
-            "path": None if path is None else str(path),
+            "path": None if path is None else stored_path(path),
             "size": 0 if path is None else look_at(path).size,
             "modified": UNREAD,
         }
@@ -168,22 +180,14 @@ def merge_listed(session: Session, captures: int, datestamp: datetime, enrolment
     moved = rows_changed(session, _MOVE, {})
     different = session.execute(text(_DIFFERENT)).all()
     problems = tuple(
-        FramingProblem(
-            offset=row.offset, reason=f"the digest differs from that of the document {row.url!r}: not indexed"
+        FramingProblem.of(
+            FailureCode.ARCHIVE_DIGEST_DIFFERS,
+            f"the digest differs from that of the document {row.url!r}: not indexed",
+            offset=row.offset,
         )
         for row in different
     )
     return Merged(new=new, moved=moved, unchanged=captures - new - moved - len(different), problems=problems)
-
-
-ARCHIVE_SUFFIXES: Final = (".arc", ".arc.gz", ".warc", ".warc.gz")
-SUFFIXES: Final = (*ARCHIVE_SUFFIXES, *CDX_SUFFIXES)
-_CHECK_EVERY: Final = 256
-_BUFFER: Final = 1 << 20
-_FILE_CLASS: Final = 0x5A46  # "ZF": separates these keys from other advisory locks
-_TRY_FILE: Final = "SELECT pg_try_advisory_lock(:class, :key)"
-_FREE_FILE: Final = "SELECT pg_advisory_unlock(:class, :key)"
-_LOOK_AGAIN_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,28 +215,12 @@ class FileReport:
     """Counts of documents, and problems by offset."""
     ignored: dict[str, int] = field(default_factory=dict)
     """Valid records that are not documents, by kind."""
+    adjusted_dates: int = 0
+    """Captures whose dates were cut, padded or converted; see `provider.reading.capture_facts`."""
     indexed: bool = True
     """False if the file could not be indexed at all; its only problem states why."""
     skipped: bool = False
     """Not read because it is unchanged; counts and problems are those of the last indexing."""
-
-
-def find_archives(paths: Iterable[Path]) -> list[Path]:
-    """Return all archive files: those below folders by name, and files given directly; absolute, sorted.
-
-    Raises UsageError if a path does not exist.
-    """
-    found: set[Path] = set()
-    for path in paths:
-        if not path.exists():
-            raise UsageError(f"{path}: no such file or folder")
-        found.update(_below(path) if path.is_dir() else [path])
-    return sorted(file.absolute() for file in found)
-
-
-def _below(folder: Path) -> Iterator[Path]:
-    for parent, _, names in os.walk(folder):
-        yield from (Path(parent, name) for name in names if name.lower().endswith(SUFFIXES))
 
 
 Check = Callable[[int], None]
@@ -314,8 +302,9 @@ class Indexer:
         session = self._session
         try:
             file = look_at(path)
-        except (OSError, UnicodeEncodeError) as error:
-            return _refused(path, f"cannot be opened: {error}")
+        except OSError as error:
+            code = FailureCode.ARCHIVE_NOT_READABLE
+            return refused(path, FramingProblem.of(code, f"cannot be opened: {error}"))
         unchanged = None if self._options.again else find_unchanged(session, file)
         if unchanged is not None:
             merged = Merged(unchanged=unchanged.documents, problems=load_problems(session, unchanged.id))
@@ -330,11 +319,18 @@ class Indexer:
             merged = self._publish(file, reading, captures)
         except (psycopg.DataError, sqlalchemy.exc.DataError, PublishingError) as error:
             session.rollback()
-            return _refused(path, f"not indexed: {error}")
+            code = FailureCode.ARCHIVE_NOT_INDEXED
+            return refused(path, FramingProblem.of(code, f"not indexed: {error}"))
         except BaseException:
             session.rollback()
             raise
-        return FileReport(path=path, merged=merged, ignored=dict(reading.ignored), indexed=reading.whole)
+        return FileReport(
+            path=path,
+            merged=merged,
+            ignored=dict(reading.ignored),
+            adjusted_dates=reading.adjusted_dates,
+            indexed=reading.whole,
+        )
 
     def _publish(self, file: ArchiveFile, reading: "_Reading", captures: int) -> Merged:
         session = self._session
@@ -368,10 +364,13 @@ class Indexer:
         return enrolment(self._session, collections[0]) if collections else None
 
 
-def _refused(path: Path, reason: str) -> FileReport:
-    return FileReport(
-        path=path, merged=Merged(problems=(FramingProblem(offset=0, reason=reason),)), indexed=False
-    )
+def refused(path: Path, problem: FramingProblem) -> FileReport:
+    """Return the report on a file that cannot be indexed at all."""
+    return FileReport(path=path, merged=Merged(problems=(problem,)), indexed=False)
+
+
+def _unreadable(error: OSError) -> FramingProblem:
+    return FramingProblem.of(FailureCode.ARCHIVE_NOT_READABLE, f"cannot be read: {error.strerror or error}")
 
 
 def _limited(problems: Sequence[FramingProblem], more: int) -> tuple[FramingProblem, ...]:
@@ -380,8 +379,9 @@ def _limited(problems: Sequence[FramingProblem], more: int) -> tuple[FramingProb
     more += len(problems) - len(shown)
     if not more:
         return shown
-    last = FramingProblem(offset=shown[-1].offset, reason=f"and {more:,} more problems in this file")
-    return (*shown, last)
+    reason = f"and {more:,} more problems in this file"
+    code = FailureCode.ARCHIVE_MORE_PROBLEMS
+    return (*shown, FramingProblem.of(code, reason, offset=shown[-1].offset, count=more))
 
 
 class _Reading:
@@ -393,6 +393,7 @@ class _Reading:
         self.ignored: Counter[str] = Counter()
         self.problems: list[FramingProblem] = []
         self.more_problems = 0
+        self.adjusted_dates = 0
         self.whole = True
 
     def __iter__(self) -> Iterator[Capture]:
@@ -401,17 +402,20 @@ class _Reading:
                 if self._path.name.lower().endswith(ARCHIVE_SUFFIXES) or begins_as_archive(file):
                     yield from self._captures(file)
                 else:
-                    self._add(FramingProblem(offset=0, reason="is neither an ARC nor a WARC file"))
+                    code = FailureCode.ARCHIVE_NOT_ARCHIVE
+                    problem = FramingProblem.of(code, "is neither an ARC nor a WARC file")
+                    self._add(refusal(self._path) or problem)
         except OSError as error:
             # A retry may succeed after a fault of the disk or the permissions is fixed.
             self.whole = False
-            self._add(FramingProblem(offset=0, reason=f"cannot be read: {error.strerror or error}"))
+            self._add(_unreadable(error))
 
     def _captures(self, file: BinaryIO) -> Iterator[Capture]:
         for number, item in enumerate(read_captures(file)):
             if number % _CHECK_EVERY == 0:
                 self._check(getattr(item, "offset", 0))
             if isinstance(item, Capture):
+                self.adjusted_dates += item.date_adjusted
                 yield item
             elif isinstance(item, Ignored):
                 self.ignored[item.kind] += 1

@@ -18,6 +18,7 @@ from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from provider.holdings import collections
+from provider.holdings.arcs import path_of
 from provider.indexing.index_runs import settle
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import IndexFile, IndexRun
@@ -46,8 +47,8 @@ def _request(session: Session, file_id: int, margin: float) -> tuple[Path, Index
         raise UsageError(f"no row {file_id} in index_file; its run may have been removed")
     run = session.get_one(IndexRun, row.run_id)
     family = () if run.collection is None else collections.lineage(session, run.collection)
-    folder = None if run.archive_dir is None else Path(run.archive_dir)
-    return Path(row.path), IndexOptions(
+    folder = None if run.archive_dir is None else path_of(run.archive_dir)
+    return path_of(row.path), IndexOptions(
         margin=margin, collections=family, again=run.again, archive_dir=folder
     )
 

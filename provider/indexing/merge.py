@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 from sqlalchemy import CursorResult, Row, text
 from sqlalchemy.orm import Session
 
+from oai.failures import FailureCode
 from provider.holdings.arcs import Home, is_gone
 from provider.holdings.rules import Enrolment
 from provider.models import UNLISTED
@@ -74,11 +75,12 @@ _INSERT: Final = """
 WITH inserted AS (
     INSERT INTO document (
         key, arc_id, "offset", length, url, archived, datestamp, tld_id, domain_id, host_id, mime_major_id,
-        mime_id, http_status, digest, record_type, title, access, embargo_until
+        mime_id, http_status, digest, record_type, title, url_key, access, embargo_until
     )
     SELECT
         key, coalesce(arc_id, :arc_id), "offset", length, url, archived, :datestamp, tld_id, domain_id,
-        host_id, mime_major_id, mime_id, http_status, digest, record_type, title, :access, :embargo_until
+        host_id, mime_major_id, mime_id, http_status, digest, record_type, title, url_key, :access,
+        :embargo_until
     FROM candidate
     ORDER BY host_id, key, "offset"
     ON CONFLICT (key) DO NOTHING
@@ -137,7 +139,7 @@ SELECT arc_id, count(*) AS documents FROM known WHERE state = 'moved' AND arc_id
 GROUP BY arc_id ORDER BY arc_id
 """
 _CONFLICTS: Final = """
-SELECT known.new_offset, known.old_offset, coalesce(arc.path, arc.name) AS path
+SELECT known.new_offset, known.old_offset, coalesce(arc.path, arc.listed_name, arc.name) AS path
 FROM known JOIN arc ON arc.id = known.arc_id WHERE known.state = 'differs' ORDER BY known.new_offset
 """
 _REPEATED: Final = """
@@ -272,7 +274,8 @@ def _vanished(session: Session, home: Home) -> tuple[FramingProblem, ...]:
     if not row.documents:
         return ()
     reason = f"{row.documents:,} documents that were indexed from this file earlier are no longer in it"
-    return (FramingProblem(offset=row.first, reason=reason),)
+    code = FailureCode.ARCHIVE_DOCUMENTS_GONE
+    return (FramingProblem.of(code, reason, offset=row.first, count=row.documents),)
 
 
 def _conflicts(session: Session, repeated: Sequence[Row[Any]]) -> list[FramingProblem]:
@@ -286,8 +289,9 @@ def _conflicts(session: Session, repeated: Sequence[Row[Any]]) -> list[FramingPr
         for row in repeated
         if row.differs
     ]
+    code = FailureCode.ARCHIVE_DIGEST_DIFFERS
     return [
-        FramingProblem(offset=offset, reason=f"the digest differs from {other}: not indexed")
+        FramingProblem.of(code, f"the digest differs from {other}: not indexed", offset=offset)
         for offset, other in sorted(found)
     ]
 

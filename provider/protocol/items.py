@@ -37,7 +37,7 @@ class Item(NamedTuple):
     offset: int
     """Byte offset of the record in the archive file."""
     archive_file: str
-    """Name of the archive file, without its folder."""
+    """Name of the archive file as it is found, with `.gz` if any, without its folder."""
     mime_type: str
     """For example `text/html`, or `unknown`."""
     mimetype_set: str

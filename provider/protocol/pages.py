@@ -6,13 +6,18 @@ from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import (
+    ARRAY,
     ColumnElement,
+    Integer,
     Select,
     Subquery,
     func,
+    literal,
     null,
     or_,
     select,
+    true,
+    tuple_,
     type_coerce,
     union_all,
 )
@@ -24,7 +29,6 @@ from provider.holdings.sets import COLLECTION_ROOT, DOMAIN_ROOT, MIMETYPE_ROOT
 from provider.models import Access, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
 from provider.protocol.catalogue import SetRow
 from provider.protocol.items import Item
-from provider.protocol.scans import ahead_scan, page_scan
 from provider.protocol.scopes import Scope
 from provider.protocol.tokens import Position
 
@@ -34,9 +38,78 @@ _ROOTS: Final = (
     SetRow(set_spec=MIMETYPE_ROOT, name="MIME types"),
 )
 """Sets that exist even without a row."""
-
 _MOST_AHEAD: Final = 5000
 """Maximum number of documents not yet due that are counted for a list's size."""
+
+
+def page_scan(
+    scope: Scope, *, from_: datetime | None, until: datetime, after: Position | None, limit: int
+) -> Subquery:
+    """Select at most `limit` ids of the scope by (datestamp, id), after `after` and up to `until`."""
+    window = [scope.datestamp <= until]
+    if after is not None:
+        window.append(tuple_(scope.datestamp, scope.id) > tuple_(literal(after.datestamp), literal(after.id)))
+    elif from_ is not None:
+        window.append(scope.datestamp >= from_)
+    if scope.hosts:
+        return _merged_page(scope.hosts, window, until, limit)
+    return (
+        select(scope.id.label("id"))
+        .where(*scope.conditions, *window)
+        .order_by(scope.datestamp, scope.id)
+        .limit(limit)
+        .subquery()
+    )
+
+
+def ahead_scan(scope: Scope, now: datetime, limit: int) -> Subquery:
+    """Select at most `limit` ids of the scope that are not due yet.
+
+    They are read from the far end of the index: without that order, a database without statistics would
+    read the whole table.
+    """
+    if scope.hosts:
+        ahead = _of_each_host(scope.hosts, [Document.datestamp > now], limit, backwards=True)
+        return ahead.limit(limit).subquery()
+    return (
+        select(scope.id.label("id"))
+        .where(*scope.conditions, scope.datestamp > now)
+        .order_by(scope.datestamp.desc(), scope.id.desc())
+        .limit(limit)
+        .subquery()
+    )
+
+
+def _merged_page(
+    hosts: tuple[int, ...], window: list[ColumnElement[bool]], until: datetime, limit: int
+) -> Subquery:
+    """Select the page from one scan for each host.
+
+    A few rows of each host bound the end of the page, so that no host is read much further, however many
+    hosts there are and however different in size.
+    """
+    share = 2 * limit // len(hosts) + 2
+    near = _of_each_host(hosts, window, share).subquery()
+    furthest = select(near.c.datestamp).order_by(near.c.datestamp, near.c.id).offset(limit - 1).limit(1)
+    reach = Document.datestamp <= func.coalesce(furthest.scalar_subquery(), until)
+    found = _of_each_host(hosts, [*window, reach], limit).subquery()
+    return select(found.c.id).order_by(found.c.datestamp, found.c.id).limit(limit).subquery()
+
+
+def _of_each_host(
+    hosts: tuple[int, ...], window: list[ColumnElement[bool]], limit: int, *, backwards: bool = False
+) -> Select[tuple[datetime, int]]:
+    """Select the first or last rows of every host in the range, unordered."""
+    host = select(func.unnest(literal(list(hosts), ARRAY(Integer))).label("id")).subquery("host")
+    keys = (Document.datestamp, Document.id)
+    one = (
+        select(*keys)
+        .where(Document.host_id == host.c.id, *window)
+        .order_by(*(key.desc() if backwards else key for key in keys))
+        .limit(limit)
+        .lateral("one")
+    )
+    return select(one.c.datestamp, one.c.id).select_from(host.join(one, true()))
 
 
 def item_page(
@@ -109,7 +182,8 @@ _DIRECT_COLLECTIONS: Final = (
 _SHOWN_AS_DELETED: Final = or_(Document.deleted, Document.access == Access.WITHHELD)
 _COLUMNS: Final[Mapping[str, ColumnElement[Any] | InstrumentedAttribute[Any]]] = {
     "deleted": _SHOWN_AS_DELETED,
-    "archive_file": Arc.name,
+    # A moved or re-compressed file keeps its row and `name`, by which it cannot be found.
+    "archive_file": func.coalesce(func.regexp_replace(Arc.path, "^.*/", ""), Arc.listed_name, Arc.name),
     "mime_type": Mimetype.name,
     "mimetype_set": Mimetype.set_spec,
     "host": Domain.name,

@@ -1,13 +1,14 @@
 """The facts that identify a capture, its URL and its time, from any kind of source."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Final
 
 from provider.holdings.sets import host_of
 
-# By-products of crawlers and name look-ups, which have no address that a client can request.
-_LEFT_SCHEMES: Final = frozenset({"metadata", "filedesc"})
+# By-products of crawlers, and files of the machine that wrote the archive (Perma.cc, warcit): none has an
+# address that a client can request.
+_LEFT_SCHEMES: Final = frozenset({"metadata", "filedesc", "file"})
 _LONGEST_HOST: Final = 253
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
@@ -16,7 +17,11 @@ _WARC_SECOND = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2
 _WARC_DATE = re.compile(
     r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2})(?:T([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?Z)?)?)?"
 )
-_ARC_DATE = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})()")
+_ARC_DATE = re.compile(r"([0-9]{10,18})[A-Za-z]{0,9}")
+_ARC_DIGITS: Final = 14
+_WITH_OFFSET = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2,3})T([0-9]{2}):([0-9]{2}):([0-9]{2})([+-])([0-9]{2}):?([0-9]{2})"
+)
 
 
 class RefusedError(Exception):
@@ -25,10 +30,15 @@ class RefusedError(Exception):
 
 def scheme_left(target: str) -> str | None:
     """Return the scheme of a target that is not a document; None if it is one (or is not a URL at all)."""
-    scheme = _SCHEME.match(target)
+    scheme = _SCHEME.match(_without_brackets(target))
     if scheme and (not scheme[2] or scheme[1].lower() in _LEFT_SCHEMES):
         return scheme[1].lower()
     return None
+
+
+def _without_brackets(target: str) -> str:
+    """Return the target without the `<` and `>` that wget writes around it, as WARC 1.0 seems to require."""
+    return target.strip(" ").removeprefix("<").removesuffix(">")
 
 
 def address_of(target: str) -> tuple[str, str]:
@@ -36,7 +46,7 @@ def address_of(target: str) -> tuple[str, str]:
 
     A blank becomes `%20`: old crawlers left blanks, and a URL must not contain them.
     """
-    url = target.strip(" ").removeprefix("<").removesuffix(">").replace(" ", "%20")
+    url = _without_brackets(target).replace(" ", "%20")
     if not _SCHEME.match(url) or _CONTROL.search(url):
         raise RefusedError(f"{target[:200]!r} is not a URL")
     host = host_of(url)
@@ -45,35 +55,66 @@ def address_of(target: str) -> tuple[str, str]:
     return url, host
 
 
-def capture_time(text: str, *, is_arc: bool = False) -> datetime:
-    """Parse a capture time (UTC) of WARC or ARC; missing parts default to their first value: month 1.
+def capture_time(text: str, *, is_arc: bool = False) -> tuple[datetime, bool]:
+    """Return a capture time (UTC) of WARC or ARC, and whether it had to be adjusted to be one.
+
+    Missing parts of a WARC date default to their first value: month 1. Dates of other forms than the
+    formats require are adjusted, if what they mean is certain:
+
+    - ARC: 10 to 18 digits, also followed by letters, are cut or padded to 14, and month or day 00 becomes
+      01, as the Internet Archive's CDX-Writer and Wayback do.
+    - WARC: a time with an offset is converted to UTC; in ClueWeb09 (`2009-03-65T08:43:19-0800`) the day is
+      that of the year.
 
     Raises RefusedError if it is not a valid time.
     """
-    if _WARC_SECOND.fullmatch(text) and not is_arc:
-        try:
-            return datetime.fromisoformat(text)
-        except ValueError:
-            raise _impossible_date(text) from None
-    pattern = _ARC_DATE if is_arc else _WARC_DATE
-    found = pattern.fullmatch(text)
-    if found is None:
-        raise _impossible_date(text)
     try:
-        year, month, day, hour, minute, second, fraction = found.groups()
-        return datetime(
-            int(year),
-            int(month or 1),
-            int(day or 1),
-            int(hour or 0),
-            int(minute or 0),
-            int(second or 0),
-            int((fraction or "").ljust(6, "0")[:6]),
-            tzinfo=UTC,
-        )
-    except ValueError:
-        raise _impossible_date(text) from None
+        if is_arc:
+            return _arc_time(text)
+        if _WARC_SECOND.fullmatch(text):
+            return datetime.fromisoformat(text), False
+        found = _WARC_DATE.fullmatch(text)
+        return (_time_with_offset(text), True) if found is None else (_warc_time(*found.groups()), False)
+    except (ValueError, OverflowError):
+        raise RefusedError(f"{text[:40]!r} is not a valid capture time") from None
 
 
-def _impossible_date(text: str) -> RefusedError:
-    return RefusedError(f"{text[:40]!r} is not a valid capture time")
+def _arc_time(text: str) -> tuple[datetime, bool]:
+    found = _ARC_DATE.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    digits = found[1][:_ARC_DIGITS].ljust(_ARC_DIGITS, "0")
+    if digits[4:6] == "00":
+        digits = f"{digits[:4]}01{digits[6:]}"
+    if digits[6:8] == "00":
+        digits = f"{digits[:6]}01{digits[8:]}"
+    return datetime.fromisoformat(f"{digits[:8]}T{digits[8:]}Z"), digits != text
+
+
+def _warc_time(
+    year: str, month: str, day: str, hour: str, minute: str, second: str, fraction: str
+) -> datetime:
+    return datetime(
+        int(year),
+        int(month or 1),
+        int(day or 1),
+        int(hour or 0),
+        int(minute or 0),
+        int(second or 0),
+        int((fraction or "").ljust(6, "0")[:6]),
+        tzinfo=UTC,
+    )
+
+
+def _time_with_offset(text: str) -> datetime:
+    found = _WITH_OFFSET.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    year, month, day, hour, minute, second = map(int, found.groups()[:6])
+    # A day of the year from February on is never a valid day of the month it is in.
+    in_year = date(year, 1, 1) + timedelta(days=day - 1)
+    if in_year.month == month:
+        day = in_year.day
+    sign = -1 if found[7] == "-" else 1
+    offset = timezone(sign * timedelta(hours=int(found[8]), minutes=int(found[9])))
+    return datetime(year, month, day, hour, minute, second, tzinfo=offset).astimezone(UTC)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import BinaryIO, NamedTuple
 
+from oai.failures import FailureCode
 from provider.reading.capture_facts import RefusedError, address_of, capture_time, scheme_left
 from provider.reading.content import Content, DamageError, EndedEarlyError
 from provider.reading.digests import DigestCheck, PayloadDigest
@@ -23,7 +24,8 @@ from provider.reading.headers import (
 )
 from provider.reading.titles import TITLE_WINDOW, find_title, may_have_title
 
-_TAKEN = frozenset({"response", "resource", "revisit"})
+TAKEN = frozenset({"response", "resource", "revisit"})
+"""Types of records that are documents."""
 _NAMED_KINDS = frozenset(
     {
         "warcinfo",
@@ -33,6 +35,7 @@ _NAMED_KINDS = frozenset(
         "continuation",
         "empty",
         "filedesc",
+        "file",
         "dns",
         "whois",
         "urn",
@@ -63,6 +66,8 @@ class Capture(NamedTuple):
     """Of an HTML page, found by `provider.reading.titles`."""
     arc_id: int | None = None
     """The row of the archive file, for captures of several files together."""
+    date_adjusted: bool = False
+    """Whether the record's date had another form than the format requires; see `capture_time`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +76,11 @@ class Ignored:
 
     kind: str
     """Its WARC type, or the scheme of its address: `request`, `dns`, …"""
+
+    @classmethod
+    def of(cls, kind: str) -> "Ignored":
+        """Return one of this kind, or `other`: a file must not be able to create any number of kinds."""
+        return cls(kind=kind if kind in _NAMED_KINDS else "other")
 
 
 def read_captures(file: BinaryIO) -> Iterator[Capture | Ignored | FramingProblem]:
@@ -89,13 +99,14 @@ class _Captures:
         kind = _kind_left(header)
         if kind is not None:
             content.pass_to(header.end)
-            return Ignored(kind=kind if kind in _NAMED_KINDS else "other"), header.end
+            return Ignored.of(kind), header.end
         try:
-            address, archived = address_of(header.target), capture_time(header.date, is_arc=header.is_arc)
+            address, time = address_of(header.target), capture_time(header.date, is_arc=header.is_arc)
         except RefusedError as refusal:
             content.pass_to(header.end)
-            return FramingProblem(offset=offset, reason=str(refusal)), header.end
-        return _capture(content, offset, header, address, archived), header.end
+            code = FailureCode.ARCHIVE_RECORD_INVALID
+            return FramingProblem.of(code, str(refusal), offset=offset), header.end
+        return _capture(content, offset, header, address, time), header.end
 
     def rescue(self, content: Content, offset: int, damage: DamageError) -> tuple[Capture, int]:
         """Return the capture if its payload can be verified although the record's length is wrong."""
@@ -103,7 +114,7 @@ class _Captures:
         if header is None or _kind_left(header) is not None:
             raise damage
         try:
-            address, archived = address_of(header.target), capture_time(header.date, is_arc=header.is_arc)
+            address, time = address_of(header.target), capture_time(header.date, is_arc=header.is_arc)
         except RefusedError:
             raise damage from None
         head = http_head(content, header)
@@ -113,7 +124,7 @@ class _Captures:
         elif header.digest is None or isinstance(damage, EndedEarlyError):
             raise damage
         check = DigestCheck(header.digest) if header.digest else None
-        found = _capture(content, offset, header, address, archived, check)
+        found = _capture(content, offset, header, address, time, check)
         if check is not None and not check.well():
             raise damage
         return found, header.end
@@ -124,7 +135,7 @@ def _capture(
     offset: int,
     header: RecordHeader,
     address: tuple[str, str],
-    archived: datetime,
+    time: tuple[datetime, bool],
     check: DigestCheck | None = None,
 ) -> Capture:
     head = http_head(content, header)
@@ -140,12 +151,13 @@ def _capture(
         record_type=header.record_type,
         url=address[0],
         host=address[1],
-        archived=archived,
+        archived=time[0],
         http_status=status,
         mime_type=mime_type,
         digest=_pass_payload(content, header, payload, check),
         length=header.end - payload,
         title=title,
+        date_adjusted=time[1],
     )
 
 
@@ -166,7 +178,7 @@ def _pass_payload(
 
 def _kind_left(header: RecordHeader) -> str | None:
     """Return the kind under which a skipped record is counted; None for one that is indexed (or refused)."""
-    if header.record_type and header.record_type not in _TAKEN:
+    if header.record_type and header.record_type not in TAKEN:
         return header.record_type
     return scheme_left(header.target)
 

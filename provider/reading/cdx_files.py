@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, cast
 
 from provider.reading.capture_facts import RefusedError, address_of, capture_time, scheme_left
+from provider.reading.captures import TAKEN, Ignored
 from provider.reading.content import LINE_LIMIT
 
 CDX_SUFFIXES: Final = (".cdx", ".cdx.gz", ".cdxj", ".cdxj.gz")
@@ -33,7 +34,11 @@ _WANTED: Final = {
 }
 _NEEDED: Final = ("url", "timestamp", "offset", "filename")
 _JSON_PARTS: Final = 3
-_REVISIT: Final = "warc/revisit"
+_OF_RECORDS: Final = "warc/"
+"""What CDX-Writer and OpenWayback write before a record's type, instead of a MIME type."""
+_INFO: Final = "warc-info"
+_RESPONSE: Final = "response"
+_REVISIT: Final = "revisit"
 _SECONDS: Final = 14
 _MOST_DIGITS: Final = 18
 _CHECK_EVERY: Final = 256
@@ -54,7 +59,7 @@ class ListedCapture(NamedTuple):
     mime_type: str | None
     digest: str | None
     record_type: str
-    """response or revisit; a CDX file does not distinguish resource records from responses."""
+    """response, revisit or resource; few CDX files distinguish resource records from responses."""
     file_name: str
     """Name of the archive file, without its folder."""
     offset: int
@@ -66,16 +71,57 @@ class FaultyLine:
 
     offset: int
     """Byte offset of the line in the uncompressed text."""
+    line: int
+    """Number of the line, counted from 1."""
     reason: str
-    """With the number of the line, counted from 1."""
+    """With the number of the line."""
 
 
-def read_cdx(path: Path, check: Callable[[int], None]) -> Iterator[ListedCapture | FaultyLine | None]:
-    """Yield the capture of each line, in order; None for one that is not a document, such as a name look-up.
+def read_cdx(path: Path, check: Callable[[int], None]) -> Iterator[ListedCapture | FaultyLine | Ignored]:
+    """Yield the capture of each line, in order; or what a line lists that is not a document.
 
-    `check` periodically receives the number of bytes read from the file. Raises OSError if the file
+    Lists of all records (`cdx-indexer -a`, `cdx_writer --all-records`) have lines of requests and metadata,
+    too. `check` periodically receives the number of bytes read from the file. Raises OSError if the file
     cannot be read; damaged gzip data ends it with a faulty line.
     """
+    return _without_companions(_read_lines(path, check))
+
+
+def _without_companions(
+    lines: Iterator[ListedCapture | FaultyLine | Ignored],
+) -> Iterator[ListedCapture | FaultyLine | Ignored]:
+    """Pass over lines beside that of a response which have its URL and time, but no HTTP status.
+
+    pywb's `cdx-indexer -a` lists a response's request so, without type and status, and its metadata as
+    `unk`; nothing else distinguishes them. Taken as documents, they would replace the response or differ
+    from it. A line without a response beside it is kept.
+    """
+    response: ListedCapture | None = None
+    held: ListedCapture | None = None
+    for line in lines:
+        if not isinstance(line, ListedCapture):
+            yield line
+        elif line.http_status is not None or line.record_type == _REVISIT:
+            if held is not None:
+                yield Ignored.of("other") if _same(held, line) else held
+            yield line
+            response, held = line, None
+        elif response is not None and _same(response, line):
+            yield Ignored.of("other")
+        else:
+            if held is not None:
+                yield held
+            held = line
+    if held is not None:
+        yield held
+
+
+def _same(one: ListedCapture, other: ListedCapture) -> bool:
+    place = (one.url, one.archived, one.file_name)
+    return place == (other.url, other.archived, other.file_name)
+
+
+def _read_lines(path: Path, check: Callable[[int], None]) -> Iterator[ListedCapture | FaultyLine | Ignored]:
     is_json = ".cdxj" in path.suffixes[-2:]
     columns: list[str] | None = None
     number = place = 0
@@ -94,13 +140,17 @@ def read_cdx(path: Path, check: Callable[[int], None]) -> Iterator[ListedCapture
                     try:
                         yield _line(line, columns, is_json=is_json)
                     except RefusedError as refusal:
-                        yield FaultyLine(offset=place, reason=f"line {number}: {refusal}")
+                        yield _faulty(place, number, str(refusal))
                 place += len(line)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            yield FaultyLine(offset=place, reason=f"line {number + 1}: the gzip data is damaged ({error})")
+            yield _faulty(place, number + 1, f"the gzip data is damaged ({error})")
 
 
-def _line(line: bytes, columns: list[str] | None, *, is_json: bool) -> ListedCapture | None:
+def _faulty(place: int, line: int, reason: str) -> FaultyLine:
+    return FaultyLine(offset=place, line=line, reason=f"line {line}: {reason}")
+
+
+def _line(line: bytes, columns: list[str] | None, *, is_json: bool) -> ListedCapture | Ignored:
     if len(line) == LINE_LIMIT:
         raise RefusedError(f"it is longer than {LINE_LIMIT:,} bytes")
     try:
@@ -130,8 +180,13 @@ def _column_fields(line: str, columns: list[str] | None) -> Mapping[str, str]:
     return dict(zip(columns, values, strict=True))
 
 
-def _capture(fields: Mapping[str, str]) -> ListedCapture | None:
+def _capture(fields: Mapping[str, str]) -> ListedCapture | Ignored:
     known = {name: value for name, value in fields.items() if value not in _NOTHING}
+    mime_type = known.get("mime")
+    record_type = _record_type(mime_type)
+    left = record_type if record_type not in TAKEN else scheme_left(known.get("url", ""))
+    if left:
+        return Ignored.of(left)
     missing = [name for name in _NEEDED if name not in known]
     if missing:
         raise RefusedError(f"{' and '.join(missing)} missing")
@@ -139,26 +194,30 @@ def _capture(fields: Mapping[str, str]) -> ListedCapture | None:
         raise RefusedError(f"{known['timestamp'][:40]!r} is not a time stamp of 14 or 17 digits")
     if not (known["offset"].isascii() and known["offset"].isdigit() and len(known["offset"]) <= _MOST_DIGITS):
         raise RefusedError(f"offset {known['offset'][:40]!r} is not a number of bytes")
-    if scheme_left(known["url"]):
-        return None
     found = address_of(known["url"])
-    mime_type = known.get("mime")
     status = known.get("status", "")
     return ListedCapture(
         url=found[0],
         host=found[1],
         archived=_moment(known["timestamp"]),
         http_status=int(status) if _STATUS.fullmatch(status) else None,
-        mime_type=None if mime_type == _REVISIT else mime_type,
+        mime_type=None if record_type != _RESPONSE else mime_type,
         digest=_digest(known.get("digest", "")),
-        record_type="revisit" if mime_type == _REVISIT else "response",
+        record_type=record_type,
         file_name=known["filename"].rpartition("/")[2],
         offset=int(known["offset"]),
     )
 
 
+def _record_type(mime_type: str | None) -> str:
+    """Return the type of a line's record, which some tools write as its MIME type."""
+    if mime_type is not None and mime_type.startswith(_OF_RECORDS):
+        return mime_type.removeprefix(_OF_RECORDS)
+    return "warcinfo" if mime_type == _INFO else _RESPONSE
+
+
 def _moment(timestamp: str) -> datetime:
-    moment = capture_time(timestamp[:_SECONDS], is_arc=True)
+    moment, _ = capture_time(timestamp[:_SECONDS], is_arc=True)
     return moment.replace(microsecond=int(timestamp[_SECONDS:] or 0) * 1000)
 
 

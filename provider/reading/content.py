@@ -7,9 +7,10 @@ read contains them completely, and no further read is necessary.
 import io
 import zlib
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, ClassVar, Protocol
 
 from oai.errors import ZatvaError
+from oai.failures import FailureCode
 
 LINE_LIMIT = 65_536
 """Maximum length of a header line, in bytes."""
@@ -22,9 +23,13 @@ _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 class DamageError(ZatvaError):
     """A record is damaged; the message states how."""
 
+    code: ClassVar = FailureCode.ARCHIVE_RECORD_BROKEN
+
 
 class EndedEarlyError(DamageError):
     """A record ends before the length that its header declares."""
+
+    code: ClassVar = FailureCode.ARCHIVE_RECORD_TRUNCATED
 
 
 class ContentSource(Protocol):
@@ -154,11 +159,13 @@ class GzipMember:
             try:
                 content = inflate.decompress(packed, most)
             except zlib.error as error:
-                raise self._damaged(f"the gzip data is damaged ({error})") from None
+                self._damage = DamageError(f"the gzip data is damaged ({error})")
+                raise self._damage from None
             if content:
                 return content
             if not packed and not inflate.eof:
-                raise self._damaged("the gzip member is truncated at the end of the file")
+                self._damage = EndedEarlyError("the gzip member is truncated at the end of the file")
+                raise self._damage
         return b""
 
     def skip(self, length: int) -> int:
@@ -175,7 +182,3 @@ class GzipMember:
         while not self._inflate.eof and self.read(_PIECE):
             pass
         return self._place - len(self._inflate.unused_data)
-
-    def _damaged(self, reason: str) -> DamageError:
-        self._damage = DamageError(reason)
-        return self._damage

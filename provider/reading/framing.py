@@ -9,13 +9,15 @@ begins like a record.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Generic, Protocol, TypeVar
+from typing import Any, BinaryIO, Generic, Protocol, Self, TypeVar
 
+from oai.failures import Failure, FailureCode
 from provider.reading.content import LINE_LIMIT, Content, ContentSource, DamageError, GzipMember, PlainBytes
 
 RECORD_START = re.compile(
     rb"WARC/[0-9]"  # a WARC record's first line, or an ARC record's: URL, IP address, date, type, length
-    rb"|[A-Za-z][A-Za-z0-9+.-]*:[^\r\n]* [^ \r\n]+ [0-9]{14} [^ \r\n]* [0-9]+[ \r]*\n"
+    rb"|[A-Za-z][A-Za-z0-9+.-]*:[^\r\n]* (?:[^ \r\n]+ [0-9]{10,18}[A-Za-z]{0,9}|[0-9]{14} [^ \r\n]+)"
+    rb" [^ \r\n]*(?:;[^\r\n]{0,200})? [0-9]+[ \r]*\n"
 )
 
 _GZIP = b"\x1f\x8b\x08"
@@ -38,7 +40,14 @@ class FramingProblem:
     """Bytes of a file that could not be read or indexed, from `offset` (in the file as stored)."""
 
     offset: int
+    failure: Failure
     reason: str
+    """The technical reason, in English."""
+
+    @classmethod
+    def of(cls, code: FailureCode, reason: str, *, offset: int = 0, **facts: Any) -> Self:  # noqa: ANN401 texts and integers
+        """Return a problem with this code and these facts."""
+        return cls(offset=offset, failure=Failure(code=code, facts=facts), reason=reason)
 
 
 class Taker(Protocol[Item_co]):
@@ -64,7 +73,7 @@ def read_records(file: BinaryIO, taker: Taker[Item]) -> Iterator[Item | FramingP
     """
     first = file.read(len(_GZIP))
     if not first:
-        yield FramingProblem(offset=0, reason="the file is empty")
+        yield FramingProblem.of(FailureCode.ARCHIVE_NOT_ARCHIVE, "the file is empty")
         return
     walk = _Members(file, taker) if first == _GZIP else _Plain(file, taker)
     yield from walk.items()
@@ -108,9 +117,7 @@ class _Plain(Generic[Item]):
             following = offset + _following(content, end, stray=True)[0]
         except DamageError:
             following = _next_start(self._file, offset)
-            return [
-                FramingProblem(offset=offset, reason=f"{damage} ({following - offset:,} bytes not read)")
-            ], following
+            return [_skipped(self._file, offset, damage, following)], following
         return [item, _kept(offset, damage)], following
 
 
@@ -137,7 +144,7 @@ class _Members(Generic[Item]):
             else:
                 yield item
                 if goes_on:
-                    yield FramingProblem(offset=offset, reason=_SEVERAL)
+                    yield FramingProblem.of(FailureCode.ARCHIVE_RECORDS_JOINED, _SEVERAL, offset=offset)
             offset = following
 
     def _despite(self, damage: DamageError, offset: int) -> tuple[list[Item | FramingProblem], int]:
@@ -147,17 +154,13 @@ class _Members(Generic[Item]):
         except DamageError:
             # Without a valid checksum, none of the member's content can be trusted.
             following = _next_member(self._file, offset + 1)
-            return [
-                FramingProblem(offset=offset, reason=f"{damage} ({following - offset:,} bytes not read)")
-            ], following
+            return [_skipped(self._file, offset, damage, following)], following
         content = Content(GzipMember(self._file, offset))
         try:
             item, end = self._taker.rescue(content, offset, damage)
             _following(content, end, stray=True)
         except DamageError:
-            return [
-                FramingProblem(offset=offset, reason=f"{damage} ({following - offset:,} bytes not read)")
-            ], following
+            return [_skipped(self._file, offset, damage, following)], following
         return [item, _kept(offset, damage)], following
 
 
@@ -188,9 +191,17 @@ def _following(content: Content, end: int, *, stray: bool = False) -> tuple[int,
     return place, False
 
 
+def _skipped(file: BinaryIO, offset: int, damage: DamageError, following: int) -> FramingProblem:
+    lost = following - offset
+    # Nothing in the whole file begins as a record: advice about a damaged part would mislead.
+    is_all = damage.code is FailureCode.ARCHIVE_RECORD_BROKEN and lost == file.seek(0, 2)
+    code = FailureCode.ARCHIVE_NOT_ARCHIVE if is_all else damage.code
+    return FramingProblem.of(code, f"{damage} ({lost:,} bytes not read)", offset=offset, bytes=lost)
+
+
 def _kept(offset: int, damage: DamageError) -> FramingProblem:
     proof = "its content is complete according to its digest or HTTP header, and was indexed"
-    return FramingProblem(offset=offset, reason=f"{damage}; {proof}")
+    return FramingProblem.of(FailureCode.ARCHIVE_RECORD_LENGTH, f"{damage}; {proof}", offset=offset)
 
 
 def _next_member(file: BinaryIO, offset: int) -> int:

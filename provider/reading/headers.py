@@ -3,11 +3,12 @@
 import re
 from typing import Final, NamedTuple
 
-from provider.reading.content import LINE_LIMIT, Content, DamageError
+from provider.reading.content import LINE_LIMIT, Content, DamageError, EndedEarlyError
 
 _HEADER_LIMIT: Final = 1 << 20
 _HTTP_LIMIT: Final = 256 * 1024
 _ARC_FIELDS: Final = 5
+_DATE_DIGITS: Final = 10
 _LENGTH_DIGITS: Final = 15
 _HTTP: Final = b"HTTP/"
 
@@ -17,6 +18,11 @@ _FIELDS = re.compile(
     rb"\n(warc-(?:type|target-uri|date|payload-digest|block-digest)|content-(?:type|length))"
     rb"[ \t]*:([^\r\n]*)",
     re.IGNORECASE,
+)
+# Lines of Alexa's crawlers: a content type with a parameter, or date and address in each other's place.
+_ODD_ARC_LINE = re.compile(
+    r"(?P<url>.+?) (?:\S+ (?P<date>[0-9]{10,18}[A-Za-z]{0,9})|(?P<first>[0-9]{14}) \S+)"
+    r" (?P<type>[^ ]*(?:;.{0,200})?) (?P<length>[^ ]+)"
 )
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _DIGEST = re.compile(rb"[A-Za-z0-9-]{1,32}:[A-Za-z0-9+/=_-]{1,256}")
@@ -99,7 +105,7 @@ def _warc_head(content: Content, begin: int) -> bytes:
         searched = len(front)
         front = content.extend(searched + LINE_LIMIT)
         if len(front) == searched:
-            raise DamageError("the record is truncated in its header")
+            raise EndedEarlyError("the record is truncated in its header")
         blank = _BLANK_LINE.search(front, max(begin, searched - 2))
     return front[begin : blank.end()]
 
@@ -128,7 +134,10 @@ def _arc_header(content: Content, begin: int) -> RecordHeader:
         front = content.extend(begin + LINE_LIMIT)
         end = front.find(b"\n", begin) + 1 or len(front)
     line = content.front[begin:end]
-    fields = _text(line).rstrip("\r\n ").rsplit(" ", _ARC_FIELDS - 1)
+    text = _text(line).rstrip("\r\n ")
+    fields = text.rsplit(" ", _ARC_FIELDS - 1)
+    if len(fields) == _ARC_FIELDS and not fields[2][:_DATE_DIGITS].isdigit():
+        fields = _odd_arc_fields(text) or fields
     if len(fields) != _ARC_FIELDS or not _SCHEME.match(fields[0]):
         raise DamageError(f"{line[:40]!r} does not begin a WARC or ARC record")
     return RecordHeader(
@@ -141,6 +150,12 @@ def _arc_header(content: Content, begin: int) -> RecordHeader:
         end=end + _number(fields[4], "ARC header line: length"),
         is_arc=True,
     )
+
+
+def _odd_arc_fields(line: str) -> list[str] | None:
+    """Return the five fields of a line that Alexa's crawlers wrote; None for any other line."""
+    found = _ODD_ARC_LINE.fullmatch(line)
+    return found and [found["url"], "", found["date"] or found["first"], found["type"], found["length"]]
 
 
 def _number(text: str, where: str) -> int:

@@ -240,7 +240,14 @@ def _provider(ground: Ground, *arguments: str) -> None:
 
 def _restore(ground: Ground) -> None:
     with running(
-        ground.environment, ground.root / "serve.log", "provider", "serve", "--port", "0", ready="provider at"
+        ground.environment,
+        ground.root / "serve.log",
+        "provider",
+        "serve",
+        "--port",
+        "0",
+        ready="provider at",
+        fresh=True,
     ) as (_, base_url):
         ground.zatva("restore", "domain:cz", str(ground.root / "restored"), "--from", base_url, "--quiet")
 

@@ -52,7 +52,9 @@ def measure(*, documents: int, seconds: float, indexed: int) -> None:
 def _measure_served(
     database: Database, environment: dict[str, str], root: Path, documents: int, seconds: float
 ) -> None:
-    with running(environment, root / "log", "provider", "serve", "--port", "0", ready="provider at") as (
+    with running(
+        environment, root / "log", "provider", "serve", "--port", "0", ready="provider at", fresh=True
+    ) as (
         provider,
         base_url,
     ):

@@ -63,7 +63,8 @@ _LISTS = (
     """
     CREATE TEMP TABLE host_list AS
     SELECT row_number() OVER (ORDER BY host.id) - 1 AS place, host.id AS host_id, site.id AS domain_id,
-        site.parent_id AS tld_id, host.name
+        site.parent_id AS tld_id, host.name,
+        split_part(site.name, '.', 2) || ',' || split_part(site.name, '.', 1) AS key
     FROM domain AS host JOIN domain AS site ON site.id = host.parent_id
     WHERE host.level = 3
     """,
@@ -81,7 +82,7 @@ _LISTS = (
 _DOCUMENTS = """
 INSERT INTO document (
     key, arc_id, "offset", length, url, archived, datestamp, tld_id, domain_id, host_id, mime_major_id,
-    mime_id, http_status, digest, record_type, title
+    mime_id, http_status, digest, record_type, title, url_key
 )
 SELECT
     md5(n::text)::uuid, first_arc.id + n / 30000, n % 30000 * 33333, 12345,
@@ -89,7 +90,8 @@ SELECT
     timestamptz '2007-01-01Z' + n * interval '13 seconds',
     timestamptz '2020-01-01Z' + n / 2000 * interval '61 seconds', host_list.tld_id, host_list.domain_id,
     host_list.host_id, type_list.mime_major_id, type_list.mime_id, 200, 'sha1:' || upper(md5(n::text)),
-    'response', CASE WHEN type_list.place < 5 THEN 'The title of page ' || n END
+    'response', CASE WHEN type_list.place < 5 THEN 'The title of page ' || n END,
+    host_list.key || ')/section/' || n % 97 || '/page-' || n || '.html?version=' || n % 7
 FROM generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) AS n
 CROSS JOIN first_arc
 JOIN host_list ON host_list.place = abs(hashint8(n)::bigint) % 1200

@@ -53,7 +53,9 @@ def _measure_with_database(
         f"warcio alone; largest process {mb(index.peak)}",
     )
     _wait_until_due(root)
-    with running(environment, root / "log", "provider", "serve", "--port", "0", ready="provider at") as (
+    with running(
+        environment, root / "log", "provider", "serve", "--port", "0", ready="provider at", fresh=True
+    ) as (
         provider,
         base_url,
     ):

@@ -1,14 +1,15 @@
-"""Real `zatva` processes for tests: commands run to their end, and servers for the length of a block."""
+"""Real `zatva` processes for tests: servers for the length of a block."""
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from tests.commands import Process
 
 Found = TypeVar("Found")
 
@@ -16,34 +17,33 @@ _DEADLINE = 60.0
 _ZATVA = (sys.executable, "-W", "error", "-m", "zatva")
 
 
-def zatva(environment: Mapping[str, str], *arguments: str | Path, expect: int = 0) -> list[dict[str, Any]]:
-    """Run a command with `--json` and give the objects that it printed."""
-    done = subprocess.run(
-        [*_ZATVA, *map(str, arguments), "--json"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=2 * _DEADLINE,
-    )
-    assert done.returncode == expect, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
 @contextlib.contextmanager
 def running(
-    environment: Mapping[str, str], log: Path, *arguments: str, ready: str, limit: str = ""
-) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    environment: Mapping[str, str],
+    log: Path,
+    *arguments: str,
+    ready: str,
+    limit: str = "",
+    fresh: bool = False,
+) -> Iterator[tuple[subprocess.Popen[bytes] | Process, str]]:
     """Start a server, wait for a line with `ready` in its log, give the process and the rest of the line.
 
-    `limit` are arguments of the shell's `ulimit`. At the end of the block the server is asked to end, and has
-    to do so.
+    `limit` are arguments of the shell's `ulimit`. `fresh` starts an interpreter, as users do. At the end of
+    the block the server is asked to end, and has to do so.
     """
-    words = ("sh", "-c", f'ulimit {limit} && exec "$@"', "sh") if limit else ()
+    process: subprocess.Popen[bytes] | Process
     with log.open("wb") as file:
-        process = subprocess.Popen(
-            [*words, *_ZATVA, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file
-        )
+        if limit or fresh:
+            words = ("sh", "-c", f'ulimit {limit} && exec "$@"', "sh") if limit else ()
+            process = subprocess.Popen(
+                [*words, *_ZATVA, *arguments],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+            )
+        else:
+            process = Process(environment, *arguments, stdout=file, stderr=file)
     with process:
         try:
             yield process, eventually(lambda: _said(process, log, ready), f"a line with {ready!r}")
@@ -56,7 +56,7 @@ def running(
                 raise
 
 
-def _said(process: subprocess.Popen[bytes], log: Path, ready: str) -> str | None:
+def _said(process: subprocess.Popen[bytes] | Process, log: Path, ready: str) -> str | None:
     text = log.read_text()
     assert process.poll() is None, text
     for line in text.splitlines():

@@ -8,7 +8,8 @@ from playwright.async_api import Page, expect
 
 from oai.database import Database
 from tests.chromium import console_messages
-from tests.end_to_end.processes import running, zatva
+from tests.commands import results
+from tests.end_to_end.processes import running
 from tests.end_to_end.test_whole_way import make_due
 from zatva.sample import write_archive
 
@@ -22,9 +23,9 @@ async def test_an_archive_is_added_harvested_and_found_in_the_history(
     environment: dict[str, str], database: Database, tmp_path: Path, page: Page
 ) -> None:
     write_archive(tmp_path / "archive", pages=_PAGES)
-    zatva(environment, "provider", "index", tmp_path / "archive", "--jobs", "1")
+    results(environment, "provider", "index", tmp_path / "archive", "--jobs", "1")
     make_due(database)
-    zatva(environment, "user", "add", "Alena", "--role", "administrator")
+    results(environment, "user", "add", "Alena", "--role", "administrator")
     small = {
         **environment,
         "ZATVA_PROVIDER__RECORDS_PER_ANSWER": "5",
@@ -37,7 +38,7 @@ async def test_an_archive_is_added_harvested_and_found_in_the_history(
         dashboard,
     ):
         provider = re.findall(r"provider at (\S+)", log.read_text())[0]
-        (link,) = zatva(environment, "user", "link", "Alena", "--base-url", dashboard)
+        (link,) = results(environment, "user", "link", "Alena", "--base-url", dashboard)
         said = console_messages(page)
         await page.goto(link["link"])
         await page.get_by_role("button", name="Sign in").click()

@@ -9,7 +9,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.end_to_end.processes import running, zatva
+from tests.commands import results
+from tests.end_to_end.processes import running
 from tests.web.conftest import Browser
 
 
@@ -33,7 +34,7 @@ def elsewhere(environment: dict[str, str], folder: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_the_demo_ends_by_itself_and_says_what_it_did(elsewhere: dict[str, str], folder: Path) -> None:
-    (summary,) = zatva(elsewhere, "demo", "--once")
+    (summary,) = results(elsewhere, "demo", "--once")
     assert summary["harvested"] == summary["indexed"] > summary["hidden"] > 0
     assert summary["stored"] == summary["indexed"] - summary["hidden"]
     assert summary["status"] == "completed"

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -16,7 +14,8 @@ from warcio.archiveiterator import ArchiveIterator
 
 from oai.database import Database
 from provider.models import Document
-from tests.end_to_end.processes import eventually, running, zatva
+from tests.commands import Process, results
+from tests.end_to_end.processes import eventually, running
 from tests.harvester.restoring.castle import HOST, PIXEL, ROOMS, TITLES, pages
 from tests.provider.archives import write_pages
 
@@ -29,7 +28,7 @@ _LEADS_OUT = "/moved/out.html"
 def provider(environment: dict[str, str], database: Database, tmp_path: Path) -> Iterator[str]:
     """The address of a provider that serves the site, every document of which is due."""
     write_pages(tmp_path / "archive" / "castle.warc.gz", _PAGES)
-    zatva(environment, "provider", "index", tmp_path / "archive", "--jobs", "1")
+    results(environment, "provider", "index", tmp_path / "archive", "--jobs", "1")
     with database.session() as session:
         session.execute(update(Document).values(datestamp=func.date_trunc("second", func.now())))
         session.commit()
@@ -49,11 +48,11 @@ async def test_a_restored_site_shows_from_disk_with_no_missing_resource(
     provider: str, environment: dict[str, str], tmp_path: Path, context: BrowserContext
 ) -> None:
     folder = tmp_path / "copy"
-    result = zatva(environment, "restore", _SITE, folder, "--from", provider)[-1]
+    result = results(environment, "restore", _SITE, folder, "--from", provider)[-1]
     assert (result["verdict"], result["restored"]) == ("complete", len(_PAGES))
     _check_bytes(folder)
     await _look_at_all(context, folder)
-    again = zatva(environment, "restore", _SITE, folder, "--from", provider)[-1]
+    again = results(environment, "restore", _SITE, folder, "--from", provider)[-1]
     assert (again["verdict"], again["fetched"], again["requests"]) == ("complete", 0, 0)
 
 
@@ -146,11 +145,11 @@ def test_a_restore_that_was_killed_goes_on_and_its_warc_files_have_the_very_byte
         session.execute(update(Document).where(Document.url == hidden).values(deleted=True))
         session.commit()
     arguments = ["restore", _SITE, str(folder), "--from", provider, "--as", "warc"]
-    planned = zatva(environment, *arguments, "--dry-run")[-1]
+    planned = results(environment, *arguments, "--dry-run")[-1]
     assert (planned["wanted"], planned["here"]) == (len(_PAGES) - 1, 0)
     assert not folder.exists()
     slow = {**environment, "ZATVA_HARVESTER__PER_HOST": "1", "ZATVA_HARVESTER__DELAY": "0.02"}
-    process = subprocess.Popen([sys.executable, "-m", "zatva", *arguments], env=slow)
+    process = Process(slow, *arguments)
     eventually(lambda: _noted(folder), "a batch in the manifest")
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
@@ -160,7 +159,7 @@ def test_a_restore_that_was_killed_goes_on_and_its_warc_files_have_the_very_byte
         manifest.write(b'{"url": "http://brok')  # as a power cut leaves it
     with next((folder / "warc").iterdir()).open("ab") as warc:
         warc.write(b"\x1f\x8bhalf a record")
-    result = zatva(environment, *arguments, expect=3)[-1]
+    result = results(environment, *arguments, expect=3)[-1]
     assert result["fetched"] == result["wanted"] - noted
     assert result["missing"] == {"withheld": 1}
     _check_warc(folder, hidden)

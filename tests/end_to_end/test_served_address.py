@@ -11,13 +11,14 @@ import pytest
 from lxml import etree
 
 from oai.vocabulary import OAI_NAMESPACE
-from tests.end_to_end.processes import eventually, running, zatva
+from tests.commands import results
+from tests.end_to_end.processes import eventually, running
 
 
 @pytest.fixture
 def token(environment: dict[str, str]) -> str:
-    zatva(environment, "user", "add", "Alena", "--role", "administrator")
-    (made,) = zatva(environment, "token", "add", "Alena", "tests", "--scope", "read", "--scope", "archive")
+    results(environment, "user", "add", "Alena", "--role", "administrator")
+    (made,) = results(environment, "token", "add", "Alena", "tests", "--scope", "read", "--scope", "archive")
     return str(made["token"])
 
 

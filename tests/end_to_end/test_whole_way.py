@@ -15,7 +15,8 @@ from manager.models import Job, JobStatus, RecurringJob
 from oai.database import Database
 from oai.vocabulary import OAI_NAMESPACE
 from provider.models import Document
-from tests.end_to_end.processes import alive, eventually, running, zatva
+from tests.commands import results
+from tests.end_to_end.processes import alive, eventually, running
 from zatva.sample import write_archive
 
 _PAGES = 60
@@ -30,7 +31,7 @@ def archive(tmp_path: Path) -> Path:
 @pytest.fixture
 def indexed(archive: Path, environment: dict[str, str], database: Database) -> Path:
     """The archive, indexed and due: nobody has to wait for the publishing margin."""
-    zatva(environment, "provider", "index", archive, "--jobs", "1")
+    results(environment, "provider", "index", archive, "--jobs", "1")
     make_due(database)
     return archive
 
@@ -70,13 +71,13 @@ def test_a_harvest_has_a_file_for_each_document_and_then_finds_nothing_changed(
     base_url: str, environment: dict[str, str], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    first = zatva(environment, "harvest", base_url, "--out", out)[-1]
+    first = results(environment, "harvest", base_url, "--out", out)[-1]
     assert first["verdict"] == "complete"
     assert _counts(first) == {
         "records": _PAGES, "new": _PAGES, "updated": 0, "unchanged": 0, "deleted": 0, "invalid": 0,
     }  # fmt: skip
     assert len(_records(out)) == _PAGES
-    again = zatva(environment, "harvest", base_url, "--out", out, "--full")[-1]
+    again = results(environment, "harvest", base_url, "--out", out, "--full")[-1]
     assert _counts(again) == {
         "records": _PAGES, "new": 0, "updated": 0, "unchanged": _PAGES, "deleted": 0, "invalid": 0,
     }  # fmt: skip
@@ -86,17 +87,17 @@ def test_a_document_hidden_at_the_provider_is_deleted_by_the_next_harvest(
     base_url: str, environment: dict[str, str], tmp_path: Path, database: Database
 ) -> None:
     out = tmp_path / "out"
-    zatva(environment, "harvest", base_url, "--out", out)
+    results(environment, "harvest", base_url, "--out", out)
     before = _records(out)
     gone = next(iter(before))
-    zatva(environment, "provider", "hide", gone)
+    results(environment, "provider", "hide", gone)
     with database.session() as session:
         due = session.scalar(select(func.max(Document.datestamp)))
         eventually(lambda: session.scalar(select(func.clock_timestamp() >= due)), "the deletion to be due")
-    result = zatva(environment, "harvest", base_url, "--out", out)[-1]
+    result = results(environment, "harvest", base_url, "--out", out)[-1]
     assert (result["verdict"], result["deleted"]) == ("complete", 1)
     assert _records(out).keys() == before.keys() - {gone}
-    zatva(environment, "provider", "unhide", gone)
+    results(environment, "provider", "unhide", gone)
     with database.session() as session:
         assert session.scalar(select(func.count()).where(Document.deleted)) == 0
 
@@ -110,7 +111,7 @@ def test_indexing_again_changes_nothing(
 
     before = state()
     assert len(before) == _PAGES
-    zatva(environment, "provider", "index", indexed, "--jobs", "1")
+    results(environment, "provider", "index", indexed, "--jobs", "1")
     assert state() == before
 
 
@@ -182,7 +183,7 @@ def test_all_records_are_in_the_tables_with_their_files(
     base_url: str, environment: dict[str, str], tmp_path: Path, database: Database
 ) -> None:
     out = tmp_path / "out"
-    zatva(environment, "harvest", base_url, "--out", out, "--set", "mimetype:text")
+    results(environment, "harvest", base_url, "--out", out, "--set", "mimetype:text")
     with database.session() as session:
         rows = session.execute(select(Record.identifier, Record.filename)).all()
     assert {str(path.relative_to(out)) for path in out.rglob("*.xml")} == {row.filename for row in rows}

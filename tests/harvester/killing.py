@@ -1,11 +1,11 @@
 """A harvest in a separate process that is killed at a chosen statement."""
 
 import asyncio
-import sys
 from collections.abc import Sequence
 
 from sqlalchemy import text
 
+from tests.commands import Process
 from tests.harvester.library import Library
 
 _ASLEEP = text(
@@ -38,14 +38,13 @@ async def kill_where_it_stalls(
 
     `delay` is the duration in seconds of a shorter stall that comes before.
     """
-    harvest = (sys.executable, "-m", "zatva.cli", "harvest", "1", "-q", *arguments)
-    process = await asyncio.create_subprocess_exec(*harvest, env=library.environment)
+    process = Process(library.environment, "harvest", "1", "-q", *arguments)
     async with asyncio.timeout(120):
         while not (asleep := _asleep(library, longer_than=delay)):
-            assert process.returncode is None
+            assert process.poll() is None
             await asyncio.sleep(0.02)
     process.kill()
-    await process.wait()
+    await asyncio.to_thread(process.wait)
     with library.database.session() as session:
         for backend in asleep:
             session.execute(text("SELECT pg_terminate_backend(:pid, 10000)"), {"pid": backend})

@@ -7,12 +7,12 @@ from typing import Any
 from sqlalchemy import select, update
 
 from harvester.harvest.harvest import harvest
-from harvester.harvest.models import Hold
+from harvester.harvest.models import Hold, Quarantined
 from harvester.harvest.page_pipeline import Progress
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
 from harvester.harvest.run import Tuning
-from harvester.models import History, Record, Repository
+from harvester.models import Harvest, History, Record, Repository
 from harvester.repositories import add_repository
 from harvester.store.audit import Audit, Auditor, StoreFinding
 from oai.database import Database
@@ -28,13 +28,13 @@ class Library:
         self,
         database: Database,
         settings: Settings,
-        environment: dict[str, str],
         fake: FakeRepository,
         folder: Path,
+        environment: dict[str, str] | None = None,
     ) -> None:
         self.database = database
         self.settings = settings
-        self.environment = environment
+        self.environment = environment or {}
         self.fake = fake
         self.folder = folder
         self.tuning = Tuning()
@@ -97,6 +97,22 @@ class Library:
     def exists(self, path: Path) -> bool:
         return path.exists()
 
+    def numbers(self) -> set[int]:
+        """The numbers of the stored records, which are their files' names."""
+        return {int(path.stem) for path in self.folder.rglob("*.xml")}
+
+    def history(self) -> list[History]:
+        with self.database.session() as session:
+            return list(session.scalars(select(History).order_by(History.history_id)))
+
+    def harvest_row(self) -> Harvest:
+        with self.database.session() as session:
+            return session.scalars(select(Harvest)).one()
+
+    def quarantine(self) -> list[Quarantined]:
+        with self.database.session() as session:
+            return list(session.scalars(select(Quarantined).order_by(Quarantined.quarantine_id)))
+
     def records(self) -> dict[str, Record]:
         with self.database.session() as session:
             return {record.identifier: record for record in session.scalars(select(Record))}
@@ -115,6 +131,11 @@ class Library:
             self.fake.items[number] = Item(
                 identifier=old.identifier, datestamp=datestamp, deleted=True, sets=old.sets
             )
+
+    def windows(self) -> list[tuple[str | None, str | None]]:
+        """The date ranges of the lists that were requested."""
+        asked = [one for one in self.fake.lists() if "resumptionToken" not in one]
+        return [(one.get("from"), one.get("until")) for one in asked]
 
     def forgets(self) -> None:
         """Make the repository report that it keeps no deletions."""

@@ -2,20 +2,21 @@
 
 import asyncio
 import json
+import os
 import signal
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
+from lxml import etree
 from sqlalchemy import select
 
 from harvester.models import Harvest, History, Repository
 from oai.database import Database
-from tests.commands import zatva_beside
+from tests.commands import Process, zatva_beside
 from tests.harvester.fake_repository import FakeRepository, Item, many, serve
 
 
@@ -39,15 +40,13 @@ async def fake() -> AsyncIterator[FakeRepository]:
         yield served
 
 
-async def start(environment: dict[str, str], *arguments: str, stdin: int | None = None) -> Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", *arguments, env=environment, stdin=stdin, stdout=PIPE, stderr=PIPE
-    )
+def start(environment: dict[str, str], module: str, *words: str) -> Process:
+    return Process(environment, *words, module=module, stdout=PIPE, stderr=PIPE)
 
 
 async def ended(process: Process) -> Ended:
-    out, err = await asyncio.wait_for(process.communicate(), 60)
-    return Ended(code=process.returncode, out=out.decode(), err=err.decode())
+    out, err = await asyncio.to_thread(process.communicate)
+    return Ended(code=process.returncode, out=out, err=err)
 
 
 async def run(environment: dict[str, str], *arguments: str) -> Ended:
@@ -66,6 +65,30 @@ def stuck_at(fake: FakeRepository, token_begins: str) -> asyncio.Event:
 
     fake.before = stick
     return reached
+
+
+async def test_odd_records_are_stored_with_warnings(
+    fake: FakeRepository, environment: dict[str, str], tmp_path: Path
+) -> None:
+    bare = "<oai_dc:dc><dc:title>A</dc:title></oai_dc:dc>"
+    wrong = bare.replace("dc:title", "dc:pages")
+    fake.items = [
+        Item(identifier="oai:a:undated", datestamp=""),
+        Item(identifier="oai:a:bare", metadata=bare),
+        Item(identifier="oai:a:invalid", metadata=wrong),
+    ]
+    done = await run(environment, "harvest", fake.url, "--out", str(tmp_path / "out"), "--json")
+    assert done.code == 0, done.err
+    assert (done.json["verdict"], done.json["new"], done.json["invalid"]) == ("complete", 3, 0)
+    for words in (
+        "records without a datestamp got the date of the answer: 1; the first: 'oai:a:undated'",
+        "the prefix 'dc' is not declared; it is read as 'http://purl.org/dc/elements/1.1/'",
+        "record 'oai:a:invalid' is not valid: line 2, element 'dc:pages': this element is not defined here",
+        "stored although they break their XML Schema: 1 of 3 checked records",
+    ):
+        assert [text for text in done.json["warnings"] if words in text], done.json["warnings"]
+    for path in (tmp_path / "out").rglob("*.xml"):
+        etree.parse(path)
 
 
 async def test_a_harvest_needs_no_preparation(
@@ -110,7 +133,7 @@ async def test_a_killed_harvest_goes_on_where_it_was(
 ) -> None:
     out = tmp_path / "out"
     reached = stuck_at(fake, "30|")
-    process = await start(environment, "zatva", "harvest", fake.url, "--out", str(out), "--json")
+    process = start(environment, "zatva", "harvest", fake.url, "--out", str(out), "--json")
     await asyncio.wait_for(reached.wait(), 30)
     with database.session() as session:
         while True:
@@ -136,7 +159,7 @@ async def test_a_signal_ends_the_process_with_a_history_row(
 ) -> None:
     repository_id = _repository(database, fake.url)
     reached = stuck_at(fake, "20|")
-    process = await start(environment, "harvester", "--repository-id", str(repository_id), "--job-id", "5")
+    process = start(environment, "harvester", "--repository-id", str(repository_id), "--job-id", "5")
     await asyncio.wait_for(reached.wait(), 30)
     with database.session() as session:
         while (row := session.scalars(select(Harvest)).one()).counts.get("records") != 20:
@@ -156,14 +179,12 @@ async def test_the_end_of_its_parent_ends_the_process(
     fake: FakeRepository, environment: dict[str, str], database: Database
 ) -> None:
     reached = stuck_at(fake, "20|")
-    process = await start(
-        environment, "harvester", "--repository-id", str(_repository(database, fake.url)),
-        "--end-with-parent",
-        stdin=PIPE,
-    )  # fmt: skip
+    theirs, ours = os.pipe()
+    with os.fdopen(theirs) as stdin:
+        words = ("--repository-id", str(_repository(database, fake.url)), "--end-with-parent")
+        process = Process(environment, *words, module="harvester", stdin=stdin, stdout=PIPE, stderr=PIPE)
     await asyncio.wait_for(reached.wait(), 30)
-    assert process.stdin is not None
-    process.stdin.close()
+    os.close(ours)
     assert (await ended(process)).code == 130
 
 
@@ -179,7 +200,7 @@ async def test_the_process_takes_the_parameters_of_the_uiuc_page(
         for number in range(20)
     ]
     repository_id = _repository(database, fake.url)
-    process = await start(
+    process = start(
         environment, "harvester",
         "--repository-id", str(repository_id), "--job-id", "3", "--recurring-id", "4",
         "--method", "1", "--set-spec", "a", "--harvest-from", "2024-01-05", "--harvest-to", "2024-01-12",
@@ -238,7 +259,7 @@ async def test_two_harvests_of_two_repositories_run_side_by_side(
 ) -> None:
     names = ("one", "two", "three")
     processes = [
-        await start(environment, "zatva", "harvest", fake.url, "--out", str(tmp_path / name), "--json")
+        start(environment, "zatva", "harvest", fake.url, "--out", str(tmp_path / name), "--json")
         for name in names
     ]
     results = [await ended(process) for process in processes]

@@ -1,8 +1,12 @@
 """`zatva import`, as a user runs it."""
 
 import json
+from dataclasses import replace
+
+from sqlalchemy import text
 
 from tests.harvester.bibliographic.conftest import Catalogue, catalogue
+from tests.harvester.bibliographic.marc import marcxml
 
 __all__ = ["catalogue"]
 
@@ -48,6 +52,25 @@ async def test_a_harvest_is_followed_by_an_import_where_that_is_set(catalogue: C
     assert catalogue.titles() == ["Slovník nářečí", "Slovník staré češtiny"]
     _, out, _ = await catalogue.command("import", "status", "--json")
     assert (json.loads(out)["started_by"], json.loads(out)["filtered"]) == ("harvest", 2)
+
+
+async def test_anew_rewrites_rows_of_an_earlier_version_and_removes_those_of_other_kinds(
+    catalogue: Catalogue,
+) -> None:
+    number = str(catalogue.repository_id)
+    authority = marcxml("100 1# $aHus, Jan", leader="00000nz  a2200000n  4500")
+    catalogue.imported()
+    with catalogue.database.session() as session:
+        session.execute(text("UPDATE bibliographic_record SET title = title || '.', content_digest = ''"))
+        session.commit()
+    catalogue.fake.items[0] = replace(catalogue.fake.items[0], metadata=authority)
+    await catalogue.harvest()
+    code, out, _ = await catalogue.command("import", "run", "--repository", number, "--anew", "--json")
+    facts = json.loads(out)
+    assert (code, facts["updated"], facts["refused"], facts["deleted"]) == (0, 2, 1, 1)
+    assert catalogue.titles() == ["The Czech Language", "Slovník staré češtiny"]
+    _, out, _ = await catalogue.command("import", "refused", "--json")
+    assert "MARC authority data" in json.loads(out)["reason"]
 
 
 async def test_wrong_uses_are_told(catalogue: Catalogue) -> None:

@@ -64,7 +64,7 @@ async def test_a_killed_run_leaves_a_file_that_is_replayed_together_with_the_nex
 ) -> None:
     command = ("harvest", fake.url, "--out", str(tmp_path / "out"), "--keep-raw", "--json")
     reached = stuck_at(fake, "30|")
-    process = await start(environment, "zatva", *command)
+    process = start(environment, "zatva", *command)
     await asyncio.wait_for(reached.wait(), 30)
     with database.session() as session:
         while (session.scalars(select(Harvest.resumption_token)).one_or_none() or "")[:3] != "30|":

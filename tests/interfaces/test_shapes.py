@@ -39,6 +39,7 @@ provider access refresh
 provider hide --url-prefix http://example.org
 provider unhide --url-prefix http://example.org
 provider find http://example.org/1
+provider reindex-keys
 provider verify
 provider harvesters
 probe {url}
@@ -50,6 +51,12 @@ repository edit 1 --name Library
 repository policy 1
 repository remove 2
 store verify 1
+store audit schedule set 1 --frequency daily
+store audit schedule list
+store audit schedule remove 1
+store audit run 1
+store audit list
+store audit show 1
 import run --repository 1
 import status
 import list

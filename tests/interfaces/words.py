@@ -13,6 +13,7 @@ import harvester.harvest.verdict
 import harvester.repositories
 import harvester.rule_lab.models
 import harvester.store.audit
+import harvester.store.models
 import harvester.vocabulary
 import manager.leader.lock
 import manager.models
@@ -69,6 +70,7 @@ _ENUMS: dict[str, type[Enum]] = {
     "schedule's state": manager.models.RecurringState,
     "scope of a token": oai.rights.Scope,
     "slice of a list": harvester.vocabulary.Slice,
+    "store audit's state": harvester.store.models.AuditState,
     "validation": harvester.vocabulary.Level,
     "verdict": harvester.harvest.verdict.Verdict,
 }
@@ -89,11 +91,13 @@ _KEYS: dict[str, Any] = {
     "lock: upgrade": oai.migrations._UPGRADE_LOCK,  # noqa: SLF001
     "queue of harvests": manager.queue.QUEUE,
     "queue of index files": manager.queue.INDEX_QUEUE,
+    "queue of store audits": manager.queue.AUDIT_QUEUE,
     "signing: look-ups": provider.http.cdx.PURPOSE,
     "signing: tokens": provider.protocol.tokens.PURPOSE,
     "signing: tokens of the aggregate": provider.aggregate.catalogue.PURPOSE,
     "task of a harvest": manager.queue.TASK,
     "task of an index file": manager.queue.INDEX_TASK,
+    "task of a store audit": manager.queue.AUDIT_TASK,
 }
 
 

@@ -16,6 +16,7 @@ from manager import commands as running
 from oai.database import Database
 from oai.sections import ManagerSettings
 from oai.settings import Settings
+from tests.commands import Process
 
 STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
 PATIENCE = 60.0
@@ -93,18 +94,15 @@ async def managing(
 
 
 @contextlib.asynccontextmanager
-async def manager_process(
-    environment: dict[str, str], *command: str
-) -> AsyncIterator[asyncio.subprocess.Process]:
+async def manager_process(environment: dict[str, str], *command: str) -> AsyncIterator[Process]:
     """A manager as a process for as long as the block lasts: with the stand-in, or by this command."""
-    words = command or ("tests.manager.manager_process",)
-    process = await asyncio.create_subprocess_exec(sys.executable, "-m", *words, env=environment)
+    module, *words = command or ("tests.manager.manager_process",)
+    process = Process(environment, *words, module=module, stdout=sys.__stdout__, stderr=sys.__stderr__)
     try:
         yield process
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+        process.kill()
+        await asyncio.to_thread(process.wait)
 
 
 async def until(condition: Callable[[], Any], *, patience: float = PATIENCE) -> Any:

@@ -13,7 +13,7 @@ from manager.worker.registry import manager_status
 from oai.database import Database
 from oai.errors import UsageError
 from oai.settings import Settings
-from tests.commands import zatva
+from tests.commands import Process, zatva
 from tests.manager.conftest import (
     PATIENCE,
     Tables,
@@ -27,18 +27,18 @@ from tests.manager.conftest import (
 WORKER = ("tests.manager.manager_process", "worker")
 
 
-def in_row(tables: Tables, process: asyncio.subprocess.Process) -> int | None:
+def in_row(tables: Tables, process: Process) -> int | None:
     """The number of the worker that this process is, once it has told."""
     rows = tables("SELECT worker_id FROM oai_worker WHERE process_id = :number", number=process.pid)
     return rows[0].worker_id if rows else None
 
 
-def leads(database: Database, process: asyncio.subprocess.Process) -> bool:
+def leads(database: Database, process: Process) -> bool:
     with database.session() as session:
         return (leader(session) or "").endswith(f"process {process.pid}")
 
 
-def has_job(tables: Tables, process: asyncio.subprocess.Process) -> bool:
+def has_job(tables: Tables, process: Process) -> bool:
     query = (
         "SELECT FROM oai_job JOIN oai_worker USING (worker_id)"
         " WHERE status = 1 AND oai_worker.process_id = :number"
@@ -118,7 +118,7 @@ async def test_a_drained_worker_finishes_what_it_has_takes_nothing_more_and_ends
             await until(lambda: in_row(tables, manager) is None)
             assert in_row(tables, worker) is not None
             worker.send_signal(signal.SIGUSR1)
-            assert await worker.wait() == 0
+            assert await asyncio.to_thread(worker.wait) == 0
         # The manager goes on leading.
         assert manager.returncode is None
 
@@ -137,7 +137,7 @@ async def test_a_manager_that_drains_lets_another_lead_finishes_what_it_has_and_
             assert first.returncode is None
             assert alive(harvest)
             os.kill(harvest, signal.SIGTERM)
-            assert await asyncio.wait_for(first.wait(), PATIENCE) == 0
+            assert await asyncio.to_thread(first.wait, PATIENCE) == 0
             assert tables.history() == [("incomplete", "long")]
 
 

@@ -196,3 +196,32 @@ async def test_the_leader_writes_down_its_limits(quick: Settings, database: Data
     own = quick.manager.model_copy(update={"per_host": 3, "overall": 7})
     async with managing(quick.model_copy(update={"manager": own}), database):
         await until(lambda: tables("SELECT FROM oai_leader WHERE per_host = 3 AND overall = 7"))
+
+
+def test_due_jobs_are_expected_by_priority_and_not_by_age(database: Database, tables: Tables) -> None:
+    worker(tables, 1)
+    tables.add("oai_job", **schedule(tables, 10), priority=5)
+    tables.add("oai_job", **schedule(tables, 10), priority=7)
+    found = views(database)
+    assert (found[2].estimate.position, found[1].estimate.position) == (1, 2)
+
+
+def test_a_job_without_a_schedule_is_expected_to_take_as_long_as_others_do(
+    database: Database, tables: Tables
+) -> None:
+    tables.add("oai_job", **schedule(tables, 100))
+    tables.add("oai_job", **schedule(tables, 300))
+    tables.add("oai_job", repository_id=tables.repository("https://once.example/"))
+    assert [view.estimate.seconds for view in views(database).values()] == [100, 300, 200]
+
+
+def test_a_harvest_of_less_than_a_record_a_second_has_an_estimated_end(
+    database: Database, tables: Tables
+) -> None:
+    repository = tables.repository()
+    tables.add("oai_job", repository_id=repository, status=1, process_id=5, started=datetime.now(UTC))
+    tables.add(
+        "oai_harvest", repository_id=repository, metadata_prefix="oai_dc", job_id=1,
+        counts='{"records": 10}', complete_list_size=30, records_per_second=0.5,
+    )  # fmt: skip
+    assert views(database)[1].estimate.seconds == pytest.approx(40)

@@ -193,3 +193,17 @@ def test_due_times_lie_after_the_moment_and_the_start_and_none_is_left_out(
     assert due >= start
     between = moment + (due - moment) / 2
     assert frequency.next_after(between, start=start, zone=PRAGUE) == due
+
+
+@pytest.mark.parametrize("text", ["x" * 100_000, "x 1 1 1 " + "1" * 100_000], ids=["words", "cron"])
+def test_of_a_long_frequency_the_message_quotes_the_beginning_and_names_the_length(text: str) -> None:
+    with pytest.raises(UsageError, match=r"\(100,00\d characters\)|characters\)") as raised:
+        parse_frequency(text)
+    assert len(str(raised.value)) < 1000
+
+
+def test_a_time_that_the_spring_night_skips_comes_at_its_end_to_the_second() -> None:
+    start = datetime(2026, 3, 28, 0, 0, tzinfo=UTC)
+    frequency = parse_frequency("daily at 02:30")
+    due = frequency.next_after(datetime(2026, 3, 28, 12, 0, tzinfo=UTC), start=start, zone=PRAGUE)
+    assert due == datetime(2026, 3, 29, 1, 0, tzinfo=UTC)

@@ -3,18 +3,23 @@
 import asyncio
 import contextlib
 import json
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from manager.commands import serve_worker
+from manager.worker.process import ProcessOutcome
+from manager.worker.queued_process import in_words
 from oai.database import Database
 from oai.settings import Settings
 from tests import commands
 from tests.commands import Done
-from tests.manager.conftest import Tables, managing, until
+from tests.manager.conftest import Tables, manager_process, managing, until
 from tests.provider.archives import Page, warc_record, write_archive, write_pages
+
+_WORKER = ("zatva", "worker", "--quiet")
 
 STATES = "SELECT state FROM index_file ORDER BY id"
 
@@ -46,19 +51,6 @@ async def working(settings: Settings, database: Database) -> AsyncIterator[None]
             await task
 
 
-@contextlib.asynccontextmanager
-async def worker_process(environment: dict[str, str]) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "zatva", "worker", "--quiet", env=environment
-    )
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-
-
 async def test_queued_files_are_indexed_by_a_worker_with_their_collection(
     quick: Settings, database: Database, tables: Tables, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -72,8 +64,8 @@ async def test_queued_files_are_indexed_by_a_worker_with_their_collection(
         await until(lambda: set(states(tables)) == {"done"})
     assert tables.one("SELECT documents FROM collection WHERE set_spec = 'collection:crawl'") == 3
     assert tables.one("SELECT count(*) FROM procrastinate_jobs") == 0
-    (row,) = tables("SELECT new, problems, reason, host, tries FROM index_file WHERE path LIKE '%c.warc'")
-    assert (row.new, row.problems, row.reason, row.tries) == (1, 1, None, 1)
+    (row,) = tables("SELECT * FROM index_file WHERE path LIKE '%c.warc'")
+    assert (row.new, row.problems, row.reason, row.failure_code, row.tries) == (1, 1, None, None, 1)
     assert row.host
     status = json.loads(zatva(environment, "status", "--json").stdout)
     (run,) = status["runs"]
@@ -100,7 +92,11 @@ async def test_a_file_that_the_worker_cannot_see_fails_with_the_reason(
     path.unlink()
     async with working(quick, database):
         await until(lambda: states(tables) == ["failed"])
-    assert "cannot be opened" in tables.one("SELECT reason FROM index_file")
+    (row,) = tables("SELECT reason, failure_code, failure_facts FROM index_file")
+    assert "cannot be opened" in row.reason
+    assert (row.failure_code, row.failure_facts) == ("archive_not_readable", {})
+    shown = zatva(environment, "status", "--run", "1").stdout
+    assert "The archive file is missing, or cannot be opened or read. Check its path" in shown
 
 
 async def test_a_file_whose_process_ends_by_force_is_tried_again_and_then_fails(
@@ -111,8 +107,8 @@ async def test_a_file_whose_process_ends_by_force_is_tried_again_and_then_fails(
     tables("UPDATE index_run SET collection = 'collection:never-made'")
     async with working(quick, database):
         await until(lambda: states(tables) == ["failed"])
-    (row,) = tables("SELECT tries, reason FROM index_file")
-    assert row.tries == 3
+    (row,) = tables("SELECT tries, reason, failure_code FROM index_file")
+    assert (row.tries, row.failure_code) == (3, "archive_process_lost")
     assert "ended with exit code 2" in row.reason
     assert "never-made" in row.reason
 
@@ -124,10 +120,10 @@ async def test_the_file_of_a_killed_worker_is_taken_by_another(
     with database.engine.connect() as blocker:
         # Whoever indexes stands still here.
         blocker.exec_driver_sql("LOCK TABLE document IN ACCESS EXCLUSIVE MODE")
-        async with worker_process(quick_environment) as process:
+        async with manager_process(quick_environment, *_WORKER) as process:
             await until(lambda: states(tables) == ["running"])
             process.kill()
-            await process.wait()
+            await asyncio.to_thread(process.wait)
     async with working(quick, database):
         await until(lambda: states(tables) == ["done"])
     assert tables.one("SELECT tries FROM index_file") == 2
@@ -158,3 +154,11 @@ def test_what_makes_no_sense_with_a_queue_is_refused(environment: dict[str, str]
     (tmp_path / "empty").mkdir()
     assert queue(environment, tmp_path / "empty")["files"] == 0
     assert zatva(environment, "status", "--run", "7").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "expected"), [(-9, "was ended by signal 9"), (3, "ended with exit code 3")]
+)
+def test_the_reason_is_the_signal_or_the_exit_code(exit_code: int, expected: str) -> None:
+    reason = in_words(ProcessOutcome(exit_code=exit_code, said="first\nlast\n"))
+    assert reason.endswith(f" {expected}; its last message was: last")

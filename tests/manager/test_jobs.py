@@ -6,7 +6,8 @@ import pytest
 
 from manager.jobs import views as jobs
 from manager.jobs.reasons import in_words
-from manager.jobs.runs import RunFilter, find_runs
+from manager.jobs.runs import RunFilter, count_runs, days_of, find_runs, pieces_of
+from manager.models import JobStatus
 from oai.database import Database
 from oai.errors import UsageError
 from tests.manager.conftest import Tables
@@ -86,6 +87,68 @@ def test_progress_of_another_job_is_not_shown(database: Database, tables: Tables
     assert view.progress is None
 
 
+@pytest.mark.parametrize(
+    ("page", "sign", "rate", "left"),
+    [(1, 1, 50, 20), (5, 1, 0, None), (3, 5, 0, None)],
+    ids=["just stored a page", "overdue", "stopped"],
+)
+def test_a_stalled_harvest_has_rate_0_and_no_time_left(
+    database: Database, tables: Tables, page: int, sign: int, rate: float, left: float | None
+) -> None:
+    add_harvest(tables, pages=20, page=page, sign=sign)  # a second for each page
+    with database.session() as session:
+        (view,) = jobs.list_jobs(session)
+    assert view.progress is not None
+    assert (view.progress.records, view.progress.rate) == (1000, rate)
+    assert view.progress.seconds_left == left
+    assert view.estimate.seconds == left
+
+
+def test_a_harvest_of_slow_pages_is_not_stalled_between_them(database: Database, tables: Tables) -> None:
+    add_harvest(tables, pages=4, page=5, sign=1)  # 5 seconds for each page
+    with database.session() as session:
+        (view,) = jobs.list_jobs(session)
+    assert view.progress is not None
+    assert view.progress.rate == 50
+
+
+def add_harvest(tables: Tables, *, pages: int, page: int, sign: int) -> None:
+    """Add a running job with 1,000 of 2,000 records, at 50 per second.
+
+    Its last page was stored `page` seconds ago, and its process gave its last sign `sign` seconds ago.
+    """
+    now = datetime.now(UTC)
+    repository = tables.repository()
+    tables.add("oai_job", repository_id=repository, status=1, process_id=7)
+    tables.add(
+        "oai_harvest", repository_id=repository, metadata_prefix="oai_dc", job_id=1, records_per_second=50,
+        complete_list_size=2000, counts=f'{{"pages": {pages}, "records": 1000}}',
+        updated=now - timedelta(seconds=page), last_sign=now - timedelta(seconds=sign),
+    )  # fmt: skip
+
+
+def test_a_paused_job_keeps_its_figures(database: Database, tables: Tables) -> None:
+    repository = tables.repository()
+    tables.add("oai_job", repository_id=repository, status=4, last_history=1)
+    tables.add("oai_job", repository_id=repository, metadata_prefix="marc21")
+    for prefix in ("oai_dc", "marc21"):
+        tables.add(
+            "oai_harvest", repository_id=repository, metadata_prefix=prefix, run_parameters="{}",
+            records_per_second=50, complete_list_size=3000, counts='{"pages": 10, "records": 1000}',
+        )  # fmt: skip
+    with database.session() as session:
+        views = jobs.list_jobs(session)
+    paused, other = sorted(views, key=lambda view: view.job_id)
+    assert paused.progress is not None
+    assert (paused.state, paused.progress.records, paused.progress.complete_list_size) == (
+        "paused",
+        1000,
+        3000,
+    )
+    assert (paused.progress.rate, paused.progress.seconds_left) == (0, None)
+    assert other.progress is None
+
+
 @pytest.mark.parametrize(("status", "gone"), [(0, True), (2, True), (1, False), (3, False)])
 def test_removing_a_job_removes_what_has_not_begun_and_marks_what_runs(
     database: Database, tables: Tables, status: int, *, gone: bool
@@ -120,6 +183,22 @@ def test_history_is_listed_newest_first_in_pages(database: Database, tables: Tab
         assert [view.repository_name for view in of_one] == ["https://a.example/"] * 2
 
 
+def test_an_interrupted_and_resumed_harvest_is_one_run(database: Database, tables: Tables) -> None:
+    repository = tables.repository()
+    for continued_by in (2, None):
+        tables.add(
+            "oai_history", repository_id=repository, status="incomplete", continued_by=continued_by,
+            harvest_start_time=datetime.now(UTC),
+        )  # fmt: skip
+    with database.session() as session:
+        assert [view.history.history_id for view in find_runs(session, RunFilter(), limit=9)] == [2]
+        assert count_runs(session, RunFilter()) == 1
+        assert [day.runs for day in days_of(session, RunFilter(), zone="UTC")] == [1]
+        assert [piece.history_id for piece in pieces_of(session, 2)] == [1]
+        jobs.remove_history(session, 2)
+        assert pieces_of(session, 2) == []
+
+
 def test_a_history_row_is_removed(database: Database, tables: Tables) -> None:
     tables.add(
         "oai_history", repository_id=tables.repository(), status="x", harvest_start_time=datetime.now(UTC)
@@ -130,3 +209,47 @@ def test_a_history_row_is_removed(database: Database, tables: Tables) -> None:
         with pytest.raises(UsageError, match="no run 1 in the history"):
             jobs.remove_history(session, 1)
     assert tables.history() == []
+
+
+def test_only_the_named_running_job_is_stopped(database: Database, tables: Tables) -> None:
+    for name in "abc":
+        tables.add("oai_job", repository_id=tables.repository(f"https://{name}.example/"), status=1)
+    with database.session() as session:
+        assert not jobs.remove_job(session, 2)
+        session.commit()
+    rows = tables("SELECT status FROM oai_job ORDER BY job_id")
+    assert [row.status for row in rows] == [JobStatus.IN_PROGRESS, JobStatus.STOPPING, JobStatus.IN_PROGRESS]
+
+
+def test_only_the_named_waiting_job_is_removed(database: Database, tables: Tables) -> None:
+    for name in "abc":
+        tables.add("oai_job", repository_id=tables.repository(f"https://{name}.example/"))
+    with database.session() as session:
+        assert jobs.remove_job(session, 2)
+        session.commit()
+    assert [row.job_id for row in tables("SELECT job_id FROM oai_job ORDER BY job_id")] == [1, 3]
+
+
+def test_a_harvest_without_invalid_records_shows_none(database: Database, tables: Tables) -> None:
+    repository = tables.repository()
+    tables.add("oai_job", repository_id=repository, status=1, process_id=5)
+    tables.add(
+        "oai_harvest", repository_id=repository, metadata_prefix="oai_dc", job_id=1, counts='{"pages": 1}'
+    )
+    with database.session() as session:
+        (view,) = jobs.list_jobs(session)
+        assert view.progress is not None
+        assert (view.progress.pages, view.progress.records, view.progress.errors) == (1, 0, 0)
+
+
+def test_the_rate_of_a_slow_harvest_is_a_fraction(database: Database, tables: Tables) -> None:
+    repository = tables.repository()
+    tables.add("oai_job", repository_id=repository, status=1, process_id=5)
+    tables.add(
+        "oai_harvest", repository_id=repository, metadata_prefix="oai_dc", job_id=1,
+        counts='{"records": 50}', run_started=datetime.now(UTC) - timedelta(seconds=100),
+    )  # fmt: skip
+    with database.session() as session:
+        (view,) = jobs.list_jobs(session)
+    assert view.progress is not None
+    assert 0 < view.progress.rate <= 0.5

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from manager.leader.dispatcher import claim, launch_due
+from manager.leader.dispatcher import Run, claim, launch_due
 from oai.database import Database
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables
@@ -94,3 +94,74 @@ def test_a_job_goes_to_one_of_two_that_claim_it(database: Database, tables: Tabl
         assert claim(session, 1, "there", 6) is None
         session.commit()
     assert tuple(tables("SELECT host, worker_id FROM oai_job")[0]) == ("here", 5)
+
+
+def claimed(database: Database) -> Run:
+    launch(database)
+    with database.session() as session:
+        run = claim(session, 1, "here", 5, overlap=60)
+        session.commit()
+    assert run is not None
+    return run
+
+
+def from_of(tables: Tables) -> str | None:
+    found: str | None = tables.one("SELECT harvest_from FROM oai_job")
+    return found
+
+
+def harvested(tables: Tables, watermark: str | None) -> None:
+    """Let a complete harvest have begun then."""
+    tables.add(
+        "oai_harvest", repository_id=tables.repository(), metadata_prefix="oai_dc", watermark=watermark
+    )
+    tables("UPDATE oai_repository SET granularity = 'YYYY-MM-DDThh:mm:ssZ'")
+
+
+def test_a_job_that_begins_has_the_from_that_the_harvester_computes(
+    database: Database, tables: Tables
+) -> None:
+    harvested(tables, "2026-05-02T00:00:30Z")
+    tables.add("oai_job", repository_id=1)
+    run = claimed(database)
+    assert from_of(tables) == "2026-05-01T23:59:30Z"
+    assert not [argument for argument in run.arguments if "harvest-from" in argument]
+
+
+def test_a_from_that_a_user_wrote_into_the_row_is_passed_on(database: Database, tables: Tables) -> None:
+    harvested(tables, "2026-05-02T00:00:30Z")
+    tables.add("oai_job", repository_id=1, harvest_from="2020-01-01")
+    assert "--harvest-from=2020-01-01" in claimed(database).arguments
+    assert from_of(tables) == "2020-01-01"
+
+
+def test_a_planned_from_is_dropped_if_the_rows_were_rebuilt_since(database: Database, tables: Tables) -> None:
+    harvested(tables, None)
+    tables.add("oai_recurring_job", repository_id=1, frequency="hourly", state=1)
+    tables.add(
+        "oai_history", repository_id=1, recurring_id=1, status="x", verdict="complete",
+        harvest_start_time=datetime.now(UTC),
+    )  # fmt: skip
+    tables.add("oai_job", repository_id=1, recurring_id=1, harvest_from="2026-05-01T23:59:30Z")
+    run = claimed(database)
+    assert from_of(tables) is None
+    assert not [argument for argument in run.arguments if "harvest-from" in argument]
+
+
+def test_the_first_from_of_a_schedule_is_passed_on(database: Database, tables: Tables) -> None:
+    harvested(tables, None)
+    tables.add("oai_recurring_job", repository_id=1, frequency="hourly", state=1, harvest_from="2020-01-01")
+    tables.add("oai_job", repository_id=1, recurring_id=1, harvest_from="2020-01-01")
+    assert "--harvest-from=2020-01-01" in claimed(database).arguments
+
+
+def test_only_the_job_that_is_claimed_begins(database: Database, tables: Tables) -> None:
+    for name in "abc":
+        tables.add("oai_job", repository_id=tables.repository(f"https://{name}.example/"))
+    launch(database)
+    with database.session() as session:
+        claimed = claim(session, 2, "here", 5)
+        session.commit()
+    assert claimed is not None
+    assert claimed.job_id == 2
+    assert [row.host for row in tables("SELECT host FROM oai_job ORDER BY job_id")] == [None, "here", None]

@@ -7,6 +7,7 @@ import pytest
 
 from manager.worker.registry import manager_status
 from oai.database import Database
+from tests.commands import Process
 from tests.manager.conftest import Tables, alive, manager_process, running_process, until
 
 
@@ -15,7 +16,7 @@ def leader(database: Database) -> str | None:
         return manager_status(session).leader
 
 
-def leads(database: Database, process: asyncio.subprocess.Process) -> bool:
+def leads(database: Database, process: Process) -> bool:
     return (leader(database) or "").endswith(f"process {process.pid}")
 
 
@@ -27,7 +28,7 @@ async def test_a_manager_that_is_told_to_end_ends_its_harvests_and_is_done(
     async with manager_process(quick_environment) as manager:
         harvest = await until(lambda: running_process(tables))
         manager.send_signal(number)
-        assert await manager.wait() == 0
+        assert await asyncio.to_thread(manager.wait) == 0
         assert not alive(harvest)
     assert tables.history() == [("incomplete", "long")]
     assert [row.status for row in tables("SELECT status FROM oai_job")] == [0]
@@ -40,7 +41,7 @@ async def test_a_manager_that_is_killed_leaves_no_harvest_behind_and_the_next_on
     async with manager_process(quick_environment) as manager:
         harvest = await until(lambda: running_process(tables))
         manager.kill()
-        await manager.wait()
+        await asyncio.to_thread(manager.wait)
         await until(lambda: not alive(harvest))
     assert tables.one("SELECT status FROM oai_job") == 1
     async with manager_process(quick_environment):
@@ -55,7 +56,7 @@ async def test_a_harvest_that_dies_with_its_manager_is_told_as_lost(
     async with manager_process(quick_environment) as manager:
         harvest = await until(lambda: running_process(tables))
         manager.kill()
-        await manager.wait()
+        await asyncio.to_thread(manager.wait)
         await until(lambda: not alive(harvest))
     assert tables.history() == []
     async with manager_process(quick_environment):

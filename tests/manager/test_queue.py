@@ -32,7 +32,7 @@ async def test_a_task_whose_end_is_cut_off_leaves_the_queue_all_the_same(
     with database.engine.connect() as holder, database.session() as session:
         queue.defer(session, 1, 1)
         session.commit()
-        async with queue.open_queue(database, harvest, _no_file, closed=asyncio.Event()) as app:
+        async with queue.open_queue(database, harvest, _no_file, _no_file, closed=asyncio.Event()) as app:
             # It asks so seldom that the worker notices nothing of it else.
             working = asyncio.create_task(
                 queue.work(app, queue.QUEUE, concurrency=2, poll_seconds=600, lost_seconds=1800)
@@ -47,3 +47,11 @@ async def test_a_task_whose_end_is_cut_off_leaves_the_queue_all_the_same(
             assert not working.done()
             working.cancel()
             await asyncio.wait([working])
+
+
+def test_many_files_are_queued_in_parts_and_none_is_left_out(database: Database, tables: Tables) -> None:
+    with database.session() as session:
+        queue.defer_files(session, [1, 2, 3, 4, 5], at_once=2)
+        session.commit()
+    rows = tables("SELECT (args ->> 'file_id')::int AS file_id FROM procrastinate_jobs ORDER BY id")
+    assert [row.file_id for row in rows] == [1, 2, 3, 4, 5]

@@ -20,7 +20,7 @@ def make_jobs(database: Database) -> None:
     """Do as a tick does."""
     with database.session() as session:
         for recurring_id in wanting(session):
-            make_job(session, recurring_id, SETTINGS)
+            make_job(session, recurring_id, SETTINGS, overlap=60)
         session.commit()
 
 
@@ -146,6 +146,33 @@ def test_the_first_from_goes_with_the_jobs_until_one_harvest_was_complete(
     assert froms == ["2020-01-01", "2020-01-01", "2020-01-01", None]
 
 
+@pytest.mark.parametrize(
+    ("granularity", "harvest_to", "computed"),
+    [
+        ("YYYY-MM-DDThh:mm:ssZ", None, "2026-05-01T23:59:30Z"),
+        ("YYYY-MM-DD", None, "2026-05-01"),
+        ("YYYY-MM-DDThh:mm:ssZ", "2026-12-31", "2026-05-01T23:59:30Z"),
+        ("YYYY-MM-DDThh:mm:ssZ", "2026-01-31", None),
+    ],
+)
+def test_the_row_of_an_incremental_job_has_the_from_that_it_harvests(
+    database: Database, tables: Tables, granularity: str, harvest_to: str | None, computed: str | None
+) -> None:
+    schedule(tables, frequency="hourly", harvest_to=harvest_to)
+    tables("UPDATE oai_repository SET granularity = :granularity", granularity=granularity)
+    tables.add("oai_harvest", repository_id=1, metadata_prefix="oai_dc", watermark="2026-05-02T00:00:30Z")
+    make_jobs(database)
+    assert tuple(tables("SELECT harvest_from, harvest_to FROM oai_job")[0]) == (computed, harvest_to)
+
+
+def test_the_row_of_a_full_job_or_of_another_set_has_no_from(database: Database, tables: Tables) -> None:
+    schedule(tables, frequency="hourly", incremental=False)
+    tables.add("oai_recurring_job", repository_id=1, frequency="hourly", set_spec="other")
+    tables.add("oai_harvest", repository_id=1, metadata_prefix="oai_dc", watermark="2026-05-02T00:00:30Z")
+    make_jobs(database)
+    assert [row[0] for row in tables("SELECT harvest_from FROM oai_job")] == [None, None]
+
+
 def test_a_schedule_that_is_not_incremental_asks_for_the_same_each_time(
     database: Database, tables: Tables
 ) -> None:
@@ -244,3 +271,14 @@ def test_a_schedule_that_is_planned_again_does_not_go_through_all_jobs(
         session.commit()
     assert tables.one("SELECT count(*) FROM oai_job") == 2000
     assert (len(work) > 1, [rows for rows in work if rows > 20]) == (True, [])
+
+
+def test_a_schedule_gets_its_next_job_whatever_others_have(database: Database, tables: Tables) -> None:
+    for name in "abc":
+        repository = tables.repository(f"https://{name}.example/")
+        tables.add("oai_recurring_job", repository_id=repository, frequency="hourly")
+    make_jobs(database)
+    tables("DELETE FROM oai_job WHERE recurring_id = 2")
+    make_jobs(database)
+    jobs = tables("SELECT recurring_id FROM oai_job ORDER BY recurring_id")
+    assert [row.recurring_id for row in jobs] == [1, 2, 3]

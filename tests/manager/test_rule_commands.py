@@ -83,6 +83,10 @@ async def test_rules_are_tried_and_a_replay_tells_before_it_does(
     assert counts == {"updated": 5, "left out now": 15}
     assert "+      <dc:subject>Titles</dc:subject>" in told.json["samples"]["updated"][0]["diff"]
     assert "0 of 1 matched" in told.json["samples"]["left out now"][0]["why"]
+    one_kind = await run(environment, "rule", "replay", "1", *rules[:2], "--json")
+    assert one_kind.code == 0, one_kind.err
+    counts = {word: number for word, number in one_kind.json["counts"].items() if number}
+    assert counts == {"unchanged": 5, "left out now": 15}
     with database.session() as session:
         assert session.scalars(select(History.history_id)).all() == [1]
 

@@ -10,6 +10,7 @@ from manager.models import Job
 from manager.schedules.service import sample_repository, sample_schedule
 from oai.database import Database
 from oai.errors import UsageError
+from tests.manager.conftest import Tables
 from tests.web.rows import BEGAN, a_repository, a_run, a_schedule
 
 
@@ -90,3 +91,20 @@ def test_a_sample_of_nothing_is_refused(database: Database) -> None:
             sample_repository(session, 99, "oai_dc", 5)
         with pytest.raises(UsageError):
             sample_schedule(session, 99, 5)
+
+
+@pytest.mark.parametrize("repository_id", [None, 1])
+def test_the_changes_of_a_day_are_new_updated_and_deleted_records(
+    database: Database, tables: Tables, repository_id: int | None
+) -> None:
+    tables.repository()
+    for number in (0, 1):
+        tables.add(
+            "oai_history", repository_id=1, status="completed", record_count=10 * (number + 1),
+            harvest_start_time="2026-05-01T01:00Z", harvest_end_time="2026-05-01T02:00Z",
+            new_count=1 + number, updated_count=20 + number, deleted_count=300 + number,
+        )  # fmt: skip
+    with database.session() as session:
+        since = datetime(2026, 5, 1, tzinfo=UTC)
+        (day,) = days_of(session, RunFilter(since=since, repository_id=repository_id), zone="UTC")
+    assert (day.runs, day.records, day.changes) == (2, 30, 321 + 324)

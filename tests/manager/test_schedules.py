@@ -146,3 +146,15 @@ def test_every_state_has_its_word(database: Database, tables: Tables) -> None:
     with database.session() as session:
         words = [view.state for view in find_schedules(session)]
     assert words == ["new", "recurring", "one-off", "paused", "set aside", "suspended"]
+
+
+@pytest.mark.parametrize("priority", [-1000, 0, 1000])
+def test_a_priority_is_a_number_up_to_a_thousand(database: Database, tables: Tables, priority: int) -> None:
+    add(database, repository_id=tables.repository(), priority=priority)
+    assert tables.one("SELECT priority FROM oai_recurring_job") == priority
+
+
+@pytest.mark.parametrize("priority", [-1001, 1001])
+def test_a_priority_beyond_a_thousand_is_rejected(database: Database, tables: Tables, priority: int) -> None:
+    with pytest.raises(UsageError, match="from -1000 to 1000"):
+        add(database, repository_id=tables.repository(), priority=priority)

@@ -1,7 +1,7 @@
-"""Two hundred schedules while managers and workers die and the database restarts: each due run, once.
+"""A hundred schedules while managers and workers die and the database restarts: each due run, once.
 
 Everything is a process: managers, workers, database, harvesters. One schedule of each repository is
-harvested by the harvester itself, over HTTP; the others by a small one, for starting two hundred real ones
+harvested by the harvester itself, over HTTP; the others by a small one, because starting a hundred real ones
 takes minutes of two cores. With `--long` all are real.
 """
 
@@ -25,16 +25,17 @@ from oai import keeper
 from oai.database import Database, open_database
 from oai.embedded import EmbeddedServer, cluster_folder
 from oai.settings import Settings
+from tests.commands import Process
 from tests.conftest import make_careless
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.manager.conftest import Tables, manager_process, until
 from tests.manager.notices.receiver import SECRET, Receiver, receiver
 
 _REPOSITORIES = 10
-_SCHEDULES = 200
+_SCHEDULES = 100
 _ONE_OFF = 4
 """Every so manieth schedule is for one harvest alone."""
-_SPREAD = 10
+_SPREAD = 8
 """Seconds over which they are due."""
 _MANAGERS, _WORKERS = 2, 3
 _PATIENCE = 240.0
@@ -120,8 +121,8 @@ class Processes:
         self._environment = environment
         self._tables = tables
         self._stack = contextlib.AsyncExitStack()
-        self._managers: list[asyncio.subprocess.Process] = []
-        self._workers: list[asyncio.subprocess.Process] = []
+        self._managers: list[Process] = []
+        self._workers: list[Process] = []
 
     async def __aenter__(self) -> Self:
         for kept, number, what in (
@@ -136,10 +137,9 @@ class Processes:
 
     async def __aexit__(self, *_: object) -> None:
         for process in (*self._managers, *self._workers):
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGTERM)
         for process in (*self._managers, *self._workers):
-            await asyncio.wait_for(process.wait(), 60)
+            await asyncio.to_thread(process.wait, 60)
         await self._stack.aclose()
 
     async def kill_the_leader(self) -> None:
@@ -150,12 +150,10 @@ class Processes:
     async def kill_a_worker(self) -> None:
         await self._kill(self._workers, self._workers[-1])
 
-    async def _kill(
-        self, kept: list[asyncio.subprocess.Process], process: asyncio.subprocess.Process
-    ) -> None:
+    async def _kill(self, kept: list[Process], process: Process) -> None:
         process.kill()
         kept.remove(process)
-        await process.wait()
+        await asyncio.to_thread(process.wait)
 
 
 def came_to(tables: Tables, number: int) -> bool:

@@ -113,3 +113,20 @@ def test_waiting_ends_at_its_time_by_the_clock_it_is_given(database: Database) -
 def test_a_job_of_no_number_is_told(database: Database) -> None:
     with database.session() as session, pytest.raises(UsageError, match="job 5"):
         job_ended(session, 5)
+
+
+def test_the_last_run_of_a_quiet_repository_is_its_own(database: Database, tables: Tables) -> None:
+    numbers = [tables.repository(f"https://{name}.example/oai") for name in "abc"]
+    for number in numbers:
+        tables.add("oai_history", repository_id=number, status="completed", harvest_start_time="now")
+    with database.session() as session:
+        for number in numbers:
+            ended = repository_quiet(session, number)
+            assert ended is not None
+            assert ended.run is not None
+            assert ended.run.repository_id == number
+
+
+def test_a_wait_without_a_limit_of_time_is_no_error(environment: dict[str, str], tables: Tables) -> None:
+    tables.repository()
+    assert wait(environment, "--repository", "1").returncode == 0

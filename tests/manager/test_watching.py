@@ -185,3 +185,16 @@ def test_the_row_tells_what_when_where_and_why(database: Database, tables: Table
         "process 7 on host 'w1' ended with exit code 1 and wrote no history; its last message was: "
         "MemoryError"
     )
+
+
+def test_the_row_of_a_lost_harvest_has_what_its_own_harvest_had_committed(
+    database: Database, tables: Tables
+) -> None:
+    running_job(tables)
+    for prefix, job, records in (("a", 7, 70), ("oai_dc", 1, 10), ("z", 8, 80)):
+        tables.add(
+            "oai_harvest", repository_id=1, metadata_prefix=prefix, job_id=job,
+            counts=f'{{"records": {records}}}', run_started="2026-01-01T00:00Z",
+        )  # fmt: skip
+    settle_job(database, Ending(cause=Cause.LOST))
+    assert tables.one("SELECT record_count FROM oai_history") == 10

@@ -75,6 +75,7 @@ async def test_progress_is_seen_and_a_killed_harvest_goes_on_where_it_stopped(
         beginnings = [asked for asked in repository.lists() if "resumptionToken" not in asked]
     assert tables.history() == [("failed", "oai_dc"), ("completed", "oai_dc")]
     assert tables.one("SELECT count(*) FROM oai_record") == 30
+    assert tables.one("SELECT sum(record_count) FROM oai_history") == 30
     assert len(beginnings) == 1
 
 
@@ -130,6 +131,6 @@ async def test_a_manager_that_is_killed_leaves_a_harvest_that_stops_by_itself(
         async with manager_process(quick_environment, "zatva", "manager", "run") as manager:
             job = await until(lambda: job_with_a_page(database))
             manager.kill()
-            await manager.wait()
+            await asyncio.to_thread(manager.wait)
             await until(lambda: not alive(job.process_id))
     assert tables.history() == [("incomplete", "oai_dc")]

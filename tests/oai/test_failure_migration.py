@@ -107,6 +107,47 @@ SCHEDULES: dict[str, dict[str, Any]] = {
     },
 }
 
+TOO_SHORT = "the record is truncated: its header declares more bytes than there are"
+ARCHIVE_FILES: dict[str, tuple[str, dict[str, Any]]] = {
+    f"{TOO_SHORT} (1,234 bytes not read)": ("archive_record_truncated", {"bytes": 1234}),
+    "the gzip member breaks off at the end of the file (9 bytes not read)": (
+        "archive_record_truncated",
+        {"bytes": 9},
+    ),
+    f"{TOO_SHORT}; its content is complete according to its digest or HTTP header, and was indexed": (
+        "archive_record_length",
+        {},
+    ),
+    "the announced length is wrong: b'x' follows where the record should end; its content is whole by its"
+    " digest or its HTTP header, and was taken": ("archive_record_length", {}),
+    "b'garbage' does not begin a WARC or ARC record (21 bytes not read)": (
+        "archive_record_broken",
+        {"bytes": 21},
+    ),
+    "URL 'http://' has no possible host name": ("archive_record_invalid", {}),
+    "'yesterday' is not a valid capture time": ("archive_record_invalid", {}),
+    "the gzip member goes on after its first record; the others have no place of their own and were not read:"
+    " write the file anew with `warcio recompress`": ("archive_records_joined", {}),
+    "line 7: 'x' is not a URL": ("archive_line_invalid", {"line": 7}),
+    "not the content (digest) of the document 'http://a.example/': not taken": ("archive_digest_differs", {}),
+    "2 archive files are named 'x.warc'; choose one with --archive-dir": (
+        "archive_name_ambiguous",
+        {"count": 2, "name": "x.warc"},
+    ),
+    "3 documents that were indexed from this file earlier are no longer in it": (
+        "archive_documents_gone",
+        {"count": 3},
+    ),
+    "and 1,500 problems more in this file": ("archive_more_problems", {"count": 1500}),
+    "begins neither as an ARC nor as a WARC file": ("archive_not_archive", {}),
+    "cannot be looked at: [Errno 2] No such file or directory": ("archive_not_readable", {}),
+    "not indexed: null character": ("archive_not_indexed", {}),
+    "the worker that had it is gone": ("archive_process_lost", {}),
+    "the process on 'w1' was ended by signal 9; the last it said: oh": ("archive_process_lost", {}),
+    "its task is gone from the queue; the file was queued again": ("archive_task_lost", {}),
+    "the moon is full": ("archive_other", {"text": "the moon is full"}),
+}
+
 
 @pytest.fixture
 def before(settings: Settings) -> Iterator[Database]:
@@ -207,3 +248,42 @@ def test_schedules_and_running_harvests_say_why_in_codes(before: Database) -> No
     }
     for failure in (waiting, *SCHEDULES.values()):
         assert Failure.from_json(failure) is not None
+
+
+@pytest.mark.parametrize(
+    ("table", "insert"),
+    [
+        ("arc_problem", 'INSERT INTO arc_problem (arc_id, "offset", reason) VALUES (1, 0, :reason)'),
+        ("index_file", "INSERT INTO index_file (run_id, path, size, reason) VALUES (1, '/x', 0, :reason)"),
+    ],
+)
+def test_reasons_of_archive_files_have_codes_afterwards(before: Database, table: str, insert: str) -> None:
+    with before.engine.begin() as connection:
+        connection.execute(sa.text("INSERT INTO arc (name, size, modified) VALUES ('x.warc', 0, now())"))
+        connection.execute(sa.text("INSERT INTO index_run (host, again) VALUES ('h', false)"))
+        connection.execute(sa.text(insert), [{"reason": reason} for reason in ARCHIVE_FILES])
+    _migrate(before, migrations.head())
+    rows = _rows(before, f"SELECT reason, failure_code, failure_facts FROM {table}")  # noqa: S608 our own word
+    assert {row[0]: (row[1], row[2]) for row in rows} == ARCHIVE_FILES
+    assert {code for code, _ in ARCHIVE_FILES.values()} <= set(FailureCode)
+    for code, facts in ARCHIVE_FILES.values():
+        words = explained(Failure(code=FailureCode(code), facts=facts), "en")
+        assert "?" not in words.what + words.todo, "a fact is missing"
+
+
+def test_audits_of_stores_get_a_state_and_are_not_announced(before: Database) -> None:
+    with before.engine.begin() as connection:
+        connection.execute(
+            sa.text(
+                "INSERT INTO oai_store_audit (repository_id, started, ended, missing)"
+                " VALUES (1, now(), now(), 0), (1, now(), now(), 3), (1, now(), NULL, 0)"
+            )
+        )
+    _migrate(before, migrations.head())
+    columns = "state, failure_code, failure_facts, announced IS NOT NULL"
+    rows = _rows(before, f"SELECT {columns} FROM oai_store_audit ORDER BY audit_id")  # noqa: S608 our own words
+    assert [tuple(row) for row in rows] == [
+        ("done", None, None, True),
+        ("done", "store_damaged", {"missing": 3, "altered": 0, "stray": 0}, True),
+        ("running", None, None, True),
+    ]

@@ -26,6 +26,8 @@ from oai.database import Database, open_database
 from oai.errors import DatabaseNotReadyError
 from oai.models import Base
 from oai.settings import Settings
+from provider.holdings.lookup import Query, find_captures
+from provider.holdings.url_key_fill import fill_keys, keys_complete
 
 _PARTS = (
     harvester.bibliographic.models,
@@ -125,6 +127,23 @@ def test_documents_from_before_are_counted_by_month(settings: Settings) -> None:
             access = connection.scalar(sa.text("SELECT access FROM document"))
     assert [tuple(row) for row in months] == [("2024-02-01", 1)]
     assert access == "open"
+
+
+def test_an_archive_from_before_is_looked_up_by_spelling_until_it_has_keys(settings: Settings) -> None:
+    with open_database(settings) as database:
+        _back_to(database, "0001")
+        with database.engine.begin() as connection:
+            connection.execute(sa.text(_OLD_ROWS))
+        migrations.upgrade(database.engine)
+        query = Query(url="http://A.example", limit=1)
+        with database.session() as session:
+            assert not keys_complete(session)
+            assert session.scalar(sa.text("SELECT to_regclass('ix_document_url_key')")) is None
+            assert len(find_captures(session, query).found) == 1
+        assert fill_keys(database, lambda *_: None) == 1
+        with database.session() as session:
+            assert keys_complete(session)
+            assert len(find_captures(session, query).found) == 1
 
 
 _OLD_ROWS = """

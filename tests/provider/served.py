@@ -3,7 +3,6 @@
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.commands import Process
 from tests.provider.answer import Reply, read_reply
 
 SECONDS = 60.0
@@ -21,12 +21,7 @@ class Served:
     """A running `zatva provider serve`."""
 
     def __init__(self, environment: dict[str, str], *options: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "zatva", "provider", "serve", *options],
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self.process = Process(environment, "provider", "serve", *options, stderr=subprocess.PIPE)
 
     def address(self) -> str:
         """Where it says that it listens, once it does."""

@@ -63,7 +63,31 @@ def test_damage_is_told_with_its_place_and_in_the_exit_code(
     assert done.returncode == 3
     assert f"{len(good):,}" in done.stdout
     assert "begin no gzip member" in done.stdout or "gzip data is damaged" in done.stdout
+    assert (
+        "- A part of the archive file is damaged and cannot be read; the records after it are" in done.stdout
+    )
     assert "1 files: 1 new, 0 unchanged, 0 moved, 1 duplicates, 0 completed; 1 problems" in done.stdout
+    again, _ = objects(environment, "index", tmp_path)
+    assert again["problems"][0]["failure_code"] == "archive_record_broken"
+    assert again["problems"][0]["failure_facts"] == {"bytes": 7}
+
+
+def test_files_that_cannot_be_indexed_are_named_with_what_to_do(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    write_pages(tmp_path / "a.warc.gz", PAGES)
+    (tmp_path / "b.wacz").write_bytes(b"PK")
+    good, bad, total = objects(environment, "index", tmp_path)
+    assert (good["problems"], total["total"]["problems"]) == ([], 1)
+    assert (bad["file"], bad["problems"][0]["failure_code"]) == (str(tmp_path / "b.wacz"), "archive_packed")
+    done = zatva(environment, "index", tmp_path)
+    assert done.returncode == 3
+    assert (
+        "- The file is packed as wacz, which cannot be indexed. Unpack it and index the result" in done.stdout
+    )
+    queued = zatva(environment, "index", "--queue", tmp_path)
+    assert (queued.returncode, "1 files queued" in queued.stdout) == (3, True)
+    assert "b.wacz: not indexed: files packed as .wacz are not read" in queued.stderr
 
 
 def test_a_path_that_is_not_there_is_a_usage_error(environment: dict[str, str], tmp_path: Path) -> None:
@@ -226,3 +250,35 @@ def test_an_asterisk_looks_further_as_it_does_for_cdx_servers(
     assert "--prefix" in zatva(environment, "find", "a.example/none").stdout
     reverse = zatva(environment, "find", "a.example/*", "--reverse")
     assert (reverse.returncode, "cannot be combined with prefix" in reverse.stderr) == (2, True)
+
+
+def test_a_file_whose_name_is_not_utf_8_is_indexed_queued_verified_and_hidden(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    raw = os.fsencode(tmp_path) + b"/\xe8.warc.gz"
+    try:
+        path = write_pages(Path(os.fsdecode(raw)), PAGES)
+    except OSError:
+        pytest.skip("this file system keeps no such names")
+    shown = f"file://{tmp_path}/%E8.warc.gz"
+    report, _ = objects(environment, "index", tmp_path)
+    assert (report["file"], report["new"], report["problems"]) == (shown, 3, [])
+    assert shown in zatva(environment, "index", tmp_path).stdout
+    for name in (path, path.name, shown):
+        assert objects(environment, "verify", name)[-1]["total"]["documents"] == 3
+    objects(environment, "index", "--queue", tmp_path)
+    assert [row["path"] for row in objects(environment, "status", "--run", "1")] == [shown]
+    assert objects(environment, "find", "a.example", "--domain")[0]["file"] == shown
+    assert objects(environment, "hide", "--arc", path) == [{"documents": 3}]
+
+
+def test_indexing_says_when_harvesters_find_new_documents(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    write_pages(tmp_path / "a.warc.gz", PAGES)
+
+    first = zatva(environment, "index", str(tmp_path))
+    second = zatva(environment, "index", str(tmp_path), "--again")
+
+    assert "harvesters find new documents 3 seconds later" in first.stderr
+    assert "harvesters find" not in second.stderr

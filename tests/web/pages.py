@@ -57,6 +57,8 @@ PAGES: Final = (
     "/rules/1/edit?view=xml",
     "/rules/1/replay",
     "/rules/1/remove",
+    "/store-audits",
+    "/store-audits/1",
     "/alerts",
     "/alerts/deliveries",
     "/alerts/rules/new",

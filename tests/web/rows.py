@@ -16,6 +16,7 @@ from harvester.models import History, Repository
 from harvester.probing.findings import Fact, Profile, Report
 from harvester.repositories import add_repository
 from harvester.rule_lab.models import Rule, RuleVersion
+from harvester.store.models import AuditState, StoreAudit, damage
 from harvester.vocabulary import RunStatus
 from manager.models import RecurringJob
 from manager.schedules.service import add_schedule
@@ -51,6 +52,21 @@ def a_run(session: Session, repository: Repository, **columns: Any) -> History:
     session.add(run)
     session.flush()
     return run
+
+
+def a_store_audit(session: Session, repository: Repository, path: str = "a/1.xml") -> StoreAudit:
+    """Insert an audit that found an altered file."""
+    audit = StoreAudit(
+        repository_id=repository.repository_id,
+        started=BEGAN,
+        files=2,
+        altered=1,
+        findings=[{"kind": "altered", "path": path, "identifier": "oai:x:1", "unfinished": False}],
+    )
+    audit.conclude(damage(missing=0, altered=1, stray=0), state=AuditState.DONE, ended=BEGAN)
+    session.add(audit)
+    session.flush()
+    return audit
 
 
 def a_rule(session: Session, repository: Repository | None = None) -> Rule:

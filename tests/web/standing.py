@@ -16,6 +16,7 @@ from harvester.harvest.models import Quarantined
 from harvester.models import Record
 from manager.notices.models import NoticeRule
 from manager.schedules.service import run_now
+from manager.store_audits import set_schedule
 from tests.web.rows import (
     BEGAN,
     a_bibliographic_record,
@@ -24,6 +25,7 @@ from tests.web.rows import (
     a_rule,
     a_run,
     a_schedule,
+    a_store_audit,
 )
 from web.auth.organisations import find_organisation, give_repository
 
@@ -67,6 +69,8 @@ OBJECTS: Final[Mapping[str, str]] = {
     "/imports/{id}": "repository",
     "/alerts/rules/{id}": "rule",
     "/rules/{id}": "rule file",
+    "/store-audits/{id}": "audit",
+    "/store-audits/schedules/{id}": "audit schedule",
     "/imports/sets/{id}": "filtering set",
     "/api/v1/repositories/{repository}": "repository",
     "/api/v1/schedules/{schedule}": "schedule",
@@ -77,6 +81,8 @@ OBJECTS: Final[Mapping[str, str]] = {
     "/api/v1/bibliographic-records/{bibliographic_record}": "bibliographic record",
     "/api/v1/alert-rules/{alert_rule}": "rule",
     "/api/v1/rules/{rule}": "rule file",
+    "/api/v1/store-audits/{store_audit}": "audit",
+    "/api/v1/store-audit-schedules/{audit_schedule}": "audit schedule",
     "/api/v1/filtering-sets/{filtering_set}": "filtering set",
 }
 """Routes below these concern one object, which has an owner."""
@@ -115,6 +121,8 @@ def a_world(session: Session) -> dict[str, int]:
         history_id=run.history_id,
     )
     rule = NoticeRule(repository_id=repository.repository_id, channel="mail", target="librarian@mzk.example")
+    audit = a_store_audit(session, repository)
+    audit_schedule = set_schedule(session, repository_id=repository.repository_id, frequency="weekly")
     session.add_all([record, fault, rule])
     file = a_rule(session, repository)
     filtering_set = a_filtering_set(session, f"mzk/{MARK} {number}")
@@ -130,6 +138,8 @@ def a_world(session: Session) -> dict[str, int]:
         "bibliographic record": described.bibliographic_id,
         "rule": rule.rule_id,
         "rule file": file.rule_id,
+        "audit": audit.audit_id,
+        "audit schedule": audit_schedule.schedule_id,
         "filtering set": filtering_set,
     }
 

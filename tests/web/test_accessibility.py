@@ -25,6 +25,7 @@ from tests.web.rows import (
     a_rule,
     a_run,
     a_schedule,
+    a_store_audit,
     an_examination,
 )
 
@@ -97,6 +98,7 @@ def _fill_details(session: Session, telc: Repository) -> None:
     )  # fmt: skip
     session.add(hold)
     _fill_alerts(session, telc)
+    a_store_audit(session, telc, path="a/" + "long-folder-name/" * 10 + "1.xml")
     a_rule(session, telc)
     a_filtering_set(session)
     a_bibliographic_record(session, telc, title="Slovník " + "staročeský " * 20)

@@ -1,6 +1,7 @@
 """The archive's pages over real documents: looked at, hidden, filed, and held to the specification."""
 
 import asyncio
+import json
 import re
 import uuid
 from datetime import UTC, datetime
@@ -36,7 +37,15 @@ def archive(server: Server) -> Archive:
         assert document is not None
         session.add(DocumentMonth(month=_NOW.date(), mime_major_id=document.mime_major_id, documents=2))
         session.execute(update(Mimetype).values(documents=1))
-        session.add(ArcProblem(arc_id=document.arc_id, offset=1234, reason="no end of the record"))
+        session.add(
+            ArcProblem(
+                arc_id=document.arc_id,
+                offset=1234,
+                reason="no end of the record",
+                failure_code="archive_record_truncated",
+                failure_facts={"bytes": 7},
+            )
+        )
         run = IndexRun(host="store1", again=False)
         session.add(run)
         session.flush()
@@ -93,8 +102,17 @@ def _list() -> ProviderList:
         ("/archive/documents?url=http://nowhere.example/", ["No archived documents found."]),
         ("/archive/collections", ["collection:serials"]),
         ("/archive/collections/collection:serials", ["Add or remove documents"]),
-        ("/archive/indexing", ["store1", "no end of the record", "1\u202f234"]),
-        ("/archive/indexing/1", ["/a/broken.warc.gz", "not gzip", "/a/good.warc.gz"]),
+        ("/archive/indexing", ["store1", "no end of the record", "1\u202f234", "A record ends too early"]),
+        ("/archive/indexing", ["Copy the file again from its source"]),
+        (
+            "/archive/indexing/1",
+            [
+                "/a/broken.warc.gz",
+                "not gzip",
+                "/a/good.warc.gz",
+                "could not be indexed. See the reason below",
+            ],
+        ),
         ("/archive/harvesters", ["GreatHarvester/1", "someone@example.org"]),
         (f"/archive/harvesters/{uuid.UUID(int=1)}", ["ListRecords", "1\u202f000", "abandoned"]),
         ("/archive/check", ["Run self-test"]),
@@ -117,6 +135,26 @@ async def test_only_the_files_with_faults_are_shown_where_that_is_asked(administ
 
     assert "/a/broken.warc.gz" in page
     assert "/a/good.warc.gz" not in page
+
+
+@pytest.mark.usefixtures("archive")
+async def test_problems_of_archive_files_are_explained_in_the_readers_language(
+    administrator: Browser,
+) -> None:
+    await administrator.post("/account/language", {"language": "cs"})
+    _, page = await administrator.get("/archive/indexing")
+    assert "Záznam končí předčasně" in page
+    assert "no end of the record" in page
+
+
+@pytest.mark.usefixtures("archive")
+async def test_programs_get_problems_of_archive_files_as_codes_with_facts(administrator: Browser) -> None:
+    _, problems = await administrator.get("/api/v1/archive/problems")
+    _, files = await administrator.get("/api/v1/archive/indexing/1/files")
+
+    (problem,) = json.loads(problems)["items"]
+    assert (problem["failure_code"], problem["failure_facts"]) == ("archive_record_truncated", {"bytes": 7})
+    assert [file["failure_code"] for file in json.loads(files)["items"]] == [None, None]
 
 
 async def test_an_empty_archive_says_how_to_fill_it(administrator: Browser) -> None:

@@ -140,7 +140,7 @@ async def test_the_navigation_takes_one_row_and_has_everything(
 
     assert len({place["y"] for place in places if place}) == 1
     assert len(places) == 9
-    assert await page.locator(".tabs a").count() == 11
+    assert await page.locator(".tabs a").count() == 12
     await context.close()
 
 

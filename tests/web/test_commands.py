@@ -1,16 +1,15 @@
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
+from subprocess import PIPE
 from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 
 from tests import commands
-from tests.commands import Done
+from tests.commands import Done, Process
 from tests.web.conftest import Browser
 
 Zatva = Callable[..., Done]
@@ -121,10 +120,5 @@ def test_a_port_that_is_taken_is_told(zatva: Zatva, environment: dict[str, str])
     assert "--port" in second.stderr
 
 
-def _serving(environment: dict[str, str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "zatva", "web", "serve", "--port", "0"],
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def _serving(environment: dict[str, str]) -> Process:
+    return Process(environment, "web", "serve", "--port", "0", stderr=PIPE)

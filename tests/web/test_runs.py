@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 import uuid
 from datetime import timedelta
 
@@ -92,6 +93,30 @@ def test_errors_are_grouped_by_their_codes_the_largest_group_first(server: Serve
         "The repository reports an internal error.",
         "The record could not be read.",
     ]
+
+
+async def test_the_numbers_of_a_run_add_up_and_its_earlier_processes_are_named(
+    server: Server, viewer: Browser
+) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        reached = {"reached": {"record_count": 50}}
+        a_run(session, telc, status=RunStatus.INCOMPLETE, continued_by=2, evidence=reached)
+        a_run(session, telc, record_count=124, invalid_count=3, new_count=117, repeated_count=5)
+        session.commit()
+
+    _, page = await viewer.get("/runs/2")
+    _, earlier = await viewer.get("/runs/1")
+    _, listed = await viewer.get("/runs.json")
+
+    received = '<tr><th scope="row">Records received</th><td class="number"><span>127</span></td></tr>'
+    assert received in page
+    items = {"New": 117, "Repeated": 5, "Refused": 3, "Other": 2}
+    for label, count in items.items():
+        assert re.search(rf'<th scope="row">{label}: [^<]+</th><td class="number"><span>{count}</span>', page)
+    assert 'href="/runs/1"' in page
+    assert 'href="/runs/2"' in earlier
+    assert [row["history_id"] for row in json.loads(listed)] == [2]
 
 
 async def test_the_history_is_exported_as_it_is_filtered(server: Server, viewer: Browser) -> None:

@@ -1,4 +1,8 @@
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from sqlalchemy import text
 
 from manager.schedules.service import add_schedule
 from oai.database import Database
@@ -36,6 +40,42 @@ def test_the_last_administrator_stays_one(database: Database) -> None:
         change_role(session, alena.user_id, Role.VIEWER)
 
         assert alena.role == Role.VIEWER
+
+
+def test_a_change_that_waits_for_another_administrator_holds_nothing_meanwhile(database: Database) -> None:
+    with database.session() as session:
+        first, second = (add_user(session, name, Role.ADMINISTRATOR).user_id for name in ("Alena", "Adam"))
+        session.commit()
+    with ThreadPoolExecutor() as threads, database.session() as holding:
+        lock = "SELECT FROM web_user WHERE user_id = :number FOR UPDATE"
+        holding.execute(text(lock), {"number": first})
+        waiting = threads.submit(_disabled, database, second)
+        while not _somebody_waits(database):
+            time.sleep(0.01)
+        with database.session() as other:
+            other.execute(text(f"{lock} NOWAIT"), {"number": second})
+        disable_user(holding, first)
+        holding.commit()
+        with pytest.raises(UsageError, match="last administrator"):
+            waiting.result()
+
+
+def _disabled(database: Database, user_id: int) -> None:
+    with database.session() as session:
+        disable_user(session, user_id)
+        session.commit()
+
+
+def _somebody_waits(database: Database) -> bool:
+    with database.session() as session:
+        return bool(
+            session.scalar(
+                text(
+                    "SELECT EXISTS (SELECT FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND wait_event_type = 'Lock')"
+                )
+            )
+        )
 
 
 def test_disabling_a_user_ends_the_sessions(database: Database, settings: Settings) -> None:

@@ -183,53 +183,6 @@ def _op(name: str, method: str, path: str, summary: str, work: Any, **more: Any)
     return Operation(name=name, method=method, path=path, tag=_TAG, summary=summary, work=work, **declared)
 
 
-OPERATIONS: Final = (
-    _op(
-        "getMe",
-        "GET",
-        "/me",
-        "Show the caller and the caller's permissions.",
-        _me,
-        right=Right.LOOK,
-        answer=MeOut,
-    ),
-    _op("listUsers", "GET", "/users", "List users by name.", _users, query=Paged, answer=Page[UserOut]),
-    _op("addUser", "POST", "/users", "Add a user.", _add_user, body=NewUser, answer=UserOut, status=201),
-    _op("getUser", "GET", "/users/{user}", "Show a user.", _show_user, answer=UserOut),
-    _op(
-        "changeUser",
-        "PUT",
-        "/users/{user}",
-        "Change a user's role or organisation.",
-        _change_user,
-        body=UserChange,
-        answer=UserOut,
-    ),
-    _op("disableUser", "POST", "/users/{user}/disable", "Disable a user.", _disable, answer=UserOut),
-    _op("enableUser", "POST", "/users/{user}/enable", "Enable a user.", _enable, answer=UserOut),
-    _op(
-        "makeToken",
-        "POST",
-        "/users/{user}/tokens",
-        "Create an API token; it is shown only once.",
-        _make_token,
-        body=NewToken,
-        answer=MadeToken,
-        status=201,
-    ),
-    _op(
-        "listTokens",
-        "GET",
-        "/tokens",
-        "List API tokens, newest first.",
-        _tokens,
-        query=Paged,
-        answer=Page[TokenOut],
-    ),
-    _op("revokeToken", "DELETE", "/tokens/{token}", "Revoke an API token.", _revoke_token, status=204),
-)
-
-
 class OrganisationOut(Out):
     """An organisation."""
 
@@ -308,7 +261,50 @@ async def _organisation(call: Call) -> int:
     return number
 
 
-ORGANISATION_OPERATIONS: Final = (
+OPERATIONS: Final = (
+    _op(
+        "getMe",
+        "GET",
+        "/me",
+        "Show the caller and the caller's permissions.",
+        _me,
+        right=Right.LOOK,
+        answer=MeOut,
+    ),
+    _op("listUsers", "GET", "/users", "List users by name.", _users, query=Paged, answer=Page[UserOut]),
+    _op("addUser", "POST", "/users", "Add a user.", _add_user, body=NewUser, answer=UserOut, status=201),
+    _op("getUser", "GET", "/users/{user}", "Show a user.", _show_user, answer=UserOut),
+    _op(
+        "changeUser",
+        "PUT",
+        "/users/{user}",
+        "Change a user's role or organisation.",
+        _change_user,
+        body=UserChange,
+        answer=UserOut,
+    ),
+    _op("disableUser", "POST", "/users/{user}/disable", "Disable a user.", _disable, answer=UserOut),
+    _op("enableUser", "POST", "/users/{user}/enable", "Enable a user.", _enable, answer=UserOut),
+    _op(
+        "makeToken",
+        "POST",
+        "/users/{user}/tokens",
+        "Create an API token; it is shown only once.",
+        _make_token,
+        body=NewToken,
+        answer=MadeToken,
+        status=201,
+    ),
+    _op(
+        "listTokens",
+        "GET",
+        "/tokens",
+        "List API tokens, newest first.",
+        _tokens,
+        query=Paged,
+        answer=Page[TokenOut],
+    ),
+    _op("revokeToken", "DELETE", "/tokens/{token}", "Revoke an API token.", _revoke_token, status=204),
     _op(
         "listOrganisations",
         "GET",

@@ -21,6 +21,7 @@ from web.auth.users import add_user, change_role, disable_user, enable_user, fin
 from web.models import LinkKind, Role, User
 
 _LOCAL: Final = "http://127.0.0.1:8090"
+_NOBODY = "-"
 
 
 def user_add(invocation: Invocation) -> ExitCode:
@@ -129,9 +130,6 @@ def _organisation_id(session: Session, short_name: str | None) -> int | None:
 
 def _base_url(invocation: Invocation) -> str:
     return invocation.arguments.base_url or invocation.settings.web.base_url or _LOCAL
-
-
-_NOBODY = "-"
 
 
 def organisation_add(invocation: Invocation) -> ExitCode:

@@ -94,6 +94,7 @@ def occasions() -> dict[str, str]:
         Occasion.SUSPENDED: _("a schedule was suspended"),
         Occasion.STUCK: _("a harvest makes no progress"),
         Occasion.SET_ASIDE: _("a schedule or job was rejected"),
+        Occasion.STORE_AUDIT: _("a store is damaged or was not audited"),
         Occasion.SUMMARY: _("summary"),
         Occasion.TEST: _("test message"),
     }

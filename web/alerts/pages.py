@@ -31,7 +31,7 @@ from web.alerts.forms import (
     values_of,
 )
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
-from web.overview.situation import figures, troubles
+from web.overview.situation import damaged_stores, figures, troubles
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import Form, read_form
 from web.site.i18n import _, told
@@ -64,6 +64,7 @@ async def show(request: web.Request) -> web.Response:
         notices=await database.run(list_notices, _SHOWN, among=among) if who.may_change else [],
         leader=await database.run(leader),
         troubles=await database.run(troubles, among),
+        damaged=await database.run(damaged_stores, among),
         figures=await database.run(figures, among),
         mail_is_set=request.config_dict[SETTINGS].mail.host is not None,
         **_words(),

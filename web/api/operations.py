@@ -60,6 +60,8 @@ PLACES: Final[Mapping[str, PathParameter]] = MappingProxyType(
         "index_run": _number("Number of the indexing run."),
         "check": _number("Number of the self-test."),
         "alert_rule": _number("Number of the notification rule."),
+        "audit_schedule": _number("Number of the schedule of audits."),
+        "store_audit": _number("Number of the audit of a store.", long=True),
         "rule": _number("Number of the filter or normalise rule."),
         "user": _number("Number of the user."),
         "token": _number("Number of the API token."),

@@ -17,10 +17,9 @@ from web.api.faults import MEDIA_TYPE, TITLES, Problem
 from web.api.operations import PLACES, PREFIX, Operation
 from web.api.shapes import NoQuery
 from web.archive import api as archive
-from web.archive import api_activity, api_collections, api_documents
+from web.archive import api_activity, api_collections
 from web.errors import api as errors
 from web.imports import api as imports
-from web.imports import api_records as imported_records
 from web.imports import api_sets
 from web.jobs import api as jobs
 from web.repositories import api as repositories
@@ -30,6 +29,7 @@ from web.rules import api as rules
 from web.rules import api_replay
 from web.runs import api as runs
 from web.schedules import api as schedules
+from web.store import api as store
 
 _REF: Final = "#/components/schemas/{model}"
 _VERSION: Final = "3.1.0"
@@ -158,27 +158,22 @@ _DOCUMENT: Final = "/api/openapi.json"
 
 OPERATIONS: Final[Sequence[Operation]] = (
     *repositories.OPERATIONS,
-    *repositories.PROBE_OPERATIONS,
-    *api_questions.DIAGNOSTICS_OPERATIONS,
     *schedules.OPERATIONS,
     *jobs.OPERATIONS,
     *runs.OPERATIONS,
     *rules.OPERATIONS,
     *api_replay.OPERATIONS,
     *alerts.OPERATIONS,
+    *store.OPERATIONS,
     *errors.OPERATIONS,
     *api_questions.OPERATIONS,
     *harvested_records.OPERATIONS,
-    *imported_records.OPERATIONS,
     *imports.OPERATIONS,
     *api_sets.OPERATIONS,
     *archive.OPERATIONS,
-    *archive.AGGREGATE_OPERATIONS,
-    *api_documents.OPERATIONS,
     *api_activity.OPERATIONS,
     *api_collections.OPERATIONS,
     *people.OPERATIONS,
-    *people.ORGANISATION_OPERATIONS,
 )
 
 

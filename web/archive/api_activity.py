@@ -54,6 +54,8 @@ class FileOut(Out):
     path: str
     state: str
     reason: str | None
+    failure_code: str | None = Field(description="Failure code; see the reference of failure codes.")
+    failure_facts: dict[str, Any] | None = Field(description="Facts that belong to the failure code.")
     host: str | None
     started: datetime | None
     ended: datetime | None
@@ -71,6 +73,8 @@ class TroubleOut(Out):
     file: str
     offset: int
     reason: str
+    failure_code: str = Field(description="Failure code; see the reference of failure codes.")
+    failure_facts: dict[str, Any] = Field(description="Facts that belong to the failure code.")
 
 
 class HarvesterOut(Out):

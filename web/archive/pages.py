@@ -1,5 +1,6 @@
-"""Archive pages: base URLs, contents, set hierarchies and the aggregate."""
+"""Archive pages: base URLs, contents, set hierarchies and the aggregate, and the archive's lists as files."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from aiohttp import web
@@ -12,14 +13,22 @@ from oai.rights import Right
 from oai.settings import Settings
 from oai.xml import parse
 from provider.aggregate.overview import read_overview
-from provider.holdings.sets import Tree, children, tree_of
-from provider.holdings.status import archive_status, by_month
+from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
+from provider.holdings.collections import list_collections
+from provider.holdings.index_errors import NumberedFile, Trouble, find_run_files, find_troubles
+from provider.holdings.sets import Node, Tree, children, tree_of
+from provider.holdings.status import RunStatus, archive_status, by_month, run_statuses
+from provider.models import Collection
 from provider.protocol.repository import make_repository
 from web.archive.address import aggregate_address, is_local, provider_address
+from web.archive.pages_activity import CLIENT, abandoned_after, client_of, list_self_tests
 from web.auth.access import needs
+from web.models import SelfTest
+from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.i18n import _, told
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, page_of, text_in
+from web.site.params import NUMBER, number_of
 from web.site.plots import columns, growth
 from web.site.render import render
 
@@ -88,9 +97,6 @@ def _identify(database: Database, settings: Settings) -> list[tuple[str, str]]:
     return [(etree.QName(field).localname, field.text) for field in fields if field.text and not len(field)]
 
 
-ROUTES: Final = (web.get("/archive", overview), web.get("/archive/sets", sets))
-
-
 @needs(Right.LOOK_AROUND)
 async def show(request: web.Request) -> web.Response:
     """Show the aggregate: its address, its records by source and format, and its delay."""
@@ -112,4 +118,148 @@ async def show(request: web.Request) -> web.Response:
     )
 
 
-AGGREGATE_ROUTES: Final = (web.get("/archive/aggregate", show),)
+_NODE: Final = columns_of("set_spec", "name", "documents", "has_children")
+_COLLECTION: Final = columns_of("set_spec", "name", "description", "access", "embargo_until", "documents")
+_RUN: Final = columns_of(
+    "run_id", "queued", "host", "collection", "waiting", "lost", "running", "done", "failed", "new",
+    "problems", "bytes_done", "bytes_total",
+)  # fmt: skip
+_FILE: Final = columns_of(
+    "id", "path", "state", "reason", "host", "started", "ended", "new", "unchanged", "moved", "duplicates",
+    "problems",
+)  # fmt: skip
+_TROUBLE: Final = columns_of("id", "file", "offset", "reason")
+_HARVESTER: Final = columns_of(
+    "key", "address", "user_agent", "sender", "first_request", "last_request", "requests", "bytes_sent",
+    "refused", "under_way", "finished", "abandoned",
+)  # fmt: skip
+_LIST: Final = columns_of(
+    "verb", "metadata_prefix", "set_spec", "from_date", "until_date", "started", "last_request", "requests",
+    "passed", "complete_size", "state",
+)  # fmt: skip
+_SELF_TEST: Final = columns_of(
+    "self_test_id", "base_url", "asked_by", "started", "ended", "checks", "failure"
+)
+
+
+@needs(Right.LOOK_AROUND)
+async def sets_as_file(request: web.Request) -> web.StreamResponse:
+    """Export one level of a set hierarchy."""
+    below = request.query.get("below") or None
+
+    async def behind(last: Node | None) -> Sequence[Node]:
+        after = last.set_spec if last else ""
+        try:
+            tree = tree_of(below or request.query.get("tree", Tree.COLLECTION))
+            return await database_of(request).run(children, tree, below=below, limit=AT_ONCE, after=after)
+        except UsageError as error:
+            raise web.HTTPNotFound(text=told(error)) from None
+
+    return await export(request, "sets_exports", _NODE, behind)
+
+
+@needs(Right.LOOK_AROUND)
+async def collections(request: web.Request) -> web.StreamResponse:
+    """Export the collections with their rules, each after its parent."""
+
+    async def behind(last: Collection | None) -> Sequence[Collection]:
+        after = last.set_spec if last else ""
+        return await database_of(request).run(list_collections, limit=AT_ONCE, after=after)
+
+    return await export(request, "collections", _COLLECTION, behind)
+
+
+@needs(Right.LOOK_AROUND)
+async def runs(request: web.Request) -> web.StreamResponse:
+    """Export the indexing runs, newest first."""
+
+    async def behind(last: RunStatus | None) -> Sequence[RunStatus]:
+        before = last.run_id if last else None
+        return await database_of(request).run(run_statuses, most=AT_ONCE, before=before)
+
+    return await export(request, "indexing", _RUN, behind)
+
+
+@needs(Right.LOOK_AROUND)
+async def files(request: web.Request) -> web.StreamResponse:
+    """Export the files of an indexing run: all, or only those with faults."""
+    number, troubled = number_of(request), request.query.get("show") == "troubled"
+
+    async def behind(last: NumberedFile | None) -> Sequence[NumberedFile]:
+        after = last.id if last else 0
+        try:
+            return await database_of(request).run(
+                find_run_files, number, limit=AT_ONCE, after=after, troubled=troubled
+            )
+        except UsageError as error:
+            raise web.HTTPNotFound(text=told(error)) from None
+
+    return await export(request, f"indexing-{number}", _FILE, behind)
+
+
+@needs(Right.LOOK_AROUND)
+async def troubles(request: web.Request) -> web.StreamResponse:
+    """Export the unreadable places in archive files, newest first."""
+
+    async def behind(last: Trouble | None) -> Sequence[Trouble]:
+        before = last.id if last else None
+        return await database_of(request).run(find_troubles, limit=AT_ONCE, before=before)
+
+    return await export(request, "problems", _TROUBLE, behind)
+
+
+@needs(Right.LOOK_AROUND)
+async def who_harvests(request: web.Request) -> web.StreamResponse:
+    """Export the harvesters of the provider, most recent first."""
+    after = abandoned_after(request)
+
+    async def behind(last: Harvester | None) -> Sequence[Harvester]:
+        before = (last.last_request, last.key) if last else None
+        return await database_of(request).run(harvesters, abandoned_after=after, limit=AT_ONCE, before=before)
+
+    return await export(request, "harvesters", _HARVESTER, behind)
+
+
+@needs(Right.LOOK_AROUND)
+async def lists(request: web.Request) -> web.StreamResponse:
+    """Export the lists that a harvester reads and their progress, most recent first."""
+    client, after = await client_of(request), abandoned_after(request)
+
+    async def behind(last: HarvestedList | None) -> Sequence[HarvestedList]:
+        before = (last.last_request, last.key) if last else None
+        return await database_of(request).run(
+            harvested_lists, abandoned_after=after, client=client.key, limit=AT_ONCE, before=before
+        )
+
+    return await export(request, "lists", _LIST, behind)
+
+
+@needs(Right.LOOK_AROUND)
+async def checks(request: web.Request) -> web.StreamResponse:
+    """Export the self-tests, newest first."""
+
+    async def behind(last: SelfTest | None) -> Sequence[SelfTest]:
+        before = last.self_test_id if last else None
+        return await database_of(request).run(list_self_tests, limit=AT_ONCE, before=before)
+
+    return await export(request, "self-tests", _SELF_TEST, behind)
+
+
+ROUTES: Final = (
+    web.get("/archive", overview),
+    web.get("/archive/sets", sets),
+    web.get("/archive/aggregate", show),
+    *(
+        web.get(f"/archive/{path}.{KINDS}", handler, allow_head=False)
+        for path, handler in (
+            ("sets", sets_as_file),
+            ("collections", collections),
+            ("indexing", runs),
+            (f"indexing/{NUMBER}/files", files),
+            ("problems", troubles),
+            ("harvesters", who_harvests),
+            (f"harvesters/{CLIENT}/lists", lists),
+            ("check", checks),
+        )
+    ),
+)

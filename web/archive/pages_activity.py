@@ -41,6 +41,8 @@ _TOLD_EVERY: Final = 10
 _GIVEN_UP: Final = timedelta(hours=1)
 
 _log = logging.getLogger("web.self_tests")
+_RUNS: Final = 20
+CLIENT: Final = r"{key:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}}"
 
 
 class SelfTests:
@@ -133,10 +135,6 @@ def _client(base_url: str) -> CheckClient:
         max_requests=_MOST_REQUESTS,
         sleep=time.sleep,
     )
-
-
-_RUNS: Final = 20
-CLIENT: Final = r"{key:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}}"
 
 
 @needs(Right.LOOK_AROUND)

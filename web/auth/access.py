@@ -22,7 +22,8 @@ from yarl import URL
 from harvester.harvest.models import Quarantined
 from harvester.models import History, Repository
 from harvester.rule_lab.models import Rule
-from manager.models import Job, RecurringJob
+from harvester.store.models import StoreAudit
+from manager.models import Job, RecurringJob, StoreAuditSchedule
 from manager.notices.models import NoticeRule
 from oai.audit import Subject
 from oai.models import Base
@@ -52,6 +53,19 @@ __all__ = [
 
 
 _SUBJECT = web.RequestKey("subject", Subject)
+_KINDS: Final[Mapping[type[Any], str]] = MappingProxyType(
+    {
+        Repository: "repository",
+        RecurringJob: "schedule",
+        Job: "job",
+        History: "run",
+        Rule: "rule",
+        NoticeRule: "notification rule",
+        StoreAudit: "store audit",
+        StoreAuditSchedule: "audit schedule",
+        Quarantined: "error",
+    }
+)
 
 
 def about(request: web.Request, kind: str, number: object, name: str | None = None, **details: Any) -> None:  # noqa: ANN401 any JSON value
@@ -218,19 +232,6 @@ def _find_with_name(
     repository_id = getattr(row, "repository_id", None)
     repository = session.get(Repository, repository_id) if repository_id is not None else None
     return row, None if repository is None else repository.repository_name or repository.base_url
-
-
-_KINDS: Final[Mapping[type[Any], str]] = MappingProxyType(
-    {
-        Repository: "repository",
-        RecurringJob: "schedule",
-        Job: "job",
-        History: "run",
-        Rule: "rule",
-        NoticeRule: "notification rule",
-        Quarantined: "error",
-    }
-)
 
 
 def _no_such(kind: type[Any]) -> str:

@@ -18,6 +18,9 @@ from web.site.i18n import _, speak
 from web.site.keys import SETTINGS, database_of
 from web.site.zones import live_in
 
+_BEARER: Final = "bearer "
+_NEW_SESSION = web.RequestKey("new_session", str)
+
 
 def client_address(request: web.Request) -> str | None:
     """Return the client's address: of the connection, or of the hop before the last trusted proxy."""
@@ -45,10 +48,6 @@ def _trusted(request: web.Request) -> tuple[Network, ...]:
 @cache
 def _networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(text, strict=False) for text in texts)
-
-
-_BEARER: Final = "bearer "
-_NEW_SESSION = web.RequestKey("new_session", str)
 
 
 @web.middleware

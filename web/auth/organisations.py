@@ -27,6 +27,8 @@ from web.site.i18n import _
 _MARK: Final = "/"
 _NOBODYS: Final = " / "
 """Owner mark after the organisation is removed: a new organisation of that name does not inherit."""
+_SHORT_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
+_LONGEST_NAME: Final = 200
 
 
 def sets_seen(session: Session, who: SignedIn) -> list[NamedSet]:
@@ -84,10 +86,6 @@ def choices_for(session: Session, who: SignedIn, present: int | None) -> Sequenc
 def _owner_in(name: str) -> str | None:
     owner, mark, _rest = name.partition(_MARK)
     return owner if mark else None
-
-
-_SHORT_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
-_LONGEST_NAME: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,9 @@ from web.site.i18n import _
 
 _LONGEST: Final = 1000
 """Maximum length in characters; hashing time grows with length."""
+_LONGEST_KEY: Final = 200
+_HOUSEHOLD: Final = 64
+"""Prefix length in bits: the holder of one IPv6 address controls its whole /64 network."""
 
 
 def hash_password(password: str, *, least: int, user_name: str) -> str:
@@ -62,11 +65,6 @@ def _hasher() -> PasswordHasher:
 @cache
 def _nobodys() -> str:
     return _hasher().hash("the password of no account")
-
-
-_LONGEST_KEY: Final = 200
-_HOUSEHOLD: Final = 64
-"""Prefix length in bits: the holder of one IPv6 address controls its whole /64 network."""
 
 
 def attempt(session: Session, settings: WebSettings, *, address: str | None, user_name: str) -> float | None:

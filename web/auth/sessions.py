@@ -19,6 +19,8 @@ from web.site.keys import SETTINGS
 _SESSION = "zatva_session"
 _FORM = "zatva_form"
 _SECURE_PREFIX = "__Host-"
+_BYTES = 32
+_LONGEST_BROWSER = 300
 
 
 def session_token(request: web.Request) -> str | None:
@@ -72,9 +74,6 @@ def _set(
     )
 
 
-_BYTES = 32
-
-
 def new_token() -> str:
     """Return a new URL-safe token of 256 random bits."""
     return secrets.token_urlsafe(_BYTES)
@@ -84,9 +83,6 @@ def hashed(token: str) -> bytes:
     """Return the SHA-256 of the token; a random token of 256 bits needs no salt."""
     # Request data need not be valid UTF-8; aiohttp decodes invalid bytes as surrogates.
     return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
-
-
-_LONGEST_BROWSER = 300
 
 
 @dataclass(frozen=True, kw_only=True)

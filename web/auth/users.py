@@ -17,6 +17,8 @@ from web.site.i18n import _
 from web.site.zones import known_zone
 
 _LONGEST_NAME: Final = 100
+_IS_ADMINISTRATOR: Final = and_(User.role == Role.ADMINISTRATOR, User.disabled.is_(None))
+STATES: Final = ("active", "invited", "disabled")
 
 
 def add_user(
@@ -61,7 +63,7 @@ def change_role(session: Session, user_id: int, role: Role, *, organisation_id: 
 
     Raises UsageError like `add_user`, and if no administrator would be left.
     """
-    user = _user(session, user_id)
+    user = _user_with_administrators(session, user_id)
     _check_organisation(session, role, organisation_id)
     if role is not Role.ADMINISTRATOR:
         _check_not_the_last_administrator(session, user)
@@ -75,7 +77,7 @@ def disable_user(session: Session, user_id: int) -> User:
 
     Raises UsageError if no administrator would be left.
     """
-    user = _user(session, user_id)
+    user = _user_with_administrators(session, user_id)
     _check_not_the_last_administrator(session, user)
     if user.disabled is None:
         user.disabled = utc_now()
@@ -119,6 +121,15 @@ def _user(session: Session, user_id: int) -> User:
     return user
 
 
+def _user_with_administrators(session: Session, user_id: int) -> User:
+    # Locked together in the order of their ids: two changes that each remove an administrator wait for each
+    # other, so neither relies on the administrator whom the other removes, and neither holds what the other
+    # needs next.
+    both = (User.user_id == user_id) | _IS_ADMINISTRATOR
+    session.scalars(select(User).where(both).order_by(User.user_id).with_for_update()).all()
+    return _user(session, user_id)
+
+
 def _check_organisation(session: Session, role: Role, organisation_id: int | None) -> None:
     if organisation_id is None:
         if role is Role.PARTNER:
@@ -130,17 +141,11 @@ def _check_organisation(session: Session, role: Role, organisation_id: int | Non
 def _check_not_the_last_administrator(session: Session, user: User) -> None:
     if user.role != Role.ADMINISTRATOR or user.disabled is not None:
         return
-    # Locks all administrators, so that simultaneous changes run one after the other: two of them cannot each
-    # rely on the administrator whom the other one removes.
-    administrators = select(User.user_id).where(User.role == Role.ADMINISTRATOR, User.disabled.is_(None))
-    if list(session.scalars(administrators.order_by(User.user_id).with_for_update())) == [user.user_id]:
+    if list(session.scalars(select(User.user_id).where(_IS_ADMINISTRATOR))) == [user.user_id]:
         raise UsageError(
             _("%(name)s is the last administrator; make another user an administrator first")
             % {"name": repr(user.name)}
         )
-
-
-STATES: Final = ("active", "invited", "disabled")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from web.auth.access import asked_for
 from web.runs.api import attachment, run_asked
 
 _TAG: Final = "runs"
+_BYTES: Final = "application/octet-stream"
 
 
 class ErrorOut(Out):
@@ -69,9 +70,6 @@ async def _error_bytes(call: Call) -> web.Response:
 async def _error_asked(call: Call) -> Quarantined:
     _, row = await asked_for(call.request, Quarantined, call.place["error"])
     return row
-
-
-_BYTES: Final = "application/octet-stream"
 
 
 def _of_run(name: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared

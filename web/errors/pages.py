@@ -25,6 +25,9 @@ from web.site.i18n import _, told
 from web.site.keys import database_of
 from web.site.render import render
 
+_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
+_MOST: Final = 500
+
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
@@ -44,10 +47,6 @@ def grouped(errors: Iterable[Quarantined]) -> list[Group]:
         Group(code=code, plain=in_words(those[0].failure).what, errors=those) for code, those in found.items()
     ]
     return sorted(groups, key=lambda group: -len(group.errors))
-
-
-_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
-_MOST: Final = 500
 
 
 async def listing(request: web.Request) -> web.Response:

@@ -24,6 +24,13 @@ from web.site.keys import PAGE_SIZES, database_of
 from web.site.render import render
 
 _ADDRESSES: Final = ("http://", "https://")
+_NOBODYS: Final = 0
+"""An id that no repository has: a user without visible repositories finds nothing."""
+_BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
+_COLUMNS: Final = columns_of(
+    "bibliographic_id", "repository_id", "title", "subtitle", "statement", "contributors", "kind", "place",
+    "publisher", "date_text", "year_from", "year_to", "languages",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +123,6 @@ def _text(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-_NOBODYS: Final = 0
-"""An id that no repository has: a user without visible repositories finds nothing."""
-
-
 class RecordSearch(FormModel):
     """Search criteria; an absent criterion does not restrict."""
 
@@ -206,13 +209,6 @@ def find_with_facets(
     rows = [session.get_one(Repository, number) for number in sorted(numbers)]
     names = {row.repository_id: row.repository_name or row.base_url for row in rows}
     return FoundRecords(page=page, facets=facets, names=names)
-
-
-_BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
-_COLUMNS: Final = columns_of(
-    "bibliographic_id", "repository_id", "title", "subtitle", "statement", "contributors", "kind", "place",
-    "publisher", "date_text", "year_from", "year_to", "languages",
-)  # fmt: skip
 
 
 async def listing(request: web.Request) -> web.Response:

@@ -28,6 +28,9 @@ _PARTS: Final = ("field", "places", "indicators", "subfield", "operator", "value
 _NUMBERED: Final = re.compile(r"(field|places|indicators|subfield|value)-(\d{1,2})")
 _LAST_ROW: Final = 99
 BLANK_ROWS: Final = 3
+_CHOICES: Final = 1000
+_MORE: Final = 5
+_SAMPLE: Final = "sample_"
 
 
 class SetForm(FormModel):
@@ -98,11 +101,6 @@ def _line(values: Mapping[str, str], number: int) -> str:
     if given["subfield"]:
         place += f"${given['subfield'].removeprefix('$')}"
     return f"{'not ' if given['inverted'] else ''}{place} {operator} {given['value']}".strip()
-
-
-_CHOICES: Final = 1000
-_MORE: Final = 5
-_SAMPLE: Final = "sample_"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,6 +17,7 @@ from harvester.bibliographic.sources import SourceSettings, check_template, save
 from harvester.harvest_plan import PREFIX
 from harvester.listing import find_repositories
 from harvester.models import Repository
+from oai.child import module_command
 from oai.errors import ExitCode, UsageError
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings
@@ -28,7 +28,7 @@ from web.site.forms import FormModel
 from web.site.i18n import mark
 
 _log = logging.getLogger("web.import_processes")
-_COMMAND: Final = (sys.executable, "-m", "zatva", "import", "run")
+_COMMAND: Final = module_command("zatva", "import", "run")
 _AT_ONCE: Final = 2
 _NOTED: Final = frozenset({ExitCode.DONE, ExitCode.RECORDS_REFUSED})
 

@@ -15,6 +15,7 @@ from manager.models import Job
 from oai.errors import UsageError
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.jobs.position import read_place, written
+from web.site.formats import number
 from web.site.i18n import _, mark
 from web.site.keys import database_of
 from web.site.live_rows import Rows, Topic
@@ -138,7 +139,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a job is removed, and describe the effect."""
     job = await _job_of(request)
     waits = not job.under_way
-    lines = [_("It has not started yet.")] if waits else [_where(job), _(CONTROLS["stop"].line)]
+    lines = [_where(job)] if waits else [_where(job), _(CONTROLS["stop"].line)]
     if job.recurring_id is not None:
         lines.append(_("Its schedule is kept and creates the next job at the next due time."))
     title = _("Remove %(subject)s?") if waits else _("Stop the harvest of %(subject)s?")
@@ -178,7 +179,13 @@ def _subject(job: JobView) -> str:
 
 def _where(job: JobView) -> str:
     if job.process_id is None:
-        return _("It is about to start.") if job.under_way else _("It has not started yet.")
+        if job.under_way:
+            return _("It is about to start.")
+        if job.progress is not None:
+            return _("It is interrupted; records stored so far: %(records)s.") % {
+                "records": number(job.progress.records)
+            }
+        return _("It has not started yet.")
     return _("It runs as process %(process)s on %(host)s.") % {"process": job.process_id, "host": job.host}
 
 

@@ -14,7 +14,7 @@ from provider.holdings.status import archive_status
 from web.admin.installation import rooms
 from web.auth.access import Right, visible_repositories, who_asks
 from web.jobs.pages import visible_jobs
-from web.overview.situation import figures, troubles
+from web.overview.situation import damaged_stores, figures, troubles
 from web.runs.words import STRIP_DAYS, day_link, first_day
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
@@ -43,6 +43,7 @@ async def show(request: web.Request) -> web.Response:
         waiting=await database.run(count_jobs, among=among),
         stopped=[job for job in jobs if job.state in {"paused", "set aside"}],
         troubles=await database.run(troubles, among),
+        damaged=await database.run(damaged_stores, among),
         days=days,
         **_plots(days, today()),
         health=health,

@@ -11,6 +11,7 @@ from harvester.models import History, Repository
 from harvester.vocabulary import NOT_RUN
 from manager.jobs.runs import TROUBLED
 from manager.models import RecurringJob, RecurringState
+from manager.store_audits import AuditView, last_audits
 from oai.datestamps import utc_now
 from oai.failures import Failure
 from web.runs.words import is_made_up
@@ -59,7 +60,11 @@ def figures(session: Session, among: Among = None) -> Figures:
         func.count().filter(History.status.not_in(NOT_RUN)),
         func.count().filter(History.status.in_(TROUBLED)),
         func.coalesce(func.sum(History.record_count), 0),
-    ).where(History.harvest_end_time > utc_now() - timedelta(days=1), *_seen(History.repository_id, among))
+    ).where(
+        History.harvest_end_time > utc_now() - timedelta(days=1),
+        History.continued_by.is_(None),
+        *_seen(History.repository_id, among),
+    )
     runs, troubled, records = session.execute(day).one()
     off = (RecurringState.SET_ASIDE, RecurringState.SUSPENDED)
     kept = select(
@@ -95,6 +100,11 @@ def troubles(session: Session, among: Among = None) -> list[Trouble]:
         .limit(_ATTENTION_ROWS)
     )
     return [_trouble(run, name, protocol) for run, name, protocol in session.execute(statement)]
+
+
+def damaged_stores(session: Session, among: Among = None) -> list[AuditView]:
+    """Return the last audits of stores that found something or did not finish, by repository."""
+    return last_audits(session, among=among, troubled=True, limit=_ATTENTION_ROWS)
 
 
 def _followed() -> ColumnElement[bool]:

@@ -27,6 +27,7 @@ from web.repositories.explorer import EXPLORATIONS, oddities
 from web.schedules.api import Started
 
 _MOST: Final = 200_000
+_TAG: Final = "repositories"
 
 
 class QuestionBody(In):
@@ -126,35 +127,6 @@ def _later(error: TryLaterError) -> ApiError:
     return ApiError(503, str(error), headers={"Retry-After": "60"})
 
 
-OPERATIONS: Final = (
-    Operation(
-        name="askRepository",
-        method="POST",
-        path="/repositories/{repository}/questions",
-        tag="repositories",
-        summary="Send a request to the repository: an OAI-PMH verb or its equivalent in SRU or Z39.50.",
-        right=Right.HARVEST,
-        work=_ask,
-        body=QuestionBody,
-        answer=AnswerOut,
-    ),
-    Operation(
-        name="fetchAgain",
-        method="POST",
-        path="/errors/{error}/again",
-        tag="runs",
-        summary="Fetch a refused record again, and store it if it is valid now.",
-        right=Right.HARVEST,
-        work=_again,
-        answer=AgainOut,
-        faults=frozenset({409}),
-    ),
-)
-
-
-_TAG: Final = "repositories"
-
-
 class DiagnosticsOut(Out):
     """Diagnostics of a repository."""
 
@@ -216,7 +188,29 @@ def _op(name: str, method: str, step: str, summary: str, work: Any, **more: Any)
     return Operation(name=name, method=method, path=path, tag=_TAG, summary=summary, work=work, **more)
 
 
-DIAGNOSTICS_OPERATIONS: Final = (
+OPERATIONS: Final = (
+    Operation(
+        name="askRepository",
+        method="POST",
+        path="/repositories/{repository}/questions",
+        tag="repositories",
+        summary="Send a request to the repository: an OAI-PMH verb or its equivalent in SRU or Z39.50.",
+        right=Right.HARVEST,
+        work=_ask,
+        body=QuestionBody,
+        answer=AnswerOut,
+    ),
+    Operation(
+        name="fetchAgain",
+        method="POST",
+        path="/errors/{error}/again",
+        tag="runs",
+        summary="Fetch a refused record again, and store it if it is valid now.",
+        right=Right.HARVEST,
+        work=_again,
+        answer=AgainOut,
+        faults=frozenset({409}),
+    ),
     _op(
         "startDiagnostics",
         "POST",

@@ -129,8 +129,12 @@ def _records(asked: Asked, _repository: Repository) -> Iterator[str]:
 
 def _datestamps(asked: Asked, repository: Repository) -> Iterator[str]:
     headers = asked.page.headers if asked.page else ()
+    undated = [header.identifier for header in headers if header.undated]
+    if undated:
+        yield _("%(identifier)s has no datestamp.") % {"identifier": undated[0]}
     said = repository.granularity
-    wrong = [header for header in headers if said and _granularity_of(header.datestamp) != said]
+    dated = [header for header in headers if not header.undated]
+    wrong = [header for header in dated if said and _granularity_of(header.datestamp) != said]
     if wrong:
         yield _("%(date)s is not a valid datestamp with granularity %(granularity)s.") % {
             "date": wrong[0].datestamp,
@@ -141,7 +145,7 @@ def _datestamps(asked: Asked, repository: Repository) -> Iterator[str]:
 def _selection(asked: Asked, _repository: Repository) -> Iterator[str]:
     headers = asked.page.headers if asked.page else ()
     arguments = dict(asked.arguments)
-    outside = [header for header in headers if not _within(header, arguments)]
+    outside = [header for header in headers if not header.undated and not _within(header, arguments)]
     if outside:
         yield _("%(identifier)s has the datestamp %(date)s, which is outside the requested range.") % {
             "identifier": outside[0].identifier,

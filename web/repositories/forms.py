@@ -16,6 +16,7 @@ from web.site.i18n import _, told
 
 UNASKED: Final = (RemoteError, TryLaterError, SettingsError)
 """Errors of a request to a repository that does not answer or cannot be reached from here."""
+SETS_SHOWN: Final = 500
 
 
 def usable_address(value: str, protocol: str | None = None) -> str:
@@ -48,9 +49,6 @@ class PlacedForm(FormModel):
     @classmethod
     def _lies_in_the_store(cls, value: str, info: ValidationInfo) -> str:
         return relative_folder(value, (info.context or {})["store"])
-
-
-SETS_SHOWN: Final = 500
 
 
 @dataclass(frozen=True, kw_only=True)

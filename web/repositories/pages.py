@@ -1,5 +1,8 @@
-"""Repositories (UIUC tab 1): the harvested repositories and their formats and sets."""
+"""Repositories (UIUC tab 1): the harvested repositories, their formats, sets and records."""
 
+import asyncio
+import uuid
+from pathlib import Path
 from typing import Final
 
 from aiohttp import web
@@ -7,14 +10,16 @@ from pydantic import Field, field_validator
 from sqlalchemy.orm import Session
 
 from harvester.access import SelectionError, access_of
+from harvester.bibliographic.record_view import described_as
 from harvester.harvest_plan import LONGEST_SELECTION, PREFIX
-from harvester.listing import find_repositories
-from harvester.models import Repository
+from harvester.listing import find_records, find_repositories, sets_of_record
+from harvester.models import Record, Repository
 from harvester.repositories import (
     BaseUrl,
     DeletionsShare,
     RepositoryName,
     UpdatesShare,
+    base_folder,
     change_repository,
     identify_repository,
     note_facts,
@@ -24,6 +29,7 @@ from harvester.vocabulary import DeletionPolicy
 from manager.jobs.runs import RunFilter, days_of, find_runs
 from manager.jobs.views import list_jobs
 from manager.schedules.service import add_schedule, find_schedules, sample_repository
+from manager.store_audits import last_audits
 from oai.errors import UsageError
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.jobs.pages import MOST_JOBS
@@ -41,6 +47,9 @@ from web.site.zones import here, local, today
 
 _LAST_RUNS: Final = 5
 _PAGE: Final = 100
+_RECORDS_PAGE: Final = 50
+_MOST_SHOWN: Final = 200_000
+_BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 
 
 class HarvestForm(FormModel):
@@ -112,6 +121,7 @@ async def show(request: web.Request) -> web.Response:
         schedules=await database.run(find_schedules, repository_id=number),
         runs=await database.run(find_runs, RunFilter(repository_id=number), limit=_LAST_RUNS),
         jobs=await database.run(list_jobs, number, most=MOST_JOBS),
+        audits=await database.run(last_audits, repository_id=number),
         days=days,
         plot=bars(
             days,
@@ -244,6 +254,69 @@ def _after(request: web.Request) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else 0  # noqa: PLR2004 as in NUMBER
 
 
+async def list_records(request: web.Request) -> web.Response:
+    """List the records in pages, or the one with the given identifier."""
+    _who, repository = await asked_for(request, Repository)
+    identifier = request.query.get("identifier", "").strip()
+    found = await database_of(request).run(
+        find_records,
+        repository.repository_id,
+        limit=_RECORDS_PAGE + 1,
+        after=_records_after(request),
+        identifier=identifier or None,
+    )
+    last = found[_RECORDS_PAGE - 1] if len(found) > _RECORDS_PAGE else None
+    return render(
+        request,
+        "records.html",
+        repository=repository,
+        records=found[:_RECORDS_PAGE],
+        identifier=identifier,
+        first=_records_after(request) is None,
+        next=f"{last.metadata_prefix}|{last.identifier_key}" if last else None,
+    )
+
+
+async def show_record(request: web.Request) -> web.Response:
+    """Show one record: its header, and its file unchanged."""
+    _who, record = await asked_for(request, Record)
+    database = database_of(request)
+    _again, repository = await asked_for(request, Repository, record.repository_id)
+    sets = await database.run(sets_of_record, record.record_id)
+    file = (
+        base_folder(repository, request.config_dict[SETTINGS]) / record.filename if record.filename else None
+    )
+    text, size = await asyncio.to_thread(_read, file) if file else (None, 0)
+    return render(
+        request,
+        "record.html",
+        record=record,
+        repository=repository,
+        access=access_of(repository.protocol),
+        described=await database.run(described_as, record),
+        sets=sets,
+        text=text,
+        size=size,
+    )
+
+
+def _read(file: Path) -> tuple[str | None, int]:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(_MOST_SHOWN + 1)
+    except OSError:
+        return None, 0
+    return data[:_MOST_SHOWN].decode("utf-8", errors="replace"), len(data)
+
+
+def _records_after(request: web.Request) -> tuple[str, uuid.UUID] | None:
+    prefix, _bar, key = request.query.get("after", "").rpartition("|")
+    try:
+        return (prefix, uuid.UUID(key)) if prefix else None
+    except ValueError:
+        raise web.HTTPNotFound(text=_("This page of the list does not exist.")) from None
+
+
 ROUTES = (
     web.get("/repositories", listing),
     web.get(f"/repositories/{NUMBER}", show),
@@ -253,4 +326,6 @@ ROUTES = (
     web.post(f"/repositories/{NUMBER}/refresh", refresh),
     web.get(f"/repositories/{NUMBER}/remove", confirm_removal),
     web.post(f"/repositories/{NUMBER}/remove", remove),
+    web.get(f"/repositories/{NUMBER}/records", list_records),
+    web.get(f"/records/{_BIG_NUMBER}", show_record),
 )

@@ -40,6 +40,9 @@ from web.site.render import render
 from web.site.timeouts import ask_apart, impatient
 from web.site.zones import here
 
+_MOST: Final = 64
+_SECONDS: Final = 1800.0
+
 
 class WizardForm(PlanForm, PlacedForm):
     """All steps together: address and directory are required, everything else has a default."""
@@ -72,10 +75,6 @@ def fill_in(values: dict[str, str], facts: RepositoryFacts) -> None:
         defaults["incremental"] = "yes"
     for name, value in defaults.items():
         values.setdefault(name, value)
-
-
-_MOST: Final = 64
-_SECONDS: Final = 1800.0
 
 
 @dataclass(kw_only=True)

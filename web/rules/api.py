@@ -23,6 +23,7 @@ from web.rules.trials import LIVE, STORED, TRIALS, SampleForm
 from web.site.i18n import _
 
 _LONGEST: Final = 1024**2
+_TAG: Final = "rules"
 
 
 class RuleQuery(Paged):
@@ -134,9 +135,6 @@ class RuleTrialOut(Out):
     records: list[dict[str, Any]] = Field(
         description="Each sample with its result, the reasons, and the record before and after."
     )
-
-
-_TAG: Final = "rules"
 
 
 async def _list(call: Call) -> Page[RuleOut]:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from harvester.rule_lab.rehearsal import ReplayEffect
 from manager.replays import RuleFiles, files_with, kept_runs
 from manager.worker.process import ProcessOutcome, environment_for
 from oai.actions import AUDITED
+from oai.child import module_command
 from oai.errors import ExitCode, TryLaterError, UsageError
 from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
@@ -32,10 +32,12 @@ from web.site.render import render
 _log = logging.getLogger("web.replays")
 SECONDS: Final = 60.0
 """Maximum duration of a preview, in seconds."""
-_COMMAND: Final = (sys.executable, "-m", "zatva", "rule", "replay")
+_COMMAND: Final = module_command("zatva", "rule", "replay")
 _AT_ONCE: Final = 2
 _NOTED: Final = frozenset({ExitCode.DONE, ExitCode.RECORDS_REFUSED})
 _NO_RULE: Final = "none"
+_DIGITS: Final = 18
+_REFRESH_SECONDS: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,10 +161,6 @@ async def _told(replay: Replay, settings: Settings) -> tuple[int, bytes, str]:
 
 def _named(file: Path | None) -> str:
     return _NO_RULE if file is None else str(file)
-
-
-_DIGITS: Final = 18
-_REFRESH_SECONDS: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from harvester.harvest.models import Hold
 from harvester.models import History, Repository
 from harvester.store.changes import ChangeLine, read_changes
 from harvester.vocabulary import RunStatus
-from manager.jobs.runs import RunFilter, find_runs
+from manager.jobs.runs import RunFilter, find_runs, pieces_of
 from manager.jobs.views import HistoryView, remove_history
 from oai.database import Database
 from oai.rights import Right
@@ -50,6 +50,12 @@ class RunLine(Out):
     deleted_count: int
     filtered_count: int
     invalid_count: int
+    repeated_count: int = Field(description="Records received more than once.")
+    tombstone_count: int = Field(description="Deletions of records that were not in the store.")
+    disappeared_count: int = Field(description="Deleted records that the list no longer contained.")
+    postponed_count: int = Field(
+        description="Deletions that wait for the end or the approval of the harvest."
+    )
     requests: int
     bytes: int
     job_id: int | None
@@ -66,6 +72,8 @@ class RunOut(RunLine):
     process_id: int | None
     raw_path: str | None
     replay_of: int | None
+    continued_by: int | None = Field(description="The run that counts this harvest since it was resumed.")
+    pieces: list[int] = Field(description="Earlier runs of this harvest, before it was resumed.")
 
 
 class RunQuery(Paged):
@@ -117,7 +125,9 @@ async def _list(call: Call) -> Page[RunLine]:
 async def _show(call: Call) -> RunOut:
     row = await run_asked(call)
     repository = await call.database.run(lambda session: session.get_one(Repository, row.repository_id))
-    return RunOut(**_columns(RunOut, row, repository.repository_name or repository.base_url))
+    pieces = await call.database.run(pieces_of, row.history_id)
+    columns = _columns(RunOut, row, repository.repository_name or repository.base_url)
+    return RunOut(**columns, pieces=[piece.history_id for piece in pieces])
 
 
 async def _remove(call: Call) -> None:

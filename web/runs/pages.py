@@ -22,7 +22,7 @@ from harvester.listing import find_errors
 from harvester.models import History, Repository
 from harvester.store.changes import ChangeLine, read_changes
 from harvester.store.records import RunKey
-from manager.jobs.runs import usual_of
+from manager.jobs.runs import pieces_of, usual_of
 from manager.models import RecurringJob
 from manager.rule_usage import rules_read
 from oai.database import Database
@@ -30,12 +30,19 @@ from oai.datestamps import format_datestamp
 from oai.errors import ZatvaError
 from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
-from web.runs.words import summary
+from web.runs.words import shares, summary
 from web.schedules.forms import FURTHER
 from web.site.i18n import _, told
 from web.site.keys import SETTINGS, database_of
 from web.site.plots import course
 from web.site.render import render
+
+_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
+_CHANGES: Final = 200
+_REQUESTS: Final = 500
+_FIRST_WARNINGS: Final = 10
+_MOST_WARNINGS: Final = 1000
+"""Maximum number of warnings that a run stores."""
 
 
 class Level(StrEnum):
@@ -107,14 +114,6 @@ def _one_line(text: str) -> str:
     return " ".join(text.splitlines())
 
 
-_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
-_CHANGES: Final = 200
-_REQUESTS: Final = 500
-_FIRST_WARNINGS: Final = 10
-_MOST_WARNINGS: Final = 1000
-"""Maximum number of warnings that a run stores."""
-
-
 async def show(request: web.Request) -> web.Response:
     """Show the summary."""
     run, shared = await run_page(request)
@@ -129,6 +128,8 @@ async def show(request: web.Request) -> web.Response:
         **shared,
         usual=usual,
         summary=summary(run, usual),
+        shares=shares(run),
+        pieces=await database.run(pieces_of, run.history_id),
         hold=hold,
         pace=pace,
         records_plot=course(

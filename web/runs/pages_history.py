@@ -30,6 +30,16 @@ from web.site.zones import here, local, midnight, today
 _DAY: Final = timedelta(days=1)
 TROUBLE: Final = "trouble"
 """The filter for every status that needs attention."""
+_PAGE: Final = 25
+_TIMELINE_DAYS: Final = 7
+_CHOICES: Final = 1000
+_COLUMNS: Final = {**columns_of("repository_name"), **columns_of(
+    "history_id", "repository_id", "metadata_prefix", "set_spec", "harvest_start_time", "harvest_end_time",
+    "status", "verdict", "failure_reason", "record_count", "new_count", "updated_count", "unchanged_count",
+    "deleted_count", "filtered_count", "invalid_count", "requests", "bytes", "job_id", "recurring_id", "host",
+    "repeated_count", "tombstone_count", "disappeared_count", "postponed_count",
+    of="history",
+)}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,17 +110,6 @@ def _date(text: str) -> date | None:
     except ValueError:
         return None
     return found if date.min < found < date.max else None
-
-
-_PAGE: Final = 25
-_TIMELINE_DAYS: Final = 7
-_CHOICES: Final = 1000
-_COLUMNS: Final = {**columns_of("repository_name"), **columns_of(
-    "history_id", "repository_id", "metadata_prefix", "set_spec", "harvest_start_time", "harvest_end_time",
-    "status", "verdict", "failure_reason", "record_count", "new_count", "updated_count", "unchanged_count",
-    "deleted_count", "filtered_count", "invalid_count", "requests", "bytes", "job_id", "recurring_id", "host",
-    of="history",
-)}  # fmt: skip
 
 
 async def listing(request: web.Request) -> web.Response:

@@ -1,6 +1,7 @@
 """Summary of a run in a few sentences: outcome, comparison with usual runs, and advice."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -14,6 +15,10 @@ from web.site.zones import midnight
 
 _MUCH: Final = 2.0
 _FEW_SECONDS: Final = 10.0
+PLOTTED_DAYS: Final = 60
+STRIP_DAYS: Final = 30
+YEAR_DAYS: Final = 371
+"""Fifty-three weeks: a year with its first week complete."""
 
 
 def summary(run: History, usual: Usual | None) -> list[str]:
@@ -41,7 +46,51 @@ def _outcome(run: History) -> str:
     return _("The harvest failed.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """The records that a run received, by what became of them: the items add up to `received`."""
+
+    received: int
+    items: Sequence[tuple[str, str, int]]
+    """Label, explanation, and number."""
+    disappeared: int
+    """Records that were deleted although they were not received."""
+
+
+def shares(run: History) -> Shares:
+    """Return what became of the records.
+
+    Rows of earlier versions lack some counts: a last item has the rest.
+    """
+    total = run.record_count + run.invalid_count
+    items = [
+        (_("New"), _("not in the store before"), run.new_count),
+        (_("Changed"), _("replace an older version"), run.updated_count),
+        (_("Unchanged"), _("the store has the same version"), run.unchanged_count),
+        (
+            _("Deleted"),
+            _("the repository reported their deletion"),
+            run.deleted_count - run.disappeared_count,
+        ),
+        (_("To be deleted"), _("deleted when the harvest is complete or approved"), run.postponed_count),
+        (
+            _("Deleted, not stored"),
+            _("deletions of records that the store did not have"),
+            run.tombstone_count,
+        ),
+        (_("Filtered out"), _("excluded by the filter rules"), run.filtered_count),
+        (_("Repeated"), _("received more than once"), run.repeated_count),
+        (_("Refused"), _("unreadable or invalid; see Errors"), run.invalid_count),
+    ]
+    rest = total - sum(count for *_words, count in items)
+    if rest > 0:
+        items.append((_("Other"), _("not counted separately by the version that harvested them"), rest))
+    return Shares(received=total, items=items, disappeared=run.disappeared_count)
+
+
 def _records(run: History) -> list[str]:
+    if run.continued_by is not None:
+        return [_("The harvest was resumed later; that run counts its records.")]
     if not run.record_count:
         return [_("No records received.")]
     kinds = [
@@ -50,6 +99,9 @@ def _records(run: History) -> list[str]:
         (_("%(count)s deleted"), _("all deleted"), run.deleted_count),
         (_("%(count)s unchanged"), _("all unchanged"), run.unchanged_count),
         (_("%(count)s filtered out"), _("all filtered out"), run.filtered_count),
+        (_("%(count)s to be deleted"), _("all to be deleted"), run.postponed_count),
+        (_("%(count)s deleted, not stored"), _("all deleted, not stored"), run.tombstone_count),
+        (_("%(count)s repeated"), _("all repeated"), run.repeated_count),
     ]
     total = run.record_count
     records = ngettext("%(number)s record", "%(number)s records", total) % {"number": number(total)}
@@ -93,12 +145,6 @@ def _advice(run: History, failure: Explained | None) -> list[str]:
         ),
     }
     return [advice[RunStatus(run.status)]] if run.status in set(advice) else []
-
-
-PLOTTED_DAYS: Final = 60
-STRIP_DAYS: Final = 30
-YEAR_DAYS: Final = 371
-"""Fifty-three weeks: a year with its first week complete."""
 
 
 def first_day(today: date, count: int) -> datetime:

@@ -43,6 +43,20 @@ from web.site.render import render
 from web.site.zones import here, local, midnight
 
 _WALL_CLOCK: Final = "%Y-%m-%d %H:%M"
+DAYS: Final = 7
+SHOWN: Final = 4
+"""Maximum number of schedules that a cell and each frequent plan name."""
+_HOURLY: Final = DAYS * 25
+"""Runs a week; more frequent plans are listed beside the grid. One day may have 25 hours."""
+SUGGESTED: Final = (
+    "every 6 hours",
+    "daily at 02:30",
+    "weekly on saturday at 01:00",
+    "monthly on 1 at 03:00",
+    "30 2 * * 1-5",
+)
+_CHOICES: Final = 1000
+_PAGE: Final = 50
 
 
 def suggested_values(details: Details) -> dict[str, str]:
@@ -77,13 +91,6 @@ def values_of(schedule: RecurringJob) -> dict[str, str]:
             yes, no = ("true", "false") if one.form else ("yes", "")
             values[one.column] = yes if values[one.column] else no
     return {name: "" if value is None else str(value) for name, value in values.items()}
-
-
-DAYS: Final = 7
-SHOWN: Final = 4
-"""Maximum number of schedules that a cell and each frequent plan name."""
-_HOURLY: Final = DAYS * 25
-"""Runs a week; more frequent plans are listed beside the grid. One day may have 25 hours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,17 +179,6 @@ def _due_times(group: DueGroup, now: datetime, end: datetime) -> list[datetime]:
         return list(islice(near, _HOURLY + 1))
     except (UsageError, ValueError):
         return []
-
-
-SUGGESTED: Final = (
-    "every 6 hours",
-    "daily at 02:30",
-    "weekly on saturday at 01:00",
-    "monthly on 1 at 03:00",
-    "30 2 * * 1-5",
-)
-_CHOICES: Final = 1000
-_PAGE: Final = 50
 
 
 class SampleForm(FormModel):

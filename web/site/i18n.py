@@ -24,6 +24,14 @@ from oai.errors import ZatvaError
 translations: ContextVar[NullTranslations] = ContextVar("translations", default=NullTranslations())  # noqa: B039 never changed
 language: ContextVar[str] = ContextVar("language", default="en")
 """Language code of the request's pages."""
+_KEYWORD: Final = re.compile(r'(msgid_plural|msgid|msgstr)(?:\[(\d+)\])?\s+(".*")$')
+_PLURALS: Final = re.compile(r"^Plural-Forms:.*\bplural=([^;\n]+)", re.MULTILINE)
+_FUZZY: Final = "#, "
+LANGUAGES: Final = MappingProxyType({"en": "English", "cs": "Čeština", "sk": "Slovenčina"})
+"""Language codes with each language's own name."""
+SOURCE: Final = "en"
+CATALOGUES: Final = Path(__file__).parent.parent / "translations"
+"""The directory of `cs.po` and `sk.po`."""
 
 
 def _(message: str) -> str:
@@ -44,11 +52,6 @@ def told(error: Exception) -> str:
 def mark(message: str) -> str:
     """Return the message unchanged; it is translated where it is shown."""
     return message
-
-
-_KEYWORD: Final = re.compile(r'(msgid_plural|msgid|msgstr)(?:\[(\d+)\])?\s+(".*")$')
-_PLURALS: Final = re.compile(r"^Plural-Forms:.*\bplural=([^;\n]+)", re.MULTILINE)
-_FUZZY: Final = "#, "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,13 +144,6 @@ def _plural_forms(messages: list[Message]) -> str:
     header: Mapping[str, str] = {message.source: "".join(message.translations) for message in messages}
     found = _PLURALS.search(header.get("", ""))
     return found[1].strip() if found else "n != 1"
-
-
-LANGUAGES: Final = MappingProxyType({"en": "English", "cs": "Čeština", "sk": "Slovenčina"})
-"""Language codes with each language's own name."""
-SOURCE: Final = "en"
-CATALOGUES: Final = Path(__file__).parent.parent / "translations"
-"""The directory of `cs.po` and `sk.po`."""
 
 
 @web.middleware

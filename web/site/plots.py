@@ -13,6 +13,22 @@ from web.site.formats import duration, look_of, number
 from web.site.i18n import _, ngettext
 from web.site.zones import local, midnight
 
+_GROWTH_LEFT: Final = 64
+_WIDTH: Final = 720
+_HEIGHT: Final = 140
+_WIDEST: Final = 48
+_MOST: Final = 120
+"""Maximum number of columns; with more, older months are summed by year."""
+_PACE_LEFT: Final = 64
+_PACE_HEIGHT: Final = 120
+_SPAN_LEFT: Final = 190
+_SPAN_WIDTH: Final = 900
+_ROW: Final = 26
+_SPAN_TOP: Final = 24
+_LEAST: Final = 4.0
+_LONGEST_NAME: Final = 26
+_DAY: Final = timedelta(days=1)
+
 
 def mark(shape: str, title: str, *, link: str | None = None, label: str | None = None) -> str:
     """Return a shape (safe markup without its end tag, such as ``<rect x="1" …``) with its title and link.
@@ -164,14 +180,6 @@ def _bar(x: float, height: float, step: float, kind: str) -> str:
     return f'<rect x="{x + 1:.1f}" y="{y:.1f}" width="{step - 2:.1f}" height="{height:.1f}" class="{kind}"'
 
 
-_GROWTH_LEFT: Final = 64
-_WIDTH: Final = 720
-_HEIGHT: Final = 140
-_WIDEST: Final = 48
-_MOST: Final = 120
-"""Maximum number of columns; with more, older months are summed by year."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Column:
     """A month or a year: documents captured in it, and their total at its end."""
@@ -229,10 +237,6 @@ def growth(shown: Sequence[Column], *, label: str) -> Markup:
     return frame(_WIDTH, _HEIGHT + 32, label, parts)
 
 
-_PACE_LEFT: Final = 64
-_PACE_HEIGHT: Final = 120
-
-
 def course(points: Sequence[tuple[float, float]], *, label: str, unit: str) -> Markup:
     """Return a line through points of seconds and values, with a mark for each."""
     if not points:
@@ -258,15 +262,6 @@ def course(points: Sequence[tuple[float, float]], *, label: str, unit: str) -> M
     parts.append(text(_PACE_LEFT, _PACE_HEIGHT + 26, "0 s"))
     parts.append(text(_WIDTH, _PACE_HEIGHT + 26, duration(longest), anchor="end"))
     return frame(_WIDTH, _PACE_HEIGHT + 32, label, parts)
-
-
-_SPAN_LEFT: Final = 190
-_SPAN_WIDTH: Final = 900
-_ROW: Final = 26
-_SPAN_TOP: Final = 24
-_LEAST: Final = 4.0
-_LONGEST_NAME: Final = 26
-_DAY: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True)

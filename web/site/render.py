@@ -54,6 +54,9 @@ _SHAPES: Final = MappingProxyType(
         "bin": '<path d="M2.5 4.5h11M6 4.5v-2h4v2M4 4.5l.7 9h6.6l.7-9M6.7 7v4M9.3 7v4"/>',
     }
 )
+STATIC: Final = Path(__file__).parent.parent / "static"
+_TEMPLATES: Final = Path(__file__).parent.parent / "templates"
+TEMPLATES = web.AppKey("templates", Environment)
 
 
 def icon(name: str) -> Markup:
@@ -73,6 +76,9 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "alert-changed": mark("The rule was changed."),
         "alert-removed": mark("The rule was removed."),
         "alert-tried": mark("The manager is sending a test message; see its state under Messages."),
+        "audit-queued": mark("The audit is queued and starts as soon as a worker is free."),
+        "audit-schedule-set": mark("The schedule of audits was set."),
+        "audit-schedule-removed": mark("The schedule of audits was removed."),
         "schedule-changed": mark("The schedule was changed; its next run is being planned."),
         "job-paused": mark(
             "The job is paused until you resume it. A running harvest finishes its page first."
@@ -133,12 +139,6 @@ def notice_of(done: str | None) -> str | None:
     """Return the sentence for `?done=…`, or None for an unknown word."""
     sentence = _SENTENCES.get(done or "")
     return None if sentence is None else _(sentence)
-
-
-STATIC: Final = Path(__file__).parent.parent / "static"
-_TEMPLATES: Final = Path(__file__).parent.parent / "templates"
-
-TEMPLATES = web.AppKey("templates", Environment)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +226,12 @@ def _tabs(path: str, who: SignedIn | None) -> list[Tab]:
 def _seldom_tabs(path: str, who: SignedIn | None) -> list[Tab]:
     """Return the tabs for what is rarely changed."""
     administration = {"/admin": _("Administration")} if who is not None and who.may(Right.ADMINISTER) else {}
-    titles = {"/imports": _("Imports"), "/rules": _("Rules"), **administration}
+    titles = {
+        "/imports": _("Imports"),
+        "/rules": _("Rules"),
+        "/store-audits": _("Store audits"),
+        **administration,
+    }
     return [_tab(path, place, title) for place, title in titles.items()]
 
 

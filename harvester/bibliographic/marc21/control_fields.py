@@ -18,8 +18,9 @@ from harvester.bibliographic.codes import (
 from harvester.bibliographic.dates import masked_years
 from harvester.bibliographic.marc21.draft import MarcDraft
 from harvester.bibliographic.marc21.fields import OpenField
+from harvester.bibliographic.punctuation import clean
 from harvester.bibliographic.record import Identifier, RecordKind, Years
-from harvester.bibliographic.text import clean, tidy
+from harvester.bibliographic.text import tidy
 
 _LEADER: Final = 24
 _FIXED: Final = 40
@@ -41,8 +42,24 @@ _COUNTRY: Final = re.compile(r"[a-z]{2,3}")
 _BLANK: Final = " #|-^\\"
 _SPANS: Final = frozenset("cdikmqu")
 """Types of date whose second date ends a span."""
+_CONTINUING_TYPES: Final = frozenset("cu")
+"""Types for a publication that still appears or may do; in other records the first date is meant.
+
+Until 1990 type `c` was that of a date of publication with one of copyright.
+"""
+_CONTINUING: Final = frozenset("bis")
+"""Levels of serials, integrating resources and their parts."""
+_UNTYPED: Final = frozenset(_BLANK)
+_NO_DATE: Final = "n"
+_UNKNOWN_DIGITS: Final = frozenset("uUxX?-")
+_BEGIN_OF_FIXED: Final = re.compile(
+    r"^.{6}(?P<type>[a-z|#])(?P<first>[\d|uUxX?-]{4})(?P<second>[\d|uUxX?-]{4})?[ #]*"
+    r"(?P<country>[a-z]{2,3})(?![a-z])"
+)
+_END_OF_FIXED: Final = re.compile(r"(?<![a-z])(?P<language>[a-z]{3})[ |#-]{0,2}[a-z|#-]?$")
 _ONE_YEAR: Final = frozenset("estpr")
 _OPEN: Final = "9999"
+_BC: Final = "b"
 
 
 def read_leader(leader: str, draft: MarcDraft) -> None:
@@ -57,6 +74,7 @@ def read_leader(leader: str, draft: MarcDraft) -> None:
         type_, level = (found[1], found[2]) if found else ("", "")
     else:
         type_, level = leader[6], leader[7]
+    draft.continuing = not level or level in _CONTINUING
     draft.kind = _TYPES.get(type_, RecordKind.OTHER)
     if draft.kind is RecordKind.BOOK:
         draft.kind = _LEVELS.get(level, RecordKind.BOOK)
@@ -80,13 +98,11 @@ def read_control(tag: str, data: str, draft: MarcDraft) -> None:
 def _read_fixed(data: str, draft: MarcDraft) -> None:
     if len(data) != _FIXED:
         draft.broken("008", data, f"field 008 has {len(data)} characters, not {_FIXED}")
+        data = _expanded(data)
         if len(data) < _SHORTEST:
             return
-    years = _years(data[6], data[7:11], data[11:15])
-    if years is None:
-        draft.broken("008", data[6:15], "no year in type and dates of 008 (positions 6 to 14)")
-    elif draft.years == Years():
-        draft.years = years
+    if draft.years == draft.likely_years == Years():
+        _read_years(data, draft)
     country, language = data[15:18].strip(_BLANK).lower(), data[35:38].strip(_BLANK).lower()
     if len(language) == 2 and language_code(country) and language_code(language + "x") is not None:  # noqa: PLR2004
         draft.broken("008", data, "country and language are interchanged")
@@ -97,10 +113,37 @@ def _read_fixed(data: str, draft: MarcDraft) -> None:
         draft.add_languages("008", [language])
 
 
+def _expanded(data: str) -> str:
+    """Return a field of another length with dates, country and language in their positions, if found."""
+    begin = _BEGIN_OF_FIXED.match(data)
+    if begin is None:
+        return data
+    end = _END_OF_FIXED.search(data, begin.end())
+    language = end["language"] if end else ""
+    fixed = f"{begin['type']}{begin['first']}{begin['second'] or '':4}{begin['country']:3}"
+    return f"{data[:6]}{fixed:29}{language:5}"
+
+
+def _read_years(data: str, draft: MarcDraft) -> None:
+    type_, first = data[6], _date(data[7:11])
+    if type_ in _UNTYPED or type_ == _NO_DATE:
+        draft.likely_years = first or Years()
+        return
+    if type_ in _CONTINUING_TYPES and not draft.continuing:
+        type_ = "s"
+    years = _years(type_, data[7:11], data[11:15])
+    if years is None:
+        draft.broken("008", data[6:15], "no year in type and dates of 008 (positions 6 to 14)")
+        draft.likely_years = first or Years()
+        return
+    draft.years = years
+    draft.vague = not _UNKNOWN_DIGITS.isdisjoint(data[7:11])
+
+
 def _years(type_: str, first: str, second: str) -> Years | None:
     """Return the span of years; empty if the record says that none is known, None if it is invalid."""
     begin, end = _date(first), _date(second)
-    if type_ in "bn|" or (begin is None and not first.strip(_BLANK + "u")):
+    if type_ == _BC or (begin is None and not first.strip(_BLANK + "u")):
         return Years()
     if begin is None:
         return None
@@ -108,9 +151,7 @@ def _years(type_: str, first: str, second: str) -> Years | None:
         open_end = type_ in "cmu" and (second in {_OPEN, "uuuu"} or not second.strip(_BLANK))
         last = None if open_end else (end.last if end else begin.last)
         return _in_order(begin.first, last)
-    if type_ in _ONE_YEAR or type_.strip(_BLANK) == "":
-        return begin
-    return None
+    return begin if type_ in _ONE_YEAR else None
 
 
 def _in_order(first: int | None, last: int | None) -> Years | None:

@@ -9,10 +9,11 @@ from lxml import etree
 from harvester.bibliographic.marc21 import control_fields, description, names
 from harvester.bibliographic.marc21.control_fields import read_control, read_leader
 from harvester.bibliographic.marc21.draft import MarcDraft
-from harvester.bibliographic.marc21.fields import OpenField, read_marc
-from harvester.bibliographic.marc21.names import authority_ids
+from harvester.bibliographic.marc21.fields import FieldReading, OpenField, read_marc
+from harvester.bibliographic.marc21.kinds import NAMESPACES, declined, is_marc
+from harvester.bibliographic.marc21.names import NUMERATION, authority_ids
+from harvester.bibliographic.punctuation import clean, sentences, separator, unclosed
 from harvester.bibliographic.record import BibliographicRecord, Link, Note, RawField, Related, Subject
-from harvester.bibliographic.text import clean
 
 _RELATIONS: Final = {
     "760": "series", "762": "subseries", "765": "original", "767": "translation", "770": "supplement",
@@ -20,14 +21,28 @@ _RELATIONS: Final = {
     "777": "issued with", "780": "preceding", "785": "succeeding", "786": "data source", "787": "related",
 }  # fmt: skip
 _LINKS: Final = {"0": "resource", "1": "version", "2": "related"}
+_LINK: Final = "856"
 _ADDRESS: Final = re.compile(r"(?i)^(?:https?|ftp)://[^\s/]")
+_KINDS: Final = {
+    "600": "person", "610": "corporate", "611": "meeting", "630": "title", "647": "event",
+    "648": "chronology", "650": "topic", "651": "place", "653": "keyword", "654": "topic", "655": "genre",
+    "656": "occupation", "657": "function", "658": "curriculum", "659": "category", "662": "place",
+}  # fmt: skip
+_SOURCES: Final = {"0": "lcsh", "1": "lcshac", "2": "mesh", "3": "nal", "5": "cash", "6": "rvm"}
+_SUBDIVISIONS: Final = "vxyz"
+_NO_WORDS: Final = "012345678w"
+_CLASSES: Final = {"050": "lcc", "072": "", "080": "udc", "082": "ddc", "084": ""}
+_KEYWORDS: Final = {"653", "659"}
+_PERSON: Final = "600"
+_SENTENCES: Final = "bnpt"
+"""Subfields that begin a sentence: subordinate units, titles and their parts."""
 
 
 def take_related(found: OpenField, draft: MarcDraft) -> None:
     """Read a linking entry."""
     related = Related(
         relation=_RELATIONS[found.tag],
-        title=". ".join(clean(value, stop=True) for value in found.take("stp")),
+        title=sentences(clean(value) for value in found.take("stp")),
         author=", ".join(clean(value) for value in found.take("a")),
         part=", ".join(clean(value) for value in found.take("gq")),
         publication=" ; ".join(clean(value) for value in found.take("bdh")),
@@ -51,16 +66,15 @@ def take_link(found: OpenField, draft: MarcDraft) -> None:
         draft.keep("856", label)
 
 
-_KINDS: Final = {
-    "600": "person", "610": "corporate", "611": "meeting", "630": "title", "647": "event",
-    "648": "chronology", "650": "topic", "651": "place", "653": "keyword", "654": "topic", "655": "genre",
-    "656": "occupation", "657": "function", "658": "curriculum", "659": "category", "662": "place",
-}  # fmt: skip
-_SOURCES: Final = {"0": "lcsh", "1": "lcshac", "2": "mesh", "3": "nal", "5": "cash", "6": "rvm"}
-_SUBDIVISIONS: Final = "vxyz"
-_NO_WORDS: Final = "012345678w"
-_CLASSES: Final = {"050": "lcc", "072": "", "080": "udc", "082": "ddc", "084": ""}
-_KEYWORDS: Final = {"653", "659"}
+def take_holdings(reading: FieldReading, draft: MarcDraft) -> None:
+    """Read a holdings record: its links; everything else is kept, for call numbers have no column."""
+    draft.notes.extend(reading.broken)
+    for tag, data in (("LDR", reading.leader), *reading.control()):
+        draft.keep(tag, f"holdings record: {data}")
+    for found in reading.fields():
+        if found.tag == _LINK:
+            take_link(found, draft)
+        draft.keep_rest(found)
 
 
 def take_subject(found: OpenField, draft: MarcDraft) -> None:
@@ -98,10 +112,11 @@ def _text(found: OpenField) -> str:
     divisions: list[str] = []
     for code, value in found.pairs(codes):
         if code in _SUBDIVISIONS:
-            divisions.append(clean(value, stop=True))
+            divisions.append(clean(value))
         else:
-            sign = ". " if code in "tnp" else ", "
-            name = f"{name}{sign if name else ''}{clean(value, stop=code == 'a' and found.tag == '650')}"
+            numeration = code == NUMERATION and found.tag == _PERSON
+            sign = separator(name) if code in _SENTENCES and not numeration else ", " if name else ""
+            name = f"{name}{sign}{unclosed(clean(value, stop=not numeration))}"
     return " -- ".join(part for part in (name, *divisions) if part)
 
 
@@ -141,22 +156,25 @@ _TAKERS: Final[dict[str, Take]] = {
     **dict.fromkeys((f"5{number:02}" for number in range(100)), _take_note),
     **dict.fromkeys(_SUBJECTS, take_subject),
     **dict.fromkeys(_RELATED, take_related),
-    "856": take_link,
+    _LINK: take_link,
 }
 
 
 class Marc21Converter:
-    """MARC 21 in MARCXML."""
+    """MARC 21 in MARCXML, MarcXchange or `oai_marc`."""
 
     name = "marc21"
-    version = 1
-    namespaces = frozenset({"http://www.loc.gov/MARC21/slim"})
+    version = 2
+    namespaces = NAMESPACES
     rank = 10
 
     def reads(self, element: etree._Element) -> bool:
-        """Return whether it is a MARCXML record or collection; some repositories omit the namespace."""
-        name = etree.QName(element)
-        return name.localname in {"record", "collection"} and (name.namespace or "") in {"", *self.namespaces}
+        """Return whether it is a MARC record or a collection; some repositories omit the namespace."""
+        return is_marc(element)
+
+    def declined(self, element: etree._Element) -> str:
+        """Return why it is no bibliographic record, or an empty text."""
+        return declined(element)
 
     def convert(self, element: etree._Element) -> BibliographicRecord:
         """Convert the record; raises nothing and loses nothing, whatever the record contains."""
@@ -170,6 +188,8 @@ class Marc21Converter:
             if take is not None:
                 take(found, draft)
             draft.keep_rest(found)
+        for holdings in reading.holdings:
+            take_holdings(holdings, draft)
         return draft.finish()
 
     def fields(self, element: etree._Element) -> Iterator[RawField]:

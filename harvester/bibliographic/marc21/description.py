@@ -3,17 +3,26 @@
 Also edition, publication, extent and series.
 """
 
+import re
+from collections.abc import Iterable
 from typing import Final
 
 from harvester.bibliographic.codes import find_issn
 from harvester.bibliographic.marc21.draft import MarcDraft
 from harvester.bibliographic.marc21.fields import OpenField
 from harvester.bibliographic.marc21.names import authority_ids, read_name
+from harvester.bibliographic.punctuation import (
+    clean,
+    sentences,
+    separator,
+    unbracketed,
+    unclosed,
+    unmarked,
+    without_article,
+)
 from harvester.bibliographic.record import Publication, Series, TitleVariant
-from harvester.bibliographic.text import clean, tidy, unbracketed
+from harvester.bibliographic.text import tidy
 
-_BEGIN, _END = "\x98", "\x9c"
-"""Begin and end of non-sorting characters (ISO 6630, in Unicode's control area)."""
 _BEFORE_A_WORD: Final = " '\u2019-([\"\u201e\u201c\u00ab\u02bb`"
 _VARIANTS: Final = {
     "130": "uniform", "210": "abbreviated", "222": "key", "240": "uniform", "242": "translated",
@@ -26,6 +35,11 @@ _LABELS: Final = {
     "4": "cover title", "5": "added title page title", "6": "caption title", "7": "running title",
     "8": "spine title",
 }  # fmt: skip
+_FUNCTIONS: Final = {
+    "0": "production", "1": "publication", "2": "distribution", "3": "manufacture", "4": "copyright",
+}  # fmt: skip
+_DIMENSIONS: Final = "c"
+_PARALLEL: Final = re.compile(r"(?:^|\s)=\s+")
 
 
 def take_title(found: OpenField, draft: MarcDraft) -> None:
@@ -38,13 +52,26 @@ def take_title(found: OpenField, draft: MarcDraft) -> None:
         return
     raw = found.raw("a")
     sorting = _sorting(found, draft, raw, found.indicators[1])
-    parts = _parts(found, "anp")
-    draft.title = ". ".join(value for _, value in parts)
+    parallel = any(code in "ahnp" and value.endswith("=") for code, value, _ in found.left)
+    parts = [(code, clean(value)) for code, value in found.pairs("anp")]
+    draft.title = sentences(value for _, value in parts)
     rest = [value for code, value in parts if code != "a"]
     draft.sorting = " ".join([sorting, *rest]) if raw else ""
-    draft.subtitle = " : ".join(clean(value) for value in found.take("b"))
-    draft.statement = " ; ".join(clean(value, stop=True) for value in found.take("c"))
+    _read_remainder(found.take("b"), draft, parallel=parallel)
+    draft.statement = " ; ".join(clean(value) for value in found.take("c"))
     _drop_link(found)
+
+
+def _read_remainder(values: Iterable[str], draft: MarcDraft, *, parallel: bool) -> None:
+    """Read subfields b: other title information, parallel titles (after an equals sign), or both."""
+    subtitles: list[str] = []
+    for value in values:
+        subtitle, *titles = _PARALLEL.split(f"= {value}" if parallel else value)
+        parallel = value.endswith("=")
+        subtitles.append(clean(subtitle))
+        for title in filter(None, map(clean, titles)):
+            draft.variants.append(TitleVariant(kind="varying", text=title, label=_LABELS["1"]))
+    draft.subtitle = " : ".join(filter(None, subtitles))
 
 
 def take_variant(found: OpenField, draft: MarcDraft) -> None:
@@ -77,29 +104,21 @@ def _drop_link(found: OpenField) -> None:
         found.take("6")
 
 
-def _parts(found: OpenField, codes: str) -> list[tuple[str, str]]:
-    cleaned = [(code, clean(value, stop=code != "a")) for code, value in found.pairs(codes)]
-    return [
-        (code, value.rstrip(".") if code == "a" and len(cleaned) > 1 else value) for code, value in cleaned
-    ]
-
-
 def _joined(found: OpenField, codes: str) -> str:
     """Join title, remainder and parts with a catalogue's punctuation."""
     text = ""
     for code, value in found.pairs(codes):
-        sign = {"b": " : ", "c": " / "}.get(code, ". ")
-        begun = text.rstrip(".") if sign == ". " else text
-        text = f"{begun}{sign if text else ''}{clean(value)}"
+        sign = {"b": " : ", "c": " / "}.get(code, separator(text))
+        text = f"{text}{sign if text else ''}{clean(value)}"
     return text
 
 
 def _sorting(found: OpenField, draft: MarcDraft, raw: str, indicator: str) -> str:
-    """Return the title without its leading article, given by the indicator or by control characters."""
-    if _BEGIN in raw and _END in raw:
-        before, _, after = raw.partition(_BEGIN)
-        return tidy(before + after.partition(_END)[2])
-    text = tidy(raw)
+    """Return the title without its leading article, given by marks or by the indicator."""
+    marked = without_article(raw)
+    if marked is not None:
+        return tidy(marked)
+    text = tidy(unmarked(raw))
     if not indicator.isdigit() or not indicator.isascii():
         fault = f"the indicator for nonfiling characters is {indicator!r}, not a digit"
         draft.broken(found.written, text, fault)
@@ -111,12 +130,6 @@ def _sorting(found: OpenField, draft: MarcDraft, raw: str, indicator: str) -> st
         draft.broken(found.written, text, f"the first {count} characters are not a leading article")
         return text
     return text[count:]
-
-
-_FUNCTIONS: Final = {
-    "0": "production", "1": "publication", "2": "distribution", "3": "manufacture", "4": "copyright",
-}  # fmt: skip
-_SERIES_NAMES: Final = frozenset({"800", "810", "811"})
 
 
 def take_edition(found: OpenField, draft: MarcDraft) -> None:
@@ -135,9 +148,9 @@ def take_publication(found: OpenField, draft: MarcDraft) -> None:
             fault = f"indicator 2 is {found.indicators[1]!r}, not a function from 0 to 4"
             draft.broken(found.written, "", fault)
             function = "publication"
-    _add(draft, _statements(found, "abc", function))
+    draft.publications.extend(_statements(found, "abc", function))
     if found.tag == "260":
-        _add(draft, _statements(found, "efg", "manufacture"))
+        draft.publications.extend(_statements(found, "efg", "manufacture"))
 
 
 def take_extent(found: OpenField, draft: MarcDraft) -> None:
@@ -145,7 +158,7 @@ def take_extent(found: OpenField, draft: MarcDraft) -> None:
     text = ""
     for code, value in found.pairs("abcefg"):
         sign = {"b": " : ", "c": " ; ", "e": " + "}.get(code, " ")
-        text = f"{text}{sign if text else ''}{clean(value)}"
+        text = f"{text}{sign if text else ''}{clean(value, stop=code == _DIMENSIONS)}"
     if text:
         draft.extents.append(text)
 
@@ -153,11 +166,11 @@ def take_extent(found: OpenField, draft: MarcDraft) -> None:
 def take_series(found: OpenField, draft: MarcDraft) -> None:
     """Read field 440, 490 or 830."""
     titles = [
-        _unclosed(unbracketed(clean(value))) for value in found.take("anps" if found.tag != "490" else "a")
+        unclosed(unbracketed(clean(value))) for value in found.take("anps" if found.tag != "490" else "a")
     ]
     number = ", ".join(clean(value.strip("() ")) for value in found.take("v"))
     issn = " ".join(_issn(value, draft, found) for value in found.take("x"))
-    title = ". ".join(title.rstrip(".") for title in titles if title)
+    title = sentences(titles)
     if title or number or issn:
         draft.add_series(Series(title=title, number=number, issn=issn))
     if not title:
@@ -166,17 +179,13 @@ def take_series(found: OpenField, draft: MarcDraft) -> None:
 
 def take_series_name(found: OpenField, draft: MarcDraft) -> None:
     """Read field 800, 810 or 811: a series entered under a name."""
-    titles = [clean(value, stop=True) for value in found.take("tp")]
+    titles = [clean(value) for value in found.take("tp")]
     number = ", ".join(clean(value) for value in found.take("v"))
     issn = " ".join(_issn(value, draft, found) for value in found.take("x"))
     name = read_name(found, main=False)
     words = [name.name, name.titles, name.dates]
     whole = ", ".join(word for word in words if word)
-    draft.add_series(
-        Series(
-            title=". ".join(part.rstrip(".") for part in (whole, *titles) if part), number=number, issn=issn
-        )
-    )
+    draft.add_series(Series(title=sentences([whole, *titles]), number=number, issn=issn))
     for value in (*name.roles, *name.authority_ids):
         draft.keep(found.written, value)
 
@@ -215,21 +224,6 @@ def _statements(found: OpenField, codes: str, function: str) -> list[Publication
         if code == place_code and (names or dates):
             close()
         into = places if code == place_code else names if code == name_code else dates
-        into.append(_unclosed(clean(value, stop=into is dates)))
+        into.append(unclosed(clean(value)))
     close()
     return statements
-
-
-def _unclosed(text: str) -> str:
-    """Remove a bracket whose other half is in another subfield, as in "(Praha" and "1998)"."""
-    for first, second in ("()", "[]"):
-        if text.count(first) != text.count(second):
-            text = text.strip(first + second)
-    return text
-
-
-def _add(draft: MarcDraft, statements: list[Publication]) -> None:
-    for statement in statements:
-        draft.publications.append(statement)
-        if statement.date and not draft.date_text and statement.function in {"publication", "production"}:
-            draft.date_text = statement.date

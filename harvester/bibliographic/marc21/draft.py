@@ -29,6 +29,8 @@ _LISTS: Final = (
     "genres", "identifiers", "related", "links", "notes",
 )  # fmt: skip
 """The repeatable parts of a record."""
+_DATING: Final = {"publication": 0, "production": 0, "distribution": 1, "manufacture": 2, "copyright": 3}
+"""Functions of a statement; the date of the one with the lowest number is preferred."""
 
 
 @dataclass(kw_only=True)
@@ -43,7 +45,12 @@ class MarcDraft:
     control_number: str = ""
     control_source: str = ""
     years: Years = _UNKNOWN
-    date_text: str = ""
+    likely_years: Years = _UNKNOWN
+    """Years of field 008 whose type of date is missing or wrong; a date in words is preferred."""
+    vague: bool = False
+    """Whether `years` come from a date with unknown digits."""
+    continuing: bool = True
+    """Whether it is a serial or an integrating resource, or may be one."""
     country: str = ""
     editions: list[str] = field(default_factory=list)
     extents: list[str] = field(default_factory=list)
@@ -97,9 +104,9 @@ class MarcDraft:
     def finish(self) -> BibliographicRecord:
         """Return the record, combining the values of all fields."""
         self._name_it()
-        years = self.years if self.years != _UNKNOWN else find_years(self.date_text)
-        if self.date_text and years == _UNKNOWN:
-            self.broken("264", self.date_text, "no year recognized in this date")
+        self.variants = list(dict.fromkeys(self.variants))
+        date = self._date()
+        years = self._years(date)
         return BibliographicRecord(
             title=self.title,
             subtitle=self.subtitle,
@@ -109,12 +116,28 @@ class MarcDraft:
             control_number=self.control_number,
             control_source=self.control_source,
             years=years,
-            date_text=self.date_text,
+            date_text=date,
             country=self.country,
             edition=" ; ".join(self.editions),
             extent=" ; ".join(self.extents),
             **{name: tuple(getattr(self, name)) for name in _LISTS},
         )
+
+    def _date(self) -> str:
+        """Return the date of publication, or else of distribution, manufacture or copyright."""
+        dated = [one for one in self.publications if one.date]
+        return min(dated, key=lambda one: _DATING[one.function]).date if dated else ""
+
+    def _years(self, date: str) -> Years:
+        """Return the years of field 008; where it knows none, or not all digits, those of the date."""
+        if self.years != _UNKNOWN and not self.vague:
+            return self.years
+        found = find_years(date)
+        if self.years == _UNKNOWN:
+            if date and found == _UNKNOWN:
+                self.broken("264", date, "no year recognized in this date")
+            return found if found != _UNKNOWN else self.likely_years
+        return found if _within(found, self.years) else self.years
 
     def _name_it(self) -> None:
         """Give a record without field 245 the first of its other titles."""
@@ -133,3 +156,9 @@ class MarcDraft:
             roles=tuple(dict.fromkeys((*known.roles, *also.roles))),
             authority_ids=tuple(dict.fromkeys((*known.authority_ids, *also.authority_ids))),
         )
+
+
+def _within(inner: Years, outer: Years) -> bool:
+    if inner.first is None or inner.last is None or outer.first is None or outer.last is None:
+        return False
+    return outer.first <= inner.first and inner.last <= outer.last

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 from lxml import etree
 
+from harvester.bibliographic.marc21.kinds import BIBLIOGRAPHIC, HOLDINGS, local_name, marc_records
+from harvester.bibliographic.punctuation import unmarked
 from harvester.bibliographic.record import Note, NoteKind, RawField
 from harvester.bibliographic.text import has_controls, tidy
 
@@ -23,7 +25,6 @@ _SUBFIELD: Final = f"{_NAMESPACE}subfield"
 _TAG: Final = re.compile(r"[0-9A-Za-z]{3}", re.ASCII)
 _CONTROL_TAG: Final = re.compile(r"00[1-9A-Za-z]", re.ASCII)
 _LINKAGE: Final = re.compile(r"^(\d{3})-(\d{2})(?!\d)")
-_NON_SORTING: Final = str.maketrans("", "", "\x98\x9c")
 _BLANKS: Final = frozenset({"#", "\\", "-", "_", "|", ""})
 """Other spellings of a blank indicator."""
 
@@ -119,6 +120,8 @@ class FieldReading:
     found: list[Control | OpenField] = field(default_factory=list)
     """The fields in the record's order."""
     broken: list[Note] = field(default_factory=list)
+    holdings: "list[FieldReading]" = field(default_factory=list)
+    """The holdings records beside it."""
 
     def control(self) -> list[Control]:
         """Return the control fields."""
@@ -140,23 +143,40 @@ class FieldReading:
             else:
                 values = tuple((code, value) for code, value, _ in one.left)
                 yield RawField(name=one.written, indicators=one.indicators, values=values)
+        for holding in self.holdings:
+            yield from (one for one in holding.raw_fields() if one.indicators)
 
 
 def read_marc(element: etree._Element) -> FieldReading:
-    """Read a `<record>`, or the first one of a `<collection>`; never raises because of its content."""
-    records = [element] if _name(element) == "record" else list(_children(element, "record"))
-    reading = FieldReading()
+    """Read a record, or the first bibliographic one of a collection; never raises because of its content.
+
+    The collection's holdings are read, too; its other records are noted.
+    """
+    found = marc_records(element)
+    records = found.of_kind(BIBLIOGRAPHIC)
     if not records:
-        reading.broken.append(_broken("record", _text(element), "no <record> found"))
+        reading = FieldReading()
+        reading.broken.append(_broken("record", _text(element), "no bibliographic record found"))
         return reading
+    reading = _read_record(records[0])
+    reading.holdings = [_read_record(one) for one in found.of_kind(HOLDINGS)]
     for another in records[1:]:
-        reading.broken.append(_broken("record", _text(another), "a second record in the same collection"))
-    _stray(reading, records[0], "record")
-    for child in records[0].iterchildren(etree.Element):
+        fault = "another bibliographic record in the same collection; only the first one has a row"
+        reading.broken.append(_broken("record", " ".join(map(str, another.itertext())), fault))
+    for kind, another in found.others():
+        text = tidy(f"{kind} record: {' '.join(map(str, another.itertext()))}")
+        reading.broken.append(Note(kind=NoteKind.KEPT, field="record", text=text))
+    return reading
+
+
+def _read_record(record: etree._Element) -> FieldReading:
+    reading = FieldReading()
+    _stray(reading, record, "record")
+    for child in record.iterchildren(etree.Element):
         if child.tag == _DATAFIELD:
             _read_data(reading, child)
         else:
-            _READERS.get(_name(child), _read_unknown)(reading, child)
+            _READERS.get(local_name(child), _read_unknown)(reading, child)
     return reading
 
 
@@ -185,7 +205,8 @@ def _read_data(reading: FieldReading, element: etree._Element) -> None:
     for child in element:
         text, code = child.text or "", child.get("code") if child.tag == _SUBFIELD else None
         if code is not None and len(code) == 1 and len(child) == 0 and text.isprintable():
-            subfields.append(Subfield(code, " ".join(text.split()), text))
+            value = " ".join((unmarked(text) if "<<" in text or "\u00ac" in text else text).split())
+            subfields.append(Subfield(code, value, text))
         elif isinstance(child.tag, str):
             subfields.append(_subfield(reading, tag, child))
         stray = stray or not _is_blank(child.tail)
@@ -209,7 +230,9 @@ def _is_blank(text: str | None) -> bool:
 
 
 def _read_unknown(reading: FieldReading, element: etree._Element) -> None:
-    reading.broken.append(_broken(_name(element), _text(element), "an element that is not part of MARCXML"))
+    reading.broken.append(
+        _broken(local_name(element), _text(element), "an element that is not part of MARCXML")
+    )
 
 
 _READERS: Final = {"leader": _read_leader, "controlfield": _read_control, "datafield": _read_data}
@@ -219,15 +242,16 @@ def _subfield(reading: FieldReading, tag: str, element: etree._Element) -> Subfi
     """Return a subfield that may be broken; an element that is not a subfield gives an empty one."""
     text = _text(element)
     code = element.get("code", "")
-    if _name(element) != "subfield":
-        reading.broken.append(_broken(tag, text, f"<{_name(element)}> instead of a subfield"))
+    if local_name(element) != "subfield":
+        reading.broken.append(_broken(tag, text, f"<{local_name(element)}> instead of a subfield"))
         return Subfield("?", "", "")
-    if has_controls(text.translate(_NON_SORTING)):
+    plain = unmarked(text)
+    if has_controls(plain):
         reading.broken.append(_broken(tag, ascii(text), "control characters, which are removed"))
     if len(code) != 1:
         reading.broken.append(_broken(tag, text, f"a subfield with the invalid code {code!r}"))
         return Subfield("?", "", "")
-    return Subfield(code, tidy(text), text)
+    return Subfield(code, tidy(plain), text)
 
 
 def _indicator(reading: FieldReading, element: etree._Element, name: str) -> str:
@@ -263,19 +287,6 @@ def _stray(reading: FieldReading, element: etree._Element, where: str) -> None:
 
 def _broken(where: str, text: str, fault: str) -> Note:
     return Note(kind=NoteKind.BROKEN, field=where, text=tidy(text), fault=fault)
-
-
-def _children(element: etree._Element, name: str) -> Iterator[etree._Element]:
-    return (child for child in element.iterchildren(etree.Element) if _name(child) == name)
-
-
-def _name(element: etree._Element) -> str:
-    return _local(str(element.tag))
-
-
-@functools.lru_cache(maxsize=256)
-def _local(tag: str) -> str:
-    return tag.rpartition("}")[2]
 
 
 def _text(element: etree._Element) -> str:

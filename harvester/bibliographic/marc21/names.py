@@ -6,11 +6,12 @@ from typing import Final
 
 from harvester.bibliographic.marc21.draft import MarcDraft
 from harvester.bibliographic.marc21.fields import OpenField
-from harvester.bibliographic.marc21.relators import relator
+from harvester.bibliographic.marc21.relators import relator, roles
+from harvester.bibliographic.punctuation import clean, sentences, unbracketed, unclosed
 from harvester.bibliographic.record import Contributor
-from harvester.bibliographic.text import clean
 
 _FAMILY: Final = "3"
+NUMERATION: Final = "b"
 _WORK: Final = "fhklmnoprst"
 _AUTHORITY: Final = re.compile(r"(?=\w*\d)[A-Za-z]{1,12}\d[\w-]*")
 _KINDS: Final = {"00": "person", "10": "corporate", "11": "meeting", "20": "unknown"}
@@ -43,7 +44,7 @@ def take_work(found: OpenField) -> str:
     codes = _WORK if found.tag[1:] != "11" else "fhklpst"
     named, titled = found.left[:begin], found.left[begin:]
     part = replace(found, left=titled, codes=set(found.codes))
-    work = ". ".join(clean(value, stop=True) for value in part.take(codes))
+    work = sentences(clean(value) for value in part.take(codes))
     found.left = [*named, *part.left]
     return work
 
@@ -58,7 +59,7 @@ def read_name(found: OpenField, *, main: bool, work: str = "") -> Contributor:
     return Contributor(
         name=name,
         kind=kind,
-        dates=", ".join(clean(value) for value in found.take("d")),
+        dates=", ".join(unbracketed(unclosed(clean(value))) for value in found.take("d")),
         titles=titles,
         roles=_roles(found, kind),
         authority_ids=authority_ids(found),
@@ -77,18 +78,18 @@ def authority_ids(found: OpenField) -> tuple[str, ...]:
 
 def _read_person(found: OpenField, _kind: str) -> tuple[str, str]:
     name = " ".join(clean(value) for value in found.take("a"))
-    titles = [clean(value) for value in found.take("bc")]
+    titles = [clean(value, stop=code != NUMERATION) for code, value in found.pairs("bc")]
     fuller = [clean(value).strip("()") for value in found.take("q")]
     return name, ", ".join([*titles, *fuller])
 
 
 def _read_body(found: OpenField, kind: str) -> tuple[str, str]:
     parts = "ab" if kind == "corporate" else "aeq"
-    name = ". ".join(clean(value, stop=True) for value in found.take(parts))
+    name = sentences(clean(value) for value in found.take(parts))
     return name, " : ".join(clean(value).strip("()") for value in found.take("nc"))
 
 
 def _roles(found: OpenField, kind: str) -> tuple[str, ...]:
     codes = [relator(value) for value in found.take("4")]
-    words = [relator(value) for value in found.take("j" if kind == "meeting" else "e")]
+    words = [role for value in found.take("j" if kind == "meeting" else "e") for role in roles(value)]
     return tuple(dict.fromkeys(role for role in (*codes, *words) if role))

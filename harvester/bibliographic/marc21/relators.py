@@ -9,28 +9,31 @@ from typing import Final
 
 from harvester.bibliographic.text import fold
 
+_AND: Final = re.compile(r"\s+(?:and|und|et|a|&)\s+|\s*[,;/]\s+")
 _CODE: Final = re.compile(r"(?:^|/)([a-z]{3})$")
 
 _WORDS: Final = {
-    "abr": "abridger zkracovatel",
+    "abr": "abridger zkracovatel zkr",
     "act": "actor herec herecka herci",
-    "adp": "adapter adaptator upravovatel",
+    "adp": "adapter adaptator adapt upravovatel uprav upr",
     "anl": "analyst analytik",
-    "ann": "annotator komentator anotator",
-    "arr": "arranger aranzer",
+    "ann": "annotator komentator anotator annot",
+    "arr": "arranger aranzer arr",
     "art": "artist umelec vytvarnik",
     "asn": "associated_name asociovane_jmeno",
-    "aui": "author_of_introduction autor_uvodu autorka_uvodu autor_predmluvy autor_predhovoru",
-    "aut": "author autor autorka verfasser auctor writer spisovatel autori",
-    "aft": "author_of_afterword autor_doslovu autorka_doslovu",
+    "aui": "author_of_introduction autor_uvodu autorka_uvodu autor_predmluvy autor_predhovoru predml uvod "
+    "introd",
+    "aut": "author autor autorka verfasser verf auctor writer spisovatel autori joint_author jt_author "
+    "jt_auth",
+    "aft": "author_of_afterword autor_doslovu autorka_doslovu doslov",
     "aus": "screenwriter scenarista",
     "bkd": "book_designer knizni_upravce",
     "bnd": "binder vazac knihar",
     "bsl": "bookseller knihkupec",
-    "cmp": "composer skladatel hudobny_skladatel",
-    "cnd": "conductor dirigent",
+    "cmp": "composer skladatel hudobny_skladatel hud komp komponist",
+    "cnd": "conductor dirigent dir dirig",
     "col": "collector sberatel zberatel",
-    "com": "compiler sestavovatel kompilator zostavovatel sestavil poradatel",
+    "com": "compiler comp joint_comp sestavovatel sest kompilator zostavovatel zost sestavil poradatel porad",
     "cov": "cover_designer navrhar_obalky autor_obalky",
     "cph": "copyright_holder",
     "cre": "creator tvurce tvorca",
@@ -43,12 +46,13 @@ _WORDS: Final = {
     "dst": "distributor",
     "dte": "dedicatee adresat_dedikace",
     "dto": "dedicator autor_dedikace",
-    "edt": "editor editorka editori redaktor redaktorka vydavatel_literarni herausgeber vedecky_redaktor",
-    "egr": "engraver rytec",
+    "edt": "editor editorka editori ed eds edit joint_ed jt_ed redaktor redaktorka redig vydavatel_literarni "
+    "herausgeber hrsg hg vedecky_redaktor",
+    "egr": "engraver engr rytec ryt",
     "fmo": "former_owner predchozi_vlastnik povodny_vlastnik",
     "fnd": "funder",
     "hnr": "honoree oslavenec jubilant",
-    "ill": "illustrator ilustrator ilustratorka",
+    "ill": "illustrator illustr illus ilustrator ilustratorka ilustr il",
     "ilu": "illuminator iluminator",
     "isb": "issuing_body vydavajici_organ",
     "ive": "interviewee dotazovany respondent",
@@ -60,12 +64,12 @@ _WORDS: Final = {
     "nrt": "narrator vypravec rozpravac",
     "oth": "other jine ine",
     "own": "owner vlastnik majitel",
-    "pbl": "publisher nakladatel vydavatel verleger",
-    "pht": "photographer fotograf fotografka",
-    "prf": "performer interpret ucinkujici",
+    "pbl": "publisher publ nakladatel nakl vydavatel vyd verleger",
+    "pht": "photographer photogr phot fotograf fotografka fotogr fot",
+    "prf": "performer perf interpret ucinkujici",
     "prn": "production_company",
     "pro": "producer producent",
-    "prt": "printer tiskar tlaciar",
+    "prt": "printer tiskar tisk typ tlaciar",
     "rcp": "addressee adresat",
     "rev": "reviewer recenzent recenzovany_autor",
     "red": "redaktor_odborny",
@@ -75,7 +79,7 @@ _WORDS: Final = {
     "sng": "singer zpevak spevak",
     "spn": "sponsor sponzor",
     "ths": "thesis_advisor degree_supervisor vedouci_prace skolitel veduci_prace",
-    "trl": "translator prekladatel prekladatelka prelozil ubersetzer",
+    "trl": "translator tr transl prekladatel prekladatelka prel prekl prelozil ubers ubersetzer",
     "wac": "writer_of_added_commentary",
     "win": "writer_of_introduction",
     "wpr": "writer_of_preface",
@@ -88,9 +92,23 @@ _CODES: Final = {word.replace("_", " "): code for code, words in _WORDS.items() 
 def relator(text: str) -> str:
     """Return the relator code for a code, an address that ends with one, or a word; else the text itself.
 
-    >>> relator("http://id.loc.gov/vocabulary/relators/trl"), relator("Překladatel"), relator("knihomol")
+    >>> relator("http://id.loc.gov/vocabulary/relators/trl"), relator("Překl."), relator("knihomol")
     ('trl', 'trl', 'knihomol')
     """
     plain = text.strip().rstrip(".,; ")
+    word = _CODES.get(fold(plain))
+    if word:  # before codes, for some abbreviations have three letters, too
+        return word
     found = _CODE.search(plain)
-    return found[1] if found else _CODES.get(fold(plain), plain)
+    return found[1] if found else plain
+
+
+@functools.lru_cache(maxsize=1024)
+def roles(text: str) -> tuple[str, ...]:
+    """Return the roles in a text that may name several.
+
+    >>> roles("ed. and tr."), roles("autor, ilustrátor"), roles("opisovatel a sběratel not")
+    (('edt', 'trl'), ('aut', 'ill'), ('opisovatel a sběratel not',))
+    """
+    parts = tuple(relator(part) for part in _AND.split(text.strip(" .,;")))
+    return parts if len(parts) > 1 and all(part in _WORDS for part in parts) else (relator(text),)

@@ -16,6 +16,7 @@ LIST: Final = Checklist(subject="answers")
 
 _BEGINNING: Final = re.compile(rb"""<\?xml\s+version=["']1\.0["']\s+encoding=["'](?i:utf-8)["']""")
 _CLOCKS_APART: Final = timedelta(minutes=10)
+REQUEST_LIST: Final = Checklist(subject="request")
 
 
 @LIST.add(
@@ -139,9 +140,6 @@ def _each(survey: Survey, complain: Callable[[Reply], str | None], expected: str
     return verdict(
         passed=False, reply=reply, expected=expected, came=f"{complaint} ({len(faulty)} of {total} answers)"
     )
-
-
-REQUEST_LIST: Final = Checklist(subject="request")
 
 
 @REQUEST_LIST.add(

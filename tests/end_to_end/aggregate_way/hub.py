@@ -45,7 +45,7 @@ class Hub:
 
     def library(self, fake: FakeRepository, name: str) -> Library:
         """A repository that is harvested into a folder of this name."""
-        return Library(self.database, self.settings, self.environment, fake, self.folder / name)
+        return Library(self.database, self.settings, fake, self.folder / name, self.environment)
 
     def add(self, repository_id: int, **options: Any) -> None:
         with self.database.session() as session:

@@ -58,7 +58,7 @@ async def catalogue(
 ) -> AsyncIterator[Catalogue]:
     """Three records, harvested and not imported."""
     async with serve(FakeRepository(page_size=100, now="2024-06-01T12:00:00Z")) as fake:
-        made = Catalogue(database, settings, dict(environment), fake, tmp_path / "out")
+        made = Catalogue(database, settings, fake, tmp_path / "out", dict(environment))
         made.change_settings(retries=0, max_wait=1.0)
         made.put(
             1, "100 1# $aHus, Jan$4aut$7jn19981001473", "245 10 $aKnihy kacířů", "655 #7 $aedice$2czenas"

@@ -243,7 +243,9 @@ def test_a_name_with_a_title_is_of_a_work() -> None:
         ("m19982003", Years(first=1998, last=2003)),
         ("m19989999", Years(first=1998)),
         ("q14101420", Years(first=1410, last=1420)),
-        ("c1917uuuu", Years(first=1917)),
+        ("c1917uuuu", Years(first=1917, last=1917)),
+        ("u1917uuuu", Years(first=1917, last=1917)),
+        ("|1998    ", Years(first=1371, last=1415)),
         ("d19171948", Years(first=1917, last=1948)),
         ("t20102009", Years(first=2010, last=2010)),
         ("r19951848", Years(first=1995, last=1995)),
@@ -257,6 +259,74 @@ def test_years_come_from_008_and_else_from_the_imprint(fixed: str, years: Years)
     record = converted("245 10 $aX", "264 #1 $c[asi 1371-1415]", fixed=f"240115{fixed}{FIXED[15:]}")
     assert record.years == years
     assert record.date_text == "[asi 1371-1415]"
+
+
+@pytest.mark.parametrize(
+    ("fixed", "date", "years"),
+    [
+        ("|1998    ", "", Years(first=1998, last=1998)),
+        (" 1998    ", "", Years(first=1998, last=1998)),
+        ("||||||||| ", "1987.", Years(first=1987, last=1987)),
+        ("z1998    ", "", Years(first=1998, last=1998)),
+        ("s19uu    ", "[1987]", Years(first=1987, last=1987)),
+        ("s19xx    ", "1987-1989", Years(first=1987, last=1989)),
+        ("n19uu    ", "", Years(first=1900, last=1999)),
+        ("s19uu    ", "[19--]", Years(first=1900, last=1999)),
+    ],
+)
+def test_a_date_in_words_and_the_digits_of_008_complete_each_other(
+    fixed: str, date: str, years: Years
+) -> None:
+    record = converted("245 10 $aX", f"260 ## $aPraha$c{date}", fixed=f"240115{fixed:9.9}{FIXED[15:]}")
+    assert record.years == years
+
+
+@pytest.mark.parametrize(
+    ("fields", "date"),
+    [
+        (["264 #3 $aPraha$c1998"], "1998"),
+        (["264 31 $aPraha$c1998"], "1998"),
+        (["264 #4 $c©2001", "264 #3 $aPraha$c2000", "264 #2 $aBrno$c1999"], "1999"),
+        (["264 #4 $c©2001", "264 #1 $aPraha$c2002"], "2002"),
+    ],
+)
+def test_without_a_date_of_publication_another_statement_gives_it(fields: list[str], date: str) -> None:
+    record = converted("245 10 $aX", *fields, fixed=None)
+    assert (record.date_text, record.years.first) == (date, int(date))
+
+
+def test_a_continuing_type_of_date_is_a_span_only_in_a_continuing_resource() -> None:
+    fixed = f"240115c20059999{FIXED[15:]}"
+    assert converted("245 10 $aX", fixed=fixed).years == Years(first=2005, last=2005)
+    serial = converted("245 10 $aX", fixed=fixed, leader="00000nas a2200000 i 4500")
+    assert serial.years == Years(first=2005)
+    integrating = converted("245 10 $aX", fixed=fixed, leader="00000nmi a2200000 i 4500")
+    assert integrating.years == Years(first=2005)
+
+
+@pytest.mark.parametrize(
+    "fixed",
+    [
+        "240115s2015 xr a||||||||||001 0 cze d",
+        "240115s2015 xr a 001 0 cze d",
+        "240115s2015 xr cze",
+        "240115s20152015xr a|| cze d",
+    ],
+)
+def test_an_008_whose_blanks_are_collapsed_is_read(fixed: str) -> None:
+    record = converted("245 10 $aX", fixed=fixed)
+    assert (record.years, record.country, record.languages) == (Years(first=2015, last=2015), "xr", ("cze",))
+    assert "characters, not 40" in faults(record)["008"]
+
+
+def test_brackets_of_a_meeting_are_removed_from_number_date_and_place() -> None:
+    record = converted(
+        "245 10 $aX", "111 2# $aSjezd$n(12. :$d2000 :$cBrno)", "711 2# $aSjezd$d(2000 :$cBrno)"
+    )
+    assert [(one.dates, one.titles) for one in record.contributors] == [
+        ("2000", "12. : Brno"),
+        ("2000", "Brno"),
+    ]
 
 
 @pytest.mark.parametrize("fixed", ["240115s1x98    ", "240115m20031998", "240115z1998    "])

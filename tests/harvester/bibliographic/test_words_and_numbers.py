@@ -4,16 +4,16 @@ import doctest
 
 import pytest
 
-from harvester.bibliographic import codes, dates, search, text
+from harvester.bibliographic import codes, dates, punctuation, search, text
 from harvester.bibliographic.codes import find_doi, find_isbn, find_issn, language_code, split_codes
 from harvester.bibliographic.dates import find_years
 from harvester.bibliographic.marc21 import relators
+from harvester.bibliographic.punctuation import clean
 from harvester.bibliographic.record import Years
 from harvester.bibliographic.search import full_text
-from harvester.bibliographic.text import clean
 
 
-@pytest.mark.parametrize("module", [dates, text, search, relators, codes])
+@pytest.mark.parametrize("module", [dates, text, punctuation, search, relators, codes])
 def test_the_examples_in_docstrings_hold(module: object) -> None:
     result = doctest.testmod(module)  # type: ignore[arg-type]
     assert result.attempted > 0
@@ -88,8 +88,8 @@ def test_codes_that_run_together_are_taken_apart() -> None:
 @pytest.mark.parametrize(
     ("text", "cleaned"),
     [
-        ("Praha :", "Praha"), ("Academia,", "Academia"), ("= Title", "Title"), ("2. vyd. -", "2. vyd"),
-        ("  A  \n B ", "A B"), ("R.U.R.", "R.U.R."), ("C++ /", "C"), ("", ""),
+        ("Praha :", "Praha"), ("Academia,", "Academia"), ("= Title", "Title"), ("2. vyd. -", "2. vyd."),
+        ("  A  \n B ", "A B"), ("R.U.R.", "R.U.R."), ("C++ /", "C++"), ("", ""),
     ],
 )  # fmt: skip
 def test_isbd_punctuation_is_taken_off(text: str, cleaned: str) -> None:

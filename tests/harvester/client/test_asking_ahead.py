@@ -62,7 +62,7 @@ async def test_the_next_page_is_asked_for_while_one_is_read() -> None:
 
 async def test_a_broken_page_is_not_asked_for_again_behind_the_next_one() -> None:
     def change(_asked: dict[str, str], body: bytes) -> bytes:
-        return body.replace(b"<datestamp>", b"<datestump>", 1).replace(b"</datestamp>", b"</datestump>", 1)
+        return body.replace(b"<identifier>", b"<name>", 1).replace(b"</identifier>", b"</name>", 1)
 
     repository = Repository(change=change)
     found = repository.client().pages(Verb.LIST_RECORDS, Selection(metadata_prefix="oai_dc"), loose=True)

@@ -151,3 +151,26 @@ async def test_where_there_is_no_repository_the_reason_is_raised() -> None:
         watching = Watching(transport)
         with pytest.raises(TransportError):
             await probe(Client("http://127.0.0.1:1/oai", watching, retries=0), watching)
+
+
+async def test_answers_in_no_namespace_are_read_as_a_harvest_reads_them() -> None:
+    repository = _sound(sets=("a",), fault=_replacing(' xmlns="http://www.openarchives.org/OAI/2.0/"', ""))
+    found = await _probe(repository)
+    assert found.failures == {}
+    assert found.identity is not None
+    assert (found.identity.repository_name, found.identity.granularity) == ("Fake", "YYYY-MM-DDThh:mm:ssZ")
+    assert [one.metadata_prefix for one in found.formats] == ["oai_dc"]
+    assert found.sets is not None
+    assert [one.set_spec for one in found.sets.sets] == ["a"]
+    odd = list(oddities(found, now=_MOMENT))
+    assert [words for words in odd if "namespace" in words] == [
+        "Identify: the answer's namespace is '', not 'http://www.openarchives.org/OAI/2.0/'.",
+        "ListRecords: the answer's namespace is '', not 'http://www.openarchives.org/OAI/2.0/'.",
+    ]
+
+
+async def test_records_without_a_datestamp_are_counted_and_not_called_wrong() -> None:
+    items = [Item(identifier="oai:a:1", datestamp=""), *many(3)]
+    assert await _odd(_sound(items=items)) == [
+        "1 of 4 records have no datestamp; a lenient harvest stores them with the date of the answer."
+    ]

@@ -1,8 +1,8 @@
 """Deletions and the mass-change guard, by whole harvests."""
 
 import asyncio
+import contextlib
 import json
-import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,11 +11,12 @@ from lxml import etree
 from sqlalchemy import func, select, text, update
 
 from harvester.harvest import mass_change_guard
-from harvester.harvest.approval import HoldState
+from harvester.harvest.approval import HeldRunError, HoldState
 from harvester.harvest.models import HeldDeletion, Sighting
 from harvester.models import Harvest, History, Record
 from harvester.store.changes import read_changes
 from oai.errors import ExitCode
+from tests.commands import Process
 from tests.harvester.fake_repository import Item, many
 from tests.harvester.library import Library
 from tests.plans import plans_of, repeated_scans
@@ -441,6 +442,7 @@ def test_no_brake_is_the_same_as_one_that_allows_everything() -> None:
     assert mass_change_guard.Settlement(deleted=3).corrected({"deleted": 3}) == {
         "deleted": 3,
         "disappeared": 0,
+        "postponed": 0,
     }
 
 
@@ -456,14 +458,13 @@ async def test_a_killed_run_goes_on_and_knows_all_its_deletions(library: Library
             await asyncio.sleep(3600)
 
     library.fake.before = stick
-    harvest = (sys.executable, "-m", "zatva.cli", "harvest", "1", "--full", "-q")
-    process = await asyncio.create_subprocess_exec(*harvest, env=library.environment)
+    process = Process(library.environment, "harvest", "1", "--full", "-q")
     await asyncio.wait_for(reached.wait(), 60)
     async with asyncio.timeout(60):
         while staged(library) < 12:  # noqa: ASYNC110 another process does it
             await asyncio.sleep(0.05)
     process.kill()
-    await process.wait()
+    await asyncio.to_thread(process.wait)
     library.fake.before = None
     library.change_settings(brake_deletions=50 if status == "completed" else 20)
     outcome = await library.run(full=True)
@@ -471,3 +472,18 @@ async def test_a_killed_run_goes_on_and_knows_all_its_deletions(library: Library
     assert outcome.status == status
     assert (len(library.living()), staged(library)) == ((13, 0) if status == "completed" else (25, 12))
     assert library.audit()[0].clean
+
+
+@pytest.mark.parametrize(
+    ("updates", "minimum", "held"), [(5, 1, False), (6, 1, True), (6, 7, False), (7, 7, True), (0, 0, False)]
+)
+def test_a_run_is_held_for_more_updates_than_allowed_and_at_least_the_minimum(
+    updates: int, minimum: int, *, held: bool
+) -> None:
+    nothing: Any = None
+    guard = mass_change_guard.MassChangeGuard(
+        run=nothing, estate=nothing, set_spec="", deletions_allowed=100, updates_allowed=50, minimum=minimum,
+        looks=False, _before=10,
+    )  # fmt: skip
+    with pytest.raises(HeldRunError) if held else contextlib.nullcontext():
+        guard.check_updates(nothing, updates, [])

@@ -1,9 +1,10 @@
 """Pages on their way are taken in together, and none waits long to be committed."""
 
 import asyncio
+from dataclasses import replace
 
 from harvester.harvest.fetch import Fetched, PreparedPage
-from harvester.harvest.page_pipeline import PagePrefetcher
+from harvester.harvest.page_pipeline import PagePrefetcher, _by_answers
 from harvester.harvest.run import Tuning
 from harvester.harvest.transform import RecordBatch
 from harvester.reading.answers import Page, ResumptionToken
@@ -52,3 +53,20 @@ async def test_what_came_is_committed_while_the_repository_takes_its_time(librar
     library.fake.before = before
     outcome = await library.run()
     assert (outcome.verdict, outcome.counts["new"], seen) == ("complete", 25, [20])
+
+
+def test_the_parts_of_a_large_answer_are_a_group_of_their_own() -> None:
+    async def no_more() -> Page:
+        raise AssertionError("not read")
+
+    def prepared(part: int, *, more: bool = False) -> PreparedPage:
+        made = page()
+        rest = no_more if more else None
+        shown = replace(made.fetched.page, part=part, rest=rest)
+        return replace(made, fetched=replace(made.fetched, page=shown))
+
+    pages = [
+        prepared(0), prepared(0), prepared(1, more=True), prepared(2), prepared(0), prepared(1), prepared(1)
+    ]  # fmt: skip
+    groups = [[one.fetched.page.part for one in group] for group in _by_answers(pages)]
+    assert groups == [[0, 0], [1, 2], [0], [1], [1]]

@@ -1,6 +1,6 @@
 """What is kept of what could not be read."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import select
 
@@ -8,6 +8,7 @@ from harvester.harvest.models import Quarantined
 from harvester.harvest.quarantine import open_quarantine, quarantined
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.transform import Refusal
+from harvester.models import History
 from harvester.repositories import add_repository
 from oai.database import Database
 from oai.failures import Failure, FailureCode
@@ -42,3 +43,48 @@ def test_the_same_fault_is_kept_once_and_what_no_database_takes_is_written_out(d
         (kept,) = quarantined(session, repository_id=repository.repository_id)
         assert (kept.identifier, kept.raw) == ("oai:x:␀", b"\0")
         assert quarantined(session, history_id=12345) == []
+
+
+def test_a_run_that_ends_marks_its_own_entries(database: Database) -> None:
+    with database.session() as session:
+        repository = add_repository(session, base_url="http://x/oai", base_dir="x")
+        request = HarvestRequest(repository_id=repository.repository_id)
+        for moment, name in ((NOW - timedelta(days=1), "old"), (NOW, "new")):
+            quarantine = open_quarantine(session, request, run_started=moment)
+            bad = Refusal(reason="bad", url="http://x/", identifier=name, raw=name.encode(), failure=BROKEN)
+            quarantine.add(session, [bad], now=moment)
+        run = History(repository_id=repository.repository_id, status="completed", harvest_start_time=NOW)
+        session.add(run)
+        session.flush()
+        quarantine.close(session, history_id=run.history_id, complete=True, now=NOW)
+        session.expire_all()
+
+        assert [one.identifier for one in quarantined(session, history_id=run.history_id)] == ["new"]
+        assert [one.identifier for one in quarantined(session)] == ["new"]
+        assert [one.identifier for one in quarantined(session, all_=True)] == ["new", "old"]
+
+
+def test_a_complete_run_resolves_nothing_of_other_formats_and_sets(database: Database) -> None:
+    with database.session() as session:
+        repository = add_repository(session, base_url="http://x/oai", base_dir="x")
+        run = History(repository_id=repository.repository_id, status="completed", harvest_start_time=NOW)
+        session.add(run)
+        session.flush()
+        lists = [("a", "b"), ("b", "a"), ("b", "b"), ("b", "c"), ("c", "b")]
+        for prefix, set_spec in lists:
+            request = HarvestRequest(
+                repository_id=repository.repository_id, metadata_prefix=prefix, set_spec=set_spec
+            )
+            earlier = open_quarantine(session, request, run_started=NOW - timedelta(days=1))
+            name = f"{prefix}:{set_spec}"
+            earlier.add(
+                session,
+                [Refusal(reason="bad", url="http://x/", identifier=name, raw=name.encode(), failure=BROKEN)],
+                now=NOW,
+            )
+        request = HarvestRequest(repository_id=repository.repository_id, metadata_prefix="b", set_spec="b")
+        ended = open_quarantine(session, request, run_started=NOW)
+        ended.close(session, history_id=run.history_id, complete=True, now=NOW)
+        session.expire_all()
+        left = {one.identifier for one in quarantined(session)}
+    assert left == {f"{prefix}:{set_spec}" for prefix, set_spec in lists} - {"b:b"}

@@ -52,12 +52,13 @@ def process() -> Iterator[ReadingProcess]:
     [
         unread(MIXED),
         unread(MIXED, page_size=2),
+        unread([*MIXED, Item(identifier="oai:a:4", datestamp="")]),
         changed(b"</oai_dc:dc>", b"</oai_dc:de>"),
         changed(b"<record>", b"<stray/><record>"),
         changed(b"</ListRecords></OAI-PMH>", b"<record><header>"),
         changed(b'xmlns="http://www.openarchives.org/OAI/2.0/"', b'xmlns="http://other.example/"'),
     ],
-    ids=["mixed", "token", "broken record", "stray element", "cut off", "namespace"],
+    ids=["mixed", "token", "no datestamp", "broken record", "stray element", "cut off", "namespace"],
 )
 def test_the_process_reads_what_would_be_read_here(process: ReadingProcess, asked: Unread) -> None:
     page = process.read(asked, nobody)

@@ -185,3 +185,13 @@ def test_without_a_limit_there_is_no_end_to_it_and_with_none_there_is_no_time() 
 
 def test_remedies_that_ask_again_take_time() -> None:
     assert {found for found in Remedy if found.takes_time} == {Remedy.AGAIN, Remedy.TAKE_UP, Remedy.DIVIDE}
+
+
+def test_less_than_a_second_of_work_counts_as_it_is() -> None:
+    clock = Clock()
+    budget = RequestBudget(left=100, seconds=0.5, clock=clock)
+    with budget.working():
+        clock.seconds += 0.25
+        assert not budget.is_late
+        clock.seconds += 0.25
+        assert budget.is_late

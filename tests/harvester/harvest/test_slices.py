@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from harvester.vocabulary import Method, Slice
 from oai.errors import ExitCode
 from tests.harvester.fake_repository import Answer, Item
-from tests.harvester.harvest.test_isolation import ALL, DEAD, Bench, dies
-from tests.harvester.harvest.test_isolation import bench as bench  # noqa: PLC0414 a fixture
+from tests.harvester.harvest.test_isolation import ALL, DEAD, dies
+from tests.harvester.harvest.test_isolation import library as library  # noqa: PLC0414 a fixture
+from tests.harvester.library import Library
 
 
 def length(window: tuple[str | None, str | None]) -> str:
@@ -17,80 +18,82 @@ def length(window: tuple[str | None, str | None]) -> str:
     return "year" if days > 31 else "month" if days > 1 else "day"
 
 
-async def test_slices_bring_the_same_records_after_one_look_at_the_year(bench: Bench) -> None:
-    outcome = await bench.run(slice=Slice.MONTH, harvest_from="2024-01-01")
-    assert (bench.names(), outcome.verdict) == (ALL, "complete")
-    assert bench.windows()[:4] == [
+async def test_slices_bring_the_same_records_after_one_look_at_the_year(library: Library) -> None:
+    outcome = await library.run(slice=Slice.MONTH, harvest_from="2024-01-01")
+    assert (library.numbers(), outcome.verdict) == (ALL, "complete")
+    assert library.windows()[:4] == [
         ("2024-01-01T00:00:00Z", "2024-12-31T23:59:59Z"),
         ("2024-01-01T00:00:00Z", "2024-01-31T23:59:59Z"),
         ("2024-01-31T23:59:59Z", "2024-02-29T23:59:59Z"),
         ("2024-02-29T23:59:59Z", "2024-03-31T23:59:59Z"),
     ]
-    assert outcome.evidence.lists == len(bench.windows()) - 1  # nothing was left out but that year's look
+    assert outcome.evidence.lists == len(library.windows()) - 1  # nothing was left out but that year's look
 
 
-async def test_decades_with_nothing_in_them_cost_a_request_a_year(bench: Bench) -> None:
-    bench.fake.items = [
+async def test_decades_with_nothing_in_them_cost_a_request_a_year(library: Library) -> None:
+    library.fake.items = [
         Item(identifier=f"oai:fake.example:{number}", datestamp=datestamp)
         for number, datestamp in enumerate(
             ("1987-05-05T00:00:00Z", "1996-07-31T23:59:59Z", "2024-01-02T00:00:00Z")
         )
     ]
-    outcome = await bench.run(slice=Slice.DAY, harvest_from="1980-01-01", harvest_to="2024-12-31")
-    assert (bench.names(), outcome.verdict) == ({0, 1, 2}, "complete")
-    assert Counter(map(length, bench.windows())) == {"year": 35, "month": 36, "day": 4 * 31}
+    outcome = await library.run(slice=Slice.DAY, harvest_from="1980-01-01", harvest_to="2024-12-31")
+    assert (library.numbers(), outcome.verdict) == ({0, 1, 2}, "complete")
+    assert Counter(map(length, library.windows())) == {"year": 35, "month": 36, "day": 4 * 31}
     looks = 3 + 4  # of years and months that turned out to have something
-    assert outcome.evidence.lists == len(bench.windows()) - looks
+    assert outcome.evidence.lists == len(library.windows()) - looks
 
 
-async def test_what_is_left_out_was_said_to_be_empty_by_the_verb_that_is_harvested_with(bench: Bench) -> None:
-    outcome = await bench.run(
+async def test_what_is_left_out_was_said_to_be_empty_by_the_verb_that_is_harvested_with(
+    library: Library,
+) -> None:
+    outcome = await library.run(
         slice=Slice.MONTH, harvest_from="2020-01-01", harvest_to="2024-12-31", method=Method.IDENTIFIERS
     )
-    assert (bench.names(), outcome.verdict) == (ALL, "complete")
-    assert {one["verb"] for one in bench.fake.lists()} == {"ListIdentifiers"}
-    assert Counter(map(length, bench.windows())) == {"year": 5, "month": 12}
+    assert (library.numbers(), outcome.verdict) == (ALL, "complete")
+    assert {one["verb"] for one in library.fake.lists()} == {"ListIdentifiers"}
+    assert Counter(map(length, library.windows())) == {"year": 5, "month": 12}
     assert outcome.evidence.lists == 5 + 12 - 1
 
 
-async def test_a_year_that_cannot_be_looked_at_is_asked_for_slice_by_slice(bench: Bench) -> None:
+async def test_a_year_that_cannot_be_looked_at_is_asked_for_slice_by_slice(library: Library) -> None:
     def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
         bounds = asked.get("from", ""), asked.get("until", "")
         return DEAD if bounds == ("2024-01-01T00:00:00Z", "2024-12-31T23:59:59Z") else good
 
-    bench.fake.fault = fault
-    outcome = await bench.run(slice=Slice.MONTH, harvest_from="2024-01-01")
-    assert (bench.names(), outcome.verdict, outcome.exit_code) == (ALL, "complete", ExitCode.DONE)
+    library.fake.fault = fault
+    outcome = await library.run(slice=Slice.MONTH, harvest_from="2024-01-01")
+    assert (library.numbers(), outcome.verdict, outcome.exit_code) == (ALL, "complete", ExitCode.DONE)
 
 
-async def test_soundings_that_fail_are_not_tried_for_ever(bench: Bench) -> None:
+async def test_soundings_that_fail_are_not_tried_for_ever(library: Library) -> None:
     def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
         return DEAD if asked.get("until", "")[5:7] == "12" and asked["from"][5:7] == "12" else good
 
-    bench.fake.fault = fault
-    outcome = await bench.run(slice=Slice.MONTH, harvest_from="2019-01-01", harvest_to="2023-12-31")
+    library.fake.fault = fault
+    outcome = await library.run(slice=Slice.MONTH, harvest_from="2019-01-01", harvest_to="2023-12-31")
     assert outcome.verdict == "complete"
-    dead = [one["until"][:4] for one in bench.fake.lists() if fault(one, b"") is DEAD]
+    dead = [one["until"][:4] for one in library.fake.lists() if fault(one, b"") is DEAD]
     assert dead == ["2020", "2020", "2021", "2021", "2022", "2022"]
-    assert [length(one) for one in bench.windows() if (one[0] or "") >= "2022-12-31"] == ["month"] * 12
+    assert [length(one) for one in library.windows() if (one[0] or "") >= "2022-12-31"] == ["month"] * 12
 
 
-async def test_a_sliced_run_goes_on_in_the_slice_where_it_was_cut_off(bench: Bench) -> None:
-    bench.fake.fault = dies(bench.fake, "until", "2024-02")
-    first = await bench.run(slice=Slice.MONTH, harvest_from="2024-01-01")
+async def test_a_sliced_run_goes_on_in_the_slice_where_it_was_cut_off(library: Library) -> None:
+    library.fake.fault = dies(library.fake, "until", "2024-02")
+    first = await library.run(slice=Slice.MONTH, harvest_from="2024-01-01")
     assert first.verdict == "failed"
-    bench.fake.fault = None
-    bench.fake.asked.clear()
-    outcome = await bench.run(slice=Slice.MONTH, harvest_from="2024-01-01")
-    assert bench.windows()[0] == ("2024-01-31T23:59:59Z", "2024-02-29T23:59:59Z")
-    assert (bench.names(), outcome.verdict) == (ALL, "complete")
+    library.fake.fault = None
+    library.fake.asked.clear()
+    outcome = await library.run(slice=Slice.MONTH, harvest_from="2024-01-01")
+    assert library.windows()[0] == ("2024-01-31T23:59:59Z", "2024-02-29T23:59:59Z")
+    assert (library.numbers(), outcome.verdict) == (ALL, "complete")
 
 
-async def test_a_run_cut_off_among_empty_years_goes_on_behind_them(bench: Bench) -> None:
-    bench.fake.fault = dies(bench.fake, "until", "2005")
-    assert (await bench.run(slice=Slice.DAY, harvest_from="1990-01-01")).verdict == "failed"
-    bench.fake.fault = None
-    bench.fake.asked.clear()
-    outcome = await bench.run(slice=Slice.DAY, harvest_from="1990-01-01")
-    assert bench.windows()[0] == ("2004-12-31T23:59:59Z", "2005-12-31T23:59:59Z")
-    assert (bench.names(), outcome.verdict) == (ALL, "complete")
+async def test_a_run_cut_off_among_empty_years_goes_on_behind_them(library: Library) -> None:
+    library.fake.fault = dies(library.fake, "until", "2005")
+    assert (await library.run(slice=Slice.DAY, harvest_from="1990-01-01")).verdict == "failed"
+    library.fake.fault = None
+    library.fake.asked.clear()
+    outcome = await library.run(slice=Slice.DAY, harvest_from="1990-01-01")
+    assert library.windows()[0] == ("2004-12-31T23:59:59Z", "2005-12-31T23:59:59Z")
+    assert (library.numbers(), outcome.verdict) == (ALL, "complete")

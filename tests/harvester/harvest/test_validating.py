@@ -13,7 +13,7 @@ from oai.database import Database
 from oai.errors import ExitCode
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, Item, serve
-from tests.harvester.harvest.test_harvest import Bench
+from tests.harvester.library import Library
 from tests.harvester.rules.schema_server import BOOK, NOTE, SchemaServer, serve_schemas
 
 
@@ -47,72 +47,73 @@ async def server() -> AsyncIterator[SchemaServer]:
 
 
 @pytest.fixture
-async def bench(
+async def library(
     database: Database, settings: Settings, tmp_path: Path, server: SchemaServer
-) -> AsyncIterator[Bench]:
-    quick = settings.harvester.model_copy(
-        update={"retries": 0, "max_wait": 5.0, "first_delay": 0.01, "rule_seconds": 1.5}
-    )
+) -> AsyncIterator[Library]:
     async with serve(announcing(f"{server.url}/book.xsd")) as fake:
-        yield Bench(database, settings.model_copy(update={"harvester": quick}), fake, tmp_path / "out")
+        library = Library(database, settings, fake, tmp_path / "out")
+        library.change_settings(retries=0, max_wait=5.0, first_delay=0.01, rule_seconds=1.5)
+        yield library
 
 
-async def very_strict(bench: Bench) -> RunOutcome:
-    return await bench.run(metadata_prefix="book", validation=Level.VERY_STRICT)
+async def very_strict(library: Library) -> RunOutcome:
+    return await library.run(metadata_prefix="book", validation=Level.VERY_STRICT)
 
 
 async def test_the_announced_schema_is_fetched_once_for_all_harvests(
-    bench: Bench, server: SchemaServer
+    library: Library, server: SchemaServer
 ) -> None:
-    first = await very_strict(bench)
-    bench.fake.items.append(book(12))
-    second = await bench.run(metadata_prefix="book", validation=Level.VERY_STRICT, full=True)
+    first = await very_strict(library)
+    library.fake.items.append(book(12))
+    second = await library.run(metadata_prefix="book", validation=Level.VERY_STRICT, full=True)
 
     assert (first.verdict, first.exit_code, first.counts["new"]) == ("complete", ExitCode.DONE, 12)
     assert (second.verdict, second.exit_code, second.counts["new"]) == ("complete", ExitCode.DONE, 1)
     assert set(server.asked.values()) == {1}
-    assert len(list((bench.settings.data / "schemas").iterdir())) == 4
+    assert len(list((library.settings.data / "schemas").iterdir())) == 4
 
 
-async def test_a_record_that_is_not_valid_ends_the_run_with_its_name_line_and_reason(bench: Bench) -> None:
-    bench.fake.items[11] = book(11, "<pages>0</pages>")
+async def test_a_record_that_is_not_valid_ends_the_run_with_its_name_line_and_reason(
+    library: Library,
+) -> None:
+    library.fake.items[11] = book(11, "<pages>0</pages>")
 
-    outcome = await very_strict(bench)
+    outcome = await very_strict(library)
 
     assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.STRICT_CHECK)
     assert outcome.counts["new"] == 10
-    reason = bench.history()[-1].failure_reason or ""
+    reason = library.history()[-1].failure_reason or ""
     assert reason.startswith("record 'oai:a:11' is not valid: line 4, element '{urn:example:book}pages': ")
     assert "minimum" in reason
 
 
 async def test_a_record_that_is_not_valid_is_kept_with_its_bytes_and_the_line_of_the_fault(
-    bench: Bench,
+    library: Library,
 ) -> None:
-    bench.fake.items[11] = book(11, "<pages>0</pages>")
+    library.fake.items[11] = book(11, "<pages>0</pages>")
 
-    await very_strict(bench)
+    await very_strict(library)
 
-    with bench.database.session() as session:
+    with library.database.session() as session:
         (kept,) = session.scalars(select(Quarantined))
     assert (kept.identifier, kept.failure_code) == ("oai:a:11", "record_invalid")
     assert kept.raw.startswith(b"<record")
     line = (kept.failure_facts or {})["line"]
     assert b"<pages>0</pages>" in kept.raw.split(b"\n")[line - 1]
-    assert kept.history_id == bench.history()[-1].history_id
+    assert kept.history_id == library.history()[-1].history_id
 
 
 @pytest.mark.parametrize("level", [Level.STRICT, Level.LOOSE])
 async def test_other_levels_ask_for_no_schema_and_keep_such_a_record(
-    bench: Bench, server: SchemaServer, level: Level
+    library: Library, server: SchemaServer, level: Level
 ) -> None:
-    bench.fake.items[11] = book(11, "<pages>0</pages>")
+    library.fake.items[11] = book(11, "<pages>0</pages>")
 
-    outcome = await bench.run(metadata_prefix="book", validation=level)
+    outcome = await library.run(metadata_prefix="book", validation=level)
 
     assert (outcome.verdict, outcome.counts["new"]) == ("complete", 12)
     assert not server.asked
-    assert "ListMetadataFormats" not in {asked["verb"] for asked in bench.fake.asked}
+    assert "ListMetadataFormats" not in {asked["verb"] for asked in library.fake.asked}
 
 
 @pytest.mark.parametrize(
@@ -124,26 +125,26 @@ async def test_other_levels_ask_for_no_schema_and_keep_such_a_record(
     ],
 )
 async def test_a_schema_that_cannot_be_had_ends_the_run_before_its_first_record(
-    bench: Bench, server: SchemaServer, path: str, answer: str | int, reason: str
+    library: Library, server: SchemaServer, path: str, answer: str | int, reason: str
 ) -> None:
     server.files[path] = answer
 
-    outcome = await very_strict(bench)
+    outcome = await very_strict(library)
 
     assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.STRICT_CHECK)
     assert reason in (outcome.failure_reason or "")
-    assert bench.fake.lists() == []
-    assert bench.files() == {}
+    assert library.fake.lists() == []
+    assert library.files() == {}
 
 
-async def test_what_a_record_names_is_fetched_between_pages(bench: Bench, server: SchemaServer) -> None:
+async def test_what_a_record_names_is_fetched_between_pages(library: Library, server: SchemaServer) -> None:
     note = f'<pages>3</pages><note xmlns="{NOTE}">{{}}</note>'
     names = f"{NOTE} {server.url}/note.xsd"
-    bench.fake.items[10] = book(10, note.format("2024-05-01"), names=names)
-    assert (await very_strict(bench)).exit_code == ExitCode.DONE
+    library.fake.items[10] = book(10, note.format("2024-05-01"), names=names)
+    assert (await very_strict(library)).exit_code == ExitCode.DONE
 
-    bench.fake.items[11] = book(11, note.format("May"), names=names)
-    outcome = await bench.run(metadata_prefix="book", validation=Level.VERY_STRICT, full=True)
+    library.fake.items[11] = book(11, note.format("May"), names=names)
+    outcome = await library.run(metadata_prefix="book", validation=Level.VERY_STRICT, full=True)
 
     assert outcome.exit_code == ExitCode.STRICT_CHECK
     assert "record 'oai:a:11' is not valid" in (outcome.failure_reason or "")
@@ -163,36 +164,37 @@ def costly(tmp_path: Path) -> Path:
 
 
 async def test_a_loose_run_leaves_out_the_record_on_which_an_xpath_takes_too_long(
-    bench: Bench, costly: Path
+    library: Library, costly: Path
 ) -> None:
-    bench.fake.items[3] = book(3, "<page/>" * 60_000)
+    library.fake.items[3] = book(3, "<page/>" * 60_000)
 
-    outcome = await bench.run(metadata_prefix="book", filter_file=costly)
+    outcome = await library.run(metadata_prefix="book", filter_file=costly)
 
     assert (outcome.verdict, outcome.exit_code) == ("partial", ExitCode.RECORDS_REFUSED)
     assert (outcome.counts["new"], outcome.counts["invalid"]) == (11, 1)
     reason = f"{costly}, line 3, column 9: the XPath expression"
     assert any("oai:a:3" in warning and reason in warning for warning in outcome.warnings)
-    with bench.database.session() as session:
+    with library.database.session() as session:
         kept = session.scalars(select(Quarantined)).one()
     assert (kept.identifier, b"<page/>" in kept.raw) == ("oai:a:3", True)
 
 
-async def test_a_strict_run_ends_there(bench: Bench, costly: Path) -> None:
-    bench.fake.items[3] = book(3, "<page/>" * 60_000)
+async def test_a_strict_run_ends_there(library: Library, costly: Path) -> None:
+    library.fake.items[3] = book(3, "<page/>" * 60_000)
 
-    outcome = await bench.run(metadata_prefix="book", filter_file=costly, validation=Level.STRICT)
+    outcome = await library.run(metadata_prefix="book", filter_file=costly, validation=Level.STRICT)
 
     assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.STRICT_CHECK)
     assert (outcome.failure_reason or "").startswith(f"record 'oai:a:3': {costly}, line 3, column 9: ")
 
 
-async def test_a_rule_that_meets_its_limit_on_every_record_ends_the_run(bench: Bench, costly: Path) -> None:
-    quick = bench.settings.harvester.model_copy(update={"rule_seconds": 0.01})
-    bench.settings = bench.settings.model_copy(update={"harvester": quick})
-    bench.fake.items = [book(number, "<page/>" * 2000) for number in range(30)]
+async def test_a_rule_that_meets_its_limit_on_every_record_ends_the_run(
+    library: Library, costly: Path
+) -> None:
+    library.change_settings(rule_seconds=0.01)
+    library.fake.items = [book(number, "<page/>" * 2000) for number in range(30)]
 
-    outcome = await bench.run(metadata_prefix="book", filter_file=costly)
+    outcome = await library.run(metadata_prefix="book", filter_file=costly)
 
     assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.USAGE)
     assert "more than 20 records exceeded it; simplify the rule" in (outcome.failure_reason or "")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harvester.harvest.verdict import End, Evidence, judge
+from harvester.harvest.verdict import PROPER, End, Evidence, doubts, judge
 
 CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "everything came": ({}, "complete", "completed"),
@@ -54,6 +54,18 @@ def test_the_verdict_follows_from_the_evidence(name: str) -> None:
     given, verdict, status = CASES[name]
     evidence = Evidence(**{"end": End.EMPTY_TOKEN, "listed": 10, "changes": 10, **given})
     assert judge(evidence) == (verdict, status)
+
+
+def _names_a_reason(evidence: Evidence) -> bool:
+    """Whether a doubt, a record in quarantine, or the way in which the run ended says what is missing."""
+    return bool(doubts(evidence) or evidence.refused or evidence.end not in PROPER)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_verdict_but_complete_names_its_reason(name: str) -> None:
+    given, verdict, _ = CASES[name]
+    evidence = Evidence(**{"end": End.EMPTY_TOKEN, "listed": 10, "changes": 10, **given})
+    assert _names_a_reason(evidence) is (verdict != "complete")
 
 
 LACKING: list[dict[str, Any]] = [

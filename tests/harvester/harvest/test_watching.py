@@ -1,5 +1,7 @@
 """What a list shows of itself."""
 
+from dataclasses import replace
+
 import pytest
 
 from harvester.harvest.list_evidence import ListWatch, watch_from_json
@@ -49,6 +51,14 @@ def test_one_datestamp_that_falls_or_is_written_differently_ends_the_order(stamp
     watch.see(page(*days(1, 15)))
     watch.see(page(*stamps))
     watch.see(page("2024-01-30", "2024-01-31"))
+    assert not watch.orderly
+
+
+def test_the_dates_of_answers_do_not_make_a_list_orderly() -> None:
+    dated = page(*days(1, 15))
+    undated = tuple(replace(header, undated=True) for header in dated.headers)
+    watch = ListWatch()
+    watch.see(replace(dated, headers=undated))
     assert not watch.orderly
 
 
@@ -113,3 +123,20 @@ def test_a_watch_survives_the_checkpoint() -> None:
     watch = ListWatch()
     watch.see(page(*days(1, 12), size=50))
     assert watch_from_json(watch.as_json(), watch.marks) == watch
+
+
+def test_rises_are_counted_once_for_each_further_datestamp() -> None:
+    watch = ListWatch()
+    watch.see(page("2024-01-01", "2024-01-02", "2024-01-02", "2024-01-03", "2024-01-04"))
+    assert watch.rises == 3
+    watch.see(page("2024-01-04", "2024-01-05"))
+    assert watch.rises == 4
+    watch.see(page("2024-01-06", "2024-01-07"))
+    assert watch.rises == 6
+
+
+def test_entries_that_came_one_by_one_or_not_at_all_are_listed_as_well() -> None:
+    watch = ListWatch()
+    single = Header(identifier="oai:a:single", datestamp="2024-01-02")
+    watch.see(page(*days(1, 3)), mended=[single], unreadable=1)
+    assert watch.listed == 5

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from harvester.harvest.result import received, shares_of
 from harvester.harvest.verdict import Verdict
-from harvester.vocabulary import Level
+from harvester.vocabulary import Level, RunStatus
 from oai.database import Database
 from oai.datestamps import parse_datestamp
 from oai.settings import Settings
@@ -24,11 +25,13 @@ async def test_a_loose_harvest_brings_all_that_can_be_had(
     )
     _agrees(left, scenario.loose)
     _has_the_truth(left, scenario)
+    _counts_each_record_once(left)
     wanted = {item.identifier for item in hostile.items if not item.deleted} - scenario.lost
     if scenario.loose.verdict is not Verdict.FAILED:
         assert left.active == wanted
     if scenario.notable:
         assert left.outcome.warnings
+    _names_its_reason(left)
     if scenario.watermark is not None:
         assert left.watermark == scenario.watermark
     assert left.requests <= scenario.most_requests
@@ -44,6 +47,8 @@ async def test_a_strict_harvest_stops_where_it_must(
     )
     _agrees(left, scenario.strict)
     _has_the_truth(left, scenario)
+    _names_its_reason(left)
+    _counts_each_record_once(left)
     assert left.requests <= scenario.most_requests
 
 
@@ -62,6 +67,25 @@ def _agrees(left: Left, truth: Truth) -> None:
         assert left.watermark is None
     elif left.watermark is not None:
         parse_datestamp(left.watermark)
+
+
+def _names_its_reason(left: Left) -> None:
+    """A verdict other than complete has a warning or a failure that says why."""
+    outcome = left.outcome
+    if outcome.status is RunStatus.COMPLETED_WITH_ERRORS:
+        assert [note for note in outcome.notes if note.failure is not None]
+    elif outcome.verdict is not Verdict.COMPLETE:
+        assert outcome.failure is not None
+
+
+def _counts_each_record_once(left: Left) -> None:
+    """What was received is the sum of what became of it, and no record of an empty store is new twice."""
+    counts = left.outcome.counts
+    shares = shares_of(counts)
+    assert sum(shares.values()) == received(counts), dict(counts)
+    assert min(shares.values()) >= 0, dict(counts)
+    assert counts["new"] == len(left.active), dict(counts)
+    assert not counts["unchanged"], dict(counts)
 
 
 def _has_the_truth(left: Left, scenario: Scenario) -> None:

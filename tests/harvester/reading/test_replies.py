@@ -1,5 +1,6 @@
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -41,6 +42,31 @@ def test_a_page_has_records_token_and_response_date() -> None:
     assert page.token is not None
     assert (page.token.cursor, page.token.complete_list_size) == (0, 3)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", page.response_date)
+
+
+@pytest.mark.parametrize(
+    ("date", "received", "stamp"),
+    [
+        ("2024-06-01T12:00:00Z", datetime(2020, 1, 1, tzinfo=UTC), "2024-06-01T12:00:00Z"),
+        ("2024-06-01T14:00:00.5+02:00", None, "2024-06-01T12:00:00Z"),
+        ("2024-06-01", None, "2024-06-01T00:00:00Z"),
+        ("2024-06-01T12:00:00", None, "2024-06-01T12:00:00Z"),
+        ("yesterday", datetime(2020, 1, 1, tzinfo=UTC), "2020-01-01T00:00:00Z"),
+        ("", datetime(2020, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))), "2020-01-01T00:00:00Z"),
+    ],
+)
+def test_a_header_without_a_datestamp_gets_the_date_of_the_answer(
+    date: str, received: datetime | None, stamp: str
+) -> None:
+    fake = FakeRepository(items=[Item(identifier="oai:a:1", datestamp=""), *many(1)], now=date or "<!-- -->")
+    body = fake.answer({"verb": "ListRecords"}).encode()
+    page = read_page(body, Verb.LIST_RECORDS, url=_URL, loose=True, received=received)
+    assert [(header.datestamp, header.undated) for header in page.headers] == [
+        (stamp, True),
+        ("2024-01-01T00:00:00Z", False),
+    ]
+    assert [record.header for record in page.records] == list(page.headers)
+    assert b"<datestamp/>" in page.records[0].xml()
 
 
 def test_headers_are_read_from_list_identifiers() -> None:

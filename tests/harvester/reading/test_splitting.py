@@ -202,3 +202,11 @@ def test_a_document_type_is_refused() -> None:
     body = answer().replace(b"<OAI-PMH", b"<!DOCTYPE OAI-PMH [<!ENTITY a 'b'>]><OAI-PMH", 1)
     with pytest.raises(MalformedAnswerError, match="DOCTYPE"):
         unread(body).split()
+
+
+def test_a_part_with_an_undeclared_well_known_prefix_is_read_whole() -> None:
+    body = answer().replace(b' xmlns:dc="http://purl.org/dc/elements/1.1/"', b"", 1)
+    found = pages(unread(body))
+    assert faults(found) == []
+    assert names(found) == [item.identifier for item in ITEMS]
+    assert any("the prefix 'dc' is not declared" in note for page in found for note in page.notes)

@@ -21,8 +21,7 @@ from harvester.reading.errors import (
 )
 from harvester.reading.parts import read_record
 from harvester.sru.answers import SruError, SruQueryError
-from harvester.sru.client import SruClient
-from harvester.sru.paging import UnreadableResultError
+from harvester.sru.client import SruClient, UnreadableResultError
 from oai.errors import UsageError
 from oai.sections import HarvesterSettings
 from oai.vocabulary import OAI_DC_NAMESPACE, Verb

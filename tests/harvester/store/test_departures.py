@@ -30,7 +30,6 @@ def test_a_header_is_read_as_it_came() -> None:
     ("data", "reason"),
     [
         (b"<r/>", "a/1.xml: the root is 'r', not a record with a header"),
-        (RECORD.replace(b"<datestamp>2024-01-01</datestamp>", b""), "a/1.xml: the header has no datestamp"),
         (RECORD.replace(b" oai:a:1 ", b" "), "a/1.xml: the header has no identifier"),
         (b"<!DOCTYPE r><r/>", "a/1.xml, line 1, column 0: a document type declaration"),
         (b"half", "a/1.xml, line 1, column 1: "),
@@ -39,6 +38,13 @@ def test_a_header_is_read_as_it_came() -> None:
 def test_what_is_no_record_is_refused_with_a_reason(data: bytes, reason: str) -> None:
     with pytest.raises((MalformedXmlError, ValueError), match=reason.replace("(", r"\(").partition(",")[0]):
         read_header(data, source="a/1.xml")
+
+
+def test_a_record_without_a_datestamp_is_marked_with_that_of_its_deletion() -> None:
+    without = RECORD.replace(b"<datestamp>2024-01-01</datestamp>", b"")
+    assert read_header(without, source="a/1.xml").undated
+    marked = read_header(marked_deleted(without, datestamp="2024-02-02", source="a/1.xml"), source="a/1.xml")
+    assert (marked.datestamp, marked.undated, marked.deleted) == ("2024-02-02", False, True)
 
 
 def test_marking_twice_gives_the_same_bytes_and_leaves_the_metadata() -> None:
@@ -78,3 +84,16 @@ def test_parting_again_after_rows_were_lost_comes_to_the_same(
     }[policy]
     assert set(contents[0]) == expected
     assert {name for name, _ in results[0]} == expected | {None}
+
+
+def test_every_file_of_a_deleted_record_is_moved_whatever_its_name_begins_with(
+    database: Database, tmp_path: Path
+) -> None:
+    names = ["%C3%A1/1.xml", "-/1.xml", "a/1.xml"]
+    files = [Departing(filename=name, digest=None, datestamp="2024-02-02") for name in names]
+    with database.session() as session, FileStore(tmp_path) as store:
+        added = add_repository(session, base_url="http://a.example/oai", base_dir="a")
+        store.write_all([(name, RECORD) for name in names])
+        part_with(session, store, files, policy=DeletionPolicy.MOVE, repository_id=added.repository_id)
+    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == {f"++deleted/{name}" for name in names}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harvester.store.disk_process import DiskProcess
+from harvester.store.disk_process import DiskProcess, _room
 from tests.manager.conftest import until
 
 
@@ -83,3 +83,17 @@ def _lives(number: int) -> bool:
         return "\nState:\tZ" not in Path(f"/proc/{number}/status").read_text(encoding="ascii")
     except OSError:
         return False
+
+
+@pytest.mark.parametrize(
+    ("hard", "room"),
+    [(resource.RLIM_INFINITY, 6000), (100_000, 6000), (6050, 6000), (1000, 950), (50, 1)],
+)
+def test_it_opens_as_many_files_as_the_system_allows_and_two_groups_have(
+    monkeypatch: pytest.MonkeyPatch, hard: int, room: int
+) -> None:
+    limits: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (20, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
+    assert _room() == room
+    assert limits == [(6050 if hard in {resource.RLIM_INFINITY, 100_000} else hard, hard)]

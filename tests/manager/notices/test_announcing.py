@@ -171,3 +171,40 @@ def test_many_runs_are_announced_in_their_order(told: Told, monkeypatch: pytest.
         told.run(status)
     assert told.announce(most=2) == ["failing", "still failing"]
     assert told.announce(most=2) == ["works again", "failing"]
+
+
+def test_a_job_of_the_source_that_is_due_later_does_not_continue_the_run(told: Told) -> None:
+    told.rule()
+    told.tables.add("oai_job", repository_id=told.repository, harvest_start_time="2999-01-01T00:00Z")
+    assert told.after("incomplete") == ["failing"]
+
+
+def test_the_next_harvest_is_that_of_the_same_repository_and_set(told: Told) -> None:
+    told.rule()
+    other = told.tables.repository("https://other.example/oai")
+    for repository, set_spec, day in (
+        (other, "b", "2999-01-01"),
+        (told.repository, "a", "2999-01-02"),
+        (told.repository, "b", "2999-01-04"),
+        (told.repository, "c", "2999-01-03"),
+    ):
+        told.tables.add(
+            "oai_job", repository_id=repository, set_spec=set_spec, harvest_start_time=f"{day}T00:00Z"
+        )
+    told.after("failed", set_spec="b")
+    assert told.tables.one("SELECT facts ->> 'next' FROM notice") == "2999-01-04T00:00:00+00:00"
+
+
+def test_a_run_with_as_many_new_as_deleted_records_has_changed_something(told: Told) -> None:
+    told.rule(kind="change")
+    assert told.after("completed", new_count=1, deleted_count=1) == ["ended"]
+
+
+@pytest.mark.parametrize("other", ["before", "after"])
+def test_a_retry_at_another_repository_does_not_continue_the_run(told: Told, other: str) -> None:
+    told.rule()
+    added = told.tables.repository(f"https://{other}.example/oai")
+    if other == "before":
+        told.repository, added = added, told.repository
+    told.tables.add("oai_job", repository_id=added, attempt=1)
+    assert told.after("incomplete") == ["failing"]

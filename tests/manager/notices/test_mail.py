@@ -108,3 +108,14 @@ async def test_a_refused_message_is_known_not_to_have_come(answer: str, again: b
 def test_a_password_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotSentError, match=r"mail\.password_file"):
         secret_of(None, tmp_path / "none", setting="mail.password_file")
+
+
+def test_the_number_of_a_message_is_at_the_domain_of_its_sender() -> None:
+    message = letters.compose(
+        Letter(subject="s", body="b"),
+        sender="zatva@mail.library.example",
+        to="jan@library.example",
+        number="7",
+        date=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    assert message["Message-ID"] == "<7.zatva@mail.library.example>"

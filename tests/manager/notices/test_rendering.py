@@ -38,6 +38,8 @@ RUN: dict[str, Any] = {
     "reason": "so",
     "at": "2026-01-31T03:30:00+00:00",
     "kind": "error",
+    "audit_id": 4,
+    "findings": [{"kind": "altered", "path": "a/1.xml"}],
 }
 SUMMARY: dict[str, Any] = {
     **RUN,
@@ -111,3 +113,20 @@ def test_words_from_elsewhere_stay_on_their_line() -> None:
     letter = render("failing", "en", evil, dashboard=None)
     assert letter.subject == "Harvest failed: A Bcc: all@x.example B, oai_dc, set books"
     assert "Reason: a b" in letter.body
+
+
+@pytest.mark.parametrize(
+    ("ended", "shown"), [("01:45", "for 45 min"), ("03:30", "for 2 h 30 min"), ("00:59", "for 0 min")]
+)
+def test_a_span_below_a_day_has_hours_and_minutes(ended: str, shown: str) -> None:
+    streak = {"began": "2026-01-31T01:00:00+00:00", "failures": 3, "gravity": 2}
+    facts = {**RUN, "ended": f"2026-01-31T{ended}:00+00:00", "streak": streak}
+    assert f"{shown}, since" in render("works again", "en", facts, dashboard=None).body
+
+
+@pytest.mark.parametrize(("length", "expected"), [(1080, 1080 * "x"), (1081, 1080 * "x" + " …")])
+def test_foreign_text_is_cut_after_1080_characters(length: int, expected: str) -> None:
+    facts = {**RUN, "warnings": [length * "x"]}
+    body = render(Occasion.FAILING, "en", facts, dashboard=None).body
+    assert expected in body.splitlines() or any(line.endswith(expected) for line in body.splitlines())
+    assert 1081 * "x" not in body

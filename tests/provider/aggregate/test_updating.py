@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 
@@ -12,7 +10,7 @@ from sqlalchemy import text
 from oai.database import Database
 from provider.aggregate.sources import walk_everything, withdraw_source
 from provider.aggregate.update import updater
-from tests.commands import results
+from tests.commands import Process, results
 from tests.plans import work_of
 from tests.provider.aggregate.harvested_rows import Harvested
 
@@ -86,11 +84,8 @@ def test_a_kill_in_the_middle_leaves_nothing_half_done(
 
 
 def _kill_in_the_middle(environment: dict[str, str], database: Database) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "zatva", "provider", "aggregate", "update"],
-        env={**environment, "ZATVA_PROVIDER__PUBLISH_MARGIN": "1"},
-        stderr=subprocess.DEVNULL,
-    )
+    slow = {**environment, "ZATVA_PROVIDER__PUBLISH_MARGIN": "1"}
+    process = Process(slow, "provider", "aggregate", "update")
     _wait(database, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from provider.checking.checks import CHECKS
 from tests import commands
-from tests.commands import Done
-from tests.end_to_end.processes import running, zatva
+from tests.commands import Done, results
+from tests.end_to_end.processes import running
 from tests.provider.archive import BEGINNING, Archive
 
 SMALL_PAGES = {
@@ -40,7 +40,7 @@ def test_our_provider_passes_all_of_it(
     fill(archive)
     ours = {**environment, **SMALL_PAGES}
     with running(ours, tmp_path / "log", "provider", "serve", "--port", "0", ready="provider at") as (_, url):
-        rows = zatva(environment, "provider", "check", url, "--polite", "0")
+        rows = results(environment, "provider", "check", url, "--polite", "0")
     assert not [row for row in rows if row["result"] in {"failed", "could not be done"}]
     assert len(rows) == len(CHECKS)
     undecided = {row["id"] for row in rows if row["result"] == "not applicable"}
@@ -54,11 +54,11 @@ def test_an_empty_provider_has_little_to_be_checked_and_nothing_wrong(
         _,
         url,
     ):
-        rows = zatva(environment, "provider", "check", url, "--polite", "0")
-    results = {row["id"]: row["result"] for row in rows}
-    assert "failed" not in results.values()
-    assert results["verb.ListRecords.get"] == "not applicable"
-    assert results["error.date-nonsense"] == "passed"
+        rows = results(environment, "provider", "check", url, "--polite", "0")
+    found = {row["id"]: row["result"] for row in rows}
+    assert "failed" not in found.values()
+    assert found["verb.ListRecords.get"] == "not applicable"
+    assert found["error.date-nonsense"] == "passed"
 
 
 def test_what_failed_is_told_in_words(
@@ -83,10 +83,10 @@ def test_so_many_requests_are_enough(
         _,
         url,
     ):
-        rows = zatva(environment, "provider", "check", url, "--polite", "0", "--max-requests", "10")
-    results = Counter(row["result"] for row in rows)
-    assert not results["failed"]
-    assert results["could not be done"] > results["passed"] > 0
+        rows = results(environment, "provider", "check", url, "--polite", "0", "--max-requests", "10")
+    counts = Counter(row["result"] for row in rows)
+    assert not counts["failed"]
+    assert counts["could not be done"] > counts["passed"] > 0
 
 
 def test_nobody_there_is_exit_code_4(environment: Mapping[str, str]) -> None:

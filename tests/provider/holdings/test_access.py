@@ -267,3 +267,16 @@ def test_rights_are_told_in_the_settings_words() -> None:
     assert rights_of(settings, "reading room") == "Jen ve studovně."
     assert rights_of(settings, "embargo", SOON) == "Od 2900-01-01."
     assert rights_of(settings, "open").startswith("Open access")
+
+
+def test_all_changes_that_are_finished_are_counted(staff: Staff, database: Database) -> None:
+    staff.assign("x", "a")
+    staff.assign("z", "b")
+    staff.rule("x", EMBARGO)
+    with database.session() as session:
+        ended = update(Collection).where(Collection.access == "embargo").values(embargo_until=before())
+        session.execute(ended)
+        withheld = update(Collection).where(Collection.set_spec == "collection:z")
+        session.execute(withheld.values(access=Access.READING_ROOM, unsettled=before()))
+        session.commit()
+        assert refresh(session, margin=1) == 2

@@ -10,7 +10,15 @@ from sqlalchemy import select
 
 from oai.database import Database
 from oai.errors import UsageError
-from provider.holdings.collections import add_collection, assign, lineage, list_collections, move, remove
+from provider.holdings.collections import (
+    add_collection,
+    assign,
+    drop,
+    lineage,
+    list_collections,
+    move,
+    remove,
+)
 from provider.holdings.selection import Selection
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Collection, Document, DocumentCollection
@@ -219,3 +227,14 @@ def test_a_change_of_a_few_documents_does_not_go_through_all_memberships(databas
     assert (changed > 10, len(work) >= 4) == (True, True)
     # A few rows for each document and collection, of which there are eleven.
     assert [rows for rows in work if rows > 40 * changed] == []
+
+
+def test_a_collection_with_others_below_it_is_not_removed_and_their_number_is_reported(
+    database: Database,
+) -> None:
+    make(database, "collection:a:b", "collection:a:c")
+    with (
+        database.session() as session,
+        pytest.raises(UsageError, match="'collection:a' has 0 documents and 2 collections below it"),
+    ):
+        drop(session, "collection:a", force=False, margin=MARGIN)

@@ -233,3 +233,12 @@ async def test_a_part_of_another_version_is_the_whole(archive: DocumentArchive) 
     archive.index(warc_record(PAGE))
     response = await archive.get(Range="bytes=0-4", If_Range='"sha1:OTHER"')
     assert (response.status, await response.read()) == (200, PAGE.body)
+
+
+async def test_a_checked_document_that_is_too_large_to_be_kept_is_read_again(
+    database: Database, settings: Settings, tmp_path: Path, aiohttp_client: AiohttpClient
+) -> None:
+    archive = await served(database, settings, tmp_path, aiohttp_client, checked_document_bytes=1_000_000)
+    page = replace(PAGE, body=bytes(range(251)) * 2000)
+    archive.index(warc_record(page))
+    assert await (await archive.get()).read() == page.body

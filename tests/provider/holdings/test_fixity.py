@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from oai.console import Console
 from oai.database import Database
 from oai.settings import Settings
 from provider.commands import verify
-from provider.holdings.fixity import Checker, Fault, FileCheck, FixityChoice
+from provider.holdings.fixity import Checker, Fault, FileCheck, FixityChoice, _differs
 from provider.indexing.indexer import IndexOptions, index_file
 from tests.provider.archives import Page, arc_record, offsets, warc_record, write_archive
 from tests.provider.test_commands import objects, zatva
@@ -131,10 +132,13 @@ def test_the_command_tells_what_is_wrong_in_words_and_json_and_by_its_exit_code(
     assert (done.returncode, "altered: " in done.stdout, "1 altered" in done.stdout) == (3, True, True)
     found, total = objects(environment, "verify")
     assert (found["identifier"][:4], total["total"]["altered"]) == ("oai:", 1)
+    assert (found["failure_code"], found["failure_facts"]) == ("archive_altered", {})
     plain.rename(tmp_path / "x.warc.away")
     (tmp_path / "there").mkdir()
     (tmp_path / "x.warc.away").rename(tmp_path / "there" / "x.warc")
-    assert "moved: " in zatva(environment, "verify", "--search", tmp_path / "there").stdout
+    shown = zatva(environment, "verify", "--search", tmp_path / "there").stdout
+    assert "moved: " in shown
+    assert "- The archive file is not at its indexed path; a file with its name is elsewhere. Index" in shown
     assert zatva(environment, "verify", "nothing.warc").returncode == 2
     assert zatva(environment, "verify", "--set", "domain:nowhere").returncode == 2
 
@@ -156,3 +160,23 @@ def test_a_check_that_is_broken_off_says_how_to_go_on(
     with pytest.raises(KeyboardInterrupt):
         verify(Invocation(arguments=arguments, settings=settings, console=console))
     assert f"--after {number}" in told.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({}, None),
+        ({"length": None}, None),
+        ({"length": 6}, "the record declares 5 bytes of content, but 6 when it was indexed"),
+        ({"length": 4}, "the record declares 5 bytes of content, but 4 when it was indexed"),
+        ({"record_type": "revisit"}, "a record of type 'response' was found, not 'revisit'"),
+        ({"url": "http://b.cz/"}, "a record of http://a.cz/ was found"),
+    ],
+)
+def test_a_record_differs_from_its_row_in_type_address_or_length(
+    row: dict[str, object], expected: str | None
+) -> None:
+    description = SimpleNamespace(record_type="response", target="http://a.cz/", length=5)
+    indexed = SimpleNamespace(**{"record_type": "response", "url": "http://a.cz/", "length": 5, **row})
+    record: Any = SimpleNamespace(description=description)
+    assert _differs(record, indexed) == expected

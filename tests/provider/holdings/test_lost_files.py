@@ -51,9 +51,9 @@ def test_a_file_without_a_task_is_told_of(
     assert runs(environment) == [(2, 1, 0)]
     assert "lost files: 1; their tasks are no longer in the queue" in zatva(environment, "status").stderr
     files = objects(environment, "status", "--run", "1")
-    assert {file["path"]: bool(file["reason"]) for file in files} == {
-        str(queued[0]): True,
-        str(queued[1]): False,
+    assert {file["path"]: (bool(file["reason"]), file["failure_code"]) for file in files} == {
+        str(queued[0]): (True, "archive_task_lost"),
+        str(queued[1]): (False, None),
     }
 
 
@@ -68,5 +68,6 @@ def test_a_lost_file_can_be_queued_again(
     (lost, _) = objects(environment, "status", "--run", "1")
     assert (lost["state"], lost["path"]) == ("failed", str(queued[0]))
     assert "queued again" in lost["reason"]
+    assert (lost["failure_code"], lost["failure_facts"]) == ("archive_task_lost", {})
     with database.session() as session:
         assert session.scalar(text("SELECT count(*) FROM procrastinate_jobs")) == 2

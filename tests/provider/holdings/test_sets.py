@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from oai.errors import UsageError
 from provider.holdings.sets import (
+    Tree,
     ancestors,
+    children,
     collection_set_spec,
     domain_set_specs,
     host_of,
@@ -17,6 +19,7 @@ from provider.holdings.sets import (
     mimetype_of_set_spec,
     mimetype_set_specs,
 )
+from tests.provider.holdings.staff import Staff
 
 # Written out from OAI-PMH.xsd, setSpecType, so as not to trust the module's own pattern.
 SCHEMA = re.compile(r"([A-Za-z0-9\-_\.!~\*'\(\)])+(:[A-Za-z0-9\-_\.!~\*'\(\)]+)*")
@@ -144,3 +147,15 @@ def test_ancestors_come_root_first() -> None:
 @given(st.text())
 def test_a_set_spec_is_what_the_schema_says(text: str) -> None:
     assert is_set_spec(text) == bool(SCHEMA.fullmatch(text))
+
+
+def test_the_sets_below_one_come_in_pages_and_show_which_have_others_below(staff: Staff) -> None:
+    staff.make("a:b:c", "a:d", "e")
+    with staff.database.session() as session:
+        top = children(session, Tree.COLLECTION, below="collection", limit=2)
+        rest = children(session, Tree.COLLECTION, below="collection", limit=9, after=top[-1].set_spec)
+        below = children(session, Tree.COLLECTION, below="collection:a", limit=9)
+    found = [
+        [(one.set_spec.rpartition(":")[2], one.has_children) for one in page] for page in (top, rest, below)
+    ]
+    assert found == [[("a", True), ("e", False)], [("x", True), ("z", False)], [("b", True), ("d", False)]]

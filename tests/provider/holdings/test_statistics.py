@@ -96,3 +96,10 @@ def test_the_command_prints_each_table(indexed: Database, environment: dict[str,
     assert rows
     assert all(row["documents"] for row in rows)
     assert len(run().splitlines()) == len(rows) + 1
+
+
+def test_an_archive_without_collections_names_the_command_that_makes_one(environment: dict[str, str]) -> None:
+    done = zatva(environment, "provider", "statistics", "--by", "collection")
+
+    assert "no collections yet" in done.stdout + done.stderr
+    assert "no documents indexed" not in done.stdout + done.stderr

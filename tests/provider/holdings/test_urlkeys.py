@@ -2,7 +2,8 @@
 
 import pytest
 
-from provider.holdings.urlkeys import bare_roots, prefixes, spellings, url_key
+from provider.holdings.urlkeys import bare_roots, key_prefix, prefixes, spellings, url_key
+from tests.provider.holdings.pywb_keys import PYWB_KEYS
 
 
 @pytest.mark.parametrize(
@@ -17,13 +18,46 @@ from provider.holdings.urlkeys import bare_roots, prefixes, spellings, url_key
         ("example.com/a?B&a", "com,example)/a?a&b"),
         ("http://user@example.com/x#part", "com,example)/x"),
         ("http://example.com/a?b=1=2&b=1", "com,example)/a?b=1&b=1=2"),
-        ("http://bücher.example/ž", "example,xn--bcher-kva)/%C5%BE"),
+        ("http://bücher.example/ž", "example,xn--bcher-kva)/%c5%be"),
         ("http://example.com/%7Ea/b%20c", "com,example)/~a/b%20c"),
-        ("http://www.com/", "com,www)/"),
+        ("http://www.com/", "com)/"),
     ],
 )
 def test_a_key_leaves_out_what_seldom_makes_a_difference(url: str, key: str) -> None:
     assert url_key(url) == key
+
+
+@pytest.mark.parametrize("url", PYWB_KEYS)
+def test_a_key_is_that_of_pywb(url: str) -> None:
+    assert url_key(url) == PYWB_KEYS[url]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"http://{'1' * 9000}/",
+        f"http://a.example:{'1' * 9000}/",
+        "http://a.example:²/",
+        "http://2001:db8::1/",
+        "filedesc://č.arc",
+        "\ud800",
+    ],
+)
+def test_a_url_that_is_none_has_a_key_in_ascii(url: str) -> None:
+    assert url_key(url).isascii()
+
+
+@pytest.mark.parametrize(
+    ("url", "beginning"),
+    [
+        ("http://a.example/path/", "example,a)/path/"),
+        ("http://a.example/path", "example,a)/path"),
+        ("http://a.example/path?", "example,a)/path?"),
+        ("http://a.example", "example,a)/"),
+    ],
+)
+def test_a_prefix_keeps_its_last_character(url: str, beginning: str) -> None:
+    assert key_prefix(url) == beginning
 
 
 @pytest.mark.parametrize(

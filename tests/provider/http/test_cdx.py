@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pytest_aiohttp import AiohttpClient
+from sqlalchemy import text
 
 from oai.database import Database
 from oai.settings import Settings
@@ -30,12 +31,23 @@ PAGES = [
     Page(url="http://ab.example/", date="2009-05-01T00:00:00Z"),
 ]
 LONG = "http://long.example/" + "y" * 600
+LONGER = "http://longer.example/" + "".join(map(str, range(1500)))
 
 
 @pytest.fixture
 def archive(database: Database, tmp_path: Path) -> Path:
     """The pages in one file, and two captures that differ behind the indexed part of the URL."""
-    others = [Page(url=url) for url in (LONG + "1", LONG + "2", "ftp://f.example/x", "http://me@u.example/")]
+    others = [
+        Page(url=url)
+        for url in (
+            LONG + "1",
+            LONG + "2",
+            LONGER + "1",
+            LONGER + "2",
+            "ftp://f.example/x",
+            "http://me@u.example/",
+        )
+    ]
     records = [warc_record(page) for page in [*PAGES, *others]]
     path = write_archive(tmp_path / "x.warc.gz", records)
     index_file(database, path, IndexOptions(margin=1))
@@ -56,49 +68,110 @@ async def found(provider: Provider, **arguments: str) -> list[tuple[str, str]]:
     return [(row[2], row[1][:4]) for row in rows]
 
 
+def compare_spellings(database: Database) -> None:
+    """Make the archive one whose keys are not complete."""
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE url_key_fill SET finished = NULL"))
+
+
 HOME = [("http://a.example/", "2007"), ("http://www.a.example/", "2008"), ("https://a.example/", "2010")]
 X = [("http://a.example/x", "2009"), ("http://a.example/x?b=1&a=2", "2009")]
 SUB = [("http://sub.a.example:8080/", "2009")]
 
 
-@pytest.mark.parametrize(
-    ("asked", "expected"),
-    [
-        ({"url": "http://a.example/"}, HOME),
-        ({"url": "a.example"}, HOME),
-        ({"url": "https://www.A.example"}, HOME),
-        ({"url": "http://a.example/", "from_": "2008"}, HOME[1:]),
-        ({"url": "http://a.example/", "to": "2008"}, HOME[:2]),
-        ({"url": "http://a.example/", "to": "200805"}, HOME[:1]),
-        ({"url": "http://a.example/", "to": "20080601120000"}, HOME[:2]),
-        ({"url": "http://a.example/", "from_": "20080601120001"}, HOME[2:]),
-        ({"url": "http://a.example/", "limit": "1"}, HOME[:1]),
-        ({"url": "http://a.example/", "closest": "2008", "sort": "closest"}, [HOME[1], HOME[0], HOME[2]]),
-        ({"url": "http://a.example/", "closest": "20110101", "limit": "1"}, HOME[2:]),
-        ({"url": "http://a.example/", "closest": ""}, HOME),
-        ({"url": "http://a.example/x"}, X[:1]),
-        ({"url": "http://a.example/x", "matchType": "prefix"}, X),
-        ({"url": "http://a.example/x*"}, X),
-        ({"url": "http://a.example/", "matchType": "prefix", "closest": "2008"}, HOME + X),
-        ({"url": "a.example", "matchType": "host"}, HOME + X),
-        ({"url": "a.example", "matchType": "domain"}, HOME + X + SUB),
-        ({"url": "*.a.example"}, HOME + X + SUB),
-        ({"url": "http://sub.a.example:8080/"}, SUB),
-        ({"url": "http://sub.a.example/"}, []),
-        ({"url": "http://nowhere.example/"}, []),
-        ({"url": "nowhere.example", "matchType": "domain"}, []),
-        ({"url": "ftp://f.example/x"}, [("ftp://f.example/x", "2007")]),
-        ({"url": "ftp://f.example/", "matchType": "prefix"}, [("ftp://f.example/x", "2007")]),
-        ({"url": "http://me@u.example/"}, [("http://me@u.example/", "2007")]),
-        ({"url": LONG + "2"}, [(LONG + "2", "2007")]),
-        ({"url": LONG, "matchType": "prefix"}, [(LONG + "1", "2007"), (LONG + "2", "2007")]),
-    ],
-)
+FOUND: list[tuple[dict[str, str], list[tuple[str, str]]]] = [
+    ({"url": "http://a.example/"}, HOME),
+    ({"url": "a.example"}, HOME),
+    ({"url": "https://www.A.example"}, HOME),
+    ({"url": "http://a.example/", "from_": "2008"}, HOME[1:]),
+    ({"url": "http://a.example/", "to": "2008"}, HOME[:2]),
+    ({"url": "http://a.example/", "to": "200805"}, HOME[:1]),
+    ({"url": "http://a.example/", "to": "20080601120000"}, HOME[:2]),
+    ({"url": "http://a.example/", "from_": "20080601120001"}, HOME[2:]),
+    ({"url": "http://a.example/", "limit": "1"}, HOME[:1]),
+    ({"url": "http://a.example/", "closest": "2008", "sort": "closest"}, [HOME[1], HOME[0], HOME[2]]),
+    ({"url": "http://a.example/", "closest": "20110101", "limit": "1"}, HOME[2:]),
+    ({"url": "http://a.example/", "closest": ""}, HOME),
+    ({"url": "http://a.example/x"}, X[:1]),
+    ({"url": "http://a.example/x", "matchType": "prefix"}, X),
+    ({"url": "http://a.example/x*"}, X),
+    ({"url": "http://a.example/", "matchType": "prefix", "closest": "2008"}, HOME + X),
+    ({"url": "a.example", "matchType": "host"}, HOME + X),
+    ({"url": "a.example", "matchType": "domain"}, HOME + X + SUB),
+    ({"url": "*.a.example"}, HOME + X + SUB),
+    ({"url": "http://sub.a.example:8080/"}, SUB),
+    ({"url": "http://sub.a.example/"}, []),
+    ({"url": "http://nowhere.example/"}, []),
+    ({"url": "nowhere.example", "matchType": "domain"}, []),
+    ({"url": "ftp://f.example/x"}, [("ftp://f.example/x", "2007")]),
+    ({"url": "ftp://f.example/", "matchType": "prefix"}, [("ftp://f.example/x", "2007")]),
+    ({"url": "http://me@u.example/"}, [("http://me@u.example/", "2007")]),
+    ({"url": LONG + "2"}, [(LONG + "2", "2007")]),
+    ({"url": LONG, "matchType": "prefix"}, [(LONG + "1", "2007"), (LONG + "2", "2007")]),
+    ({"url": LONGER + "2"}, [(LONGER + "2", "2007")]),
+    ({"url": LONGER, "matchType": "prefix"}, [(LONGER + "1", "2007"), (LONGER + "2", "2007")]),
+]
+
+
+@pytest.mark.parametrize(("asked", "expected"), FOUND)
 @pytest.mark.usefixtures("archive")
 async def test_captures_are_found_by_url_and_time(
     provider: Provider, asked: dict[str, str], expected: list[tuple[str, str]]
 ) -> None:
     assert await found(provider, **asked) == expected
+
+
+@pytest.mark.usefixtures("archive")
+async def test_as_long_as_documents_lack_keys_captures_are_found_by_spelling(
+    provider: Provider, database: Database
+) -> None:
+    compare_spellings(database)
+    for asked, expected in FOUND:
+        assert await found(provider, **asked) == expected, asked
+    assert await found(provider, url="http://a.example/X") == []
+
+
+SPELLINGS = [
+    ("http://k.example/%C4%8De", "http://k.example/%c4%8de"),
+    ("http://k.example/%C4%8De", "http://k.example/če"),
+    ("http://K.example/Page", "https://www.k.example/page"),
+    ("http://k.example/q?b=2&A=1", "http://k.example/q?a=1&b=2"),
+    ("http://k.example/~me", "http://k.example/%7Eme"),
+    ("http://k.example/d/../r", "http://k.example/r"),
+    ("http://k.example/s?PHPSESSID=" + "a" * 32, "http://k.example/s"),
+    ("http://K.example/P/", "http://www2.k.example/p"),
+]
+
+
+@pytest.mark.parametrize("match", ["exact", "prefix"])
+async def test_a_url_is_found_in_every_spelling_of_its_key(
+    provider: Provider, database: Database, tmp_path: Path, match: str
+) -> None:
+    records = [warc_record(Page(url=archived)) for archived, _ in SPELLINGS[1:]]
+    index_file(database, write_archive(tmp_path / "x.warc", records), IndexOptions(margin=1))
+    for archived, asked in SPELLINGS:
+        assert (archived, "2007") in await found(provider, url=asked, matchType=match)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"url": "http://p.example/dir/", "matchType": "prefix"}, ["/dir/a"]),
+        ({"url": "http://p.example/DIR*"}, ["/DIR", "/dir/a", "/dirt"]),
+        ({"url": "http://p.example/q?a=1*"}, ["/q?b=2&a=1"]),
+        ({"url": "http://p.example/q?b=2*"}, []),
+        ({"url": "http://p.example/*"}, ["/DIR", "/dir/a", "/dirt", "/q?b=2&a=1"]),
+    ],
+)
+async def test_a_prefix_is_one_of_keys_as_in_pywb(
+    provider: Provider, database: Database, tmp_path: Path, asked: dict[str, str], expected: list[str]
+) -> None:
+    paths = ("/DIR", "/dir/a", "/dirt", "/q?b=2&a=1")
+    records = [warc_record(Page(url=f"http://p.example{path}")) for path in paths]
+    index_file(database, write_archive(tmp_path / "x.warc", records), IndexOptions(margin=1))
+    assert [url for url, _ in await found(provider, **asked)] == [
+        f"http://p.example{path}" for path in expected
+    ]
 
 
 async def test_a_line_has_eleven_fields(provider: Provider, archive: Path) -> None:

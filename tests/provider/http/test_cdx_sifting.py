@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pytest_aiohttp import AiohttpClient
+from sqlalchemy import text
 
 from oai.database import Database
 from oai.settings import Settings
@@ -18,6 +19,7 @@ from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Access
 from tests.provider.archives import Page, warc_record, write_archive
 from tests.provider.conftest import BASE_URL, Provider, small_pages
+from tests.provider.http.test_cdx import compare_spellings
 
 HOME = "http://a.example/"
 PAGES = [
@@ -144,19 +146,52 @@ WHOLE = [
 ]
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 5])
+@pytest.mark.parametrize(("limit", "keyed"), [(1, True), (3, True), (1, False), (2, False)])
 @pytest.mark.parametrize("query", WHOLE)
-async def test_pieces_join_to_the_whole(provider: Provider, query: str, limit: int) -> None:
+async def test_pieces_join_to_the_whole(
+    provider: Provider,
+    database: Database,
+    query: str,
+    limit: int,
+    keyed: bool,  # noqa: FBT001 from the table above
+) -> None:
+    if not keyed:
+        compare_spellings(database)
     whole = await lines(provider, query)
     pieces = await in_pieces(provider, f"{query}&limit={limit}")
     assert sorted(line for piece in pieces for line in piece) == sorted(whole)
     assert all(len(piece) <= limit for piece in pieces)
 
 
+@pytest.mark.parametrize("query", ["url=a.example/*", "url=a.example&matchType=host", "url=*.example"])
+async def test_pieces_of_one_look_up_have_the_order_of_the_keys(provider: Provider, query: str) -> None:
+    pieces = await in_pieces(provider, f"{query}&limit=2")
+    keys = [line.split()[:2] for piece in pieces for line in piece]
+    assert keys == sorted(keys)
+
+
+async def test_a_look_up_that_began_by_spelling_continues_so(provider: Provider, database: Database) -> None:
+    compare_spellings(database)
+    query = "url=*.a.example"
+    whole = await lines(provider, query)
+    first, key = await piece(provider, f"{query}&limit=4", "")
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE url_key_fill SET finished = now()"))
+    rest, end = await piece(provider, query, key)
+    assert (sorted(first + rest), end) == (sorted(whole), "")
+
+
+@pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("query", WHOLE)
 async def test_a_bound_on_what_is_examined_loses_nothing(
-    database: Database, settings: Settings, aiohttp_client: AiohttpClient, query: str
+    database: Database,
+    settings: Settings,
+    aiohttp_client: AiohttpClient,
+    query: str,
+    keyed: bool,  # noqa: FBT001 from the table above
 ) -> None:
+    if not keyed:
+        compare_spellings(database)
     withhold(database, "http://a.example/")
     app = create_app(small_pages(settings, cdx_examined=3), database, base_url=BASE_URL)
     bounded = Provider(client=await aiohttp_client(app))
@@ -197,20 +232,24 @@ async def in_pieces(provider: Provider, query: str) -> list[list[str]]:
     pieces: list[list[str]] = []
     key = ""
     while True:
-        response = await provider.client.get(
-            f"/cdx?{query}&showResumeKey=true" + (f"&resumeKey={key}" if key else "")
-        )
-        text = await response.text()
-        assert response.status == 200, text
-        answer, _, key = text.rpartition("\n\n") if "\n\n" in f"\n{text}" else (text, "", "")
-        if not answer and text.startswith("\n"):
-            key = text.strip()
-        pieces.append(answer.splitlines())
-        key = key.strip()
+        answer, key = await piece(provider, query, key)
+        pieces.append(answer)
         if not key:
             return pieces
-        assert f"resumeKey={key}" in response.headers["Link"]
         assert len(pieces) < 200
+
+
+async def piece(provider: Provider, query: str, key: str) -> tuple[list[str], str]:
+    """The lines of one answer after those of the key, and the next key."""
+    response = await provider.client.get(
+        f"/cdx?{query}&showResumeKey=true" + (f"&resumeKey={key}" if key else "")
+    )
+    answer = await response.text()
+    assert response.status == 200, answer
+    told, _, following = f"\n{answer}".rpartition("\n\n") if "\n\n" in f"\n{answer}" else (answer, "", "")
+    following = following.strip()
+    assert not following or f"resumeKey={following}" in response.headers["Link"]
+    return told.split("\n")[1:] if following else answer.splitlines(), following
 
 
 async def test_the_link_leads_on(provider: Provider) -> None:

@@ -106,6 +106,13 @@ async def test_who_takes_nothing_but_html_gets_the_landing_page(
     assert (landing.content_type, answer.content_type) == ("text/html" if page else "text/xml", "text/xml")
 
 
+async def test_the_root_leads_to_the_landing_page_which_says_when_captures_appear(provider: Provider) -> None:
+    answer = await provider.client.get("/", headers={"Accept": CHROMIUM, "Sec-Fetch-Mode": "navigate"})
+
+    assert (answer.url.path, answer.content_type) == ("/oai", "text/html")
+    assert "seconds after they were indexed" in await answer.text()
+
+
 async def test_a_browser_that_posts_nothing_gets_bad_verb(provider: Provider) -> None:
     answer = await provider.client.post("/oai", headers={"Accept": CHROMIUM})
     assert (await reply(answer)).codes == ["badVerb"]

@@ -1,5 +1,6 @@
 """Files become documents once and for all; what is wrong with them is told; counts are kept true."""
 
+import os
 import random
 import shutil
 from pathlib import Path
@@ -8,11 +9,21 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from oai.database import Database
-from oai.errors import InterruptedRunError, UsageError
+from oai.errors import InterruptedRunError
+from oai.failures import Failure, FailureCode
+from provider.holdings.arcs import path_of, stored_path
 from provider.holdings.collections import add_collection, lineage
-from provider.indexing.indexer import IndexOptions, find_archives, index_file
+from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Arc, ArcProblem, Document, Domain, Mimetype
-from tests.provider.archives import Page, arc_record, warc_other, warc_record, write_archive, write_pages
+from tests.provider.archives import (
+    Page,
+    arc_info,
+    arc_record,
+    warc_other,
+    warc_record,
+    write_archive,
+    write_pages,
+)
 from tests.provider.indexing.indexed import check_counts, counts, places
 
 OPTIONS = IndexOptions(margin=1)
@@ -160,13 +171,16 @@ def test_a_capture_with_other_content_is_a_problem(database: Database, tmp_path:
     report = index_file(database, other, OPTIONS)
     assert counts(report) == (0, 0, 0, 0)
     assert str(tmp_path / "one.warc.gz") in report.merged.problems[0].reason
+    assert report.merged.problems[0].failure.code == FailureCode.ARCHIVE_DIGEST_DIFFERS
     assert places(database) == before
 
 
 def test_documents_that_vanish_from_a_file_are_told(database: Database, tmp_path: Path) -> None:
     index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES), OPTIONS)
     report = index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES[:1]), OPTIONS)
-    assert "3 documents that were indexed from this file earlier" in report.merged.problems[0].reason
+    (problem,) = report.merged.problems
+    assert "3 documents that were indexed from this file earlier" in problem.reason
+    assert problem.failure == Failure(code=FailureCode.ARCHIVE_DOCUMENTS_GONE, facts={"count": 3})
 
 
 def test_problems_are_kept_and_told_again_when_the_file_is_skipped(
@@ -187,15 +201,45 @@ def test_a_file_that_cannot_be_read_is_told_and_tried_again(database: Database, 
     for path in (tmp_path / "gone.warc", tmp_path):
         report = index_file(database, path, OPTIONS)
         assert "cannot be opened" in report.merged.problems[0].reason
+        assert report.merged.problems[0].failure.code == FailureCode.ARCHIVE_NOT_READABLE
 
 
-def test_a_name_that_is_not_in_utf_8_is_told(database: Database, tmp_path: Path) -> None:
-    path = Path(str(tmp_path) + "/\udcff.warc")
+@pytest.fixture
+def latin_2(tmp_path: Path) -> Path:
+    """An archive file in a folder, whose names are in ISO 8859-2, as older Czech systems wrote them."""
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/b\xfdval\xe9/\xe8l%nky 1.warc.gz"))
     try:
-        path.write_bytes(warc_record(PAGES[0]))
+        return write_pages(path, PAGES[:2])
     except OSError:
         pytest.skip("this file system keeps no such names")
-    assert "cannot be opened" in index_file(database, path, OPTIONS).merged.problems[0].reason
+
+
+def test_a_file_whose_name_is_not_utf_8_is_indexed_and_found_again(database: Database, latin_2: Path) -> None:
+    assert counts(index_file(database, latin_2, OPTIONS)) == (2, 0, 0, 0)
+    assert index_file(database, latin_2, OPTIONS).skipped
+    with database.session() as session:
+        (arc,) = session.scalars(select(Arc)).all()
+    assert arc.path is not None
+    assert arc.path.endswith("/b%FDval%E9/%E8l%25nky%201.warc.gz")
+    assert arc.path.startswith("file:///")
+    assert arc.name == "%E8l%25nky%201.warc"
+    assert path_of(arc.path) == latin_2
+
+
+def test_a_file_whose_name_is_not_utf_8_is_known_when_it_has_moved(database: Database, latin_2: Path) -> None:
+    index_file(database, latin_2, OPTIONS)
+    moved = latin_2.rename(latin_2.parent.parent / latin_2.name)
+    assert counts(index_file(database, moved, OPTIONS)) == (0, 0, 2, 0)
+    with database.session() as session:
+        assert [path_of(path or "") for path in session.scalars(select(Arc.path))] == [moved]
+
+
+@pytest.mark.parametrize("path", ["/srv/a.warc", "/srv/%E8.warc", "/srv/\\xe8.warc", "/srv/\udce8 %E8.warc"])
+def test_every_path_comes_back_from_its_stored_form(path: str) -> None:
+    stored = stored_path(Path(path))
+    assert str(path_of(stored)) == path
+    assert stored.isprintable()
+    assert (stored == path) == path.isprintable()
 
 
 def test_a_given_file_is_known_by_its_first_bytes(database: Database, tmp_path: Path) -> None:
@@ -203,14 +247,31 @@ def test_a_given_file_is_known_by_its_first_bytes(database: Database, tmp_path: 
     (tmp_path / "notes.txt").write_bytes(b"hello\n" + arc_record(PAGES[1]))
     assert counts(index_file(database, tmp_path / "capture", OPTIONS)) == (1, 0, 0, 0)
     report = index_file(database, tmp_path / "notes.txt", OPTIONS)
-    assert (counts(report), len(report.merged.problems)) == ((0, 0, 0, 0), 1)
+    assert counts(report) == (0, 0, 0, 0)
+    assert [one.failure.code for one in report.merged.problems] == [FailureCode.ARCHIVE_NOT_ARCHIVE]
+
+
+def test_a_packed_file_that_is_given_itself_says_what_to_do(database: Database, tmp_path: Path) -> None:
+    (tmp_path / "x.warc.bz2").write_bytes(b"BZh91AY")
+    (problem,) = index_file(database, tmp_path / "x.warc.bz2", OPTIONS).merged.problems
+    assert problem.failure == Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "bz2"})
+    assert "unpack it, then index the result" in problem.reason
+
+
+def test_dates_of_an_older_form_are_counted_and_are_no_problems(database: Database, tmp_path: Path) -> None:
+    records = [arc_info(), arc_record(PAGES[0], date="2016020900"), arc_record(PAGES[1])]
+    report = index_file(database, write_archive(tmp_path / "x.arc", records), OPTIONS)
+    assert (counts(report), report.adjusted_dates) == ((2, 0, 0, 0), 1)
+    assert report.merged.problems == ()
 
 
 def test_thousands_of_problems_are_told_as_a_number(database: Database, tmp_path: Path) -> None:
     bad = warc_record(Page(url="no url"))
     report = index_file(database, write_archive(tmp_path / "x.warc", [bad] * 1500), OPTIONS)
     assert len(report.merged.problems) == 1001
-    assert report.merged.problems[-1].reason == "and 500 more problems in this file"
+    last = report.merged.problems[-1]
+    assert last.reason == "and 500 more problems in this file"
+    assert last.failure == Failure(code=FailureCode.ARCHIVE_MORE_PROBLEMS, facts={"count": 500})
 
 
 def test_an_interruption_leaves_nothing_half_done(database: Database, tmp_path: Path) -> None:
@@ -272,15 +333,3 @@ def test_counts_stay_true_whatever_happens_to_the_files(database: Database, tmp_
             file = file.rename(new) if action == "move" else file
         index_file(database, file, OPTIONS)
         check_counts(database)
-
-
-def test_folders_are_searched_by_name_and_files_taken_as_given(tmp_path: Path) -> None:
-    for name in ("b.warc.gz", "deep/a.ARC", "c.txt", "d.warc.open"):
-        write_archive(tmp_path / name, [])
-    found = find_archives([tmp_path, tmp_path / "c.txt", tmp_path / "b.warc.gz"])
-    assert [path.name for path in found] == ["b.warc.gz", "c.txt", "a.ARC"]
-
-
-def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such file or folder"):
-        find_archives([tmp_path / "nothing"])

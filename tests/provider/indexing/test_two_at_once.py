@@ -1,12 +1,11 @@
 """Two commands that index the same files share them: each is read once, by one of them, and none is left."""
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from sqlalchemy import func, select, text
@@ -19,6 +18,7 @@ from provider.indexing.first_load import begin_first_load, finish_first_load, mi
 from provider.indexing.indexer import Indexer, IndexOptions, index_file
 from provider.indexing.parallel import index_files
 from provider.models import Arc, Document
+from tests.commands import Process
 from tests.provider.archives import Page, write_pages
 from tests.provider.indexing.indexed import check_counts, counts
 
@@ -63,12 +63,9 @@ def test_two_commands_on_one_folder_index_each_file_once(
     folder = tmp_path / "archive"
     for number in range(FILES):
         write_pages(folder / f"{number}.warc.gz", pages(number, pages=PAGES))
-    command = [sys.executable, "-m", "zatva", "provider", "index", "--json", "--jobs", jobs, str(folder)]
-    both = [
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    ended = [(*process.communicate(timeout=120), process.returncode) for process in both]
+    command = ("provider", "index", "--json", "--jobs", jobs, folder)
+    both = [Process(environment, *command, stdout=PIPE, stderr=PIPE) for _ in range(2)]
+    ended = [(*process.communicate(), process.returncode) for process in both]
     assert [code for *_, code in ended] == [0, 0], [said for _, said, _ in ended]
     rows = [json.loads(line) for printed, *_ in ended for line in printed.splitlines()]
     files = [row for row in rows if "file" in row]

@@ -185,3 +185,20 @@ def test_a_wrong_setting_is_named_with_what_is_allowed(
 def containers(found: object) -> list[str]:
     assert isinstance(found, list)
     return [str(element.tag).rpartition("}")[2] for element in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("https://a.example/policy", "URL"),
+        ("see https://a.example/policy", "text"),
+        ("https://a.example/policy and others", "text"),
+        ("free", "text"),
+    ],
+)
+async def test_a_policy_is_a_url_only_if_it_is_nothing_else(
+    settings: Settings, database: Database, aiohttp_client: AiohttpClient, text: str, kind: str
+) -> None:
+    provider = await served(database, settings, aiohttp_client, content_policy=text)
+    answer = await (await provider.client.get("/oai?verb=Identify")).text()
+    assert f"<content><{kind}>{text}</{kind}></content>" in answer

@@ -3,6 +3,7 @@
 import string
 from urllib.parse import urlencode
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from yarl import URL
@@ -80,3 +81,13 @@ def test_an_identifier_is_accepted_only_where_the_schema_lets_it_be_echoed(ident
     content = answers.errors([ProtocolError(ErrorCode.ID_DOES_NOT_EXIST, "unknown")])
     body = answers.envelope(utc_now(), "http://archive.example/oai", request.arguments, content)
     assert read_reply(body).request["identifier"] == identifier
+
+
+@pytest.mark.parametrize(("number", "reported"), [(4, 4), (5, 5), (7, 5)])
+async def test_of_many_unknown_arguments_the_first_five_are_reported(
+    provider: Provider, number: int, reported: int
+) -> None:
+    query = "&".join(f"x{one}=1" for one in range(number))
+    message = (await provider.ask_raw(f"verb=Identify&{query}")).root.findtext("{*}error") or ""
+    assert message.count("x") - message.count("ex") == reported
+    assert ("and 2 more" in message, "more" in message) == (number == 7, number == 7)

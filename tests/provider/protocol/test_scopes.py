@@ -177,3 +177,9 @@ async def test_a_collection_is_described(provider: Provider, archive: Archive) -
     archive.describe("collection:serials", "Newspapers & <periodicals>")
     found = await provider.ask(verb="ListSets")
     assert found.texts("//dc:description") == ["Newspapers & <periodicals>"]
+
+
+def test_the_root_of_the_collections_is_a_set_before_there_is_one(archive: Archive) -> None:
+    with archive.database.session() as session:
+        assert find_scope(session, "collection") is not None
+        assert find_scope(session, "collection:none") is None

@@ -90,6 +90,18 @@ def test_a_name_look_up_is_no_document(write: Callable[[Page], bytes]) -> None:
     assert read(write(Page(url="dns:a.example"))) == Ignored(kind="dns")
 
 
+def test_wgets_own_records_are_no_documents_whether_in_brackets_or_not() -> None:
+    for target in ("metadata://gnu.org/software/wget/warc/wget.log", "<metadata://gnu.org/MANIFEST.txt>"):
+        page = Page(url=target, record_type="resource", mime_type="text/plain", body=b"--warc-file\n")
+        assert read(warc_record(page)) == Ignored(kind="metadata")
+
+
+@pytest.mark.parametrize("url", ["file:///cap.png", "file://localhost/srv/site/index.html"])
+def test_a_file_of_the_crawlers_machine_is_no_document(url: str) -> None:
+    page = Page(url=url, record_type="resource", mime_type="image/png", body=b"png")
+    assert read(warc_record(page)) == Ignored(kind="file")
+
+
 def test_a_blank_in_a_url_is_written_as_blanks_are() -> None:
     for write in (warc_record, arc_record):
         assert capture(write(Page(url="http://a.example/a b"))).url == "http://a.example/a%20b"
@@ -113,7 +125,16 @@ def test_a_capture_time_is_as_fine_as_it_is_stated(date: str, moment: datetime) 
 
 
 @pytest.mark.parametrize(
-    "date", ["2007-13-01T00:00:00Z", "2007-02-30", "yesterday", "", "0000-01-01T00:00:00Z"]
+    "date",
+    [
+        "2007-13-01T00:00:00Z",
+        "2007-02-30",
+        "yesterday",
+        "",
+        "0000-01-01T00:00:00Z",
+        "2009-03-99T08:43:19-0800",
+        "0001-01-01T00:00:00+0100",
+    ],
 )
 def test_an_impossible_capture_time_is_refused(date: str) -> None:
     found = read(warc_record(Page(url="http://a.example/", date=date)))
@@ -121,7 +142,65 @@ def test_an_impossible_capture_time_is_refused(date: str) -> None:
     assert "not a valid capture time" in found.reason
 
 
-@pytest.mark.parametrize("date", ["20071301000000", "201404010000000000", "2007"])
+@pytest.mark.parametrize(
+    ("date", "moment"),
+    [
+        ("2016020900", datetime(2016, 2, 9, tzinfo=UTC)),
+        ("200011101120", datetime(2000, 11, 10, 11, 20, tzinfo=UTC)),
+        ("2000111011203", datetime(2000, 11, 10, 11, 20, 30, tzinfo=UTC)),
+        ("201512000000000", datetime(2015, 12, 1, tzinfo=UTC)),
+        ("20151200000000", datetime(2015, 12, 1, tzinfo=UTC)),
+        ("2000082305410049", datetime(2000, 8, 23, 5, 41, tzinfo=UTC)),
+        ("200009180023002953", datetime(2000, 9, 18, 0, 23, tzinfo=UTC)),
+        ("20160211000000jpg", datetime(2016, 2, 11, tzinfo=UTC)),
+    ],
+)
+@pytest.mark.parametrize("before", [[], [arc_record(PAGE)]])
+def test_an_arc_date_of_other_length_is_cut_or_padded_to_14_digits(
+    date: str, moment: datetime, before: list[bytes]
+) -> None:
+    # Behind another record, the line also has to be recognised as the beginning of one.
+    *others, found = read_captures(io.BytesIO(b"".join([*before, arc_record(PAGE, date=date)])))
+    assert [getattr(one, "date_adjusted", None) for one in others] == [False] * len(before)
+    assert isinstance(found, Capture), found
+    assert (found.archived, found.date_adjusted) == (moment, True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"http://a.example/tv/a b.asp 192.0.2.1 20000824015105 text/html; Charset=iso-8859-1 %d\n",
+        b"http://a.example/tv/a b.asp 192.0.2.1 20000824015105 text/html;charset=x; q=1 %d\n",
+        b"http://a.example/tv/a b.asp 192.0.2.1 20000824015105  %d\n",
+        b"http://a.example/tv/a b.asp 20000824015105 192.0.2.1 text/html %d\n",
+    ],
+    ids=["parameter", "parameters", "no type", "transposed"],
+)
+def test_the_lines_of_alexas_crawlers_are_read(line: bytes) -> None:
+    record = line % len(PAGE.http) + PAGE.http + b"\n"
+    first, second = read_captures(io.BytesIO(record * 2))
+    for found in (first, second):
+        assert isinstance(found, Capture), found
+        assert (found.url, found.date_adjusted) == ("http://a.example/tv/a%20b.asp", False)
+        assert found.archived == datetime(2000, 8, 24, 1, 51, 5, tzinfo=UTC)
+        assert found.length == len(PAGE.body)
+
+
+@pytest.mark.parametrize(
+    ("date", "moment"),
+    [
+        ("2009-03-65T08:43:19-0800", datetime(2009, 3, 6, 16, 43, 19, tzinfo=UTC)),
+        ("2009-01-13T22:46:01-0800", datetime(2009, 1, 14, 6, 46, 1, tzinfo=UTC)),
+        ("2009-02-12T01:02:03-0800", datetime(2009, 2, 12, 9, 2, 3, tzinfo=UTC)),
+        ("2012-02-10T21:50:59+01:00", datetime(2012, 2, 10, 20, 50, 59, tzinfo=UTC)),
+    ],
+)
+def test_a_date_of_clueweb_counts_days_of_the_year_and_has_an_offset(date: str, moment: datetime) -> None:
+    found = capture(warc_record(Page(url="http://a.example/", date=date)))
+    assert (found.archived, found.date_adjusted) == (moment, True)
+
+
+@pytest.mark.parametrize("date", ["20071301000000", "2007", "200711020", "a0d1fdddf3165d04", "2" * 19])
 def test_an_impossible_arc_date_is_refused(date: str) -> None:
     found = read(arc_record(PAGE, date=date))
     assert isinstance(found, FramingProblem)

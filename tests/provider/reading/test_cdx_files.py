@@ -9,8 +9,10 @@ import pytest
 from sqlalchemy import select
 
 from oai.database import Database
+from oai.failures import Failure, FailureCode
 from provider.indexing.indexer import FileReport, IndexOptions, index_file
 from provider.models import Arc, Document
+from provider.reading.captures import Ignored
 from provider.reading.cdx_files import FaultyLine, ListedCapture, read_cdx
 from tests.provider.archives import Page, offsets, warc_other, warc_record, write_archive, write_pages
 
@@ -45,7 +47,7 @@ def write(path: Path, *lines: str) -> Path:
     return path
 
 
-def read(path: Path) -> list[ListedCapture | FaultyLine | None]:
+def read(path: Path) -> list[ListedCapture | FaultyLine | Ignored]:
     return list(read_cdx(path, lambda _: None))
 
 
@@ -132,8 +134,67 @@ def test_damaged_gzip_ends_the_file_with_a_faulty_line(tmp_path: Path) -> None:
     assert all(isinstance(one, ListedCapture) for one in captures)
 
 
-def test_name_look_ups_are_left(tmp_path: Path) -> None:
-    assert read(write(tmp_path / "x.cdxj", JSON.replace("http://a.example/", "dns:a.example"))) == [None]
+@pytest.mark.parametrize("url", ["dns:a.example", "metadata://gnu.org/wget.log", "file:///a.png"])
+def test_lines_of_what_is_no_document_are_passed_over(tmp_path: Path, url: str) -> None:
+    line = JSON.replace("http://a.example/", url)
+    assert read(write(tmp_path / "x.cdxj", line)) == [Ignored(kind=url.partition(":")[0])]
+
+
+@pytest.mark.parametrize("kind", ["request", "metadata", "warcinfo", "conversion"])
+def test_lines_of_records_that_are_no_documents_are_counted_by_type(tmp_path: Path, kind: str) -> None:
+    # As CDX-Writer with --all-records and OpenWayback write them; their other columns may be empty.
+    columns = f"example,a)/ 20071102030405 http://a.example/ warc/{kind} - {DIGEST} - 1234 x.warc.gz"
+    empty = columns.replace("20071102030405", "-").replace("http://a.example/", "-")
+    assert read(write(tmp_path / "x.cdx", HEADER_9, columns, empty)) == [Ignored(kind=kind)] * 2
+
+
+def test_the_file_record_of_cdx_writer_is_no_document(tmp_path: Path) -> None:
+    line = LINE_9.replace("http://a.example/", "warcinfo:/x.warc.gz/tool").replace("text/html", "warc-info")
+    assert read(write(tmp_path / "x.cdx", HEADER_9, line)) == [Ignored(kind="warcinfo")]
+
+
+def test_a_resource_record_is_listed_as_one(tmp_path: Path) -> None:
+    (found,) = read(write(tmp_path / "x.cdxj", JSON.replace("text/html", "warc/resource")))
+    assert isinstance(found, ListedCapture)
+    assert (found.record_type, found.mime_type) == ("resource", None)
+
+
+BARE = LINE_9.replace("text/html 200", "- -").replace("1234", "99")
+METADATA = LINE_9.replace("text/html 200", "unk -").replace("1234", "2345")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [[LINE_9, BARE], [BARE, LINE_9], [LINE_9, BARE, METADATA], [BARE, LINE_9, METADATA]],
+    ids=["response first", "request first", "crawler's order", "sorted"],
+)
+def test_the_request_and_metadata_beside_a_response_are_passed_over(tmp_path: Path, lines: list[str]) -> None:
+    # As pywb's `cdx-indexer -a` writes them.
+    found = read(write(tmp_path / "x.cdx", HEADER_9, *lines))
+    assert [one for one in found if isinstance(one, ListedCapture)] == [EXPECTED]
+    assert found.count(Ignored(kind="other")) == len(lines) - 1
+
+
+def test_a_line_without_status_is_kept_where_no_response_is_beside_it(tmp_path: Path) -> None:
+    others = [LINE_9.replace("a.example/", f"{name}.example/") for name in "bc"]
+    found = read(write(tmp_path / "x.cdx", HEADER_9, others[0], BARE, BARE, others[1], METADATA))
+    assert [(one.url, one.offset) for one in found if isinstance(one, ListedCapture)] == [
+        ("http://b.example/", 1234),
+        ("http://a.example/", 99),
+        ("http://a.example/", 99),
+        ("http://c.example/", 1234),
+        ("http://a.example/", 2345),
+    ]
+
+
+def test_a_list_of_all_records_gives_the_documents_of_its_archive(database: Database, tmp_path: Path) -> None:
+    request = "example,a)/ 20071102030405 http://a.example/ warc/request - - - 99 x.warc.gz"
+    metadata = request.replace("request - -", f"metadata - {'B' * 32}").replace("99", "2345")
+    report = index_file(database, write(tmp_path / "x.cdx", HEADER_9, request, LINE_9, metadata), OPTIONS)
+    assert counts(report) == (1, 0, 0, 0, 0)
+    assert (report.ignored, report.merged.problems) == ({"request": 1, "metadata": 1}, ())
+    with database.session() as session:
+        assert session.scalars(select(Document.offset)).all() == [1234]
 
 
 @pytest.mark.parametrize("name", ["x.warc.gz", "x.warc"])
@@ -205,7 +266,10 @@ def test_a_name_that_two_files_have_is_not_guessed(database: Database, tmp_path:
         index_file(database, write_pages(tmp_path / folder / "x.warc.gz", [page]), OPTIONS)
     report = index_file(database, write(tmp_path / "x.cdxj", JSON), OPTIONS)
     assert counts(report) == (0, 0, 0, 0, 0)
-    assert "2 archive files are named 'x.warc'" in report.merged.problems[0].reason
+    (problem,) = report.merged.problems
+    assert "2 archive files are named 'x.warc'" in problem.reason
+    facts = {"name": "x.warc", "count": 2}
+    assert problem.failure == Failure(code=FailureCode.ARCHIVE_NAME_AMBIGUOUS, facts=facts)
 
 
 def test_other_content_at_the_same_url_and_time_is_a_problem(database: Database, tmp_path: Path) -> None:
@@ -213,3 +277,11 @@ def test_other_content_at_the_same_url_and_time_is_a_problem(database: Database,
     report = index_file(database, write(tmp_path / "y.cdxj", JSON.replace(DIGEST, "B" * 32)), OPTIONS)
     assert counts(report) == (0, 0, 0, 0, 0)
     assert "the digest differs from" in report.merged.problems[0].reason
+    assert report.merged.problems[0].failure.code == FailureCode.ARCHIVE_DIGEST_DIFFERS
+
+
+def test_a_faulty_line_is_a_problem_with_its_number(database: Database, tmp_path: Path) -> None:
+    report = index_file(database, write(tmp_path / "x.cdxj", JSON, "key 20071102030405"), OPTIONS)
+    assert [problem.failure for problem in report.merged.problems] == [
+        Failure(code=FailureCode.ARCHIVE_LINE_INVALID, facts={"line": 2})
+    ]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from oai.failures import Failure, FailureCode
 from provider.reading.captures import Capture, Ignored, read_captures
 from provider.reading.framing import FramingProblem
 from tests.provider.archives import (
@@ -21,6 +22,15 @@ from tests.provider.archives import (
 
 PAGES = [Page(url=f"http://a.example/{number}", body=b"%d" % number * 3000) for number in range(4)]
 NAMES = ["x.warc", "x.warc.gz", "x.arc", "x.arc.gz"]
+
+
+def http_with_length(page: Page, length: int) -> Page:
+    """The same page, whose HTTP header tells this length."""
+    return replace(page, http_headers=f"Content-Length: {length}\r\n")
+
+
+PACKED_GARBAGE = gzip.compress(b"garbage\n", mtime=0)
+SIZED = http_with_length(PAGES[1], len(PAGES[1].body))
 
 
 def records(name: str) -> list[bytes]:
@@ -110,7 +120,7 @@ def test_a_length_that_is_no_number_costs_that_record_alone(tmp_path: Path, leng
 def test_an_empty_file_is_told(tmp_path: Path) -> None:
     assert read(write_archive(tmp_path / "x.warc", [])) == (
         [],
-        [FramingProblem(offset=0, reason="the file is empty")],
+        [FramingProblem.of(FailureCode.ARCHIVE_NOT_ARCHIVE, "the file is empty")],
     )
 
 
@@ -122,6 +132,41 @@ def test_a_file_that_is_no_archive_is_one_problem(tmp_path: Path, content: bytes
     assert captures == []
     assert [problem.offset for problem in problems] == [0]
     assert f"{len(content):,} bytes not read" in problems[0].reason
+    assert problems[0].failure == Failure(code=FailureCode.ARCHIVE_NOT_ARCHIVE, facts={"bytes": len(content)})
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "facts"),
+    [
+        (b"garbage\n", FailureCode.ARCHIVE_RECORD_BROKEN, {"bytes": 8}),
+        (
+            gzip.compress(b"garbage\n", mtime=0)[:-4] + b"xxxx",
+            FailureCode.ARCHIVE_RECORD_BROKEN,
+            {"bytes": 28},
+        ),
+        (packed(Path("x.gz"), warc_record(PAGES[1]))[:-9], FailureCode.ARCHIVE_RECORD_TRUNCATED, None),
+        (
+            gzip.compress(arc_record(Page(url="http://a.example/"), length=999), mtime=0),
+            FailureCode.ARCHIVE_RECORD_TRUNCATED,
+            None,
+        ),
+        (gzip.compress(warc_record(Page(url="no url")), mtime=0), FailureCode.ARCHIVE_RECORD_INVALID, {}),
+        (gzip.compress(b"".join(map(warc_record, PAGES)), mtime=0), FailureCode.ARCHIVE_RECORDS_JOINED, {}),
+        (
+            gzip.compress(warc_record(SIZED, length=len(SIZED.http) + 7), mtime=0),
+            FailureCode.ARCHIVE_RECORD_LENGTH,
+            {},
+        ),
+    ],
+)
+def test_each_problem_has_a_code_that_says_what_to_do(
+    tmp_path: Path, content: bytes, code: FailureCode, facts: dict[str, int] | None
+) -> None:
+    path = tmp_path / "x.warc.gz"
+    path.write_bytes(gzip.compress(warc_record(PAGES[0])) + content)
+    (problem,) = read(path)[1]
+    assert problem.failure.code == code
+    assert facts is None or problem.failure.facts == facts
 
 
 def test_records_that_share_a_gzip_member_have_no_place_of_their_own(tmp_path: Path) -> None:
@@ -142,14 +187,9 @@ def test_a_header_without_end_is_not_held_in_memory(tmp_path: Path) -> None:
 
 def test_an_empty_gzip_member_is_no_damage(tmp_path: Path) -> None:
     path = tmp_path / "x.warc.gz"
-    path.write_bytes(packed(path, warc_record(PAGES[0])) + gzip.compress(b""))
+    path.write_bytes(packed(path, warc_record(PAGES[0])) + gzip.compress(b"", mtime=0))
     with path.open("rb") as file:
         assert list(read_captures(file))[1:] == [Ignored(kind="empty")]
-
-
-def http_with_length(page: Page, length: int) -> Page:
-    """The same page, whose HTTP header tells this length."""
-    return replace(page, http_headers=f"Content-Length: {length}\r\n")
 
 
 @pytest.mark.parametrize("name", NAMES)

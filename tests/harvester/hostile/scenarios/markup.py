@@ -1,5 +1,8 @@
 """Markup: characters that may not be, broken tags, entities, document types, huge and deep content."""
 
+from dataclasses import replace
+
+from oai.vocabulary import DC_NAMESPACE, OAI_DC_NAMESPACE, XSI_NAMESPACE
 from tests.harvester.fake_repository import Item
 from tests.harvester.hostile.faults import (
     at_page,
@@ -29,6 +32,11 @@ _HUGE = [
     Item(identifier=item.identifier, datestamp=item.datestamp, title="x" * 11_000_000)
     if number == 12 else item
     for number, item in enumerate(ITEMS)
+]  # fmt: skip
+_LOCATED = [
+    replace(item, metadata=f'<oai_dc:dc xmlns:oai_dc="{OAI_DC_NAMESPACE}" xmlns:xsi="{XSI_NAMESPACE}" '
+        f'xsi:schemaLocation="{OAI_DC_NAMESPACE} http://x.example/dc.xsd"></oai_dc:dc>')
+    for item in ITEMS
 ]  # fmt: skip
 MANY = 20_000
 
@@ -96,6 +104,15 @@ SCENARIOS: tuple[Scenario, ...] = (
     scenario("unknown-prefix-at-root", "the root's xsi:schemaLocation has no declaration of xsi",
         lambda: edited(instead("<OAI-PMH ", '<OAI-PMH xsi:schemaLocation="a b" ')),
         WHOLE, stopped(0), notable=True),
+    scenario("undeclared-dc", "one record uses the prefix dc without declaring it",
+        lambda: in_record(POISON, instead(f' xmlns:dc="{DC_NAMESPACE}"', "")), WHOLE, stopped(10),
+        notable=True),
+    scenario("undeclared-xsi", "one record's xsi:schemaLocation has no declaration of xsi",
+        lambda: in_record(_LOCATED[12], instead(f' xmlns:xsi="{XSI_NAMESPACE}"', "")), WHOLE, stopped(10),
+        items=_LOCATED, notable=True),
+    scenario("two-addresses", "one record has the address of a schema in the declaration of dc",
+        lambda: in_record(POISON, instead(f'"{DC_NAMESPACE}"', f'"{DC_NAMESPACE} http://x.example/dc.xsd"')),
+        WHOLE, stopped(10), notable=True),
     scenario("line-before-declaration", "an empty line stands before the XML declaration",
         lambda: edited(lambda good: b"\r\n" + good), WHOLE, stopped(0), notable=True),
     scenario("php-warning-before", "a warning of PHP stands before the XML",

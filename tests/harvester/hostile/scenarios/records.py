@@ -1,7 +1,9 @@
 """Records: parts missing, datestamps that are none, deletions that were not announced."""
 
+import re
 from dataclasses import replace
 
+from harvester.vocabulary import Method
 from tests.harvester.fake_repository import FakeRepository, Item
 from tests.harvester.hostile.faults import Edit, each_of, edited, in_record, instead, status, to_verb, whole
 from tests.harvester.hostile.scenario import (
@@ -61,8 +63,6 @@ _LACKS = (
     ("blank-identifier", "a blank identifier", instead(_IDENTIFIER, "<identifier> </identifier>")),
     ("markup-in-identifier", "markup within its identifier",
         instead(_IDENTIFIER, "<identifier>oai:<b>x</b></identifier>")),
-    ("no-datestamp", "no datestamp", instead(_STAMP, "")),
-    ("blank-datestamp", "a blank datestamp", instead(_STAMP, "<datestamp/>")),
     ("metadata-twice", "metadata twice",
         lambda record: record.replace(b"</record>", b"<metadata><x/></metadata></record>")),
 )  # fmt: skip
@@ -80,6 +80,17 @@ SCENARIOS: tuple[Scenario, ...] = (
         one_lost(name, f"one record has {about}", lambda edit=edit: in_record(POISON, edit))  # type: ignore[misc]
         for name, about, edit in _LACKS
     ),
+    *(
+        scenario(name, f"one record has {about}", lambda edit=edit: in_record(POISON, edit),  # type: ignore[misc]
+            WHOLE, stopped(10), notable=True)
+        for name, about, edit in (
+            ("no-datestamp", "no datestamp", instead(_STAMP, "")),
+            ("blank-datestamp", "a blank datestamp", instead(_STAMP, "<datestamp/>")),
+        )
+    ),
+    scenario("no-datestamps-by-identifiers", "no record has a datestamp; harvested by ListIdentifiers",
+        lambda: edited(lambda good: re.sub(rb"<datestamp>.*?</datestamp>", b"<datestamp/>", good)),
+        WHOLE, stopped(0), parameters={"method": Method.IDENTIFIERS}, notable=True),
     *(
         scenario(f"datestamp-{name}", f"one record's datestamp is {about}", lambda: lambda _ask: None,
             WHOLE, strict, items=_dated(stamp))

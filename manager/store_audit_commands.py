@@ -1,0 +1,117 @@
+"""Handlers of `zatva store audit`: audits that workers run, and their schedules."""
+
+from typing import Any, Final
+
+from harvester.repositories import get_repository
+from manager import store_audits
+from manager.store_audits import AuditScheduleView, AuditView
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.errors import ExitCode
+from oai.models import columns_of
+
+_COLUMNS: Final = {
+    "audit_id": "audit",
+    "repository_name": "repository",
+    "state": "state",
+    "started": "started",
+    "ended": "ended",
+    "files": "files",
+    "missing": "missing",
+    "altered": "altered",
+    "stray": "stray",
+    "because": "because",
+}
+_SCHEDULE_COLUMNS: Final = {
+    "schedule_id": "schedule",
+    "repository_name": "repository",
+    "frequency": "frequency",
+    "time_zone": "zone",
+    "next_due": "next due",
+}
+
+
+def list_audits(invocation: Invocation) -> ExitCode:
+    """List audits, newest first."""
+    arguments = invocation.arguments
+    with open_database(invocation.settings) as database, database.session() as session:
+        if arguments.repository is not None:
+            get_repository(session, arguments.repository)
+        views = store_audits.find_audits(session, limit=arguments.limit, repository_id=arguments.repository)
+        rows = [_row(view) for view in views]
+    invocation.console.table(rows, _COLUMNS, empty="no audits; start one with `zatva store audit run ID`")
+    return ExitCode.DONE
+
+
+def show_audit(invocation: Invocation) -> ExitCode:
+    """Show an audit and its first findings; exit code 3 if it found something."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        view = store_audits.find_audit(session, invocation.arguments.audit_id)
+        invocation.console.facts({**_row(view), "findings": view.audit.findings})
+        return ExitCode.DONE if view.audit.failure_code is None else ExitCode.RECORDS_REFUSED
+
+
+def queue_audit(invocation: Invocation) -> ExitCode:
+    """Queue an audit; a worker runs it."""
+    repository_id = invocation.arguments.repository
+    with open_database(invocation.settings) as database, database.session() as session:
+        audit_id = store_audits.queue_audit(session, repository_id)
+        session.commit()
+    invocation.console.result(
+        {"audit_id": audit_id, "repository_id": repository_id},
+        f"audit {audit_id} queued; see its result with `zatva store audit show {audit_id}`",
+    )
+    return ExitCode.DONE
+
+
+def list_schedules(invocation: Invocation) -> ExitCode:
+    """List the schedules of audits."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        rows = [_schedule_row(view) for view in store_audits.list_schedules(session)]
+    empty = "no schedules of audits; add one with `zatva store audit schedule set`"
+    invocation.console.table(rows, _SCHEDULE_COLUMNS, empty=empty)
+    return ExitCode.DONE
+
+
+def set_schedule(invocation: Invocation) -> ExitCode:
+    """Set how often a store is audited, or all stores."""
+    arguments = invocation.arguments
+    with open_database(invocation.settings) as database, database.session() as session:
+        schedule = store_audits.set_schedule(
+            session,
+            repository_id=arguments.repository,
+            frequency=arguments.frequency,
+            time_zone=arguments.time_zone,
+        )
+        session.commit()
+        invocation.about(schedule.schedule_id)
+        invocation.console.result(
+            columns_of(schedule),
+            f"audit schedule {schedule.schedule_id} set; first due {schedule.next_due:%Y-%m-%d %H:%M %Z}",
+        )
+    return ExitCode.DONE
+
+
+def remove_schedule(invocation: Invocation) -> ExitCode:
+    """Remove a schedule of audits."""
+    schedule_id = invocation.arguments.schedule_id
+    with open_database(invocation.settings) as database, database.session() as session:
+        store_audits.remove_schedule(session, schedule_id)
+        session.commit()
+    invocation.console.result({"schedule_id": schedule_id}, f"audit schedule {schedule_id} removed")
+    return ExitCode.DONE
+
+
+def _row(view: AuditView) -> dict[str, Any]:
+    columns = columns_of(view.audit)
+    del columns["findings"]
+    failure = view.audit.failure
+    return {
+        **columns,
+        "repository_name": view.repository_name,
+        "because": failure.sentence() if failure else None,
+    }
+
+
+def _schedule_row(view: AuditScheduleView) -> dict[str, Any]:
+    return {**columns_of(view.schedule), "repository_name": view.repository_name or "all repositories"}

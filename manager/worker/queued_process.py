@@ -1,0 +1,147 @@
+"""Queued work that is not a harvest: one process for each archive file or audit of a store."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from procrastinate import App
+from procrastinate.exceptions import ConnectorException
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+
+from manager import queue
+from manager.worker.process import HarvestProcess, ProcessOutcome, environment_for, host_name
+from oai.child import module_command
+from oai.executor import DatabaseExecutor
+from oai.failures import Failure, FailureCode
+from oai.settings import Settings
+from provider.indexing.index_runs import claim, give_back
+
+logger = logging.getLogger("manager.indexing_worker")
+
+_REASON_CHARACTERS: Final = 500
+
+
+class GiveBack(Protocol):
+    """Settles a row whose process ended; has no effect if the process has settled it itself."""
+
+    def __call__(self, session: Session, number: int, reason: str, /, *, at_fault: bool) -> None:
+        """Settle it; `at_fault` is False if only its worker was asked to end."""
+
+
+class ProcessWorker:
+    """Runs a process for each queued row of one table."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        transactions: DatabaseExecutor,
+        *,
+        command: Sequence[str],
+        what: str,
+        claim: Callable[[Session, int, str], object],
+        give_back: GiveBack,
+    ) -> None:
+        self._settings = settings
+        self._transactions = transactions
+        self._command = command
+        self._what = what
+        self._claim = claim
+        self._settle = give_back
+        self._numbers: set[int] = set()
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """Return the rows that this worker holds."""
+        return frozenset(self._numbers)
+
+    async def run(self, number: int) -> None:
+        """Work on one queued row. Cancelling ends its process and puts the row back for another worker."""
+        self._numbers.add(number)
+        try:
+            await self._run(number)
+        finally:
+            self._numbers.discard(number)
+
+    async def _run(self, number: int) -> None:
+        if not await self._transactions.run(self._claim, number, host_name()):
+            logger.info("%s %d is no longer waiting", self._what, number)
+            return
+        try:
+            process = await HarvestProcess.start(
+                [*self._command, str(number)], environment_for(self._settings)
+            )
+        except OSError as error:
+            await self._give_back(number, f"could not be started on {host_name()!r}: {error}")
+            return
+        waiting = asyncio.create_task(process.wait())
+        try:
+            # Shielded, so that a second cancellation cannot leave the process running or the row assigned.
+            outcome = await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._stop(number, process, waiting))
+            raise
+        await self._give_back(number, in_words(outcome))
+
+    async def _stop(
+        self, number: int, process: HarvestProcess, waiting: "asyncio.Task[ProcessOutcome]"
+    ) -> None:
+        process.ask_to_stop()
+        await asyncio.wait([waiting], timeout=self._settings.manager.stop_seconds)
+        if not waiting.done():
+            process.kill()
+        await waiting
+        await self._give_back(number, f"the worker on {host_name()!r} ended", at_fault=False)
+
+    async def _give_back(self, number: int, reason: str, *, at_fault: bool = True) -> None:
+        await self._transactions.run(self._settle, number, reason, at_fault=at_fault)
+
+
+def in_words(outcome: ProcessOutcome) -> str:
+    """Return how the process ended, with the last line of its output."""
+    last_line = outcome.said.replace("\0", "").strip().rpartition("\n")[2].strip()[:_REASON_CHARACTERS]
+    said = f"; its last message was: {last_line}" if last_line else ""
+    how = (
+        f"was ended by signal {-outcome.exit_code}"
+        if outcome.exit_code < 0
+        else f"ended with exit code {outcome.exit_code}"
+    )
+    return f"the process on {host_name()!r} {how}{said}"
+
+
+INDEXER: Final = module_command("provider")
+_PROCESS_LOST: Final = Failure(code=FailureCode.ARCHIVE_PROCESS_LOST)
+
+
+class IndexingWorker(ProcessWorker):
+    """Indexes archive files, several at a time; each process has one of these."""
+
+    def __init__(self, settings: Settings, transactions: DatabaseExecutor) -> None:
+        super().__init__(
+            settings, transactions, command=INDEXER, what="file", claim=claim, give_back=_wait_again
+        )
+
+    async def watch_for_lost(self, app: App) -> None:
+        """Put back the files whose worker sends no heartbeat; repeats until cancelled."""
+        lost_seconds = self._settings.manager.lost_seconds
+        while True:
+            await asyncio.sleep(lost_seconds / queue.SIGNS_OF_LIFE)
+            try:
+                lost = await queue.stalled_files(app, lost_seconds=lost_seconds)
+                for number, file_id in lost.items():
+                    logger.warning("file %d: its worker is lost", file_id)
+                    await self._transactions.run(_take_over, number, file_id)
+            except (OperationalError, ConnectorException) as error:
+                logger.warning("the database does not answer: %s", error)
+
+
+def _wait_again(session: Session, file_id: int, reason: str, *, at_fault: bool) -> None:
+    if give_back(session, file_id, _PROCESS_LOST, reason, at_fault=at_fault):
+        queue.defer_files(session, [file_id])
+
+
+def _take_over(session: Session, number: int, file_id: int) -> None:
+    """Put a lost file back; of several workers only the one that removes its task does so."""
+    if queue.forget_lost(session, number):
+        _wait_again(session, file_id, "the worker that indexed it is lost", at_fault=True)

@@ -1,0 +1,138 @@
+"""Each record is counted once: in a harvest's outcome, and in sums over the history."""
+
+import asyncio
+
+from sqlalchemy import func, select
+
+from harvester.harvest.approval import release
+from harvester.harvest.checkpoint import only_harvest
+from harvester.harvest.result import columns_of_counts, received, shares_of
+from harvester.harvest.run import Tuning
+from harvester.models import History
+from tests.harvester.library import Library
+
+_IN_STORE = ("new_count", "updated_count", "unchanged_count", "deleted_count")
+_OTHERS = ("filtered_count", "repeated_count", "tombstone_count", "postponed_count")
+
+
+def sums(library: Library) -> dict[str, int]:
+    """Return the sums over the whole table, as a program without knowledge of interruptions reads it."""
+    columns = list(columns_of_counts({}))
+    with library.database.session() as session:
+        row = session.execute(select(*(func.sum(getattr(History, name)) for name in columns))).one()
+    return dict(zip(columns, map(int, row), strict=True))
+
+
+def stop_at(library: Library, begin: str) -> asyncio.Event:
+    """Return an event that is set when the page whose token begins so is requested."""
+    stop = asyncio.Event()
+
+    def fault(asked: dict[str, str], good: bytes) -> bytes:
+        if asked.get("resumptionToken", "").startswith(begin):
+            stop.set()
+        return good
+
+    library.fake.fault = fault
+    return stop
+
+
+async def test_the_history_counts_the_records_of_a_resumed_harvest_once(library: Library) -> None:
+    first = await library.run(stop=stop_at(library, "10"))
+    second = await library.run(stop=stop_at(library, "20"))
+    last = await library.run()
+
+    assert 0 < first.counts["records"] < second.counts["records"] < 25 == last.counts["records"]
+    assert (sums(library)["record_count"], sums(library)["new_count"]) == (25, 25)
+    assert [row.continued_by for row in library.history()] == [last.history_id, last.history_id, None]
+    reached = [row.evidence["reached"]["record_count"] for row in library.history()[:2]]
+    assert reached == [first.counts["records"], second.counts["records"]]
+    before = second.counts["records"]
+    assert f"{before} before, {25 - before} since it was resumed" in last.in_words()
+
+
+async def test_a_harvest_that_is_not_resumed_leaves_the_history_of_others_alone(library: Library) -> None:
+    await library.run(stop=stop_at(library, "20"))
+    await library.run(full=True)
+
+    assert [row.continued_by for row in library.history()] == [None, None]
+
+
+async def test_a_list_that_starts_again_counts_its_records_once(library: Library) -> None:
+    await library.run(stop=stop_at(library, "20"))
+    expired = [True]
+
+    def fault(asked: dict[str, str], good: bytes) -> bytes:
+        if "resumptionToken" in asked and expired:
+            expired.clear()
+            return library.fake.answer({"verb": "ListRecords", "resumptionToken": "gone"}).encode()
+        return good
+
+    library.fake.fault = fault
+    outcome = await library.run()
+
+    assert outcome.evidence.restarts + outcome.evidence.taken_up == 1
+    shares = {name: count for name, count in shares_of(outcome.counts).items() if count}
+    assert sum(shares.values()) == received(outcome.counts) == outcome.as_json()["received"]
+    assert shares == {"new": 25} | ({"repeated": shares["repeated"]} if "repeated" in shares else {})
+    assert sums(library)["new_count"] == 25
+
+
+async def test_what_a_later_page_repeats_is_repeated_and_not_unchanged(library: Library) -> None:
+    library.fake.items = [*library.fake.items, library.fake.items[0]]
+    first = await library.run()
+    second = await library.run(full=True)
+
+    assert (first.counts["new"], first.counts["unchanged"], first.counts["repeated"]) == (25, 0, 1)
+    assert (second.counts["unchanged"], second.counts["repeated"]) == (25, 1)
+    assert "26 records (25 unchanged, 1 repeated)" in second.in_words()
+
+
+async def test_held_deletions_are_counted_before_and_after_their_approval(library: Library) -> None:
+    await library.run()
+    library.change_settings(brake_minimum=1, brake_deletions=1.0)
+    library.delete(1, 2, 3)
+    held = await library.run(full=True)
+
+    assert (held.counts["deleted"], held.counts["postponed"]) == (0, 3)
+    assert sum(shares_of(held.counts).values()) == received(held.counts) == 25
+    release(library.database, library.settings, held.history_id or 0)
+    row = library.history()[-1]
+    assert (row.deleted_count, row.postponed_count, row.disappeared_count) == (3, 0, 0)
+
+
+async def test_records_that_disappeared_were_deleted_and_not_received(library: Library) -> None:
+    await library.run()
+    library.forgets()
+    del library.fake.items[3]
+    outcome = await library.run(full=True)
+
+    assert (outcome.counts["deleted"], outcome.counts["disappeared"]) == (1, 1)
+    assert sum(shares_of(outcome.counts).values()) == received(outcome.counts) == 24
+    assert "1 record was deleted because the repository no longer lists" in outcome.in_words()
+    row = library.history()[-1]
+    assert row.record_count == sum(getattr(row, name) for name in (*_IN_STORE, *_OTHERS)) - 1
+
+
+async def test_a_harvest_gives_signs_of_life_without_progress(library: Library) -> None:
+    library.tuning = Tuning(sign_seconds=0.01)
+    signs = []
+
+    async def wait(arguments: dict[str, str]) -> None:
+        if arguments.get("resumptionToken", "").startswith("10"):
+            signs.append(library.harvest_row().last_sign)
+            while signs[-1] in (None, signs[0]):
+                await asyncio.sleep(0.01)
+                signs.append(library.harvest_row().last_sign)
+
+    library.fake.before = wait
+    await library.run()
+
+    assert signs[-1] not in (None, signs[0])
+
+
+async def test_a_harvest_of_a_busy_repository_says_that_it_did_not_start(library: Library) -> None:
+    with only_harvest(library.database, library.repository_id):
+        outcome = await library.run()
+
+    assert outcome.in_words() == "The harvest did not start."
+    assert "is being harvested" in (outcome.failure_reason or "")

@@ -1,0 +1,84 @@
+"""Records whose namespaces are not declared as they should be, and what can be meant by that alone."""
+
+import pytest
+from lxml import etree
+
+from harvester.reading.answers import Page
+from harvester.reading.errors import MalformedAnswerError
+from harvester.reading.replies import read_page
+from harvester.reading.salvage import WELL_KNOWN, with_one_address_each
+from oai.vocabulary import DC_NAMESPACE, OAI_DC_NAMESPACE, XSI_NAMESPACE, Verb
+from tests.harvester.fake_repository import FakeRepository, Item
+
+DC = f'<oai_dc:dc xmlns:oai_dc="{OAI_DC_NAMESPACE}" xmlns:dc="{DC_NAMESPACE}">'
+DC += "<dc:title>A</dc:title></oai_dc:dc>"
+SEVERAL = "a namespace has several addresses; the first is used"
+
+
+def page_of(*metadata: str) -> Page:
+    items = [Item(identifier=f"oai:a:{number}", metadata=found) for number, found in enumerate(metadata)]
+    body = FakeRepository(items=items, url="http://a.example/oai").answer({"verb": "ListRecords"}).encode()
+    with pytest.raises(MalformedAnswerError):
+        read_page(body, Verb.LIST_RECORDS, url="http://a.example/oai")
+    return read_page(body, Verb.LIST_RECORDS, url="http://a.example/oai", loose=True)
+
+
+@pytest.mark.parametrize("prefix", WELL_KNOWN)
+def test_a_well_known_prefix_that_is_not_declared_has_its_namespace(prefix: str) -> None:
+    page = page_of(f"<{prefix}:a/>", DC)
+    stored = etree.fromstring(page.records[0].xml())
+    assert stored.find(f"*/{{{WELL_KNOWN[prefix]}}}a") is not None
+    assert f"the prefix {prefix!r} is not declared; it is read as {WELL_KNOWN[prefix]!r}" in page.notes
+    assert not page.faults
+
+
+def test_an_undeclared_attribute_prefix_is_stored_with_its_declaration() -> None:
+    page = page_of(DC.replace("<oai_dc:dc", '<oai_dc:dc xsi:schemaLocation="a b"'))
+    root = etree.fromstring(page.records[0].xml()).find(f"*/{{{OAI_DC_NAMESPACE}}}dc")
+    assert root is not None
+    assert root.get(f"{{{XSI_NAMESPACE}}}schemaLocation") == "a b"
+
+
+def test_several_undeclared_prefixes_are_noted_once_for_a_page_and_leave_its_other_records_alone() -> None:
+    bare = "<oai_dc:dc><dc:title>A</dc:title></oai_dc:dc>"
+    page = page_of(bare, DC, bare)
+    assert [record.fields() for record in page.records] == [{"title": ["A"]}] * 3
+    assert len([note for note in page.notes if "is not declared" in note]) == 2
+    assert page.records[1].xml().count(b"xmlns:dc=") == 1
+    assert page.records[0].xml() != page.records[1].xml()
+
+
+def test_a_prefix_without_a_fixed_meaning_leaves_the_record_out() -> None:
+    page = page_of("<x:a/>", DC)
+    assert [header.identifier for header in page.headers] == ["oai:a:1"]
+    (fault,) = page.faults
+    assert fault.reason.startswith("record 'oai:a:0': Namespace prefix x on a is not defined")
+
+
+def test_of_several_addresses_in_a_declaration_the_first_is_the_namespace() -> None:
+    page = page_of(DC.replace(DC_NAMESPACE, f"{DC_NAMESPACE}\n  http://dublincore.org/simpledc.xsd"))
+    assert page.records[0].fields() == {"title": ["A"]}
+    assert page.notes[1:] == (SEVERAL,)
+    assert f'xmlns:dc="{DC_NAMESPACE}"'.encode() in page.records[0].xml()
+
+
+def test_several_addresses_at_the_root_are_read_alike() -> None:
+    body = FakeRepository(items=[Item(identifier="oai:a:1")]).answer({"verb": "ListRecords"}).encode()
+    body = body.replace(b'OAI/2.0/">', b'OAI/2.0/ http://www.openarchives.org/OAI/2.0/OAI-PMH.xsd">', 1)
+    page = read_page(body, Verb.LIST_RECORDS, url="http://a.example/oai", loose=True)
+    assert [header.identifier for header in page.headers] == ["oai:a:1"]
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        b"""<a b='x xmlns="http://a/ http://b/"'/>""",
+        b"""<a xmlns="http://a/"/>""",
+        b"""<a xmlns="http://a/ b"/>""",
+        b"""<![CDATA[<a xmlns="http://a/ http://b/"/>]]>""",
+        b"""<!-- <a xmlns="http://a/ http://b/"/> -->""",
+        b"""<a title="http://a/ http://b/"/>""",
+    ],
+)
+def test_what_is_no_declaration_with_several_addresses_stays(markup: bytes) -> None:
+    assert with_one_address_each(markup) == markup

@@ -1,0 +1,112 @@
+"""The steps of notices in the outbox."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import text
+
+from manager.notices import outbox
+from manager.notices.models import Channel, Kind, Language, NoticeState
+from manager.notices.rules import MOST_ADDRESSES, Wish, add_rule, change_rule, put_trial_into_outbox
+from oai.database import Database
+from oai.errors import UsageError
+from oai.outgoing import WebhookSettings
+from tests.manager.notices.conftest import Told
+
+
+def test_a_notice_that_another_sender_is_claiming_is_passed_over(database: Database, told: Told) -> None:
+    told.rule()
+    told.after("failed")
+    with database.session() as other, database.session() as session:
+        other.execute(text("SELECT FROM notice FOR UPDATE"))
+        session.execute(text("SET LOCAL lock_timeout = '1s'"))
+        assert outbox.claim(session, Channel.MAIL, most=5, lease=60) == []
+
+
+def test_the_pause_between_attempts_doubles_up_to_half_a_day(database: Database, told: Told) -> None:
+    told.rule()
+    told.after("failed")
+    pauses = []
+    for tries in (1, 2, 10, 11, 13):
+        told.tables("UPDATE notice SET state = 'waiting', due = now(), tries = :n", n=tries - 1)
+        with database.session() as session, session.begin():
+            (claimed,) = outbox.claim(session, Channel.MAIL, most=5, lease=60)
+        with database.session() as session, session.begin():
+            outbox.not_sent(session, claimed, "no answer", again=True)
+            pauses.append(session.scalar(text("SELECT extract(epoch FROM due - now()) / 60 FROM notice")))
+    assert pauses == [1, 2, 512, 720, 720]
+
+
+@pytest.mark.parametrize(("channel", "state"), [("mail", "unsure"), ("webhook", "waiting")])
+def test_a_message_whose_sender_died_is_sent_again_unless_it_may_have_arrived(
+    database: Database, told: Told, channel: str, state: str
+) -> None:
+    told.rule()
+    told.after("failed")
+    told.tables(
+        "UPDATE notice SET state = 'handed over', expires = now() - interval '1 second', channel = :channel",
+        channel=channel,
+    )
+    with database.session() as session, session.begin():
+        assert outbox.take_up_abandoned(session) == 1
+    assert told.states() == [state]
+
+
+def test_notices_are_listed_by_rule_state_and_page(database: Database, told: Told) -> None:
+    told.rule()
+    told.rule(target="jan@library.example")
+    told.after("failed")
+    told.tables("UPDATE notice SET state = 'sent' WHERE notice_id = 1")
+    with database.session() as session:
+        assert [one.notice_id for one in outbox.list_notices(session)] == [2, 1]
+        assert [one.notice_id for one in outbox.list_notices(session, before=2)] == [1]
+        assert [one.notice_id for one in outbox.list_notices(session, rule_id=2)] == [2]
+        sent = outbox.list_notices(session, state=NoticeState.SENT)
+        assert [one.notice_id for one in sent] == [1]
+
+
+def test_a_rule_is_tried_again_after_a_minute(database: Database, told: Told) -> None:
+    rule = told.rule()
+    with database.session() as session, session.begin():
+        assert put_trial_into_outbox(session, rule) == 1
+        with pytest.raises(UsageError, match="less than a minute ago"):
+            put_trial_into_outbox(session, rule)
+    told.tables("UPDATE notice SET created = now() - interval '61 seconds'")
+    with database.session() as session, session.begin():
+        assert put_trial_into_outbox(session, rule) == 1
+
+
+def test_a_rule_becomes_what_it_is_changed_to(database: Database, told: Told) -> None:
+    rule = told.rule()
+    wish = Wish(kind=Kind.ALWAYS, language=Language.CZECH, mail=["jan@library.example"])
+    with database.session() as session, session.begin():
+        change_rule(session, rule, wish, WebhookSettings())
+    (row,) = told.tables("SELECT kind, target, language FROM notice_rule")
+    assert tuple(row) == ("always", "jan@library.example", "cs")
+
+
+def test_a_notice_waits_for_earlier_ones_of_its_own_rule_only(database: Database, told: Told) -> None:
+    for _ in range(3):
+        told.rule()
+    told.after("failed")
+    told.tables("UPDATE notice SET rule_id = 4 - rule_id")
+    told.tables("UPDATE notice SET due = now() + interval '1 hour' WHERE rule_id <> 2")
+    told.after("completed")
+    with database.session() as session, session.begin():
+        claimed = outbox.claim(session, Channel.MAIL, most=9, lease=60)
+    assert [(one.notice_id, one.occasion) for one in claimed] == [(2, "failing")]
+    with database.session() as session, session.begin():
+        outbox.sent(session, claimed[0])
+        further = outbox.claim(session, Channel.MAIL, most=9, lease=60)
+    assert [(one.notice_id, one.occasion) for one in further] == [(5, "works again")]
+
+
+@pytest.mark.parametrize("number", [MOST_ADDRESSES + 1, MOST_ADDRESSES + 2])
+def test_a_rule_has_a_limited_number_of_addresses(database: Database, number: int) -> None:
+    mail = [f"reader{one}@library.example" for one in range(number)]
+    wish = Wish(kind=Kind.ERROR, language=Language.ENGLISH, mail=mail)
+    with database.session() as session, pytest.raises(UsageError, match="addresses are too many"):
+        add_rule(session, wish, WebhookSettings())
+    with database.session() as session:
+        rule = add_rule(session, replace(wish, mail=mail[:MOST_ADDRESSES]), WebhookSettings())
+        assert rule.rule_id

@@ -1,0 +1,50 @@
+"""All stored facts about one document."""
+
+import uuid
+
+from oai.database import Database
+from provider.holdings.document_details import document_facts
+from provider.models import UNLISTED, Arc
+from tests.provider.archive import Archive
+
+
+def test_the_facts_are_those_of_the_document_and_not_of_its_neighbours(
+    archive: Archive, database: Database
+) -> None:
+    archive.add("http://before.cz/", mime_type="image/png", collections=["collection:a"])
+    added = archive.add(
+        "http://www.example.cz/", mime_type="text/plain", title="Title", collections=["collection:b:c"]
+    )
+    archive.add("http://later.cz/", mime_type="video/mp4", collections=["collection:d"])
+
+    with database.session() as session:
+        facts = document_facts(session, uuid.UUID(added.rpartition(":")[2]))
+
+    assert facts is not None
+    assert (facts.url, facts.title, facts.mime_type) == ("http://www.example.cz/", "Title", "text/plain")
+    assert facts.host == "domain:cz:example:www"
+    assert {one.set_spec: one.direct for one in facts.collections} == {
+        "collection": False, "collection:b": False, "collection:b:c": True,
+    }  # fmt: skip
+    assert facts.datestamp is not None
+
+
+def test_a_document_whose_file_has_no_path_and_that_was_never_listed_has_a_name_and_no_datestamp(
+    archive: Archive, database: Database
+) -> None:
+    key = uuid.UUID(archive.add(datestamp=UNLISTED).rpartition(":")[2])
+    with database.session() as session:
+        (file,) = session.query(Arc).all()
+        file.path, file.name = "/archive/a.warc", "a.warc"
+        session.flush()
+        with_path = document_facts(session, key)
+        file.path = None
+        session.flush()
+        without_path = document_facts(session, key)
+        unknown = document_facts(session, uuid.UUID(int=0))
+
+    assert with_path is not None
+    assert (with_path.file, with_path.datestamp) == ("/archive/a.warc", None)
+    assert without_path is not None
+    assert without_path.file == "a.warc"
+    assert unknown is None

@@ -1,0 +1,77 @@
+"""Archive files are found by name below folders, and as they are given."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from oai.errors import UsageError
+from oai.failures import Failure, FailureCode
+from provider.indexing.archive_search import find_archives, search
+from tests.provider.archives import write_archive
+
+
+def test_folders_are_searched_by_name_and_files_taken_as_given(tmp_path: Path) -> None:
+    for name in ("b.warc.gz", "deep/a.ARC", "c.txt", "d.warc.open"):
+        write_archive(tmp_path / name, [])
+    found = find_archives([tmp_path, tmp_path / "c.txt", tmp_path / "b.warc.gz"])
+    assert [path.name for path in found] == ["b.warc.gz", "c.txt", "a.ARC"]
+
+
+def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file or folder"):
+        find_archives([tmp_path / "nothing"])
+
+
+@pytest.mark.parametrize(
+    ("name", "failure"),
+    [
+        ("x.warc.bz2", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "bz2"})),
+        ("x.warc.zst", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "zst"})),
+        ("x.ARC.BZ2", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "bz2"})),
+        ("x.warc.gz.xz", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "xz"})),
+        ("x.cdx.bz2", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "bz2"})),
+        ("x.wacz", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "wacz"})),
+        ("x.warc.gz.open", Failure(code=FailureCode.ARCHIVE_UNFINISHED)),
+        ("x.arc.part", Failure(code=FailureCode.ARCHIVE_UNFINISHED)),
+    ],
+)
+def test_a_file_in_a_folder_that_only_looks_like_an_archive_file_is_named(
+    tmp_path: Path, name: str, failure: Failure
+) -> None:
+    write_archive(tmp_path / "deep" / name, [])
+    found = search([tmp_path])
+    assert found.archives == []
+    assert {path: problem.failure for path, problem in found.refused.items()} == {
+        tmp_path / "deep" / name: failure
+    }
+
+
+@pytest.mark.parametrize("name", ["x.warc.gz.md5", "x.warc.txt", "x.zip", "warc.bz2", "x.warc.gz.idx"])
+def test_other_files_in_a_folder_are_left_alone(tmp_path: Path, name: str) -> None:
+    write_archive(tmp_path / name, [])
+    assert search([tmp_path]).refused == {}
+
+
+def test_a_file_that_is_given_itself_is_taken_whatever_its_name(tmp_path: Path) -> None:
+    path = write_archive(tmp_path / "x.warc.open", [])
+    found = search([path])
+    assert (found.archives, found.refused) == ([path], {})
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir()
+    archive = write_archive(tmp_path / "x.warc", [])
+    scandir = os.scandir
+
+    def refuse(folder: str) -> object:
+        if Path(folder) == locked:
+            raise PermissionError(13, "Permission denied", folder)
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    found = search([tmp_path])
+    assert found.archives == [archive]
+    assert found.refused[locked].failure.code == FailureCode.ARCHIVE_NOT_READABLE
+    assert found.refused[locked].reason == "the folder cannot be read: Permission denied"

@@ -1,0 +1,1 @@
+"""Audits of stores, as pages and over the API."""

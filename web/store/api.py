@@ -1,0 +1,207 @@
+"""REST API: audits of stores and their schedules."""
+
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import ConfigDict, Field
+
+from harvester.models import Repository
+from harvester.store.models import StoreAudit
+from manager.models import StoreAuditSchedule
+from manager.store_audits import (
+    find_audits,
+    list_schedules,
+    queue_audit,
+    remove_schedule,
+    set_schedule,
+)
+from oai.rights import Right
+from web.api.faults import ApiError, FieldFault
+from web.api.operations import Call, Operation
+from web.api.paging import after, page_of
+from web.api.shapes import Out, Page, Paged
+from web.auth.access import about, asked_for, visible_repositories
+from web.store.pages import AuditScheduleForm
+
+_TAG: Final = "store audits"
+
+
+class StoreAuditOut(Out):
+    """An audit of a repository's store."""
+
+    audit_id: int
+    repository_id: int
+    state: str = Field(description="queued, running, done or failed (it did not finish).")
+    due: datetime | None = Field(description="Null: run by `zatva store verify`.")
+    host: str | None
+    started: datetime = Field(description="Of a queued audit, when it was queued.")
+    ended: datetime | None
+    files: int = Field(description="Files that are named in rows.")
+    missing: int
+    altered: int
+    stray: int
+    failure_code: str | None = Field(
+        description="store_damaged if it found something, store_audit_incomplete if it did not finish."
+    )
+    failure_facts: dict[str, Any] | None
+
+
+class StoreAuditDetails(StoreAuditOut):
+    """An audit with its first findings."""
+
+    findings: list[dict[str, Any]] = Field(
+        description="The first 50 files with a problem: kind, path, identifier, unfinished, removed."
+    )
+
+
+class StoreAuditQuery(Paged):
+    """Filters for audits."""
+
+    repository: int | None = Field(None, ge=1, le=999_999_999, description="Limit to this repository.")
+
+
+class AuditScheduleOut(Out):
+    """How often a store is audited."""
+
+    schedule_id: int
+    repository_id: int | None = Field(description="Null: all repositories without a schedule of their own.")
+    frequency: str
+    time_zone: str
+    added: datetime
+    next_due: datetime | None = Field(description="Null: the frequency cannot be read; set it again.")
+
+
+class NewAuditSchedule(AuditScheduleForm):
+    """A schedule to set."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+async def _list(call: Call) -> Page[StoreAuditOut]:
+    query = call.asked(StoreAuditQuery)
+    views = await call.database.run(
+        find_audits,
+        limit=query.limit + 1,
+        before=after(call, int),
+        repository_id=query.repository,
+        among=visible_repositories(call.who),
+    )
+    return page_of(
+        call, views, lambda view: StoreAuditOut.model_validate(view.audit), lambda view: view.audit.audit_id
+    )
+
+
+async def _show(call: Call) -> StoreAuditDetails:
+    _, row = await asked_for(call.request, StoreAudit, call.place["store_audit"])
+    return StoreAuditDetails.model_validate(row)
+
+
+async def _run(call: Call) -> StoreAuditOut:
+    _, repository = await asked_for(call.request, Repository, call.place["repository"])
+    number = await call.database.run(queue_audit, repository.repository_id)
+    queued = await call.database.run(lambda session: session.get_one(StoreAudit, number))
+    return StoreAuditOut.model_validate(queued)
+
+
+async def _list_schedules(call: Call) -> Page[AuditScheduleOut]:
+    views = await call.database.run(
+        list_schedules,
+        among=visible_repositories(call.who),
+        limit=call.asked(Paged).limit + 1,
+        after=after(call, int) or 0,
+    )
+    return page_of(
+        call,
+        views,
+        lambda view: AuditScheduleOut.model_validate(view.schedule),
+        lambda view: view.schedule.schedule_id,
+    )
+
+
+async def _set_schedule(call: Call) -> AuditScheduleOut:
+    asked = call.sent(NewAuditSchedule)
+    if asked.repository_id is not None:
+        await asked_for(call.request, Repository, asked.repository_id)
+    elif not call.who.sees_everything:
+        fault = FieldFault(pointer="/repository_id", detail="choose one of your repositories")
+        raise ApiError(
+            422, "you cannot set a schedule for all repositories; choose one of yours", errors=[fault]
+        )
+    made = await call.database.run(lambda session: set_schedule(session, **asked.model_dump()))
+    about(call.request, "audit schedule", made.schedule_id)
+    return AuditScheduleOut.model_validate(made)
+
+
+async def _remove_schedule(call: Call) -> None:
+    _, row = await asked_for(call.request, StoreAuditSchedule, call.place["audit_schedule"])
+    await call.database.run(remove_schedule, row.schedule_id)
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listStoreAudits",
+        method="GET",
+        path="/store-audits",
+        tag=_TAG,
+        summary="List audits of stores, newest first.",
+        right=Right.LOOK,
+        work=_list,
+        query=StoreAuditQuery,
+        answer=Page[StoreAuditOut],
+    ),
+    Operation(
+        name="getStoreAudit",
+        method="GET",
+        path="/store-audits/{store_audit}",
+        tag=_TAG,
+        summary="Show an audit and its first findings.",
+        right=Right.LOOK,
+        work=_show,
+        answer=StoreAuditDetails,
+    ),
+    Operation(
+        name="runStoreAudit",
+        method="POST",
+        path="/repositories/{repository}/store-audits",
+        tag=_TAG,
+        summary="Queue an audit of the repository's store.",
+        right=Right.HARVEST,
+        work=_run,
+        answer=StoreAuditOut,
+        status=201,
+    ),
+    Operation(
+        name="listStoreAuditSchedules",
+        method="GET",
+        path="/store-audit-schedules",
+        tag=_TAG,
+        summary="List the schedules of audits by number.",
+        right=Right.LOOK,
+        work=_list_schedules,
+        query=Paged,
+        answer=Page[AuditScheduleOut],
+    ),
+    Operation(
+        name="setStoreAuditSchedule",
+        method="POST",
+        path="/store-audit-schedules",
+        tag=_TAG,
+        summary="Set how often a store is audited, or all stores; replaces the earlier schedule.",
+        right=Right.HARVEST,
+        work=_set_schedule,
+        body=NewAuditSchedule,
+        answer=AuditScheduleOut,
+        status=201,
+        faults=frozenset({404}),
+    ),
+    Operation(
+        name="removeStoreAuditSchedule",
+        method="DELETE",
+        path="/store-audit-schedules/{audit_schedule}",
+        tag=_TAG,
+        summary="Remove a schedule of audits; its audits stay.",
+        right=Right.HARVEST,
+        work=_remove_schedule,
+        status=204,
+    ),
+)

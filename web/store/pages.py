@@ -1,0 +1,147 @@
+"""Pages of store audits: schedules, results with the first findings, and audits on request."""
+
+from typing import Final
+
+from aiohttp import web
+from pydantic import Field, field_validator
+
+from harvester.listing import name_repositories
+from harvester.models import Repository
+from harvester.store.models import StoreAudit
+from manager.models import StoreAuditSchedule
+from manager.schedules.frequency import parse_frequency, parse_zone
+from manager.store_audits import (
+    find_audit,
+    find_audits,
+    list_schedules,
+    queue_audit,
+    remove_schedule,
+    set_schedule,
+)
+from oai.errors import UsageError
+from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
+from web.site.forms import Form, FormModel, read_form
+from web.site.i18n import _, told
+from web.site.keys import database_of
+from web.site.paging import PAGE, number_in, page_of
+from web.site.params import NUMBER, chosen_repository, number_of
+from web.site.render import render
+
+_CHOICES: Final = 1000
+_LONGEST: Final = 200
+_BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
+
+
+class AuditScheduleForm(FormModel):
+    """How often the store of a repository, or of all repositories, is audited."""
+
+    repository_id: int | None = Field(
+        None,
+        ge=1,
+        le=999_999_999,
+        description="Null for callers who see all repositories: all without a schedule of their own.",
+    )
+    frequency: str = Field(
+        min_length=1, max_length=_LONGEST, description="As in schedules: `weekly on saturday at 02:00`."
+    )
+    time_zone: str = Field("UTC", max_length=_LONGEST, description="IANA time zone.")
+
+    @field_validator("repository_id", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
+
+    @field_validator("frequency")
+    @classmethod
+    def _frequency_is_known(cls, value: str) -> str:
+        try:
+            parse_frequency(value)
+        except UsageError as error:
+            raise ValueError(told(error)) from None
+        return value
+
+    @field_validator("time_zone")
+    @classmethod
+    def _zone_is_known(cls, value: str) -> str:
+        try:
+            parse_zone(value or "UTC")
+        except UsageError as error:
+            raise ValueError(told(error)) from None
+        return value or "UTC"
+
+
+async def show(request: web.Request) -> web.Response:
+    """Show the schedules and the audits, newest first; of one repository if the query names it."""
+    return await _page(request, Form(values={"time_zone": "UTC"}))
+
+
+async def show_audit(request: web.Request) -> web.Response:
+    """Show one audit with its first findings."""
+    _who, audit = await asked_for(request, StoreAudit)
+    view = await database_of(request).run(find_audit, audit.audit_id)
+    return render(request, "store_audit.html", view=view, audit=view.audit)
+
+
+@needs(Right.HARVEST)
+async def run(request: web.Request) -> web.Response:
+    """Queue an audit of the repository's store."""
+    _who, repository = await asked_for(request, Repository)
+    try:
+        await database_of(request).run(queue_audit, repository.repository_id)
+    except UsageError as error:
+        raise web.HTTPConflict(text=told(error)) from None
+    raise web.HTTPSeeOther(f"/store-audits?repository={repository.repository_id}&done=audit-queued")
+
+
+@needs(Right.HARVEST)
+async def schedule(request: web.Request) -> web.Response:
+    """Set a schedule, or show the form again with its errors."""
+    asked, form = read_form(AuditScheduleForm, await request.post())
+    if asked is None:
+        return await _page(request, form)
+    if asked.repository_id is not None:
+        await asked_for(request, Repository, asked.repository_id)
+    elif not who_asks(request).sees_everything:
+        return await _page(request, form.with_error("repository_id", _("Choose a repository first.")))
+    made = await database_of(request).run(lambda session: set_schedule(session, **asked.model_dump()))
+    about(request, "audit schedule", made.schedule_id)
+    raise web.HTTPSeeOther("/store-audits?done=audit-schedule-set")
+
+
+@needs(Right.HARVEST)
+async def remove(request: web.Request) -> web.Response:
+    """Remove a schedule; its audits stay."""
+    await asked_for(request, StoreAuditSchedule)
+    await database_of(request).run(remove_schedule, number_of(request))
+    raise web.HTTPSeeOther("/store-audits?done=audit-schedule-removed")
+
+
+async def _page(request: web.Request, form: Form) -> web.Response:
+    who, database, before = who_asks(request), database_of(request), number_in(request, "before")
+    among, chosen = visible_repositories(who), chosen_repository(request)
+    if chosen is not None:
+        await asked_for(request, Repository, chosen)
+    audits = await database.run(find_audits, limit=PAGE + 1, before=before, repository_id=chosen, among=among)
+    repositories = await database.run(name_repositories, limit=_CHOICES, among=among)
+    return render(
+        request,
+        "store_audits.html",
+        status=422 if form.errors else 200,
+        form=form,
+        page=page_of(audits, lambda view: view.audit.audit_id, behind=before),
+        schedules=await database.run(list_schedules, among=among),
+        chosen=chosen,
+        choices=[
+            *([("", _("all repositories"))] if who.sees_everything else []),
+            *((one.repository_id, one.repository_name or one.base_url) for one in repositories),
+        ],
+    )
+
+
+ROUTES: Final = (
+    web.get("/store-audits", show),
+    web.get(f"/store-audits/{_BIG_NUMBER}", show_audit),
+    web.post("/store-audits/schedules", schedule),
+    web.post(f"/store-audits/schedules/{NUMBER}/remove", remove),
+    web.post(f"/repositories/{NUMBER}/store-audits", run),
+)
