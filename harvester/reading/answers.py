@@ -162,6 +162,8 @@ class Identity:
     response_date: str = ""
     notes: tuple[str, ...] = ()
     """Oddities of the answer."""
+    obsolete: bool = False
+    """The answer is of OAI-PMH 1.1, so only loose harvests can read the repository."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from harvester.reading.errors import (
     ClientError,
     MalformedAnswerError,
     NotOaiPmhError,
+    ObsoleteVersionError,
     PartError,
     oai_error,
 )
@@ -46,6 +47,8 @@ class Envelope:
     container: etree._Element
     children: Sequence[etree._Element]
     notes: list[str] = field(default_factory=list)
+    obsolete: bool = False
+    """Of OAI-PMH 1.1: the verb's element is the root."""
 
 
 def readable_body(body: bytes, url: str, content_type: str, *, loose: bool) -> tuple[bytes, list[str]]:
@@ -85,7 +88,7 @@ def open_envelope(
     _raise_errors(root, stray, url, date)
     notes += _odd_parts(containers, stray, verb, url)
     if not loose:
-        _check_strictly(root, notes, url)
+        _check_strictly(root, notes, url, obsolete=of_1_1)
     children = [child for container in containers for child in container.iterchildren(etree.Element)]
     if of_1_1:
         children = [child for child in children if local_name(child) in _PARTS]
@@ -94,10 +97,13 @@ def open_envelope(
         container=containers[0] if containers else root,
         children=children + stray,
         notes=notes,
+        obsolete=of_1_1,
     )
 
 
-def _check_strictly(root: etree._Element, notes: Sequence[str], url: str) -> None:
+def _check_strictly(root: etree._Element, notes: Sequence[str], url: str, *, obsolete: bool) -> None:
+    if obsolete:
+        raise ObsoleteVersionError(url, notes[0])
     if notes:
         raise MalformedAnswerError(url, notes[0])
     try:
@@ -178,7 +184,8 @@ def _in_our_namespace(root: etree._Element, verb: Verb, url: str, body: bytes) -
     elif name == "OAI-PMH":
         note = f"the answer's namespace is {found!r}, not {OAI_NAMESPACE!r}"
     else:
-        raise NotOaiPmhError(url, f"XML with the root element {root.tag!r}, not OAI-PMH 2.0", body)
+        reason = f"XML with the root element {root.tag!r}, not OAI-PMH 2.0"
+        raise NotOaiPmhError(url, reason, body, other_xml=True)
     for element in [root, *root.iterchildren(etree.Element)]:
         _adopt_one(element)
     for element in root.iterfind("*" if name == verb else f"{OAI}{verb}/*"):

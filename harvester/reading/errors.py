@@ -9,6 +9,7 @@
         ├── AnswerTooLargeError    an answer, or a part of it, beyond a limit that `failure` names
         ├── NotOaiPmhError         an answer, but not OAI-PMH: `found` has its first bytes
         ├── MalformedAnswerError   broken OAI-PMH: not well-formed, or required parts missing
+        │   ├── ObsoleteVersionError   an answer of OAI-PMH 1.1
         │   └── EndlessListError   a list that never ends
         └── OaiError               one of the protocol's errors, by its code (specification, section 3.6)
     TryLaterError (75)
@@ -121,9 +122,11 @@ class NotOaiPmhError(ClientError):
 
     failure = Failure(code=FailureCode.NOT_OAI_PMH)
 
-    def __init__(self, url: str, reason: str, found: bytes) -> None:
+    def __init__(self, url: str, reason: str, found: bytes, *, other_xml: bool = False) -> None:
         super().__init__(f"{url}: {reason}; it begins with {_shown(found)!r}. Is this the base URL?")
         self.url = url
+        self.other_xml = other_xml
+        """The answer is well-formed XML of another kind, such as a feed."""
         self.found = found[:_SHOWN_BYTES]
 
 
@@ -136,6 +139,10 @@ class MalformedAnswerError(ClientError):
         super().__init__(f"{url}: {reason}")
         self.url = url
         self.reason = reason
+
+
+class ObsoleteVersionError(MalformedAnswerError):
+    """An answer of OAI-PMH 1.1, which only loose reading accepts."""
 
 
 class EndlessListError(MalformedAnswerError):

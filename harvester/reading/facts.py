@@ -40,6 +40,7 @@ def read_identity(
         repository_identifier=text_at(found, ".") if found is not None else None,
         response_date=envelope.response_date,
         notes=tuple(envelope.notes),
+        obsolete=envelope.obsolete,
     )
 
 

@@ -15,6 +15,7 @@ from harvester.reading.errors import (
     MalformedAnswerError,
     NotOaiPmhError,
     OaiError,
+    ObsoleteVersionError,
     ServerBusyError,
     TransportError,
     TransportKind,
@@ -88,8 +89,6 @@ def in_words(failure: Failure) -> Explanation:
 
 _NOT_FOUND: Final = 404
 _SERVER_FAULT: Final = 500
-_OLD_VERSION: Final = "OAI-PMH 1.1"
-_OTHER_XML: Final = "XML with the root element"
 _CLOSED: Final = frozenset({401, 403})
 _TRANSPORT: Final[Mapping[TransportKind, tuple[str, str]]] = MappingProxyType(
     {
@@ -180,10 +179,13 @@ def _words(error: ZatvaError) -> tuple[str, str]:
 
 
 def _answer(error: ZatvaError) -> tuple[str, str]:
-    if isinstance(error, MalformedAnswerError) and _OLD_VERSION in error.reason:
+    if isinstance(error, ObsoleteVersionError):
         return (
             _("The repository supports only OAI-PMH 1.1, which is obsolete."),
-            _("Ask the repository's administrator for an address that supports version 2.0."),
+            _(
+                "Harvest it with loose validation, or ask the repository's administrator for an address that "
+                "supports version 2.0."
+            ),
         )
     if isinstance(error, NotOaiPmhError):
         return _not_oai_pmh(error)
@@ -194,7 +196,7 @@ def _answer(error: ZatvaError) -> tuple[str, str]:
 
 
 def _not_oai_pmh(error: NotOaiPmhError) -> tuple[str, str]:
-    if _OTHER_XML in str(error):
+    if error.other_xml:
         return (
             _("The answer is XML, but not OAI-PMH."),
             _("It may be a feed or another service. Look for the repository's OAI-PMH base URL."),
