@@ -1,28 +1,26 @@
 """The manager's second function: start due jobs (UIUC, "Manager Program", 2).
 
 The leading manager queues due jobs as far as the limits allow, and writes into the other jobs why they wait;
-the worker that takes a job claims it. Each step is a compare-and-swap on the job's status, so that a job
-cannot be started twice, nor after it was deleted.
+the worker that takes a job claims it (`manager.worker.claim`). Each step is a compare-and-swap on the job's
+status, so that a job cannot be started twice, nor after it was deleted.
 """
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import Select, and_, bindparam, case, func, null, select, update
+from sqlalchemy import Select, and_, bindparam, case, func, select, update
 from sqlalchemy.orm import Session
 
-from harvester.harvest_plan import Surface, carried
-from harvester.models import Harvest, Repository
+from harvester.models import Repository
 from manager import queue
 from manager.jobs.reasons import Reason
 from manager.leader.admission import AdmissionLimits, Admitted, Contender, admit, host_of
 from manager.models import UNDER_WAY, Job, JobStatus
 from manager.notices.announcements import tell
 from manager.notices.models import Occasion
-from manager.schedules.plan import bring_up_to_date, check_job
+from manager.schedules.plan import check_job
 from manager.worker import registry
 from oai.sections import ManagerSettings
 
@@ -32,25 +30,6 @@ _LEAST_LOOKAHEAD: Final = 32
 _TURNS_AHEAD: Final = 4
 """How many times workers may refill their places from the queue before the leader runs again."""
 _LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """A harvest that a worker has claimed."""
-
-    job_id: int
-    repository_id: int
-    recurring_id: int | None
-    set_spec: str | None
-    metadata_prefix: str
-    harvest_method: int
-    started: datetime
-    host: str | None
-    process_id: int | None
-    arguments: tuple[str, ...]
-    """The harvester's command-line arguments."""
-    last_history: int | None
-    """The newest history row that an earlier run of this job wrote."""
 
 
 def launch_due(session: Session, settings: ManagerSettings) -> list[int]:
@@ -72,86 +51,6 @@ def launch_due(session: Session, settings: ManagerSettings) -> list[int]:
     launched = _launch(session, admitted)
     _note_reasons(session, held_back, {contender.job_id: waiting for contender, waiting in due})
     return launched
-
-
-def claim(
-    session: Session, job_id: int, host: str, worker_id: int | None = None, *, overlap: float = 0
-) -> Run | None:
-    """Claim a queued job for this host; None if it is no longer queued. The caller commits.
-
-    `overlap` is the seconds by which an incremental harvest overlaps the previous one.
-    """
-    before = (
-        select(Harvest.counts["pages"].as_integer())
-        .where(
-            Harvest.repository_id == Job.repository_id,
-            Harvest.metadata_prefix == Job.metadata_prefix,
-            Harvest.set_spec == func.coalesce(Job.set_spec, ""),
-        )
-        .scalar_subquery()
-    )
-    taken = (
-        # Compare-and-swap: of two workers only one finds the row queued; the other one updates no row.
-        update(Job)
-        .where(Job.job_id == job_id, Job.status == JobStatus.QUEUED)
-        .values(
-            status=JobStatus.IN_PROGRESS,
-            host=host,
-            process_id=None,
-            started=func.now(),
-            worker_id=worker_id,
-            waiting=null(),
-            stuck_since=None,
-            pages_before=func.coalesce(before, 0),
-        )
-        .returning(Job)
-    )
-    job = session.scalars(taken).one_or_none()
-    if job is None:
-        return None
-    return run_of(job, computes_from=bring_up_to_date(session, job, overlap))
-
-
-def note_process(session: Session, job_id: int, process_id: int) -> None:
-    """Store the process id of a claimed job. The caller commits."""
-    session.execute(update(Job).where(Job.job_id == job_id).values(process_id=process_id))
-
-
-def run_of(job: Job, *, computes_from: bool = False) -> Run:
-    """Return the facts of a running job; `computes_from` is whether the harvester computes its `from`."""
-    return Run(
-        job_id=job.job_id,
-        repository_id=job.repository_id,
-        recurring_id=job.recurring_id,
-        set_spec=job.set_spec,
-        metadata_prefix=job.metadata_prefix,
-        harvest_method=job.harvest_method,
-        started=job.started or job.harvest_start_time,
-        host=job.host,
-        process_id=job.process_id,
-        arguments=tuple(_arguments(job, computes_from=computes_from)),
-        last_history=job.last_history,
-    )
-
-
-def _arguments(job: Job, *, computes_from: bool) -> list[str]:
-    options: dict[str, object] = {
-        "repository_id": job.repository_id,
-        "job_id": job.job_id,
-        "recurring_id": job.recurring_id,
-    }
-    flags = ["end_with_parent"]
-    for one in carried(Surface.JOB, Surface.PROCESS):
-        value = getattr(job, one.job_column)
-        if one.column == "harvest_from" and computes_from:
-            continue
-        if one.kind is not bool:
-            options[one.process] = None if value == "" else value
-        elif value != one.stored:
-            flags.append(one.process if value is not one.reversed else f"no_{one.process}")
-    # The `=` keeps a value that begins with a hyphen from being parsed as an option.
-    given = [(name, f"={value}") for name, value in options.items() if value is not None]
-    return [f"--{name.replace('_', '-')}{value}" for name, value in (*given, *((flag, "") for flag in flags))]
 
 
 def _is_due() -> Any:  # noqa: ANN401 an SQL expression

@@ -17,11 +17,11 @@ from harvester.store.deletions import staged_count
 from harvester.store.records import RunKey
 from harvester.vocabulary import RunStatus
 from manager import queue
-from manager.leader.dispatcher import Run, run_of
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.schedules.failures import GOOD, note_end, pause_after
 from manager.schedules.service import database_now
 from manager.worker import process as processes
+from manager.worker.claim import Run, run_of
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode
 from oai.failures import Failure, FailureCode, failure_columns

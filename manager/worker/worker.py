@@ -20,9 +20,9 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from manager import queue, store_audits
-from manager.leader.dispatcher import Run, claim, note_process
 from manager.models import Job, JobStatus
 from manager.worker import registry
+from manager.worker.claim import Run, claim, note_process
 from manager.worker.process import AUDITOR, HARVESTER, HarvestProcess, environment_for, host_name
 from manager.worker.queued_process import IndexingWorker, ProcessWorker
 from manager.worker.registry import Membership

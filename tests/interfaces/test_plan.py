@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session
 from harvester.cli.harvest_parser import build_process_parser
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest_plan import PARAMETERS, Parameter, Surface, carried
-from manager.leader.dispatcher import run_of
 from manager.models import Job, RecurringJob
 from manager.schedules.service import job_of
+from manager.worker.claim import run_of
 from tests.parsers import commands_of
 from web.schedules.api import NewSchedule, ScheduleOut
 from web.schedules.forms import ScheduleForm

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from manager.leader.dispatcher import run_of
 from manager.models import Job
 from manager.schedules import service as schedules
 from manager.schedules.failures import pause_after
+from manager.worker.claim import run_of
 from manager.worker.settlement import Cause, Ending, settle
 from oai.database import Database
 from oai.sections import ManagerSettings

@@ -3,7 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from manager.leader.dispatcher import Run, claim, launch_due
+from manager.leader.dispatcher import launch_due
+from manager.worker.claim import Run, claim
 from oai.database import Database
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables

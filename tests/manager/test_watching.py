@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from manager.leader.dispatcher import run_of
 from manager.models import Job
+from manager.worker.claim import run_of
 from manager.worker.settlement import Cause, Ending, settle
 from oai.database import Database
 from oai.sections import ManagerSettings

@@ -3,16 +3,22 @@
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from functools import cache
+from importlib.resources import files
 from typing import Final
+
+from lxml import etree
 
 from oai.datestamps import parse_datestamp, utc_now
 from oai.vocabulary import OAI_NAMESPACE, OAI_SCHEMA, ErrorCode, Granularity
-from provider.checking import grammar
 from provider.checking.findings import Checklist, Severity, Verdict, verdict
 from provider.checking.replies import SCHEMA_LOCATION, Reply
 from provider.checking.survey import CannotBeDoneError, Survey
 
 LIST: Final = Checklist(subject="answers")
+
+_GRAMMAR: Final = "oai_pmh.rng"
+"""RELAX NG: like OAI-PMH.xsd, with the choices that the specification's text adds."""
 
 _BEGINNING: Final = re.compile(rb"""<\?xml\s+version=["']1\.0["']\s+encoding=["'](?i:utf-8)["']""")
 _CLOCKS_APART: Final = timedelta(minutes=10)
@@ -85,7 +91,7 @@ def _root(survey: Survey) -> Verdict:
 )
 def _schema(survey: Survey) -> Verdict:
     def complaint(reply: Reply) -> str | None:
-        return reply.malformed if reply.root is None else grammar.complaint(reply.root)
+        return reply.malformed if reply.root is None else _violation(reply.root)
 
     return _each(survey, complaint, "valid")
 
@@ -226,3 +232,17 @@ def _silent(reply: Reply, code: ErrorCode) -> Verdict:
 
 def _written(arguments: dict[str, str]) -> str:
     return " ".join(f'{name}="{value}"' for name, value in sorted(arguments.items())) or "no attributes"
+
+
+def _violation(root: etree._Element) -> str | None:
+    """Return the first violation of the protocol's schema, with its line; None if it is valid."""
+    grammar = _grammar()
+    if grammar.validate(root):
+        return None
+    first = grammar.error_log[0]
+    return f"line {first.line}: {first.message}"
+
+
+@cache
+def _grammar() -> etree.RelaxNG:
+    return etree.RelaxNG(etree.fromstring(files("provider.checking").joinpath(_GRAMMAR).read_bytes()))
