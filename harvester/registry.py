@@ -13,7 +13,7 @@ from typing import Final
 
 from harvester.client.transport import HttpReply, open_transport
 from harvester.reading.errors import ClientError, HttpStatusError, NotOaiPmhError
-from harvester.repositories import check_base_url
+from harvester.recognition import check_base_url
 from oai.errors import MalformedXmlError, TryLaterError
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.settings import Settings

@@ -1,9 +1,8 @@
-"""Repositories: their self-descriptions and their rows. The caller commits unless stated otherwise."""
+"""Rows of repositories. The caller commits unless stated otherwise."""
 
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
@@ -13,92 +12,16 @@ from sqlalchemy import case, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from harvester.access import access_of
-from harvester.client.protocol_client import ProtocolClient
-from harvester.client.repository_client import Client
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
-from harvester.protocols import open_protocol_client, protocol_of, spoken_at
+from harvester.protocols import protocol_of
 from harvester.reading.answers import FormatInfo, Identity, SetInfo
-from harvester.reading.errors import ClientError, OaiError, TransportError
-from harvester.vocabulary import AccessProtocol, DeletionPolicy
-from harvester.z3950.session import read_address
-from oai.errors import UsageError, required
+from harvester.recognition import RepositoryFacts, check_base_url, checked_protocol
+from harvester.vocabulary import DeletionPolicy
+from oai.errors import UsageError
 from oai.settings import Settings
 
 _ADDING_LOCK = 0x7A_72_61  # "zra": one repository is added at a time
 _SETS_AT_ONCE = 5000
-_TRIES_WHEN_ASKED = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class RepositoryFacts:
-    """A repository's description of itself."""
-
-    identity: Identity | None = None
-    sets: Sequence[SetInfo] = ()
-    formats: Sequence[FormatInfo] = ()
-    protocol: AccessProtocol = AccessProtocol.OAI_PMH
-    silence: str = ""
-    """Why it does not identify itself; empty if it does."""
-
-
-async def recognise_repository(
-    base_url: str, settings: Settings, *, protocol: str | None = None
-) -> RepositoryFacts:
-    """Identify the repository at an address, by each protocol that it may support until one succeeds.
-
-    If a protocol is given, only that one is tried. A service that answers queries need not identify itself
-    then. Raises UsageError for an invalid address, ClientError or TryLaterError as the client of the most
-    likely protocol does, and SettingsError if a required program is missing.
-    """
-    if protocol is not None:
-        return await _asked_by(base_url, settings, protocol)
-    first: ClientError | None = None
-    for possible in spoken_at(base_url):
-        try:
-            return await identify_repository(base_url, settings, protocol=possible)
-        except TransportError:
-            raise  # the host is unreachable by any protocol
-        except ClientError as error:
-            first = first or error
-    raise required(first, "there is at least one protocol")
-
-
-async def identify_repository(
-    repository: Client | str, settings: Settings, *, protocol: str | None = None
-) -> RepositoryFacts:
-    """Request the identity, the sets and the formats of a repository (its client, or its base URL).
-
-    Without a protocol, the one that the address indicates is used.
-
-    Raises ClientError or TryLaterError; the message names the kind of error.
-    """
-    if isinstance(repository, Client):
-        return await _facts(repository)
-    chosen = _checked_protocol(repository, protocol)
-    opened = open_protocol_client(chosen, repository, settings.harvester, retries=_TRIES_WHEN_ASKED)
-    async with opened as client:
-        return replace(await _facts(client), protocol=chosen)
-
-
-def check_base_url(base_url: str, protocol: str = AccessProtocol.OAI_PMH) -> str:
-    """Return the base URL unchanged. Raises UsageError if it is not an http or https address.
-
-    For Z39.50, it must be a z3950 address.
-    """
-    if protocol == AccessProtocol.Z3950:
-        read_address(base_url)
-        return base_url
-    try:
-        parts = urlsplit(base_url)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or re.search(r"\s", base_url):
-        raise UsageError(
-            "%(base_url)s is not a valid base URL; write it as http://host/path", base_url=repr(base_url)
-        )
-    return base_url
 
 
 def add_repository(
@@ -114,7 +37,7 @@ def add_repository(
     `base_dir` is absolute, or relative to the store; without it, it is named after the host. Raises
     UsageError if another repository has the base directory.
     """
-    chosen = _checked_protocol(base_url, protocol)
+    chosen = checked_protocol(base_url, protocol)
     _add_alone(session)
     folder = _free_folder(session, base_url) if base_dir is None else free_folder(session, base_dir)
     repository = Repository(base_url=base_url, base_dir=folder, protocol=chosen.value)
@@ -245,35 +168,6 @@ def _add_alone(session: Session) -> None:
 def base_folder(repository: Repository, settings: Settings) -> Path:
     """Return the folder of the repository's files."""
     return settings.store / repository.base_dir
-
-
-def _checked_protocol(base_url: str, protocol: str | None) -> AccessProtocol:
-    """Return the protocol for the address, after checking that they match."""
-    chosen = protocol_of(base_url, protocol)
-    check_base_url(base_url, chosen)
-    return chosen
-
-
-async def _asked_by(base_url: str, settings: Settings, protocol: str) -> RepositoryFacts:
-    try:
-        return await identify_repository(base_url, settings, protocol=protocol)
-    except TransportError:
-        raise
-    except ClientError as error:
-        if access_of(protocol).query is None:
-            raise
-        return RepositoryFacts(protocol=AccessProtocol(protocol), silence=str(error))
-
-
-async def _facts(client: ProtocolClient) -> RepositoryFacts:
-    identity = await client.identify(loose=True)
-    formats = await client.list_metadata_formats(loose=True)
-    try:
-        sets = [found async for found in client.list_sets(loose=True)]
-    except OaiError:
-        # Some servers answer badVerb or badArgument if they have no sets.
-        sets = []
-    return RepositoryFacts(identity=identity, sets=sets, formats=formats)
 
 
 def _folder(base_dir: str) -> str:

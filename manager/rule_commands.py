@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 from harvester.harvest.process import run_harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.protocols import protocol_of
-from harvester.repositories import check_base_url, get_repository
+from harvester.recognition import check_base_url
+from harvester.repositories import get_repository
 from harvester.rule_lab import versions
 from harvester.rule_lab.examples import EXAMPLES, example_of
 from harvester.rule_lab.files import file_of, kind_of, read_file, read_rules

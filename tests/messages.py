@@ -30,6 +30,7 @@ _WEB: Final = CATALOGUES.parent
 _ROOT: Final = _WEB.parent
 _SPEAKING: Final = {
     "harvester/access.py": "SelectionError",
+    "harvester/recognition.py": "UsageError",
     "harvester/probing/report.py": "translate",
     "harvester/protocols.py": "UsageError",
     "harvester/repositories.py": "UsageError",

@@ -15,7 +15,8 @@ from sqlalchemy import func, select
 
 import provider.app
 from harvester.models import History
-from harvester.repositories import add_repository, identify_repository, note_facts
+from harvester.recognition import identify_repository
+from harvester.repositories import add_repository, note_facts
 from harvester.vocabulary import RunStatus
 from manager.schedules.service import add_schedule
 from oai.cli import Invocation

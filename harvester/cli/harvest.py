@@ -30,7 +30,8 @@ from harvester.models import Repository
 from harvester.probing.look import ask_first
 from harvester.protocols import protocol_of
 from harvester.reading.errors import TransportError
-from harvester.repositories import check_base_url, get_repository
+from harvester.recognition import check_base_url
+from harvester.repositories import get_repository
 from harvester.vocabulary import AccessProtocol, Level
 from oai.cli import Invocation
 from oai.database import Database, open_database
@@ -268,7 +269,7 @@ def _known(database: Database, arguments: argparse.Namespace) -> int | None:
                 f"repository {number} already has a folder and a protocol; leave out --out and --protocol"
             )
         return number
-    repositories.check_base_url(named, protocol_of(named, arguments.protocol))
+    check_base_url(named, protocol_of(named, arguments.protocol))
     folder = _folder(arguments)
     with database.session() as session:
         found = repositories.find_repository(

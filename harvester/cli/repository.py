@@ -13,13 +13,14 @@ from harvester.access import access_of
 from harvester.cli.harvest import overridden
 from harvester.client.probe import Exchange, ProbeFindings
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
-from harvester.probing.diagnose import diagnose, keep_report
+from harvester.probing.diagnose import diagnose
 from harvester.probing.findings import Report
 from harvester.probing.look import look
-from harvester.probing.report import in_lines, letter
+from harvester.probing.report import in_lines, keep_report, letter
 from harvester.protocols import protocol_of
 from harvester.reading.answers import Page, Record, title_of
-from harvester.repositories import change_repository, check_base_url, get_repository
+from harvester.recognition import check_base_url, identify_repository
+from harvester.repositories import change_repository, get_repository
 from oai.child import limit_memory
 from oai.cli import Invocation
 from oai.database import open_database
@@ -48,7 +49,7 @@ _MAX_WAIT_TOTAL = 120.0
 def repository_add(invocation: Invocation) -> ExitCode:
     """Run `zatva repository add`."""
     arguments = invocation.arguments
-    asking = repositories.identify_repository(arguments.url, invocation.settings, protocol=arguments.protocol)
+    asking = identify_repository(arguments.url, invocation.settings, protocol=arguments.protocol)
     facts = asyncio.run(asking)
     with open_database(invocation.settings) as database, database.session() as session:
         added = repositories.add_repository(
@@ -98,9 +99,7 @@ def repository_refresh(invocation: Invocation) -> ExitCode:
     """Run `zatva repository refresh`."""
     with open_database(invocation.settings) as database, database.session() as session:
         repository = repositories.get_repository(session, invocation.arguments.id)
-        asking = repositories.identify_repository(
-            repository.base_url, invocation.settings, protocol=repository.protocol
-        )
+        asking = identify_repository(repository.base_url, invocation.settings, protocol=repository.protocol)
         facts = asyncio.run(asking)
         repositories.note_facts(session, repository.repository_id, facts)
         session.commit()

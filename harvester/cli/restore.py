@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from harvester.cli.harvest import overridden
-from harvester.repositories import check_base_url
+from harvester.recognition import check_base_url
 from harvester.restoring.addresses import read_scope
 from harvester.restoring.outcome import RestoreOutcome, RestorePlan
 from harvester.restoring.restore import Restore, plan, restore

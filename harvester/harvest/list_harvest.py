@@ -22,7 +22,7 @@ from harvester.harvest.recovery import (
 from harvester.harvest.run import PreparedRun, Run
 from harvester.harvest.seen_identifiers import Known, mark
 from harvester.harvest.source import MissingAnswerError
-from harvester.harvest.transform import Refusal, open_validator
+from harvester.harvest.transform import Refusal
 from harvester.harvest.verdict import End
 from harvester.harvest.windows import Window
 from harvester.reading.errors import (
@@ -35,6 +35,7 @@ from harvester.reading.errors import (
     OaiError,
     TransportError,
 )
+from harvester.rules.validation import open_validator
 from harvester.vocabulary import Level
 from oai.errors import StrictCheckError, failure_of
 from oai.vocabulary import Granularity, Verb

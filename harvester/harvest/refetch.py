@@ -22,11 +22,12 @@ from harvester.harvest.page_writer import PageWriter
 from harvester.harvest.preparation import check_wait, choose_layout
 from harvester.harvest.quarantine import Quarantine
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.transform import RecordBatch, open_validator
+from harvester.harvest.transform import RecordBatch
 from harvester.isolated import isolated
 from harvester.models import Harvest
 from harvester.reading.errors import ClientError
 from harvester.rules.rule_limits import RuleLimits
+from harvester.rules.validation import open_validator
 from harvester.store import deletions
 from harvester.store.deletions import Estate
 from harvester.store.files import FileStore

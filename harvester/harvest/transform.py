@@ -8,21 +8,18 @@ from typing import NamedTuple, TypeVar
 
 from lxml import etree
 
-from harvester.client.protocol_client import ProtocolClient
 from harvester.harvest.page_reader_process import RecordDocument
 from harvester.reading.answers import Header, as_document
 from harvester.rules.filters import Filters
 from harvester.rules.normalisation import Mappings
 from harvester.rules.rule_files import RuleLimitError
 from harvester.rules.schema_sampling import UNCHECKED, CheckedSample, SampledRecord, SchemaSampler
-from harvester.rules.schemas import SchemaCache, Schemas, schema_fetcher
-from harvester.rules.validation import Validator, prepare_validator
+from harvester.rules.validation import Validator
 from harvester.store.paths import identifier_digits, identifier_key
 from harvester.vocabulary import Level
 from oai.datestamps import is_later
 from oai.errors import StrictCheckError, failure_of
 from oai.failures import Failure, FailureCode
-from oai.settings import Settings
 from oai.xml import parse
 
 _KEY_BYTES = 16
@@ -296,15 +293,3 @@ def joined(batches: Sequence[RecordBatch]) -> RecordBatch:
         outdated=[*(name for batch in batches for name in batch.outdated), *outdated],
         refused=[refusal for batch in batches for refusal in batch.refused],
     )
-
-
-async def open_validator(client: ProtocolClient, settings: Settings, metadata_prefix: str) -> Validator:
-    """Return the validator of a format; request its schema from the repository if none is bundled.
-
-    Raises StrictCheckError if a schema is not available, and ClientError if the repository does not name it.
-    """
-    schemas = Schemas(
-        cache=SchemaCache(folder=settings.schemas),
-        fetch=schema_fetcher(settings.harvester, client.base_url),
-    )
-    return await prepare_validator(metadata_prefix, client.list_metadata_formats, schemas)

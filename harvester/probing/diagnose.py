@@ -8,14 +8,10 @@ from functools import partial
 from typing import Any, Final
 
 from lxml import etree
-from sqlalchemy import update
-from sqlalchemy.orm import Session
 
 from harvester.client.probe import Watching
 from harvester.client.repository_client import Client
 from harvester.client.transport import Arguments, HttpReply, open_transport
-from harvester.harvest.transform import open_validator
-from harvester.models import Repository
 from harvester.probing.case import SUBJECTS, Case, short
 from harvester.probing.checks import (
     look_at_bounds,
@@ -33,6 +29,7 @@ from harvester.probing.checks import (
 from harvester.probing.findings import Fact, Profile, Report
 from harvester.reading.answers import Identity
 from harvester.reading.errors import ClientError
+from harvester.rules.validation import open_validator
 from oai.errors import StrictCheckError, TryLaterError
 from oai.sections import HarvesterSettings
 from oai.settings import Settings
@@ -212,13 +209,4 @@ def _report(case: Case, *, requests: int, seconds: float) -> Report:
         admin_emails=identity.admin_emails if identity else (),
         facts=facts,
         profile=profile,
-    )
-
-
-def keep_report(session: Session, repository_id: int, report: Report) -> None:
-    """Store the report and its harvest profile, replacing the previous ones. The caller commits."""
-    session.execute(
-        update(Repository)
-        .where(Repository.repository_id == repository_id)
-        .values(examined=report.examined, examination=report.as_json(), profile=report.profile.as_json())
     )

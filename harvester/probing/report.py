@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from harvester.models import Repository
 from harvester.probing.case import SUBJECTS
 from harvester.probing.findings import Fact, Grade, Profile, Report
 from oai.console import counted
@@ -339,3 +343,12 @@ def profile_lines(profile: Profile, translate: Translate = str) -> list[tuple[st
         (translate("seconds between requests"), f"{profile.delay:g}"),
         (translate("retries"), str(profile.retries)),
     ]
+
+
+def keep_report(session: Session, repository_id: int, report: Report) -> None:
+    """Store the report and its harvest profile, replacing the previous ones. The caller commits."""
+    session.execute(
+        update(Repository)
+        .where(Repository.repository_id == repository_id)
+        .values(examined=report.examined, examination=report.as_json(), profile=report.profile.as_json())
+    )

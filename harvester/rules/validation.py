@@ -18,8 +18,10 @@ from typing import Final, Protocol, cast
 
 from lxml import etree
 
+from harvester.client.protocol_client import ProtocolClient
 from harvester.reading.answers import FormatInfo
-from harvester.rules.schemas import Schemas
+from harvester.rules.schemas import SchemaCache, Schemas, schema_fetcher
+from oai.settings import Settings
 from oai.vocabulary import DC_NAMESPACE, OAI_DC_NAMESPACE, OAI_NAMESPACE, XSI_NAMESPACE
 
 _GRAMMARS: Final = Path(__file__).parent / "grammars"
@@ -228,6 +230,18 @@ class Validator:
             )
             return [fault(line_of(root), short(str(root.tag)), reason)]
         return self._metadata.faults(root)
+
+
+async def open_validator(client: ProtocolClient, settings: Settings, metadata_prefix: str) -> Validator:
+    """Return the validator of a format; request its schema from the repository if none is bundled.
+
+    Raises StrictCheckError if a schema is not available, and ClientError if the repository does not name it.
+    """
+    schemas = Schemas(
+        cache=SchemaCache(folder=settings.schemas),
+        fetch=schema_fetcher(settings.harvester, client.base_url),
+    )
+    return await prepare_validator(metadata_prefix, client.list_metadata_formats, schemas)
 
 
 async def prepare_validator(metadata_prefix: str, formats: ListFormats, schemas: Schemas) -> Validator:

@@ -18,7 +18,7 @@ from harvester.access import access_of
 from harvester.harvest.plan import incremental_from
 from harvester.harvest_plan import Surface, carried
 from harvester.models import Harvest, History, Repository
-from harvester.repositories import check_base_url
+from harvester.recognition import check_base_url
 from harvester.rules.filters import load_filters
 from harvester.rules.normalisation import load_mappings
 from manager.jobs.reasons import Code, Reason

@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 
 from harvester.models import OaiSet, Repository
 from harvester.reading.answers import SetInfo
-from harvester.repositories import RepositoryFacts, add_repository, ensure_repository, note_facts
+from harvester.recognition import RepositoryFacts
+from harvester.repositories import add_repository, ensure_repository, note_facts
 from oai.database import Database
 
 URL = "http://archive.example/oai"

@@ -11,18 +11,20 @@ from harvester.listing import find_repositories, formats_of, sets_of
 from harvester.models import Repository
 from harvester.probing.look import look
 from harvester.protocols import protocol_of
+from harvester.recognition import (
+    RepositoryFacts,
+    check_base_url,
+    identify_repository,
+    recognise_repository,
+)
 from harvester.repositories import (
     BaseUrl,
     DeletionsShare,
-    RepositoryFacts,
     RepositoryName,
     UpdatesShare,
     add_repository,
     change_repository,
-    check_base_url,
-    identify_repository,
     note_facts,
-    recognise_repository,
     remove_repository,
 )
 from harvester.vocabulary import AccessProtocol, DeletionPolicy

@@ -9,9 +9,17 @@ from aiohttp import web
 from harvester.access import access_of
 from harvester.models import Repository
 from harvester.probing.case import SUBJECTS
-from harvester.probing.diagnose import diagnose, keep_report
+from harvester.probing.diagnose import diagnose
 from harvester.probing.findings import Fact, Report
-from harvester.probing.report import advice_for, grade_of, in_words, letter, profile_lines, troubles
+from harvester.probing.report import (
+    advice_for,
+    grade_of,
+    in_words,
+    keep_report,
+    letter,
+    profile_lines,
+    troubles,
+)
 from oai.errors import ZatvaError
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings

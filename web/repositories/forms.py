@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
 from harvester.protocols import protocol_of
-from harvester.repositories import check_base_url
+from harvester.recognition import check_base_url
 from oai.errors import RemoteError, SettingsError, TryLaterError, UsageError
 from web.site.forms import FormModel, relative_folder
 from web.site.i18n import _, told

@@ -14,6 +14,7 @@ from harvester.bibliographic.record_view import described_as
 from harvester.harvest_plan import LONGEST_SELECTION, PREFIX
 from harvester.listing import find_records, find_repositories, sets_of_record
 from harvester.models import Record, Repository
+from harvester.recognition import identify_repository
 from harvester.repositories import (
     BaseUrl,
     DeletionsShare,
@@ -21,7 +22,6 @@ from harvester.repositories import (
     UpdatesShare,
     base_folder,
     change_repository,
-    identify_repository,
     note_facts,
     remove_repository,
 )

@@ -21,8 +21,9 @@ from harvester.client.selection import Selection
 from harvester.isolated import isolated
 from harvester.probing.sample import RepositorySample, fetch_sample
 from harvester.reading.errors import AnswerTooLargeError
+from harvester.recognition import RepositoryFacts, recognise_repository
 from harvester.registry import Registry, friends_of, load_registry
-from harvester.repositories import RepositoryFacts, add_repository, name_repository, recognise_repository
+from harvester.repositories import add_repository, name_repository
 from harvester.vocabulary import AccessProtocol
 from manager.schedules.service import add_schedule, run_now
 from oai.errors import RemoteError, TryLaterError, UsageError

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from harvester.repositories import identify_repository, note_facts
+from harvester.recognition import identify_repository
+from harvester.repositories import note_facts
 from oai.errors import UsageError
 from oai.vocabulary import OAI_DC_NAMESPACE
 from provider.aggregate.sources import walk_everything
