@@ -95,20 +95,22 @@ class FillSizes:
 _SIZES: Final = FillSizes()
 
 
-def fill_keys(database: Database, tell: Callable[[str, int, int], None], *, sizes: FillSizes = _SIZES) -> int:
+def fill_keys(
+    database: Database, report: Callable[[str, int, int], None], *, sizes: FillSizes = _SIZES
+) -> int:
     """Store the keys that are missing and build their index; return the number of documents filled. Commits.
 
-    `tell` receives the current step, and the last document's id and the highest one. Raises
+    `report` receives the current step, and the last document's id and the highest one. Raises
     DatabaseNotReadyError during a first load.
     """
     with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         with database.session() as session:
             refuse_unserved(session)
-        with _alone(connection, tell, sizes.wait_seconds):
-            filled = sum(_fill_ranges(database, tell, sizes))
-            tell("building the index ix_document_url_key", 1, 1)
+        with _alone(connection, report, sizes.wait_seconds):
+            filled = sum(_fill_ranges(database, report, sizes))
+            report("building the index ix_document_url_key", 1, 1)
             _build_index(connection)
-            filled += sum(_fill_rest(database, tell, sizes))
+            filled += sum(_fill_rest(database, report, sizes))
             connection.execute(text("ANALYZE document"))
             connection.execute(text(_FINISH))
     return filled
@@ -116,7 +118,7 @@ def fill_keys(database: Database, tell: Callable[[str, int, int], None], *, size
 
 @contextlib.contextmanager
 def _alone(
-    connection: Connection, tell: Callable[[str, int, int], None], wait_seconds: float
+    connection: Connection, report: Callable[[str, int, int], None], wait_seconds: float
 ) -> Iterator[None]:
     """Hold the lock for the block; wait while another command works, or its server process still ends.
 
@@ -124,7 +126,7 @@ def _alone(
     wait when it builds the index.
     """
     while not connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": _LOCK}):
-        tell("waiting for another `zatva provider reindex-keys`", 0, 1)
+        report("waiting for another `zatva provider reindex-keys`", 0, 1)
         time.sleep(wait_seconds)
     try:
         yield
@@ -133,7 +135,7 @@ def _alone(
 
 
 def _fill_ranges(
-    database: Database, tell: Callable[[str, int, int], None], sizes: FillSizes
+    database: Database, report: Callable[[str, int, int], None], sizes: FillSizes
 ) -> Iterator[int]:
     """Fill the documents after the stored position, range by range; yield how many in each transaction."""
     with database.session() as session:
@@ -141,7 +143,7 @@ def _fill_ranges(
     while after < highest:
         last = min(after + sizes.stride * sizes.at_once, highest)
         for place in range(sizes.stride):
-            tell("filling", after + (last - after) * place // sizes.stride, highest)
+            report("filling", after + (last - after) * place // sizes.stride, highest)
             with database.session() as session:
                 values = {"first": after + 1 + place, "last": last, "stride": sizes.stride}
                 filled = _fill(session, _RANGE, values)
@@ -152,7 +154,9 @@ def _fill_ranges(
             session.commit()
 
 
-def _fill_rest(database: Database, tell: Callable[[str, int, int], None], sizes: FillSizes) -> Iterator[int]:
+def _fill_rest(
+    database: Database, report: Callable[[str, int, int], None], sizes: FillSizes
+) -> Iterator[int]:
     """Fill the documents that were locked, and those that an earlier version has added since."""
     while True:
         with database.session() as session:
@@ -162,7 +166,7 @@ def _fill_rest(database: Database, tell: Callable[[str, int, int], None], sizes:
             if session.scalar(text(_HAS_ALL)):
                 return
         if not filled:
-            tell("waiting for documents that are being changed", 1, 1)
+            report("waiting for documents that are being changed", 1, 1)
             time.sleep(sizes.wait_seconds)
 
 

@@ -94,7 +94,7 @@ class Trial:
         return cls(process_id=process_id, folder=folder, mark=mark, seconds=seconds)
 
     def ended(self) -> bool:
-        """Tell whether the trial has ended; one that takes too long is ended now."""
+        """Return whether the trial has ended; one that takes too long is ended now."""
         if os.waitpid(self.process_id, os.WNOHANG)[0]:
             return True
         if time.monotonic() - self.begun >= self.seconds:
