@@ -8,6 +8,10 @@ from typing import Final
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+LOOPBACK: Final[tuple[Network, ...]] = (
+    ipaddress.IPv4Network("127.0.0.0/8"),
+    ipaddress.IPv6Network("::1/128"),
+)
 _LIMITED_PREFIX: Final = {4: 32, 6: 64}
 """Prefix lengths that distinguish clients for limits: one IPv6 host has a whole /64."""
 _KEPT_PREFIX: Final = {4: 24, 6: 48}

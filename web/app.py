@@ -18,7 +18,7 @@ from web.api.dispatch import LIMITER, Limiter
 from web.archive import pages as archive
 from web.archive import pages_activity, pages_collections, pages_documents
 from web.archive.pages_activity import SELF_TESTS, SelfTests
-from web.auth import account
+from web.auth import account, pages_second_factor
 from web.auth import pages as sign_in
 from web.auth.access import access
 from web.auth.audit import auditing
@@ -58,6 +58,7 @@ _FORM_BYTES = 1024 * 1024
 _ROUTES = (
     sign_in.ROUTES,
     account.ROUTES,
+    pages_second_factor.ROUTES,
     admin.ROUTES,
     pages_users.ROUTES,
     pages_organisations.ROUTES,

@@ -50,6 +50,13 @@ def _add_user_commands(user: "Subcommands") -> None:
     disable.add_argument("name", metavar="NAME")
     enable = add_command(user, "enable", help="enable a user", handler="web.admin.commands:enable")
     enable.add_argument("name", metavar="NAME")
+    reset = add_command(
+        user,
+        "reset-second-factor",
+        help="let a user who has lost the second factor sign in without it",
+        handler="web.admin.commands:reset_second_factor",
+    )
+    reset.add_argument("name", metavar="NAME")
     add_command(user, "list", help="list users", handler="web.admin.commands:user_show")
 
 
@@ -114,7 +121,9 @@ def _add_token_commands(token: "Subcommands") -> None:
         action="append",
         help="scope of the token, repeatable (default: read)",
     )
-    add.add_argument("--days", type=float, metavar="N", help="validity in days (default: until revoked)")
+    add.add_argument(
+        "--days", type=float, metavar="N", help="validity in days (default and maximum: web.token_days)"
+    )
     listed = add_command(token, "list", help="list API tokens", handler="web.admin.commands:token_show")
     listed.add_argument("--user", metavar="USER", help="only tokens of this user")
     revoke = add_command(token, "revoke", help="revoke an API token", handler="web.admin.commands:revoke")

@@ -25,7 +25,9 @@ from oai.rights import Role
 
 __all__ = [
     "ApiToken",
+    "KnownBrowser",
     "LinkKind",
+    "RecoveryCode",
     "Role",
     "SelfTest",
     "SignInAttempt",
@@ -68,6 +70,12 @@ class User(Base):
     disabled: Mapped[datetime | None]
     """Time from which the user may not sign in."""
     last_sign_in: Mapped[datetime | None]
+    totp_secret: Mapped[str | None] = mapped_column(Text)
+    """Secret of the user's authenticator app, in Base32 (RFC 6238)."""
+    totp_since: Mapped[datetime | None]
+    """Time from which a sign-in needs a code; null: the secret is only proposed, or there is none."""
+    totp_step: Mapped[int | None] = mapped_column(BigInteger)
+    """Number of the 30-second step of the last accepted code: each code is accepted once."""
 
 
 class UserSession(Base):
@@ -87,6 +95,34 @@ class UserSession(Base):
     """User-Agent header at sign-in."""
     way: Mapped[str] = mapped_column(Text, server_default="link")
     """How the user signed in: link, password or proxy."""
+    idle_until: Mapped[datetime] = mapped_column(server_default=text("now() + interval '1 hour'"))
+    """Time at which the session ends unless the user makes a request before."""
+    confirmed: Mapped[datetime] = mapped_column(server_default=func.now())
+    """Time at which the user last proved who they are, by signing in or again for a dangerous step."""
+    awaits_code: Mapped[bool] = mapped_column(server_default=text("false"))
+    """Whether the second factor is still missing; until then the session gives no access."""
+
+
+class RecoveryCode(Base):
+    """A code that replaces the authenticator app once."""
+
+    __tablename__ = "web_recovery_code"
+
+    code_hash: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    """SHA-256 of the code, which has 120 random bits."""
+    user_id: Mapped[int] = mapped_column(ForeignKey("web_user.user_id", ondelete="CASCADE"), index=True)
+    used: Mapped[datetime | None]
+
+
+class KnownBrowser(Base):
+    """A browser in which a user has signed in; strangers' attempts do not delay the user there."""
+
+    __tablename__ = "web_known_browser"
+
+    token_hash: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    """SHA-256 of the cookie's value."""
+    user_id: Mapped[int] = mapped_column(ForeignKey("web_user.user_id", ondelete="CASCADE"), index=True)
+    expires: Mapped[datetime]
 
 
 class SignInLink(Base):
@@ -110,7 +146,9 @@ class SignInAttempt(Base):
 
     attempt_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     key: Mapped[str] = mapped_column(Text)
-    """`address …` or `user …`."""
+    """Where it came from: `address …` or `browser …`; `code …` for a second factor."""
+    user_name: Mapped[str] = mapped_column(Text, server_default="")
+    """The user name, in lower case."""
     at: Mapped[datetime] = mapped_column(server_default=func.now(), index=True)
 
 
@@ -127,7 +165,7 @@ class ApiToken(Base):
     scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
     """read, harvest, archive, admin."""
     created: Mapped[datetime] = mapped_column(server_default=func.now())
-    expires: Mapped[datetime | None]
+    expires: Mapped[datetime]
     last_used: Mapped[datetime | None]
     """Time of last use, to the minute."""
     revoked: Mapped[datetime | None]

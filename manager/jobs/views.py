@@ -1,9 +1,10 @@
 """Jobs and history as users see them: lists with states and estimates."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Self
 
 from sqlalchemy import ColumnElement, Select, delete, false, func, literal, select, tuple_, union_all, update
 from sqlalchemy.orm import Session
@@ -28,6 +29,9 @@ _WORDS: Final = {
 }
 _CLOSELY: Final = 100
 """The number of jobs at the front of a list that get an estimate."""
+_PLACE: Final = re.compile(r"([01])\.(-?[0-9]{1,18})\.([0-9]{1,9})")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +42,22 @@ class JobPlace:
     due: datetime
     """UTC."""
     job_id: int
+
+    def __str__(self) -> str:
+        """Return the place as text for URLs, for example `0.1767323045000000.42`."""
+        return f"{self.under_way:d}.{(self.due - _EPOCH) // _MICROSECOND}.{self.job_id}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Return the place that `str` wrote; None if the text is not one."""
+        found = _PLACE.fullmatch(text)
+        if found is None:
+            return None
+        try:
+            due = _EPOCH + int(found[2]) * _MICROSECOND
+        except OverflowError:
+            return None
+        return cls(under_way=found[1] == "1", due=due, job_id=int(found[3]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,7 +51,23 @@ class WebSettings(Section):
         description="Default time zone of dates and times on pages, such as Europe/Prague; each user can "
         "choose another.",
     )
-    session_hours: float = Field(12, gt=0, description="How long a session lasts, in hours.")
+    session_hours: float = Field(
+        12, gt=0, description="How long a session lasts at most, in hours, however active the user is."
+    )
+    idle_minutes: float = Field(
+        60, gt=0, description="Minutes without a request after which a session ends; live pages do not count."
+    )
+    fresh_minutes: float = Field(
+        15,
+        gt=0,
+        description="Minutes after a sign-in during which steps such as changing a user or creating a token "
+        "do not ask for the password again.",
+    )
+    second_factor: Literal["optional", "administrators", "all"] = Field(
+        "optional",
+        description="Who must sign in with a second factor (a code from an authenticator app): no user, "
+        "administrators, or all users. A proxy that signs users in is responsible for its own.",
+    )
     link_minutes: float = Field(
         30, gt=0, description="How long a one-time sign-in link is valid, in minutes."
     )
@@ -62,22 +78,35 @@ class WebSettings(Section):
     sign_in_tries: int = Field(
         10,
         ge=1,
-        description="Failed sign-in attempts from one address or for one user before more are delayed.",
+        description="Failed sign-in attempts for one user from one address before more are delayed.",
+    )
+    sign_in_tries_per_address: int = Field(
+        100,
+        ge=1,
+        description="Failed sign-in attempts from one address, whoever the user is, before more are delayed. "
+        "A browser in which a user has signed in before is not delayed for that user.",
     )
     sign_in_minutes: float = Field(
         15, gt=0, description="Period over which failed sign-in attempts are counted, in minutes."
     )
+    known_browser_days: float = Field(
+        180, gt=0, description="Days that a browser is remembered in which a user has signed in."
+    )
     trusted_proxies: tuple[str, ...] = Field(
         (),
-        description="Addresses or networks of proxies in front of the dashboard whose headers are trusted.",
+        description="Addresses or networks of proxies in front of the dashboard whose headers are trusted. "
+        "Empty: X-Forwarded-For is trusted from this machine only, and `proxy_user_header` is ignored.",
     )
     proxy_user_header: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9-]+$",
-        description="Header in which a trusted proxy names the signed-in user; unset: proxies cannot sign "
-        "users in.",
+        description="Header in which a proxy listed in `trusted_proxies` names the signed-in user; unset: "
+        "proxies cannot sign users in.",
     )
     audit_days: float = Field(365, ge=0, description="Days that the audit log is kept; 0: permanently.")
+    token_days: float = Field(
+        365, gt=0, le=3650, description="Greatest age of an API token, in days; then a new one is needed."
+    )
     api_per_minute: int = Field(
         600, ge=0, description="API requests per minute allowed to one client; 0: no limit."
     )

@@ -34,7 +34,10 @@ class Shape(StrEnum):
 
 
 def write_warcs(folder: Path, documents: int, shape: Shape) -> Iterator[Path]:
-    """Write `documents` documents to a few files, each record a gzip member; yield the files."""
+    """Write `documents` documents to a few files, each record a gzip member; yield the files.
+
+    Tiny pages have other URLs than the documents of a crawl: both are indexed into one database.
+    """
     folder.mkdir()
     each = -(-documents // _FILES)
     content = _Content()
@@ -46,7 +49,8 @@ def write_warcs(folder: Path, documents: int, shape: Shape) -> Iterator[Path]:
                     file.write(gzip.compress(_request(index), 1))
                     file.write(gzip.compress(_response(index, *content.of(index)), 1))
                 else:
-                    file.write(gzip.compress(_response(index, "text/html; charset=utf-8", _tiny(index)), 1))
+                    page = _response(documents + index, "text/html; charset=utf-8", _tiny(index))
+                    file.write(gzip.compress(page, 1))
         yield path
 
 

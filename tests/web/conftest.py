@@ -123,7 +123,7 @@ async def server(
 
 
 @contextlib.asynccontextmanager
-async def _browser(server: Server, name: str | None = None) -> AsyncIterator[Browser]:
+async def browser_of(server: Server, name: str | None = None) -> AsyncIterator[Browser]:
     """Yield a browser, signed in as the named user."""
     jar = aiohttp.CookieJar(unsafe=True)  # by default it stores no cookies for an IP address
     async with aiohttp.ClientSession(cookie_jar=jar) as http:
@@ -136,40 +136,40 @@ async def _browser(server: Server, name: str | None = None) -> AsyncIterator[Bro
 @pytest.fixture
 async def stranger(server: Server) -> AsyncIterator[Browser]:
     """A browser that is not signed in."""
-    async with _browser(server) as browser:
+    async with browser_of(server) as browser:
         yield browser
 
 
 @pytest.fixture
 async def administrator(server: Server) -> AsyncIterator[Browser]:
     """Alena, an administrator."""
-    async with _browser(server, "Alena") as browser:
+    async with browser_of(server, "Alena") as browser:
         yield browser
 
 
 @pytest.fixture
 async def viewer(server: Server) -> AsyncIterator[Browser]:
     """Viktor, a viewer."""
-    async with _browser(server, "Viktor") as browser:
+    async with browser_of(server, "Viktor") as browser:
         yield browser
 
 
 @pytest.fixture
 async def owner(server: Server) -> AsyncIterator[Browser]:
     """Olga, a partner of the organisation mzk."""
-    async with _browser(server, "Olga") as browser:
+    async with browser_of(server, "Olga") as browser:
         yield browser
 
 
 @pytest.fixture
 async def colleague(server: Server) -> AsyncIterator[Browser]:
     """Karel, a partner of another organisation, nk."""
-    async with _browser(server, "Karel") as browser:
+    async with browser_of(server, "Karel") as browser:
         yield browser
 
 
 @pytest.fixture
 async def curator(server: Server) -> AsyncIterator[Browser]:
     """Katka, a curator of the archive."""
-    async with _browser(server, "Katka") as browser:
+    async with browser_of(server, "Katka") as browser:
         yield browser

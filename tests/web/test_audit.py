@@ -30,7 +30,9 @@ def _a_token(server: Server) -> str:
     with server.database.session() as session:
         alena = find_user(session, "Alena")
         assert alena is not None
-        _, token = make_token(session, alena.user_id, name="t", scopes=[Scope.READ, Scope.HARVEST])
+        _, token = make_token(
+            session, server.settings.web, alena.user_id, name="t", scopes=[Scope.READ, Scope.HARVEST]
+        )
         session.commit()
     return token
 

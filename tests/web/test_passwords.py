@@ -3,13 +3,15 @@ from datetime import timedelta
 import aiohttp
 import pytest
 from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
 
 from oai.audit import AuditEntry
 from oai.database import Database
 from oai.errors import UsageError
 from oai.settings import Settings
 from tests.web.conftest import Browser, Server
-from web.auth.passwords import attempt, hash_password, password_fits, succeeded
+from web.auth.attempts import attempt, place_of, succeeded
+from web.auth.passwords import hash_password, password_fits
 from web.auth.users import find_user, set_password
 from web.models import SignInAttempt
 from web.site.keys import SETTINGS
@@ -42,7 +44,10 @@ def test_what_is_kept_is_argon2_and_not_the_password() -> None:
     assert not password_fits(None, "nobody has this password")
 
 
-@pytest.mark.parametrize("password", ["short", "aaaaaaaaaaaaaaaa", "Alena-Alena-Alena", "x" * 1001])
+@pytest.mark.parametrize(
+    "password",
+    ["short", "aaaaaaaaaaaaaaaa", "alena-alena-alena", "x" * 1001, "password1234", "zatvazatva123"],
+)
 def test_weak_passwords_are_refused(password: str) -> None:
     with pytest.raises(UsageError, match="password"):
         hash_password(password, least=12, user_name="alena-alena-alena")
@@ -123,24 +128,31 @@ async def test_a_borrowed_session_does_not_guess_the_present_password(
     assert "Too many attempts." in page
 
 
-def test_tries_are_counted_by_user_and_by_address(database: Database, settings: Settings) -> None:
-    web = settings.web.model_copy(update={"sign_in_tries": 2})
+def _at(session: Session, address: str) -> str:
+    return place_of(session, address=address, browser=None)
+
+
+def test_tries_are_counted_by_user_and_address_and_by_address(database: Database, settings: Settings) -> None:
+    web = settings.web.model_copy(update={"sign_in_tries": 2, "sign_in_tries_per_address": 4})
     with database.session() as session:
-        for name in ("a", "b"):
-            assert attempt(session, web, address="192.0.2.1", user_name=name) is None
-        assert attempt(session, web, address="192.0.2.1", user_name="c")
-        assert attempt(session, web, address="192.0.2.2", user_name="a") is None
-        assert attempt(session, web, address="192.0.2.3", user_name=" A "), "the user was tried twice"
-        succeeded(session, address="192.0.2.9", user_name="a")
-        assert attempt(session, web, address="192.0.2.4", user_name="a") is None
+        place, other = _at(session, "192.0.2.1"), _at(session, "192.0.2.2")
+        for name in ("a", " A ", "b", "c"):
+            assert attempt(session, web, place=place, user_name=name) is None
+        assert attempt(session, web, place=place, user_name="a"), "the user was tried twice"
+        assert attempt(session, web, place=place, user_name="d"), "the address made four attempts"
+        assert attempt(session, web, place=other, user_name="a") is None, "no name is locked by itself"
+        succeeded(session, place=place, user_name="a")
+        assert attempt(session, web, place=place, user_name="a") is None
+        assert attempt(session, web, place=place, user_name="a") is None
+        assert attempt(session, web, place=place, user_name="b"), "the attempts for other users stay"
 
 
 def test_one_ipv6_network_is_one_address(database: Database, settings: Settings) -> None:
-    web = settings.web.model_copy(update={"sign_in_tries": 1})
+    web = settings.web.model_copy(update={"sign_in_tries_per_address": 1})
     with database.session() as session:
-        assert attempt(session, web, address="2001:db8::1", user_name="a") is None
-        assert attempt(session, web, address="2001:db8::2", user_name="b")
-        assert attempt(session, web, address="2001:db8:0:1::2", user_name="b") is None
+        assert attempt(session, web, place=_at(session, "2001:db8::1"), user_name="a") is None
+        assert attempt(session, web, place=_at(session, "2001:db8::2"), user_name="b")
+        assert attempt(session, web, place=_at(session, "2001:db8:0:1::2"), user_name="b") is None
 
 
 async def test_a_new_password_signs_other_browsers_out(

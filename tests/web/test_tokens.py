@@ -6,16 +6,17 @@ from sqlalchemy import func, select, update
 from oai.database import Database
 from oai.errors import UsageError
 from oai.rights import Right, Scope
+from oai.settings import Settings
 from tests.web.conftest import Browser, Server
 from web.auth.api_tokens import find_token, list_tokens, make_token, revoke_token
-from web.auth.users import add_user, disable_user
+from web.auth.users import add_user, change_role, disable_user
 from web.models import ApiToken, Role
 
 
-def test_a_token_is_kept_as_a_hash_and_found_again(database: Database) -> None:
+def test_a_token_is_kept_as_a_hash_and_found_again(database: Database, settings: Settings) -> None:
     with database.session() as session:
         user = add_user(session, "Alena", Role.ADMINISTRATOR)
-        _, token = make_token(session, user.user_id, name="nightly", scopes=[Scope.READ])
+        _, token = make_token(session, settings.web, user.user_id, name="nightly", scopes=[Scope.READ])
 
         who = find_token(session, token)
 
@@ -28,10 +29,12 @@ def test_a_token_is_kept_as_a_hash_and_found_again(database: Database) -> None:
         assert list_tokens(session)[0].last_used is not None
 
 
-def test_a_token_reaches_no_further_than_its_user(database: Database) -> None:
+def test_a_token_reaches_no_further_than_its_user(database: Database, settings: Settings) -> None:
     with database.session() as session:
-        user = add_user(session, "Viktor", Role.VIEWER)
-        _, token = make_token(session, user.user_id, name="x", scopes=list(Scope))
+        add_user(session, "Alena", Role.ADMINISTRATOR)
+        user = add_user(session, "Viktor", Role.ADMINISTRATOR)
+        _, token = make_token(session, settings.web, user.user_id, name="x", scopes=list(Scope))
+        change_role(session, user.user_id, Role.VIEWER)
 
         who = find_token(session, token)
 
@@ -41,16 +44,18 @@ def test_a_token_reaches_no_further_than_its_user(database: Database) -> None:
         assert Right.ACCOUNT not in who.rights
 
 
-def test_tokens_end_when_they_expire_are_revoked_or_their_user_is_disabled(database: Database) -> None:
+def test_tokens_end_when_they_expire_are_revoked_or_their_user_is_disabled(
+    database: Database, settings: Settings
+) -> None:
     with database.session() as session:
         add_user(session, "Alena", Role.ADMINISTRATOR)
         user = add_user(session, "Viktor")
-        number, token = make_token(session, user.user_id, name="x", scopes=[Scope.READ], days=1)
+        number, token = make_token(session, settings.web, user.user_id, name="x", scopes=[Scope.READ], days=1)
         assert find_token(session, token)
 
         session.execute(update(ApiToken).values(expires=func.now() - timedelta(seconds=1)))
         assert find_token(session, token) is None
-        session.execute(update(ApiToken).values(expires=None))
+        session.execute(update(ApiToken).values(expires=func.now() + timedelta(days=1)))
         assert find_token(session, token)
         disable_user(session, user.user_id)
         assert find_token(session, token) is None
@@ -64,7 +69,7 @@ def test_tokens_end_when_they_expire_are_revoked_or_their_user_is_disabled(datab
         assert list_tokens(session)[0].state == "revoked"
 
 
-def test_a_token_needs_a_name_a_scope_and_a_sensible_time(database: Database) -> None:
+def test_a_token_needs_a_name_a_scope_and_a_sensible_time(database: Database, settings: Settings) -> None:
     with database.session() as session:
         user = add_user(session, "Alena")
         for name, scopes, days in (
@@ -75,7 +80,12 @@ def test_a_token_needs_a_name_a_scope_and_a_sensible_time(database: Database) ->
         ):
             with pytest.raises(UsageError):
                 make_token(
-                    session, user.user_id, name=name, scopes=[Scope(scope) for scope in scopes], days=days
+                    session,
+                    settings.web,
+                    user.user_id,
+                    name=name,
+                    scopes=[Scope(scope) for scope in scopes],
+                    days=days,
                 )
 
 

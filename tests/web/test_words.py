@@ -147,7 +147,7 @@ def _fill(server: Server) -> None:
         report["facts"] = [{"subject": one.subject, "found": one.found, "values": {}} for one in facts]
         repository.examined, repository.examination = BEGAN, report
         session.get_one(History, world["run"]).pace = [[0.5, 10, 1], [1.0, 20, 2], [1.5, 40, 3]]
-        make_token(session, 1, name="bench", scopes=tuple(Scope))
+        make_token(session, server.settings.web, 1, name="bench", scopes=tuple(Scope))
         session.commit()
 
 

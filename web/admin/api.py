@@ -12,7 +12,7 @@ from web.api.faults import not_found
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
-from web.auth import api_tokens, organisations, users
+from web.auth import api_tokens, organisations, second_factor, users
 from web.auth.access import about
 from web.auth.users import find_user_view, find_users
 from web.models import ApiToken, User
@@ -42,6 +42,7 @@ class UserOut(Out):
     created: datetime
     last_sign_in: datetime | None
     state: str = Field(description="active, invited or disabled.")
+    has_second_factor: bool
 
 
 class NewUser(In):
@@ -67,7 +68,7 @@ class TokenOut(Out):
     name: str
     scopes: list[str]
     created: datetime
-    expires: datetime | None
+    expires: datetime
     last_used: datetime | None
     state: str = Field(description="good, expired or revoked.")
 
@@ -77,7 +78,7 @@ class NewToken(In):
 
     name: str = Field(min_length=1, max_length=100)
     scopes: list[Scope] = Field(min_length=1, max_length=10)
-    days: float | None = Field(None, gt=0, le=3650, description="Validity in days; null: until revoked.")
+    days: float | None = Field(None, gt=0, le=3650, description="Validity in days; null: `web.token_days`.")
 
 
 class MadeToken(Out):
@@ -152,6 +153,12 @@ async def _user(call: Call) -> User:
     return row
 
 
+async def _reset_second_factor(call: Call) -> UserOut:
+    number = (await _user(call)).user_id
+    await call.database.run(second_factor.disable, number)
+    return await _user_out(call, number)
+
+
 async def _tokens(call: Call) -> Page[TokenOut]:
     limit = call.asked(Paged).limit + 1
     found = await call.database.run(api_tokens.list_tokens, limit=limit, before=after(call, int))
@@ -161,7 +168,12 @@ async def _tokens(call: Call) -> Page[TokenOut]:
 async def _make_token(call: Call) -> MadeToken:
     asked, number = call.sent(NewToken), (await _user(call)).user_id
     token_id, token = await call.database.run(
-        api_tokens.make_token, number, name=asked.name, scopes=asked.scopes, days=asked.days
+        api_tokens.make_token,
+        call.settings.web,
+        number,
+        name=asked.name,
+        scopes=asked.scopes,
+        days=asked.days,
     )
     about(call.request, "token", token_id, asked.name)
     return MadeToken(token_id=token_id, token=token)
@@ -272,7 +284,17 @@ OPERATIONS: Final = (
         answer=MeOut,
     ),
     _op("listUsers", "GET", "/users", "List users by name.", _users, query=Paged, answer=Page[UserOut]),
-    _op("addUser", "POST", "/users", "Add a user.", _add_user, body=NewUser, answer=UserOut, status=201),
+    _op(
+        "addUser",
+        "POST",
+        "/users",
+        "Add a user.",
+        _add_user,
+        body=NewUser,
+        answer=UserOut,
+        status=201,
+        session_only=True,
+    ),
     _op("getUser", "GET", "/users/{user}", "Show a user.", _show_user, answer=UserOut),
     _op(
         "changeUser",
@@ -282,6 +304,16 @@ OPERATIONS: Final = (
         _change_user,
         body=UserChange,
         answer=UserOut,
+        session_only=True,
+    ),
+    _op(
+        "resetSecondFactor",
+        "DELETE",
+        "/users/{user}/second-factor",
+        "Reset the second factor of a user who has lost it.",
+        _reset_second_factor,
+        answer=UserOut,
+        session_only=True,
     ),
     _op("disableUser", "POST", "/users/{user}/disable", "Disable a user.", _disable, answer=UserOut),
     _op("enableUser", "POST", "/users/{user}/enable", "Enable a user.", _enable, answer=UserOut),
@@ -294,6 +326,7 @@ OPERATIONS: Final = (
         body=NewToken,
         answer=MadeToken,
         status=201,
+        session_only=True,
     ),
     _op(
         "listTokens",

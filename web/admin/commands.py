@@ -8,6 +8,7 @@ from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode
 from oai.rights import Scope
+from web.auth import second_factor
 from web.auth.api_tokens import list_tokens, make_token, revoke_token
 from web.auth.organisations import (
     add_organisation,
@@ -91,6 +92,17 @@ def enable(invocation: Invocation) -> ExitCode:
     return ExitCode.DONE
 
 
+def reset_second_factor(invocation: Invocation) -> ExitCode:
+    """Reset the second factor of a user who has lost app and recovery codes."""
+    name = invocation.arguments.name
+    with open_database(invocation.settings) as database, database.session() as session:
+        second_factor.disable(session, get_user(session, name).user_id)
+        session.commit()
+    result = {"name": name, "second_factor": False}
+    invocation.console.result(result, f"{name!r} now signs in without a second factor")
+    return ExitCode.DONE
+
+
 def user_show(invocation: Invocation) -> ExitCode:
     """List the users."""
     with open_database(invocation.settings) as database, database.session() as session:
@@ -101,6 +113,7 @@ def user_show(invocation: Invocation) -> ExitCode:
                 "role": user.role.value,
                 "organisation": user.organisation,
                 "state": user.state,
+                "second_factor": user.has_second_factor,
                 "created": user.created,
                 "last_sign_in": user.last_sign_in,
             }
@@ -111,6 +124,7 @@ def user_show(invocation: Invocation) -> ExitCode:
         "role": "Role",
         "organisation": "Organisation",
         "state": "State",
+        "second_factor": "Second factor",
         "last_sign_in": "Last signed in",
         "created": "Added",
     }
@@ -198,7 +212,12 @@ def token_add(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database, database.session() as session:
         user = get_user(session, arguments.user)
         number, token = make_token(
-            session, user.user_id, name=arguments.name, scopes=scopes, days=arguments.days
+            session,
+            invocation.settings.web,
+            user.user_id,
+            name=arguments.name,
+            scopes=scopes,
+            days=arguments.days,
         )
         session.commit()
     invocation.about(number, arguments.name)

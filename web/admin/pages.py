@@ -139,7 +139,7 @@ def _counts(session: Session) -> tuple[int, int, int, int]:
         session.scalars(select(func.count()).select_from(table)).one()
         for table in (User, Organisation, Worker)
     )
-    good = (ApiToken.expires.is_(None) | (ApiToken.expires > func.now())) & ApiToken.revoked.is_(None)
+    good = (ApiToken.expires > func.now()) & ApiToken.revoked.is_(None)
     live = session.scalars(select(func.count()).select_from(ApiToken).where(good)).one()
     return users, organisations, live, workers
 

@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
 from oai.settings import Settings
-from web.auth.access import about, administrators_only
+from web.auth import second_factor
+from web.auth.access import about, administrators_only, needs_fresh_sign_in
 from web.auth.organisations import name_organisations
 from web.auth.sign_in import make_link
 from web.auth.users import (
@@ -87,12 +88,14 @@ async def as_file(request: web.Request) -> web.StreamResponse:
 
 
 @administrators_only
+@needs_fresh_sign_in
 async def new(request: web.Request) -> web.Response:
     """Show the invitation form."""
     return await _page(request, None, Form(values={"role": Role.PARTNER.value}))
 
 
 @administrators_only
+@needs_fresh_sign_in
 async def invite_new(request: web.Request) -> web.Response:
     """Add the user and show the invitation link; the link is shown only once."""
     asked, form = read_form(InvitationForm, await request.post())
@@ -121,6 +124,7 @@ async def show(request: web.Request) -> web.Response:
 
 
 @administrators_only
+@needs_fresh_sign_in
 async def change(request: web.Request) -> web.Response:
     """Change the user's role or organisation."""
     user = await _user_of(request)
@@ -137,12 +141,14 @@ async def change(request: web.Request) -> web.Response:
 
 
 @administrators_only
+@needs_fresh_sign_in
 async def link(request: web.Request) -> web.Response:
     """Create a one-time sign-in link and show it; the link is shown only once."""
     return await _linked(request, LinkKind.SIGN_IN)
 
 
 @administrators_only
+@needs_fresh_sign_in
 async def invite(request: web.Request) -> web.Response:
     """Create a new invitation, with which the user sets a password, and invalidate earlier ones."""
     return await _linked(request, LinkKind.INVITATION)
@@ -175,6 +181,34 @@ async def disable(request: web.Request) -> web.StreamResponse:
     except UsageError as error:
         raise web.HTTPConflict(text=told(error)) from None
     raise web.HTTPSeeOther(f"/admin/users/{user.user_id}?done=user-disabled")
+
+
+@administrators_only
+@needs_fresh_sign_in
+async def confirm_reset(request: web.Request) -> web.Response:
+    """Ask for confirmation before a user's second factor is reset."""
+    user = await _user_of(request)
+    return render(
+        request,
+        "confirm.html",
+        title=_("Reset the second factor of %(name)s?") % {"name": user.name},
+        steps=[(_("Overview"), "/"), (_("Administration"), "/admin"), (_("Users"), "/admin/users")],
+        lines=[
+            _("Make sure by another way than e-mail that it is the user who asks for it."),
+            _("The user then signs in with the password alone, and can set up a new second factor."),
+        ],
+        button=_("Reset second factor"),
+        back=f"/admin/users/{user.user_id}",
+    )
+
+
+@administrators_only
+@needs_fresh_sign_in
+async def reset_second_factor(request: web.Request) -> web.StreamResponse:
+    """Reset the second factor of a user who has lost it."""
+    user = await _user_of(request)
+    await database_of(request).run(second_factor.disable, user.user_id)
+    raise web.HTTPSeeOther(f"/admin/users/{user.user_id}?done=second-factor-reset")
 
 
 @administrators_only
@@ -286,4 +320,6 @@ ROUTES = (
     web.get(f"/admin/users/{NUMBER}/disable", confirm_disabling),
     web.post(f"/admin/users/{NUMBER}/disable", disable),
     web.post(f"/admin/users/{NUMBER}/enable", enable),
+    web.get(f"/admin/users/{NUMBER}/second-factor", confirm_reset),
+    web.post(f"/admin/users/{NUMBER}/second-factor", reset_second_factor),
 )

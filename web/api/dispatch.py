@@ -17,7 +17,7 @@ from harvester.reading.errors import ClientError, RepositoryBusyError
 from oai.errors import TryLaterError, UsageError, ZatvaError
 from web.api.faults import ApiError, field_faults, problem
 from web.api.operations import PLACES, Call, Operation
-from web.auth.access import needs, signed_in
+from web.auth.access import needs, needs_fresh_sign_in, signed_in
 from web.auth.csrf import from_here
 from web.site.i18n import _
 from web.site.keys import SETTINGS
@@ -109,11 +109,15 @@ def handler_of(operation: Operation) -> Handler:
             )
 
     handle.__name__ = operation.name
-    return needs(operation.right)(handle)
+    declared = needs(operation.right)(handle)
+    return needs_fresh_sign_in(declared) if operation.session_only else declared
 
 
 async def _answer(operation: Operation, request: web.Request) -> web.StreamResponse:
     check_caller(request)
+    who = signed_in(request)
+    if operation.session_only and who is not None and who.scopes is not None:
+        raise ApiError(403, "API tokens cannot do this; sign in to the dashboard with a browser")
     call = Call(
         request=request,
         place={name: PLACES[name].read(request.match_info[name]) for name in operation.places},

@@ -155,6 +155,8 @@ class Operation:
     status: int = 200
     faults: frozenset[int] = field(default_factory=frozenset)
     """Error statuses in addition to those that follow from the declaration."""
+    session_only: bool = False
+    """Whether it needs a browser's session with a recent sign-in; a stolen token must not make others."""
     context: Callable[[Settings], dict[str, Any]] = field(default=lambda _: {})
     """Context for validating the body's model."""
 

@@ -31,7 +31,7 @@ from oai.owners import RepositoryOwner
 from oai.rights import Right
 from web.auth.sessions import SignedIn
 from web.site.i18n import _
-from web.site.keys import database_of
+from web.site.keys import SETTINGS, database_of
 
 __all__ = [
     "Right",
@@ -44,6 +44,7 @@ __all__ = [
     "is_static",
     "let_in",
     "needs",
+    "needs_fresh_sign_in",
     "repositories_of",
     "right_of",
     "signed_in",
@@ -85,6 +86,11 @@ _API_PAGES: Final = frozenset({"/api/docs"})
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _STATIC: Final = "/static"
 _RIGHT: Final = "needed_right"
+_FRESH: Final = "needs_fresh_sign_in"
+_SETTING_UP: Final = frozenset(
+    {"/account/second-factor", "/account/second-factor/enable", "/sign-in/again", "/sign-out"}
+)
+"""Where a user may go who has yet to set up the second factor that the settings demand."""
 
 _Row = TypeVar("_Row", bound=Base)
 _SIGNED_IN = web.RequestKey("signed_in", SignedIn)
@@ -98,6 +104,15 @@ def needs(right: Right) -> Callable[[Handler], Handler]:
         return handler
 
     return mark
+
+
+def needs_fresh_sign_in(handler: Handler) -> Handler:
+    """Declare that the handler's routes need a user who has just proved who they are.
+
+    For steps that would outlast a stolen session: other users' rights, tokens, passwords, second factors.
+    """
+    setattr(handler, _FRESH, True)
+    return handler
 
 
 administrators_only: Final = needs(Right.ADMINISTER)
@@ -190,7 +205,34 @@ async def access(request: web.Request, handler: Handler) -> web.StreamResponse:
         raise _turned_away(request, path)
     if right not in who.rights:
         raise web.HTTPForbidden(text=_refusal(who, right))
+    _check_sign_in(request, who, path)
     return await handler(request)
+
+
+def _check_sign_in(request: web.Request, who: SignedIn, path: str) -> None:
+    """Send a user to set up the second factor, or to sign in again, before this step."""
+    if who.scopes is not None:
+        return
+    settings = request.config_dict[SETTINGS].web
+    if who.lacks_second_factor(settings) and path not in _SETTING_UP:
+        if path in STREAMS or is_api(request):
+            raise web.HTTPForbidden(text=_("Set up your second factor first, on the page of your account."))
+        raise web.HTTPSeeOther("/account/second-factor")
+    if getattr(request.match_info.handler, _FRESH, False) and not who.is_fresh(settings):
+        if is_api(request):
+            raise web.HTTPForbidden(text=_("Sign in again: this step needs a recent sign-in."))
+        raise web.HTTPSeeOther(str(URL("/sign-in/again").with_query({"next": _page_of(request)})))
+
+
+def _page_of(request: web.Request) -> str:
+    """Return the page from which the request was sent, to which the user returns after signing in again."""
+    if request.method in _SAFE_METHODS:
+        return request.path_qs
+    # The site's own pages send their address (Referrer-Policy: same-origin); the query is not needed.
+    try:
+        return URL(request.headers.get("Referer", "/")).path or "/"
+    except ValueError:
+        return "/"
 
 
 def canonical(request: web.Request) -> str | None:

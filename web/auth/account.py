@@ -1,21 +1,19 @@
 """The account page: password, language, time zone, sessions and API tokens of the user."""
 
-import asyncio
 import re
 from typing import Final
 
 from aiohttp import web
 from pydantic import Field, field_validator
 
-from oai.errors import UsageError
+from oai.errors import UsageError, required
 from oai.rights import Scope, scopes_for
-from web.auth.access import Right, about, needs, who_asks
+from oai.sections import WebSettings
+from web.auth.access import Right, about, needs, needs_fresh_sign_in, who_asks
 from web.auth.api_tokens import TokenView, list_tokens, make_token, revoke_token
-from web.auth.identify import client_address
-from web.auth.pages import chosen_password
-from web.auth.passwords import attempt, password_fits, succeeded, too_many
+from web.auth.pages import check_password_of, chosen_password
 from web.auth.sessions import end_sessions, forget, list_sessions, mark_of, session_token
-from web.auth.sign_in import password_hash_of
+from web.auth.sign_in import known_user
 from web.auth.users import set_language, set_password, set_time_zone
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import LANGUAGES, _, told
@@ -26,11 +24,11 @@ from web.site.render import render
 from web.site.zones import zone_choices
 
 _MARK: Final = re.compile(r"[0-9a-f]{16}")
-_USUAL_DAYS: Final = "365"
+_USUAL_DAYS: Final = 90
 
 
 class TokenForm(FormModel):
-    """A new API token; without a number of days it is valid until revoked."""
+    """A new API token; without a number of days it is valid for `web.token_days`."""
 
     token_name: str = Field(min_length=1, max_length=100)
     days: int | None = Field(None, ge=1, le=3650)
@@ -48,35 +46,25 @@ async def account(request: web.Request) -> web.Response:
 
 
 @needs(Right.ACCOUNT)
+@needs_fresh_sign_in
 async def change_password(request: web.Request) -> web.StreamResponse:
     """Set a new password and end the sessions on other browsers."""
     who, form = who_asks(request), await request.post()
     database = database_of(request)
     about(request, "user", who.user_id, who.name)
-    kept = await database.run(password_hash_of, who.user_id)
-    current = form.get("current", "")
+    known = required(await database.run(known_user, who.name), "the user is signed in")
     # A user who signed in by link or through a proxy has no password to enter.
-    if kept is not None and (words := await _refusal(request, kept, str(current))):
-        return await _page(request, password=Form(values={}).with_error("current", words))
+    if known.password_hash is not None:
+        try:
+            await check_password_of(request, known, known.name, str(form.get("current", "")))
+        except UsageError as error:
+            return await _page(request, password=Form(values={}).with_error("current", told(error)))
     try:
         hashed = await chosen_password(request, form, who.name)
     except UsageError as error:
         return await _page(request, password=Form(values={}).with_error("password", told(error)))
     await database.run(set_password, who.user_id, hashed, keep=session_token(request))
     raise web.HTTPSeeOther("/account?done=password-changed")
-
-
-async def _refusal(request: web.Request, kept: str, current: str) -> str | None:
-    """Return why the present password is rejected: it is wrong, or there were too many attempts."""
-    who, database, address = who_asks(request), database_of(request), client_address(request)
-    settings = request.config_dict[SETTINGS].web
-    wait = await database.run(attempt, settings, address=address, user_name=who.name)
-    if wait is not None:
-        return too_many(wait)
-    if not await asyncio.to_thread(password_fits, kept, current):
-        return _("The current password is not correct.")
-    await database.run(succeeded, address=address, user_name=who.name)
-    return None
 
 
 @needs(Right.ACCOUNT)
@@ -119,6 +107,7 @@ async def end_session(request: web.Request) -> web.StreamResponse:
 
 
 @needs(Right.ACCOUNT)
+@needs_fresh_sign_in
 async def add_token(request: web.Request) -> web.Response:
     """Create an API token and show it; it is not shown again."""
     who, posted = who_asks(request), await request.post()
@@ -128,9 +117,13 @@ async def add_token(request: web.Request) -> web.Response:
         form = form.with_error("scopes", _("Choose at least one permission."))
     if asked is None or form.errors:
         return await _page(request, token_form=form)
-    number, token = await database_of(request).run(
-        make_token, who.user_id, name=asked.token_name, scopes=scopes, days=asked.days
-    )
+    settings = request.config_dict[SETTINGS].web
+    try:
+        number, token = await database_of(request).run(
+            make_token, settings, who.user_id, name=asked.token_name, scopes=scopes, days=asked.days
+        )
+    except UsageError as error:
+        return await _page(request, token_form=form.with_error("days", told(error)))
     about(request, "token", number, asked.token_name)
     return await _page(request, fresh=token)
 
@@ -158,17 +151,19 @@ async def _page(
     """Render the page; the token `fresh` is shown but not stored."""
     who, database, cookie = who_asks(request), database_of(request), session_token(request)
     shown = [form for form in (password, token_form, zone) if form is not None]
+    settings, known = request.config_dict[SETTINGS].web, await database.run(known_user, who.name)
     return render(
         request,
         "account.html",
         status=422 if any(form.errors for form in shown) else 200,
         password=password or Form(values={}),
-        token_form=token_form or Form(values={"days": _USUAL_DAYS, "scope-read": "yes"}),
+        token_form=token_form or Form(values={"days": _usual_days(settings), "scope-read": "yes"}),
         zone_form=zone or Form(values={"time_zone": who.time_zone or ""}),
-        zones=zone_choices(request.config_dict[SETTINGS].web.time_zone),
+        zones=zone_choices(settings.time_zone),
         fresh=fresh,
-        has_password=await database.run(password_hash_of, who.user_id) is not None,
-        least=request.config_dict[SETTINGS].web.password_length,
+        has_password=known is not None and known.password_hash is not None,
+        least=settings.password_length,
+        most_days=f"{settings.token_days:g}",
         languages=LANGUAGES,
         sessions=await database.run(list_sessions, who.user_id),
         here=mark_of(cookie) if cookie else None,
@@ -181,6 +176,10 @@ async def _page(
             "admin": _("admin: change users, organisations and tokens"),
         },
     )
+
+
+def _usual_days(settings: WebSettings) -> str:
+    return f"{min(_USUAL_DAYS, settings.token_days):g}"
 
 
 async def _tokens(request: web.Request) -> Shown[TokenView]:

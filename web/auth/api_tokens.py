@@ -11,14 +11,15 @@ from sqlalchemy.orm import Session
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from oai.owners import Organisation
-from oai.rights import Scope
+from oai.rights import Scope, scopes_for
+from oai.sections import WebSettings
 from web.auth.sessions import SignedIn, hashed, new_token
 from web.models import ApiToken, Role, User
+from web.site.i18n import _
 
 PREFIX: Final = "zatva_"
 """Prefix of every token, by which secret scanners recognize it."""
 _LONGEST_NAME: Final = 100
-_LONGEST_DAYS: Final = 3650
 _NOTED_EVERY: Final = timedelta(minutes=1)
 
 
@@ -31,7 +32,7 @@ class TokenView:
     name: str
     scopes: tuple[str, ...]
     created: datetime
-    expires: datetime | None
+    expires: datetime
     last_used: datetime | None
     revoked: datetime | None
 
@@ -40,16 +41,22 @@ class TokenView:
         """The state: good, expired or revoked."""
         if self.revoked is not None:
             return "revoked"
-        return "expired" if self.expires is not None and self.expires <= utc_now() else "good"
+        return "expired" if self.expires <= utc_now() else "good"
 
 
 def make_token(
-    session: Session, user_id: int, *, name: str, scopes: Iterable[Scope], days: float | None = None
+    session: Session,
+    settings: WebSettings,
+    user_id: int,
+    *,
+    name: str,
+    scopes: Iterable[Scope],
+    days: float | None = None,
 ) -> tuple[int, str]:
-    """Create a token for the user, valid for `days` (None: until revoked); return its id and its secret.
+    """Create a token for the user, valid for `days` (None: the greatest age); return its id and its secret.
 
-    The caller commits. Raises UsageError for an empty or overlong name, no scope, or an invalid number of
-    days.
+    The caller commits. Raises UsageError for an empty or overlong name, no scope or one that the user's role
+    does not have, and for more days than `web.token_days`.
     """
     name = name.strip()
     if not name or len(name) > _LONGEST_NAME:
@@ -59,19 +66,35 @@ def make_token(
     wanted = sorted({Scope(scope).value for scope in scopes})
     if not wanted:
         raise UsageError("a token must have a scope; give at least 'read'")
-    if days is not None and not 0 < days <= _LONGEST_DAYS:
-        raise UsageError(f"{days:g} days: give more than 0 and at most {_LONGEST_DAYS}, or leave it out")
+    _check_scopes(session, user_id, wanted)
+    most = settings.token_days
+    if days is not None and not 0 < days <= most:
+        raise UsageError(
+            _("%(days)s days: give more than 0 and at most %(most)s days (setting web.token_days)")
+            % {"days": f"{days:g}", "most": f"{most:g}"}
+        )
     token = PREFIX + new_token()
     row = ApiToken(
         user_id=user_id,
         name=name,
         token_hash=hashed(token),
         scopes=wanted,
-        expires=None if days is None else utc_now() + timedelta(days=days),
+        expires=utc_now() + timedelta(days=most if days is None else days),
     )
     session.add(row)
     session.flush()
     return row.token_id, token
+
+
+def _check_scopes(session: Session, user_id: int, wanted: Iterable[str]) -> None:
+    """Raise UsageError for a scope beyond the user's role; it would take effect with a higher role."""
+    role = Role(session.scalars(select(User.role).where(User.user_id == user_id)).one())
+    beyond = sorted(set(wanted) - {scope.value for scope in scopes_for(role)})
+    if beyond:
+        raise UsageError(
+            _("the role %(role)s does not have the scope %(scope)s; give one that it has")
+            % {"role": role.value, "scope": ", ".join(beyond)}
+        )
 
 
 def find_token(session: Session, token: str) -> SignedIn | None:
@@ -85,7 +108,7 @@ def find_token(session: Session, token: str) -> SignedIn | None:
         .join(User, User.user_id == ApiToken.user_id)
         .outerjoin(Organisation, Organisation.organisation_id == User.organisation_id)
         .where(ApiToken.token_hash == hashed(token), ApiToken.revoked.is_(None), User.disabled.is_(None))
-        .where((ApiToken.expires.is_(None)) | (ApiToken.expires > func.now()))
+        .where(ApiToken.expires > func.now())
     )
     found = session.execute(statement).one_or_none()
     if found is None:

@@ -1,38 +1,51 @@
 """Identifies the caller: by API token, by session cookie, or by the header of a trusted proxy."""
 
 import ipaddress
-from functools import cache
+import logging
+from functools import cache, lru_cache
 from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from sqlalchemy.orm import Session
 
-from oai.proxies import Network, is_trusted, visitor
+from oai.proxies import LOOPBACK, Network, is_public, is_trusted, visitor
 from oai.sections import WebSettings
-from web.auth.access import is_static, let_in
+from web.auth.access import STREAMS, canonical, is_static, let_in
 from web.auth.api_tokens import find_token
-from web.auth.sessions import SignedIn, find_session, session_token, start_session
+from web.auth.sessions import SignedIn, find_session, session_token, start_session, was_active
 from web.auth.users import find_user
 from web.site.i18n import _, speak
 from web.site.keys import SETTINGS, database_of
 from web.site.zones import live_in
 
+_log = logging.getLogger(__name__)
 _BEARER: Final = "bearer "
+_FORWARDED: Final = "X-Forwarded-For"
 _NEW_SESSION = web.RequestKey("new_session", str)
 
 
 def client_address(request: web.Request) -> str | None:
-    """Return the client's address: of the connection, or of the hop before the last trusted proxy."""
-    forwarded = request.headers.getall("X-Forwarded-For", [])
-    address = visitor(request.remote, forwarded, _trusted(request)).address
+    """Return the client's address: of the connection, or of the hop before the last trusted proxy.
+
+    Without `web.trusted_proxies`, processes of this machine are trusted for it: most installations have their
+    proxy there. What that can forge is an address in limits and in the audit log, never a user.
+    """
+    forwarded = request.headers.getall(_FORWARDED, [])
+    trusted = _networks(_listed(request)) or LOOPBACK
+    if forwarded and request.remote and not is_trusted(request.remote, trusted):
+        _warn_of_proxy(_own_network(request.remote))
+    address = visitor(request.remote, forwarded, trusted).address
     return str(address) if address is not None else request.remote
 
 
 def proxied_user(request: web.Request) -> str | None:
-    """Return the user name that a trusted proxy passes in `web.proxy_user_header`, if set; else None."""
+    """Return the user name that a trusted proxy passes in `web.proxy_user_header`, if set; else None.
+
+    The proxy must be listed: on a machine with several accounts, any process could name an administrator.
+    """
     header = request.config_dict[SETTINGS].web.proxy_user_header
-    if header is None or not is_trusted(request.remote, _trusted(request)):
+    if header is None or not is_trusted(request.remote, _networks(_listed(request))):
         return None
     given = request.headers.getall(header, [])
     # Two such headers: a client tries to inject one beside the proxy's.
@@ -41,13 +54,32 @@ def proxied_user(request: web.Request) -> str | None:
     return given[0].encode(errors="replace").decode().strip() or None
 
 
-def _trusted(request: web.Request) -> tuple[Network, ...]:
-    return _networks(request.config_dict[SETTINGS].web.trusted_proxies)
+def _listed(request: web.Request) -> tuple[str, ...]:
+    return request.config_dict[SETTINGS].web.trusted_proxies
 
 
 @cache
 def _networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(text, strict=False) for text in texts)
+
+
+def _own_network(address: str) -> str | None:
+    """Return the address if it is in a private network, as proxies are; strangers' are not worth a line."""
+    try:
+        return None if is_public(address) else address
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=100)
+def _warn_of_proxy(address: str | None) -> None:
+    """Log once that a proxy is not listed; then all users behind it share one limit."""
+    if address is not None:
+        _log.warning(
+            "requests come through a proxy at %s that web.trusted_proxies does not list: all its users count "
+            "as one address. If the proxy is yours, add it",
+            address,
+        )
 
 
 @web.middleware
@@ -83,13 +115,21 @@ def fresh_session(request: web.Request) -> str | None:
 
 async def _on_a_browser(request: web.Request) -> SignedIn | None:
     token, name = session_token(request), proxied_user(request)
-    who = await database_of(request).run(find_session, token) if token else None
+    who = await database_of(request).run(_seen, request, token) if token else None
     if name is None:
         # A proxy session is valid only while the proxy names the user.
         return who if who is None or who.way != "proxy" else None
     if who is not None and who.name == name and who.way == "proxy":
         return who
     return await _at_a_proxys_word(request, name)
+
+
+def _seen(session: Session, request: web.Request, token: str) -> SignedIn | None:
+    """Find the session; a request of its user, other than that of a live page, keeps it from being idle."""
+    who = find_session(session, token)
+    if who is not None and canonical(request) not in STREAMS:
+        was_active(session, request.config_dict[SETTINGS].web, token)
+    return who
 
 
 async def _at_a_proxys_word(request: web.Request, name: str) -> SignedIn:

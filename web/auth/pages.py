@@ -1,4 +1,4 @@
-"""Sign-in by password or one-time link, acceptance of an invitation, sign-out."""
+"""Sign-in by password or one-time link, second factor, signing in again, sign-out."""
 
 import asyncio
 import math
@@ -7,23 +7,32 @@ from typing import Any
 from aiohttp import web
 from multidict import MultiMapping
 from sqlalchemy.orm import Session
+from yarl import URL
 
 from oai.errors import UsageError, required
-from web.auth.access import Right, about, needs, signed_in
+from oai.sections import WebSettings
+from web.auth.access import Right, about, needs, signed_in, who_asks
+from web.auth.attempts import attempt, place_of, remember_browser, succeeded, too_many
 from web.auth.audit import count_refusal
 from web.auth.identify import client_address
-from web.auth.passwords import attempt, hash_password, password_fits, succeeded, too_many
+from web.auth.passwords import hash_password, password_fits
+from web.auth.second_factor import RECOVERY_CODE, accepted_factor
 from web.auth.sessions import (
+    WaitingForCode,
+    browser_token,
     end_session,
+    find_waiting,
     forget,
     form_token,
     new_token,
     session_token,
+    set_browser,
     set_form,
     set_session,
     start_session,
+    was_confirmed,
 )
-from web.auth.sign_in import Known, OpenLink, known_user, open_link, use_link
+from web.auth.sign_in import Known, known_user, open_link, use_link
 from web.auth.users import set_password
 from web.models import LinkKind
 from web.site.forms import Form
@@ -85,37 +94,64 @@ async def _by_link(request: web.Request, form: MultiMapping[object], token: str)
     used = await database.run(_use, token, hashed)
     if used is None:
         return render(request, "sign_in_expired.html", status=410)
-    return await _enter(request, used.user_id, used.user_name, way="link", following="/")
+    return await _enter(request, used, way="link", following="/")
 
 
 async def _by_password(request: web.Request, form: MultiMapping[object]) -> web.StreamResponse:
-    database, settings = database_of(request), request.config_dict[SETTINGS].web
     name, password, following = _text(form, "name").strip(), _text(form, "password"), _next(form)
     shown = Form(values={"name": name})
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
         return _again(request, shown.with_error("name", _("Enter your user name.")), following)
-    address = client_address(request)
-    wait = await database.run(attempt, settings, address=address, user_name=name)
-    if wait is not None:
-        await count_refusal(request, "sign-in.limited", 429)
-        headers = {"Retry-After": str(math.ceil(wait))}
-        return _again(
-            request, shown.with_error("name", too_many(wait)), following, status=429, headers=headers
-        )
-    known = await database.run(known_user, name)
-    if not await _fits(known, password):
-        if known is not None:
-            about(request, "user", known.user_id, known.name)
-        await count_refusal(request, "sign-in.refused", 422)
+    known = await database_of(request).run(known_user, name)
+    try:
+        await check_password_of(request, known, name, password)
+    except TooManyAttemptsError as error:
+        headers = {"Retry-After": str(math.ceil(error.seconds))}
+        shown = shown.with_error("name", too_many(error.seconds))
+        return _again(request, shown, following, status=429, headers=headers)
+    except UsageError:
         words = _("Wrong user name or password. An administrator can send you a link to set a new password.")
         return _again(request, shown.with_error("password", words), following)
     known = required(known, "only a user's password fits")
-    await database.run(succeeded, address=address, user_name=name)
-    return await _enter(request, known.user_id, known.name, way="password", following=following)
+    return await _enter(request, known, way="password", following=following)
 
 
-async def _fits(known: Known | None, password: str) -> bool:
-    return await asyncio.to_thread(password_fits, known.password_hash if known else None, password)
+class TooManyAttemptsError(UsageError):
+    """There were too many attempts to sign in; none was made now."""
+
+    def __init__(self, seconds: float) -> None:
+        """Take the seconds to wait."""
+        super().__init__(too_many(seconds))
+        self.seconds = seconds
+
+
+async def check_password_of(request: web.Request, known: Known | None, name: str, password: str) -> None:
+    """Count an attempt and check the password of a user, who may be unknown.
+
+    Raises TooManyAttemptsError, or UsageError for a wrong password; both are counted in the audit log.
+    """
+    database = database_of(request)
+    place = await _allowed_place(request, name, known.user_id if known else None)
+    fits = await asyncio.to_thread(password_fits, known.password_hash if known else None, password)
+    if not fits:
+        if known is not None:
+            about(request, "user", known.user_id, known.name)
+        await count_refusal(request, "sign-in.refused", 422)
+        raise UsageError(_("The current password is not correct."))
+    await database.run(succeeded, place=place, user_name=name)
+
+
+async def _allowed_place(request: web.Request, name: str, user_id: int | None) -> str:
+    """Count an attempt to sign in; return its place, whose count a success resets."""
+    database, settings = database_of(request), request.config_dict[SETTINGS].web
+    place = await database.run(
+        place_of, address=client_address(request), browser=browser_token(request), user_id=user_id
+    )
+    wait = await database.run(attempt, settings, place=place, user_name=name)
+    if wait is not None:
+        await count_refusal(request, "sign-in.limited", 429)
+        raise TooManyAttemptsError(wait)
+    return place
 
 
 async def chosen_password(request: web.Request, form: MultiMapping[object], user_name: str) -> str:
@@ -127,33 +163,170 @@ async def chosen_password(request: web.Request, form: MultiMapping[object], user
     return await asyncio.to_thread(hash_password, password, least=least, user_name=user_name)
 
 
-def _use(session: Session, token: str, password_hash: str | None) -> OpenLink | None:
+def _use(session: Session, token: str, password_hash: str | None) -> Known | None:
     link = use_link(session, token)
-    if link is not None and password_hash is not None:
+    if link is None:
+        return None
+    if password_hash is not None:
         set_password(session, link.user_id, password_hash)
-    return link
+    session.flush()
+    return known_user(session, link.user_name)
 
 
-async def _enter(
-    request: web.Request, user_id: int, name: str, *, way: str, following: str
-) -> web.StreamResponse:
-    """Start the session with a new identifier, so that one planted before the sign-in is useless."""
-    database, old = database_of(request), session_token(request)
-    if old:
-        await database.run(end_session, old)
-    value = await database.run(
-        start_session,
+async def _enter(request: web.Request, user: Known, *, way: str, following: str) -> web.StreamResponse:
+    """Start the session with a new identifier, so that one planted before the sign-in is useless.
+
+    A user with a second factor is asked for it first.
+    """
+    started, remembered = await database_of(request).run(
+        _start,
         request.config_dict[SETTINGS].web,
-        user_id,
+        user,
+        old=session_token(request),
         way=way,
         address=client_address(request),
         browser=request.headers.get("User-Agent"),
     )
-    about(request, "user", user_id, name)
-    response = web.HTTPSeeOther(following)
+    if user.has_second_factor:
+        about(request, "user", user.user_id, user.name, awaits="second factor")
+        response = web.HTTPSeeOther(str(URL("/sign-in/code").with_query({"next": following})))
+    else:
+        about(request, "user", user.user_id, user.name)
+        response = web.HTTPSeeOther(following)
     forget(request, response)
-    set_session(request, response, value)
+    set_session(request, response, started)
+    if remembered is not None:
+        set_browser(request, response, remembered)
     raise response
+
+
+def _start(
+    session: Session,
+    settings: WebSettings,
+    user: Known,
+    *,
+    old: str | None,
+    way: str,
+    address: str | None,
+    browser: str | None,
+    awaits_code: bool | None = None,
+) -> tuple[str, str | None]:
+    """End the session `old`; return the cookies of the new one and, if the user is in, of the browser."""
+    if old:
+        end_session(session, old)
+    waits = user.has_second_factor if awaits_code is None else awaits_code
+    started = start_session(
+        session, settings, user.user_id, way=way, awaits_code=waits, address=address, browser=browser
+    )
+    return started, None if waits else remember_browser(session, settings, user.user_id)
+
+
+@needs(Right.ANYBODY)
+async def ask_code(request: web.Request) -> web.Response:
+    """Ask for the second factor of a sign-in whose password or link was right."""
+    await _waiting(request)
+    return _with_form_token(request, "sign_in_code.html", form=Form(values={}), next=_next(request.query))
+
+
+@needs(Right.ANYBODY)
+async def enter_code(request: web.Request) -> web.StreamResponse:
+    """Finish the sign-in with a code of the authenticator app or a recovery code."""
+    waiting, form = await _waiting(request), await request.post()
+    following = _next(form)
+    try:
+        factor = await check_code(request, waiting.user_id, waiting.name, _text(form, "code"))
+    except UsageError as error:
+        shown = Form(values={}).with_error("code", told(error))
+        status = 429 if isinstance(error, TooManyAttemptsError) else 422
+        return render(request, "sign_in_code.html", status=status, form=shown, next=following)
+    started, remembered = await database_of(request).run(
+        _start,
+        request.config_dict[SETTINGS].web,
+        Known(user_id=waiting.user_id, name=waiting.name, password_hash=None, has_second_factor=True),
+        old=session_token(request),
+        way=waiting.way,
+        awaits_code=False,
+        address=client_address(request),
+        browser=request.headers.get("User-Agent"),
+    )
+    about(request, "user", waiting.user_id, waiting.name, second_factor=factor)
+    spent = factor == RECOVERY_CODE
+    response = web.HTTPSeeOther("/account/second-factor?done=recovery-code-used" if spent else following)
+    forget(request, response)
+    set_session(request, response, started)
+    set_browser(request, response, required(remembered, "the user is in"))
+    raise response
+
+
+async def check_code(request: web.Request, user_id: int, name: str, code: str) -> str:
+    """Count an attempt and check a second factor; return what was accepted (`accepted_factor`).
+
+    Attempts are counted by user: only who knows the password gets here, so strangers cannot delay the user.
+    Raises TooManyAttemptsError, or UsageError for a wrong code; both are counted in the audit log.
+    """
+    database, place = database_of(request), f"code {user_id}"
+    wait = await database.run(attempt, request.config_dict[SETTINGS].web, place=place, user_name=name)
+    about(request, "user", user_id, name)
+    if wait is not None:
+        await count_refusal(request, "sign-in.limited", 429)
+        raise TooManyAttemptsError(wait)
+    factor = await database.run(accepted_factor, user_id, code)
+    if factor is None:
+        await count_refusal(request, "sign-in.refused", 422)
+        raise UsageError(
+            _("The code is not right, or was used before. Enter the next one that the app shows.")
+        )
+    await database.run(succeeded, place=place, user_name=name)
+    return factor
+
+
+async def _waiting(request: web.Request) -> WaitingForCode:
+    token = session_token(request)
+    waiting = await database_of(request).run(find_waiting, token) if token else None
+    if waiting is None:
+        raise web.HTTPSeeOther("/sign-in")
+    return waiting
+
+
+@needs(Right.ACCOUNT)
+async def ask_again(request: web.Request) -> web.Response:
+    """Ask a signed-in user to prove again who they are, before a step that needs it."""
+    return await _again_page(request, Form(values={}), _next(request.query))
+
+
+@needs(Right.ACCOUNT)
+async def sign_in_again(request: web.Request) -> web.StreamResponse:
+    """Check password and second factor, as far as the user has them, and return to the step."""
+    who, form, database = who_asks(request), await request.post(), database_of(request)
+    following, shown = _next(form), Form(values={})
+    known = required(await database.run(known_user, who.name), "the user is signed in")
+    if known.password_hash is None and not known.has_second_factor:
+        raise web.HTTPConflict(text=_("You have no password: sign out, and sign in with a new link."))
+    field = "password"
+    try:
+        if known.password_hash is not None:
+            await check_password_of(request, known, known.name, _text(form, "password"))
+        field = "code"
+        if known.has_second_factor:
+            await check_code(request, known.user_id, known.name, _text(form, "code"))
+    except UsageError as error:
+        return await _again_page(request, shown.with_error(field, told(error)), following)
+    await database.run(was_confirmed, required(session_token(request), "the user has a session"))
+    about(request, "user", who.user_id, who.name)
+    raise web.HTTPSeeOther(following)
+
+
+async def _again_page(request: web.Request, form: Form, following: str) -> web.Response:
+    who = who_asks(request)
+    known = await database_of(request).run(known_user, who.name)
+    return render(
+        request,
+        "sign_in_again.html",
+        status=422 if form.errors else 200,
+        form=form,
+        next=following,
+        has_password=known is not None and known.password_hash is not None,
+    )
 
 
 def _with_form_token(
@@ -202,5 +375,9 @@ def _text(form: MultiMapping[object], name: str) -> str:
 ROUTES = (
     web.get("/sign-in", ask),
     web.post("/sign-in", sign_in),
+    web.get("/sign-in/code", ask_code),
+    web.post("/sign-in/code", enter_code),
+    web.get("/sign-in/again", ask_again),
+    web.post("/sign-in/again", sign_in_again),
     web.post("/sign-out", sign_out),
 )

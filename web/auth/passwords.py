@@ -1,26 +1,20 @@
 """Passwords, stored as Argon2id. Hashing is slow on purpose: call these functions in a thread."""
 
-import ipaddress
-import math
-from datetime import timedelta
 from functools import cache
 from typing import Final
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-from sqlalchemy import delete, func, select
-from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
-from oai.sections import WebSettings
-from web.models import SignInAttempt
 from web.site.i18n import _
 
 _LONGEST: Final = 1000
 """Maximum length in characters; hashing time grows with length."""
-_LONGEST_KEY: Final = 200
-_HOUSEHOLD: Final = 64
-"""Prefix length in bits: the holder of one IPv6 address controls its whole /64 network."""
+_ESTIMATED: Final = 72
+"""Characters of a password whose strength is estimated; the time for it grows with the square."""
+_WEAKEST: Final = 3
+"""Least score of zxcvbn, of 0 to 4: it takes more than 10^8 guesses, too many for guessing online."""
 
 
 def hash_password(password: str, *, least: int, user_name: str) -> str:
@@ -44,7 +38,7 @@ def check_password(password: str, *, least: int, user_name: str) -> None:
             _("The password has %(found)s characters; use at most %(most)s.")
             % {"found": len(password), "most": _LONGEST}
         )
-    if len(set(password)) < 5 or password.casefold() == user_name.casefold():  # noqa: PLR2004 `aaaaaaaaaaaa`
+    if _score(password, user_name) < _WEAKEST:
         raise UsageError(_("The password is easy to guess; choose another, such as four random words."))
 
 
@@ -57,6 +51,16 @@ def password_fits(kept: str | None, password: str) -> bool:
     return kept is not None
 
 
+def _score(password: str, user_name: str) -> int:
+    """Estimate how hard the password is to guess; the user's and the product's names are easy to guess."""
+    # Imported here: its lists of common passwords take as long to load as all the rest of a command.
+    from zxcvbn import zxcvbn  # noqa: PLC0415
+
+    found = zxcvbn(password[:_ESTIMATED], user_inputs=[user_name, "zatva"])
+    score: int = found["score"]
+    return score
+
+
 @cache
 def _hasher() -> PasswordHasher:
     return PasswordHasher()
@@ -65,63 +69,3 @@ def _hasher() -> PasswordHasher:
 @cache
 def _nobodys() -> str:
     return _hasher().hash("the password of no account")
-
-
-def attempt(session: Session, settings: WebSettings, *, address: str | None, user_name: str) -> float | None:
-    """Count an attempt; return the seconds to wait if there were too many, or None if it may proceed.
-
-    Commit before checking the password; otherwise simultaneous attempts do not see each other.
-    """
-    window = timedelta(minutes=settings.sign_in_minutes)
-    session.execute(delete(SignInAttempt).where(SignInAttempt.at < func.now() - window))
-    waits = []
-    for key in _keys(address, user_name):
-        # The advisory lock, held until commit, serializes the attempts of one key: otherwise two could each
-        # count as the last one allowed.
-        session.execute(select(func.pg_advisory_xact_lock(func.hashtext(f"sign-in {key}"))))
-        wait = _wait(session, key, settings)
-        if wait is not None:
-            waits.append(wait)
-    if waits:
-        return max(waits)
-    session.add_all([SignInAttempt(key=key) for key in _keys(address, user_name)])
-    return None
-
-
-def succeeded(session: Session, *, address: str | None, user_name: str) -> None:
-    """Delete the attempts of a user who has signed in. The caller commits."""
-    session.execute(delete(SignInAttempt).where(SignInAttempt.key.in_(_keys(address, user_name))))
-
-
-def too_many(seconds: float) -> str:
-    """Return the message for a user who must wait."""
-    minutes = math.ceil(seconds / 60)
-    return _("Too many attempts. Wait %(minutes)s min, then try again.") % {"minutes": minutes}
-
-
-def _wait(session: Session, key: str, settings: WebSettings) -> float | None:
-    """Return the seconds until enough attempts expire to allow another one; None if it is allowed now."""
-    latest = (
-        select(func.extract("epoch", func.now() - SignInAttempt.at))
-        .where(SignInAttempt.key == key)
-        .order_by(SignInAttempt.at.desc())
-        .offset(settings.sign_in_tries - 1)
-        .limit(1)
-    )
-    age = session.scalar(latest)
-    return None if age is None else max(1.0, settings.sign_in_minutes * 60 - float(age))
-
-
-def _keys(address: str | None, user_name: str) -> list[str]:
-    keys = [f"user {user_name.strip().casefold()}"[:_LONGEST_KEY]]
-    return [f"address {_network(address)}", *keys] if address else keys
-
-
-def _network(address: str) -> str:
-    try:
-        ip = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address[:_LONGEST_KEY]
-    if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is None:
-        return str(ipaddress.ip_network((ip, _HOUSEHOLD), strict=False))
-    return str(ip)

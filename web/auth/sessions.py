@@ -4,6 +4,7 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from aiohttp import web
 from sqlalchemy import delete, func, select, update
@@ -18,9 +19,14 @@ from web.site.keys import SETTINGS
 
 _SESSION = "zatva_session"
 _FORM = "zatva_form"
+_BROWSER = "zatva_browser"
 _SECURE_PREFIX = "__Host-"
 _BYTES = 32
 _LONGEST_BROWSER = 300
+_CODE_MINUTES = 10
+"""How long a sign-in waits for its second factor."""
+_SEEN_EVERY = timedelta(minutes=1)
+"""How exactly a session's last request is noted: once in this time, not with each request."""
 
 
 def session_token(request: web.Request) -> str | None:
@@ -31,6 +37,17 @@ def session_token(request: web.Request) -> str | None:
 def form_token(request: web.Request) -> str | None:
     """Return the value of the cookie that an anonymous visitor's form must repeat."""
     return request.cookies.get(_name(request, _FORM))
+
+
+def browser_token(request: web.Request) -> str | None:
+    """Return the value of the cookie of a browser in which a user has signed in before."""
+    return request.cookies.get(_name(request, _BROWSER))
+
+
+def set_browser(request: web.Request, response: web.StreamResponse, token: str) -> None:
+    """Set the cookie by which this browser is known; it stays when the user signs out."""
+    seconds = int(request.config_dict[SETTINGS].web.known_browser_days * 86_400)
+    _set(request, response, _BROWSER, token, max_age=seconds)
 
 
 def set_session(request: web.Request, response: web.StreamResponse, token: str) -> None:
@@ -45,7 +62,7 @@ def set_form(request: web.Request, response: web.StreamResponse, token: str) -> 
 
 
 def forget(request: web.Request, response: web.StreamResponse) -> None:
-    """Delete both cookies."""
+    """Delete the cookies of the session and of an anonymous visitor's forms."""
     for name in (_SESSION, _FORM):
         response.del_cookie(_name(request, name), path="/", secure=is_secure(request), httponly=True)
 
@@ -105,6 +122,9 @@ class SignedIn:
     """How the caller authenticated: link, password, proxy or token."""
     scopes: frozenset[Scope] | None = None
     """Scopes of the API token; None for a user on a browser."""
+    confirmed: datetime | None = None
+    """UTC time at which the user last proved who they are; None for API tokens."""
+    has_second_factor: bool = False
 
     @property
     def rights(self) -> frozenset[Right]:
@@ -115,6 +135,20 @@ class SignedIn:
         """Return whether the user has the right, which templates give as its stored word."""
         return Right(right) in self.rights
 
+    def is_fresh(self, settings: WebSettings) -> bool:
+        """Return whether the user has just proved who they are, or a proxy answers for it."""
+        if self.way == "proxy":
+            return True
+        limit = timedelta(minutes=settings.fresh_minutes)
+        return self.confirmed is not None and utc_now() - self.confirmed < limit
+
+    def lacks_second_factor(self, settings: WebSettings) -> bool:
+        """Return whether the user must set up a second factor before anything else."""
+        if self.has_second_factor or self.way not in ("link", "password"):
+            return False
+        everybody = settings.second_factor == "all"
+        return everybody or (settings.second_factor == "administrators" and self.role is Role.ADMINISTRATOR)
+
     @property
     def may_change(self) -> bool:
         """Return whether the user may add and change repositories, schedules and jobs."""
@@ -124,6 +158,15 @@ class SignedIn:
     def sees_everything(self) -> bool:
         """Return whether the user sees every repository or only those of the organisation."""
         return sees_everything(self.role, self.organisation_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitingForCode:
+    """A sign-in whose password or link was right and whose second factor is missing."""
+
+    user_id: int
+    name: str
+    way: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,19 +189,27 @@ def start_session(
     way: str = "link",
     address: str | None = None,
     browser: str | None = None,
+    awaits_code: bool = False,
 ) -> str:
     """Start a session for the user and return the cookie's value; deletes expired sessions.
 
+    With `awaits_code`, it gives no access and lasts only as long as one needs to enter the second factor.
     The caller commits.
     """
-    session.execute(delete(UserSession).where(UserSession.expires <= func.now()))
-    session.execute(update(User).where(User.user_id == user_id).values(last_sign_in=func.now()))
-    token = new_token()
+    ended = (UserSession.expires <= func.now()) | (UserSession.idle_until <= func.now())
+    session.execute(delete(UserSession).where(ended))
+    if not awaits_code:
+        session.execute(update(User).where(User.user_id == user_id).values(last_sign_in=func.now()))
+    token, now = new_token(), utc_now()
+    lasts = timedelta(minutes=_CODE_MINUTES) if awaits_code else timedelta(hours=settings.session_hours)
     row = UserSession(
         token_hash=hashed(token),
         user_id=user_id,
         csrf_token=new_token(),
-        expires=utc_now() + timedelta(hours=settings.session_hours),
+        expires=now + lasts,
+        idle_until=now + timedelta(minutes=settings.idle_minutes),
+        confirmed=now,
+        awaits_code=awaits_code,
         way=way,
         address=address,
         # The header need not be valid UTF-8, but PostgreSQL accepts nothing else.
@@ -169,18 +220,8 @@ def start_session(
 
 
 def find_session(session: Session, token: str) -> SignedIn | None:
-    """Return the cookie's user; None if the session is unknown or expired, or the user is disabled."""
-    statement = (
-        select(UserSession, User, Organisation.short_name)
-        .join(User, User.user_id == UserSession.user_id)
-        .outerjoin(Organisation, Organisation.organisation_id == User.organisation_id)
-        .where(
-            UserSession.token_hash == hashed(token),
-            UserSession.expires > func.now(),
-            User.disabled.is_(None),
-        )
-    )
-    found = session.execute(statement).one_or_none()
+    """Return the cookie's user; None if the session has ended or awaits a code, or the user is disabled."""
+    found = _open_session(session, token, awaits_code=False)
     if found is None:
         return None
     row, user, organisation = found
@@ -195,7 +236,51 @@ def find_session(session: Session, token: str) -> SignedIn | None:
         language=user.language,
         time_zone=user.time_zone,
         way=row.way,
+        confirmed=row.confirmed,
+        has_second_factor=user.totp_since is not None,
     )
+
+
+def find_waiting(session: Session, token: str) -> WaitingForCode | None:
+    """Return the sign-in of this cookie that still awaits the second factor."""
+    found = _open_session(session, token, awaits_code=True)
+    if found is None:
+        return None
+    row, user, _organisation = found
+    return WaitingForCode(user_id=user.user_id, name=user.name, way=row.way)
+
+
+def was_active(session: Session, settings: WebSettings, token: str) -> None:
+    """Note a request of the session's user, which postpones the idle time-out. The caller commits."""
+    until = utc_now() + timedelta(minutes=settings.idle_minutes)
+    session.execute(
+        update(UserSession)
+        .where(UserSession.token_hash == hashed(token), UserSession.idle_until < until - _SEEN_EVERY)
+        .values(idle_until=until)
+    )
+
+
+def was_confirmed(session: Session, token: str) -> None:
+    """Note that the session's user has proved again who they are. The caller commits."""
+    session.execute(
+        update(UserSession).where(UserSession.token_hash == hashed(token)).values(confirmed=func.now())
+    )
+
+
+def _open_session(session: Session, token: str, *, awaits_code: bool) -> Any:  # noqa: ANN401 an SQL row
+    statement = (
+        select(UserSession, User, Organisation.short_name)
+        .join(User, User.user_id == UserSession.user_id)
+        .outerjoin(Organisation, Organisation.organisation_id == User.organisation_id)
+        .where(
+            UserSession.token_hash == hashed(token),
+            UserSession.expires > func.now(),
+            UserSession.idle_until > func.now(),
+            UserSession.awaits_code.is_(awaits_code),
+            User.disabled.is_(None),
+        )
+    )
+    return session.execute(statement).one_or_none()
 
 
 def end_session(session: Session, token: str) -> None:
@@ -205,7 +290,12 @@ def end_session(session: Session, token: str) -> None:
 
 def list_sessions(session: Session, user_id: int) -> list[SessionView]:
     """Return the user's sessions, newest first."""
-    rows = select(UserSession).where(UserSession.user_id == user_id, UserSession.expires > func.now())
+    rows = select(UserSession).where(
+        UserSession.user_id == user_id,
+        UserSession.expires > func.now(),
+        UserSession.idle_until > func.now(),
+        UserSession.awaits_code.is_(False),
+    )
     return [
         SessionView(
             mark=_mark(row.token_hash),

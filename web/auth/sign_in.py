@@ -1,4 +1,4 @@
-"""One-time sign-in links, and sign-in by password. The caller commits."""
+"""One-time sign-in links, and the users who may sign in. The caller commits."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,11 +25,12 @@ class OpenLink:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """A user who signs in by password: id, name and password hash."""
+    """A user who may sign in: id, name, password hash, and whether a second factor is needed, too."""
 
     user_id: int
     name: str
     password_hash: str | None
+    has_second_factor: bool
 
 
 def make_link(
@@ -102,9 +103,9 @@ def known_user(session: Session, name: str) -> Known | None:
     user = find_user(session, name.strip())
     if user is None or user.disabled is not None:
         return None
-    return Known(user_id=user.user_id, name=user.name, password_hash=user.password_hash)
-
-
-def password_hash_of(session: Session, user_id: int) -> str | None:
-    """Return the user's password hash, if the user has a password."""
-    return session.scalar(select(User.password_hash).where(User.user_id == user_id))
+    return Known(
+        user_id=user.user_id,
+        name=user.name,
+        password_hash=user.password_hash,
+        has_second_factor=user.totp_since is not None,
+    )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, func, not_, or_, select
+from sqlalchemy import ColumnElement, and_, delete, func, not_, or_, select
 from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
@@ -81,6 +81,7 @@ def disable_user(session: Session, user_id: int) -> User:
     _check_not_the_last_administrator(session, user)
     if user.disabled is None:
         user.disabled = utc_now()
+    session.execute(delete(SignInLink).where(SignInLink.user_id == user_id))
     end_sessions(session, user.user_id)
     session.flush()
     return user
@@ -95,8 +96,12 @@ def enable_user(session: Session, user_id: int) -> User:
 
 
 def set_password(session: Session, user_id: int, password_hash: str, *, keep: str | None = None) -> None:
-    """Store the hash of a new password and end the user's sessions except that of the cookie `keep`."""
+    """Store the hash of a new password; end what else lets the user in.
+
+    That is all sign-in links, and the sessions except that of the cookie `keep`.
+    """
     _user(session, user_id).password_hash = password_hash
+    session.execute(delete(SignInLink).where(SignInLink.user_id == user_id))
     end_sessions(session, user_id, keep=keep)
 
 
@@ -161,6 +166,7 @@ class UserView:
     last_sign_in: datetime | None
     disabled: datetime | None
     has_password: bool
+    has_second_factor: bool
     invited: bool
     """Whether an invitation is still open."""
 
@@ -242,5 +248,6 @@ def _views(session: Session, rows: Any) -> Iterator[UserView]:  # noqa: ANN401 a
             last_sign_in=user.last_sign_in,
             disabled=user.disabled,
             has_password=user.password_hash is not None,
+            has_second_factor=user.totp_since is not None,
             invited=is_invited,
         )

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from manager.jobs.control import KILL, PAUSE, RESUME, STOP, Change, change_job
 from manager.jobs.reasons import in_words
-from manager.jobs.views import JobView, find_job, list_jobs, remove_job
+from manager.jobs.views import JobPlace, JobView, find_job, list_jobs, remove_job
 from manager.models import Job, JobStatus
 from oai.rights import Right
 from web.api.faults import not_found
@@ -15,7 +15,6 @@ from web.api.operations import Call, Operation, Work
 from web.api.paging import after, page_of, unreadable_cursor
 from web.api.shapes import Out, Page, Paged
 from web.auth.access import asked_for, visible_repositories
-from web.jobs.position import read_place, written
 
 _TAG: Final = "jobs"
 
@@ -85,7 +84,7 @@ class JobState(Out):
 async def _list(call: Call) -> Page[JobOut]:
     query = call.asked(JobQuery)
     key = after(call, str)
-    place = read_place(key) if key is not None else None
+    place = JobPlace.parse(key) if key is not None else None
     if key is not None and place is None:
         raise unreadable_cursor()
     jobs = await call.database.run(
@@ -95,7 +94,7 @@ async def _list(call: Call) -> Page[JobOut]:
         after=place,
         most=query.limit + 1,
     )
-    return page_of(call, jobs, _shown, lambda job: written(job.place))
+    return page_of(call, jobs, _shown, lambda job: str(job.place))
 
 
 async def _show(call: Call) -> JobOut:

@@ -14,7 +14,6 @@ from manager.jobs.views import JobPlace, JobView, count_jobs, find_job, list_job
 from manager.models import Job
 from oai.errors import UsageError
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
-from web.jobs.position import read_place, written
 from web.site.formats import number
 from web.site.i18n import _, mark
 from web.site.keys import database_of
@@ -83,7 +82,7 @@ _CONTROL: Final = "{control:" + "|".join(CONTROLS) + "}"
 async def listing(request: web.Request) -> web.Response:
     """List all jobs, running ones first."""
     text = request.query.get("after", "")
-    after = read_place(text)
+    after = JobPlace.parse(text)
     found = await visible_jobs(request, after)
     waiting = await database_of(request).run(count_jobs, among=visible_repositories(who_asks(request)))
     jobs = found[:MOST_JOBS]
@@ -93,7 +92,7 @@ async def listing(request: web.Request) -> web.Response:
         jobs=jobs,
         topic=f"jobs:{text}" if after else "jobs",
         first=after is None,
-        next=written(jobs[-1].place) if len(found) > MOST_JOBS else None,
+        next=str(jobs[-1].place) if len(found) > MOST_JOBS else None,
         waiting=waiting,
     )
 
@@ -190,7 +189,7 @@ def _where(job: JobView) -> str:
 
 
 def _all(session: Session, among: Select[int] | None, place: str) -> Rows:
-    jobs = list_jobs(session, among=among, after=read_place(place), most=MOST_JOBS + 1)
+    jobs = list_jobs(session, among=among, after=JobPlace.parse(place), most=MOST_JOBS + 1)
     return [(f"job-{job.job_id}", {"job": job}) for job in jobs[:MOST_JOBS]]
 
 
@@ -199,7 +198,7 @@ def _under_way(session: Session, among: Select[int] | None, _place: str) -> Rows
 
 
 def _is_place(text: str) -> bool:
-    return read_place(text) is not None
+    return JobPlace.parse(text) is not None
 
 
 TOPICS: Final[Mapping[str, Topic]] = MappingProxyType(

@@ -148,6 +148,9 @@ _LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
         "disabled": Look(icon="stop", tone="bad"),
         "expired": Look(icon="clock", tone="neutral"),
         "revoked": Look(icon="stop", tone="bad"),
+        "on": Look(icon="check", tone="good"),
+        "off": Look(icon="dot", tone="neutral"),
+        "needed": Look(icon="warning", tone="caution"),
         "draining": Look(icon="hourglass", tone="caution"),
         # Documents and collections.
         "open": Look(icon="check", tone="good"),

@@ -116,6 +116,11 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "signed-out": mark("You are signed out."),
         "signed-out-everywhere": mark("You are signed out in all browsers."),
         "password-changed": mark("The password was changed. Other browsers were signed out."),
+        "second-factor-off": mark("The second factor is turned off."),
+        "second-factor-reset": mark(
+            "The second factor was reset. The user signs in with the password alone until it is set up again."
+        ),
+        "recovery-code-used": mark("You used a recovery code, which is now spent."),
         "language-changed": mark("The language was changed."),
         "time-zone-changed": mark("The time zone was changed."),
         "session-ended": mark("The browser was signed out."),

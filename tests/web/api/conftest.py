@@ -15,7 +15,7 @@ from harvester.harvest.models import Quarantined
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Record
 from harvester.store.paths import identifier_key
 from harvester.vocabulary import RunStatus
-from oai.rights import Scope
+from oai.rights import Role, Scope, scopes_for
 from provider.holdings.collections import add_collection
 from tests.web.conftest import Server
 from tests.web.rows import BEGAN, a_bibliographic_record, a_filtering_set, a_repository, a_run, a_schedule
@@ -68,7 +68,8 @@ def token_of(server: Server, name: str, *scopes: Scope) -> str:
     with server.database.session() as session:
         user = find_user(session, name)
         assert user is not None
-        _, token = make_token(session, user.user_id, name="test", scopes=scopes or tuple(Scope))
+        kept = scopes or scopes_for(Role(user.role))
+        _, token = make_token(session, server.settings.web, user.user_id, name="test", scopes=kept)
         session.commit()
     return token
 

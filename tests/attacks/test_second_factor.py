@@ -1,0 +1,190 @@
+"""The second factor: getting past it, using codes twice, guessing them, losing them."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from pyotp import TOTP
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from manager.worker.process import environment_for
+from oai.audit import AuditEntry
+from oai.datestamps import utc_now
+from tests.commands import zatva_beside
+from tests.web.conftest import Browser, Server, browser_of
+from web.auth.passwords import hash_password
+from web.auth.second_factor import enable, proposed_secret
+from web.auth.users import get_user, set_password
+from web.models import RecoveryCode, User
+from web.site.keys import SETTINGS
+
+_PASSWORD = "correct horse battery staple"
+
+
+class _Phone:
+    """Olga's authenticator app, and her recovery codes."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        with server.database.session() as session:
+            self.user_id = get_user(session, "Olga").user_id
+            kept = hash_password(_PASSWORD, least=12, user_name="Olga")
+            set_password(session, self.user_id, kept)
+            self.app = TOTP(proposed_secret(session, self.user_id))
+            self.codes = enable(session, self.user_id, self.app.at(utc_now()))
+            self._forget_step(session)
+            session.commit()
+
+    def code(self) -> str:
+        """A code that is valid now and was not used, however soon after the last one."""
+        with self._server.database.session() as session:
+            self._forget_step(session)
+            session.commit()
+        return self.app.at(utc_now())
+
+    def _forget_step(self, session: Session) -> None:
+        session.execute(update(User).where(User.user_id == self.user_id).values(totp_step=None))
+
+
+@pytest.fixture
+def phone(server: Server) -> _Phone:
+    return _Phone(server)
+
+
+async def _enter_password(browser: Browser) -> tuple[int, str]:
+    form = {"name": "Olga", "password": _PASSWORD, "next": "/runs"}
+    status, _page, target = await browser.post("/sign-in", form, token=await browser.token("/sign-in"))
+    return status, target
+
+
+async def _enter(browser: Browser, code: str) -> tuple[int, str]:
+    token = await browser.token("/sign-in/code")
+    status, _page, target = await browser.post("/sign-in/code", {"code": code, "next": "/runs"}, token=token)
+    return status, target
+
+
+async def test_the_password_alone_opens_nothing(stranger: Browser, phone: _Phone) -> None:
+    assert await _enter_password(stranger) == (303, "/sign-in/code?next=/runs")
+    for path in ("/", "/runs", "/account", "/account/second-factor", "/events", "/api/v1/me"):
+        assert (await stranger.get(path))[0] in (303, 401), path
+    assert (await stranger.post("/account/second-factor/disable", {"code": "1"}))[0] in (303, 403)
+
+    assert await _enter(stranger, phone.code()) == (303, "/runs")
+    assert (await stranger.get("/runs"))[0] == 200
+
+
+async def test_a_sign_in_link_asks_for_the_code_too(server: Server, stranger: Browser, phone: _Phone) -> None:
+    await stranger.sign_in(server.link("Olga"))
+
+    assert (await stranger.get("/runs"))[0] == 303
+    assert await _enter(stranger, phone.code()) == (303, "/runs")
+
+
+async def test_each_code_opens_once(server: Server, stranger: Browser, phone: _Phone) -> None:
+    app, recovery = phone.code(), phone.codes[0]
+    await _enter_password(stranger)
+    assert await _enter(stranger, app) == (303, "/runs")
+
+    async with browser_of(server) as watcher:
+        await _enter_password(watcher)
+        assert (await _enter(watcher, app))[0] == 422, "seen over the shoulder"
+        assert (await _enter(watcher, recovery.upper().replace("-", " ")))[1].endswith("recovery-code-used")
+    async with browser_of(server) as watcher:
+        await _enter_password(watcher)
+        assert (await _enter(watcher, recovery))[0] == 422
+    with server.database.session() as session:
+        kept = session.scalars(select(RecoveryCode.code_hash)).all()
+        assert not any(code.encode() in row for row in kept for code in phone.codes)
+
+
+async def test_codes_cannot_be_guessed_and_nobody_else_can_delay_the_user(
+    server: Server, stranger: Browser, phone: _Phone
+) -> None:
+    await _enter_password(stranger)
+    for _number in range(server.settings.web.sign_in_tries):
+        assert (await _enter(stranger, "000000x"))[0] == 422
+    assert (await _enter(stranger, phone.code()))[0] == 429
+
+    with server.database.session() as session:
+        refused = select(AuditEntry.count).where(AuditEntry.action == "sign-in.refused")
+        assert session.scalars(refused).all() == [server.settings.web.sign_in_tries]
+
+
+async def test_a_code_of_another_time_is_refused(stranger: Browser, phone: _Phone) -> None:
+    await _enter_password(stranger)
+    app = phone.app  # the thief has photographed its codes
+    for minutes in (-60, -2, 2):
+        assert (await _enter(stranger, app.at(utc_now() + timedelta(minutes=minutes))))[0] == 422
+
+
+async def test_setting_it_up_in_the_browser_and_turning_it_off(
+    server: Server, administrator: Browser
+) -> None:
+    _status, page = await administrator.get("/account/second-factor")
+    found = re.search(r'class="secret">([A-Z2-7]+)<', page)
+    assert found is not None
+    app = TOTP(found[1])
+    assert "<svg" in page
+    assert found[1] in (await administrator.get("/account/second-factor"))[1], "reloading keeps the secret"
+
+    assert (await administrator.post("/account/second-factor/enable", {"code": "123"}))[0] == 422
+    status, page, _ = await administrator.post("/account/second-factor/enable", {"code": app.at(utc_now())})
+    codes = re.findall(r"<code>([a-z2-7-]{29})</code>", page)
+    assert (status, len(codes)) == (200, 8)
+    again = (await administrator.get("/account/second-factor"))[1]
+    assert found[1] not in again
+    assert not any(code in again for code in codes)
+
+    status, page, _ = await administrator.post("/account/second-factor/codes")
+    renewed = re.findall(r"<code>([a-z2-7-]{29})</code>", page)
+    assert not set(codes) & set(renewed)
+    for code, expected in ((codes[0], 422), (renewed[0], 303)):
+        assert (await administrator.post("/account/second-factor/disable", {"code": code}))[0] == expected
+    with server.database.session() as session:
+        assert get_user(session, "Alena").totp_secret is None
+
+
+async def test_where_it_is_required_nothing_else_can_be_done_first(
+    server: Server, administrator: Browser, viewer: Browser
+) -> None:
+    settings = server.app[SETTINGS]
+    required = settings.web.model_copy(update={"second_factor": "administrators"})
+    server.app._state[SETTINGS] = settings.model_copy(update={"web": required})  # noqa: SLF001
+
+    for path in ("/", "/admin/users", "/account", "/account/password"):
+        async with administrator.http.get(server.base_url + path, allow_redirects=False) as answer:
+            assert answer.headers.get("Location") == "/account/second-factor" or answer.status == 405, path
+    assert (await administrator.get("/events?topics=jobs"))[0] == 403
+    assert (await administrator.get("/api/v1/me"))[0] == 403
+    assert (await administrator.get("/account/second-factor"))[0] == 200
+    assert (await viewer.get("/"))[0] == 200
+
+
+async def test_a_lost_one_is_reset_by_an_administrator_and_audited(
+    server: Server, administrator: Browser, owner: Browser, stranger: Browser
+) -> None:
+    phone = _Phone(server)
+    path = f"/admin/users/{phone.user_id}/second-factor"
+    assert (await owner.post(path))[0] in (303, 403)
+    assert (await administrator.get(path))[0] == 200
+    assert (await administrator.post(path))[0] == 303
+
+    assert await _enter_password(stranger) == (303, "/runs")
+    with server.database.session() as session:
+        entry = session.scalars(
+            select(AuditEntry).where(
+                AuditEntry.action == "user.reset-second-factor", AuditEntry.status == 303
+            )
+        ).one()
+        assert (entry.user_name, entry.object_name) == ("Alena", "Olga")
+        assert session.scalars(select(func.count()).select_from(RecoveryCode)).one() == 0
+
+
+async def test_the_command_resets_it_too(server: Server, phone: _Phone) -> None:
+    environment = environment_for(server.settings)
+
+    assert (await zatva_beside(environment, "user", "reset-second-factor", "Olga")).returncode == 0
+
+    with server.database.session() as session:
+        assert session.get_one(User, phone.user_id).totp_since is None

@@ -1,0 +1,225 @@
+"""Getting in: guessing, locking others out, forged headers, stolen and forgotten sessions."""
+
+from datetime import timedelta
+
+import aiohttp
+import pytest
+from sqlalchemy import func, select, update
+
+from oai.audit import AuditEntry
+from oai.datestamps import utc_now
+from tests.web.conftest import Browser, Server, browser_of
+from web.auth.passwords import hash_password
+from web.auth.users import get_user, set_password
+from web.models import SignInLink, UserSession
+from web.site.keys import SETTINGS
+
+_PASSWORD = "correct horse battery staple"
+_GUESS = "correct horse battery stable"
+
+
+@pytest.fixture
+def password(server: Server) -> str:
+    """The password of Alena and of Olga."""
+    with server.database.session() as session:
+        for name in ("Alena", "Olga"):
+            kept = hash_password(_PASSWORD, least=12, user_name=name)
+            set_password(session, get_user(session, name).user_id, kept)
+        session.commit()
+    return _PASSWORD
+
+
+def _set(server: Server, **web: object) -> None:
+    # Settings are read once; tests alone change them under a running application.
+    settings = server.app[SETTINGS]
+    changed = settings.model_copy(update={"web": settings.web.model_copy(update=web)})
+    server.app._state[SETTINGS] = changed  # noqa: SLF001
+
+
+async def _try(browser: Browser, name: str, password: str, address: str | None = None) -> int:
+    data = {"csrf_token": await browser.token("/sign-in"), "name": name, "password": password}
+    headers = {"X-Forwarded-For": address} if address else {}
+    url = browser.base_url + "/sign-in"
+    async with browser.http.post(url, data=data, headers=headers, allow_redirects=False) as answer:
+        return answer.status
+
+
+async def test_strangers_cannot_lock_out_a_user_whose_name_they_know(
+    server: Server, stranger: Browser, password: str
+) -> None:
+    tries = server.settings.web.sign_in_tries
+    for _number in range(tries):
+        assert await _try(stranger, "Alena", _GUESS, "198.51.100.7") == 422
+    assert await _try(stranger, "Alena", password, "198.51.100.7") == 429
+
+    async with browser_of(server) as victim:
+        assert await _try(victim, "Alena", password, "203.0.113.9") == 303
+
+
+async def test_behind_a_proxy_that_is_not_listed_known_browsers_are_let_in(
+    server: Server, stranger: Browser, password: str
+) -> None:
+    """All come from one address then, and strangers soon exceed its limit."""
+    _set(server, sign_in_tries_per_address=4)
+    async with browser_of(server) as known, browser_of(server) as unknown:
+        assert await _try(known, "Olga", password) == 303
+        await known.post("/sign-out")
+        for number in range(4):
+            await _try(stranger, f"guess{number}", _GUESS)
+
+        assert await _try(stranger, "Olga", password) == 429
+        assert await _try(unknown, "Olga", password) == 429
+        assert await _try(known, "Alena", password) == 429, "it is known for Olga alone"
+        assert await _try(known, "Olga", _GUESS) == 422, "a known browser still has to know the password"
+        assert await _try(known, "Olga", password) == 303
+
+
+async def test_a_success_does_not_reset_the_guesses_at_other_users(
+    server: Server, stranger: Browser, password: str
+) -> None:
+    tries = server.settings.web.sign_in_tries
+    for _number in range(tries - 1):
+        await _try(stranger, "Alena", _GUESS)
+    async with browser_of(server) as accomplice:
+        assert await _try(accomplice, "Olga", password) == 303
+
+    assert await _try(stranger, "Alena", _GUESS) == 422
+    assert await _try(stranger, "Alena", password) == 429
+
+
+@pytest.mark.parametrize("proxies", [(), ("192.0.2.10",)])
+async def test_no_header_signs_in_unless_its_sender_is_listed(
+    server: Server, proxies: tuple[str, ...]
+) -> None:
+    """Any process on this machine could send it; only X-Forwarded-For is taken from there."""
+    _set(server, trusted_proxies=proxies, proxy_user_header="X-Remote-User")
+    headers = {"X-Remote-User": "Alena", "X-Forwarded-For": "192.0.2.10"}
+    async with (
+        aiohttp.ClientSession() as http,
+        http.get(server.base_url + "/account", headers=headers, allow_redirects=False) as answer,
+    ):
+        assert answer.status == 303
+        assert answer.headers["Location"].startswith("/sign-in")
+
+
+@pytest.mark.parametrize(
+    ("header", "noted"),
+    [
+        ("203.0.113.9", "203.0.113.9"),
+        ("203.0.113.9:51234", "203.0.113.9"),
+        ('"[2001:db8::1]:443"', "2001:db8::1"),
+        ("198.51.100.1, 203.0.113.9", "203.0.113.9"),
+        ("198.51.100.1, 127.0.0.1", "198.51.100.1"),
+    ],
+)
+async def test_the_audit_log_names_the_address_that_the_proxy_saw(
+    server: Server, stranger: Browser, header: str, noted: str
+) -> None:
+    assert await _try(stranger, "Nobody", _GUESS, header) == 422
+
+    with server.database.session() as session:
+        entry = session.scalars(select(AuditEntry)).one()
+        assert entry.address == noted
+
+
+async def test_a_forgotten_session_ends_and_live_pages_do_not_keep_it(
+    server: Server, administrator: Browser
+) -> None:
+    def idle(**time: float) -> None:
+        with server.database.session() as session:
+            session.execute(update(UserSession).values(idle_until=func.now() + timedelta(**time)))
+            session.commit()
+
+    idle(minutes=5)
+    assert (await administrator.get("/repositories"))[0] == 200
+    with server.database.session() as session:
+        until = session.scalars(select(UserSession.idle_until)).one()
+    assert until > utc_now() + timedelta(minutes=server.settings.web.idle_minutes - 1), (
+        "a request postpones it"
+    )
+
+    idle(minutes=5)
+    async with administrator.http.get(server.base_url + "/events?topics=jobs") as stream:
+        assert stream.status == 200
+    with server.database.session() as session:
+        assert session.scalars(select(UserSession.idle_until)).one() < utc_now() + timedelta(minutes=6)
+
+    idle(seconds=-1)
+    status, _page, target = await administrator.post("/account/language", {"language": "cs"}, token="x")
+    assert (status, target) == (303, "/sign-in")
+
+
+async def test_however_active_a_session_ends(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        session.execute(update(UserSession).values(expires=func.now() - timedelta(seconds=1)))
+        session.commit()
+
+    assert (await administrator.get("/repositories"))[0] == 303
+
+
+async def test_a_new_password_and_disabling_end_older_links(server: Server, administrator: Browser) -> None:
+    older = server.link("Olga")
+    with server.database.session() as session:
+        olga = get_user(session, "Olga").user_id
+        set_password(session, olga, hash_password(_PASSWORD, least=12, user_name="Olga"))
+        session.commit()
+    second = server.link("Olga")
+    assert (await administrator.post(f"/admin/users/{olga}/disable"))[0] == 303
+    assert (await administrator.post(f"/admin/users/{olga}/enable"))[0] == 303
+
+    async with browser_of(server) as thief:
+        for link in (older, second):
+            assert (await thief.get(link.removeprefix(server.base_url)))[0] == 410
+    with server.database.session() as session:
+        assert session.scalars(select(SignInLink).where(SignInLink.user_id == olga)).all() == []
+
+
+_STEPS = (
+    ("GET", "/admin/users/new"),
+    ("POST", "/admin/users/new"),
+    ("POST", "/admin/users/3"),
+    ("POST", "/admin/users/3/link"),
+    ("POST", "/admin/users/3/invite"),
+    ("POST", "/admin/users/3/second-factor"),
+    ("POST", "/account/password"),
+    ("POST", "/account/tokens"),
+    ("GET", "/account/second-factor"),
+    ("POST", "/account/second-factor/enable"),
+    ("POST", "/account/second-factor/disable"),
+    ("POST", "/account/second-factor/codes"),
+)
+
+
+async def test_a_stolen_session_does_not_reach_what_would_outlast_it(
+    server: Server, administrator: Browser, password: str
+) -> None:
+    await administrator.sign_in(server.link("Alena"))
+    with server.database.session() as session:
+        session.execute(update(UserSession).values(confirmed=func.now() - timedelta(hours=1)))
+        session.commit()
+    token = await administrator.token()
+
+    for method, path in _STEPS:
+        url = administrator.base_url + path
+        form = {"csrf_token": token, "role": "administrator", "token_name": "x", "scope-admin": "yes"}
+        async with administrator.http.request(method, url, data=form, allow_redirects=False) as answer:
+            assert (answer.status, answer.headers.get("Location", "")[:14]) == (303, "/sign-in/again"), path
+    headers = {"X-CSRF-Token": token}
+    url = administrator.base_url + "/api/v1/users"
+    async with administrator.http.post(url, json={"name": "Eva"}, headers=headers) as answer:
+        assert answer.status == 403
+
+    form = {"next": "/admin/users/new", "password": _GUESS}
+    assert (await administrator.post("/sign-in/again", form))[0] == 422
+    status, _page, target = await administrator.post("/sign-in/again", {**form, "password": password})
+    assert (status, target) == (303, "/admin/users/new")
+    assert (await administrator.get("/admin/users/new"))[0] == 200
+
+
+async def test_a_user_without_password_signs_in_anew(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        session.execute(update(UserSession).values(confirmed=func.now() - timedelta(hours=1)))
+        session.commit()
+
+    assert "Sign out" in (await administrator.get("/sign-in/again"))[1]
+    assert (await administrator.post("/sign-in/again"))[0] == 409
