@@ -4,6 +4,8 @@ import re
 from datetime import timedelta
 
 import pytest
+from playwright.async_api import Browser as Chromium
+from playwright.async_api import expect
 from pyotp import TOTP
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
@@ -188,3 +190,44 @@ async def test_the_command_resets_it_too(server: Server, phone: _Phone) -> None:
 
     with server.database.session() as session:
         assert session.get_one(User, phone.user_id).totp_since is None
+
+
+@pytest.mark.browser
+async def test_the_whole_way_in_czech(server: Server, chromium: Chromium) -> None:
+    """Password, second factor set up, signing in with it, with a recovery code, and turning it off."""
+    with server.database.session() as session:
+        olga = get_user(session, "Olga").user_id
+        set_password(session, olga, hash_password(_PASSWORD, least=12, user_name="Olga"))
+        session.commit()
+    context = await chromium.new_context(locale="cs-CZ", viewport={"width": 390, "height": 800})
+    page = await context.new_page()
+
+    async def enter_password() -> None:
+        await page.goto(server.base_url + "/sign-in")
+        await page.get_by_label("Uživatelské jméno").fill("Olga")
+        await page.get_by_label("Heslo").fill(_PASSWORD)
+        await page.get_by_role("button", name="Přihlásit se").click()
+
+    await enter_password()
+    await page.goto(server.base_url + "/account")
+    await page.get_by_role("link", name="Nastavit druhý faktor…").click()
+    await expect(page.locator("svg.qr")).to_be_visible()
+    app = TOTP(await page.locator("code.secret").inner_text())
+    await page.get_by_label("Kód", exact=False).fill(app.at(utc_now()))
+    await page.get_by_role("button", name="Zapnout").click()
+    codes = await page.locator("#recovery-codes code").all_inner_texts()
+    await page.get_by_role("link", name="Mám je uložené").click()
+    await page.get_by_role("button", name="Odhlásit").first.click()
+
+    await enter_password()
+    await expect(page).to_have_url(re.compile("/sign-in/code"))
+    await page.get_by_label("Kód", exact=False).fill("000 000 x")
+    await page.get_by_role("button", name="Přihlásit se").click()
+    await expect(page.get_by_text("Kód není správný")).to_be_visible()
+    await page.get_by_label("Kód", exact=False).fill(codes[3])
+    await page.get_by_role("button", name="Přihlásit se").click()
+    await expect(page.get_by_text("Zbývá 7 záchranných kódů.")).to_be_visible()
+    await page.get_by_label("Kód", exact=False).fill(codes[5])
+    await page.get_by_role("button", name="Vypnout").click()
+    await expect(page.get_by_text("Druhý faktor je vypnut.")).to_be_visible()
+    await context.close()
