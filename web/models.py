@@ -165,7 +165,7 @@ class ApiToken(Base):
     scopes: Mapped[list[str]] = mapped_column(ARRAY(Text))
     """read, harvest, archive, admin."""
     created: Mapped[datetime] = mapped_column(server_default=func.now())
-    expires: Mapped[datetime]
+    expires: Mapped[datetime] = mapped_column(server_default=text("now() + interval '365 days'"))
     last_used: Mapped[datetime | None]
     """Time of last use, to the minute."""
     revoked: Mapped[datetime | None]

@@ -39,12 +39,17 @@ def upgrade() -> None:
         "UPDATE web_api_token SET expires = now() + :days * interval '1 day' WHERE expires IS NULL"
     )
     op.execute(endless.bindparams(days=_DAYS))
-    op.alter_column("web_api_token", "expires", nullable=False)
+    op.alter_column(
+        "web_api_token",
+        "expires",
+        nullable=False,
+        server_default=sa.text(f"now() + interval '{_DAYS} days'"),
+    )
 
 
 def downgrade() -> None:
     """Drop what was added; tokens keep their end."""
-    op.alter_column("web_api_token", "expires", nullable=True)
+    op.alter_column("web_api_token", "expires", nullable=True, server_default=None)
     op.drop_table("web_known_browser")
     op.drop_table("web_recovery_code")
     op.drop_column("web_sign_in_attempt", "user_name")

@@ -78,6 +78,8 @@ PAGES: Final = (
     "/help",
     "/api/docs",
     "/account",
+    "/account/second-factor",
+    "/sign-in/again",
     "/admin",
     "/admin/users",
     "/admin/users?words=nobody",

@@ -69,7 +69,7 @@ def test_users_are_invited_given_roles_and_disabled(zatva: Zatva) -> None:
 
 
 def test_tokens_are_printed_once_listed_and_revoked(zatva: Zatva) -> None:
-    zatva("user", "add", "Alena")
+    zatva("user", "add", "Alena", "--role", "administrator")
 
     made = zatva("token", "add", "Alena", "nightly", "--scope", "read", "--scope", "harvest", "--days", "30")
 
