@@ -59,6 +59,19 @@ class DrainingJobManager(JobManager):
         super().__init__(connector)
         self._closed = closed
 
+    async def register_worker(self) -> int:
+        """Register a worker that starts; raise CancelledError if it was cancelled meanwhile.
+
+        The database driver may lose a cancellation that arrives just as a query ends. The worker's later
+        waits are shielded, so that it would never learn of it.
+        """
+        worker_id = await super().register_worker()
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            await self.unregister_worker(worker_id)
+            raise asyncio.CancelledError
+        return worker_id
+
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Task | None:
         """Return the next task for the worker; None if there is none, or if the queue is closed."""
         return None if self._closed.is_set() else await super().fetch_job(queues, worker_id)
@@ -159,8 +172,13 @@ async def open_queue(
     async def audit_task(audit_id: int) -> None:
         await audit(audit_id)
 
-    async with app.open_async():
+    try:
+        await app.open_async()
         yield app
+    finally:
+        # Also if opening was cancelled: a connecting pool whose tasks are only cancelled may ignore that,
+        # and the process would wait for them indefinitely.
+        await app.close_async()
 
 
 async def work(

@@ -1,6 +1,7 @@
 """The task queue when its database goes away for a moment."""
 
 import asyncio
+import contextlib
 
 import pytest
 from sqlalchemy import text
@@ -55,3 +56,37 @@ def test_many_files_are_queued_in_parts_and_none_is_left_out(database: Database,
         session.commit()
     rows = tables("SELECT (args ->> 'file_id')::int AS file_id FROM procrastinate_jobs ORDER BY id")
     assert [row.file_id for row in rows] == [1, 2, 3, 4, 5]
+
+
+async def test_a_cancellation_that_the_driver_loses_still_ends_a_worker_that_starts(
+    database: Database, tables: Tables
+) -> None:
+    async with queue.open_queue(database, _no_file, _no_file, _no_file, closed=asyncio.Event()) as app:
+        ask = app.connector.execute_query_one_async
+
+        async def losing(query: str, **arguments: object) -> dict[str, object]:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
+            return await ask(query, **arguments)
+
+        app.connector.execute_query_one_async = losing  # type: ignore[method-assign]
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.create_task(app.job_manager.register_worker())
+        assert tables("SELECT id FROM procrastinate_workers") == []
+
+
+async def test_an_opening_that_is_cancelled_leaves_no_task(database: Database) -> None:
+    async def opened() -> None:
+        async with queue.open_queue(database, _no_file, _no_file, _no_file, closed=asyncio.Event()):
+            await asyncio.sleep(60)
+
+    for steps in range(30):
+        opening = asyncio.create_task(opened())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.wait([opening])
+        assert asyncio.all_tasks() == {asyncio.current_task()}
