@@ -39,11 +39,20 @@ class Process:
         stdin: IO[Any] | None = None,
         stdout: IO[Any] | int | None = None,
         stderr: IO[Any] | int | None = None,
+        files: tuple[int, int] | None = None,
     ) -> None:
-        """Start it. Input is empty unless given; outputs are files, `subprocess.PIPE`, or discarded."""
+        """Start it. Input is empty unless given; outputs are files, `subprocess.PIPE`, or discarded.
+
+        `files` are the soft and the hard limit of open files.
+        """
         self.returncode: int | None = None
         self.command = [module, *map(str, words)]
-        asked = {"words": self.command, "environment": dict(environment), "folder": str(folder or Path.cwd())}
+        asked = {
+            "words": self.command,
+            "environment": dict(environment),
+            "folder": str(folder or Path.cwd()),
+            "files": files,
+        }
         with contextlib.ExitStack() as closed, Path(os.devnull).open("r+") as nothing:
             self.stdout, out = _output(stdout or nothing, closed)
             self.stderr, err = _output(stderr or nothing, closed)

@@ -23,27 +23,26 @@ def running(
     log: Path,
     *arguments: str,
     ready: str,
-    limit: str = "",
+    files: tuple[int, int] | None = None,
     fresh: bool = False,
 ) -> Iterator[tuple[subprocess.Popen[bytes] | Process, str]]:
     """Start a server, wait for a line with `ready` in its log, give the process and the rest of the line.
 
-    `limit` are arguments of the shell's `ulimit`. `fresh` starts an interpreter, as users do. At the end of
-    the block the server is asked to end, and has to do so.
+    `files` are the soft and the hard limit of open files. `fresh` starts an interpreter, as users do. At the
+    end of the block the server is asked to end, and has to do so.
     """
     process: subprocess.Popen[bytes] | Process
     with log.open("wb") as file:
-        if limit or fresh:
-            words = ("sh", "-c", f'ulimit {limit} && exec "$@"', "sh") if limit else ()
+        if fresh:
             process = subprocess.Popen(
-                [*words, *_ZATVA, *arguments],
+                [*_ZATVA, *arguments],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
             )
         else:
-            process = Process(environment, *arguments, stdout=file, stderr=file)
+            process = Process(environment, *arguments, stdout=file, stderr=file, files=files)
     with process:
         try:
             yield process, eventually(lambda: _said(process, log, ready), f"a line with {ready!r}")

@@ -25,7 +25,7 @@ _ELSEWHERE = "127.0.0.2"
 _PATIENCE = 60.0
 _LITTLE = 20_000
 """Bytes; one traceback of asyncio's has 900."""
-_FEW_FILES = "-n 256"
+_FEW_FILES = (256, 256)
 _PROVIDER, _DASHBOARD = "provider at", "dashboard at"
 _PORT, _BOTH = ("--port", "0"), ("--port", "0", "--web-port", "0")
 _COMMANDS = pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def _server(
     command: Sequence[str],
     said: Sequence[str],
     *,
-    limit: str = _FEW_FILES,
+    files: tuple[int, int] = _FEW_FILES,
     **settings: object,
 ) -> Iterator[Running]:
     """The server of a command, which trusts no proxy; `settings` are those of provider and dashboard."""
@@ -79,7 +79,7 @@ def _server(
         for name, value in all_settings.items()
     }
     log = folder / "server.log"
-    with running({**environment, **own}, log, *command, ready=said[-1], limit=limit) as (process, _):
+    with running({**environment, **own}, log, *command, ready=said[-1], files=files) as (process, _):
         lines = log.read_text().splitlines()
         addresses = {word: line.split()[-1] for line in lines for word in said if word in line}
         ports = {word: urlsplit(address).port or 0 for word, address in addresses.items()}
@@ -107,6 +107,21 @@ def _is_closed(client: socket.socket) -> bool:
         return True
 
 
+def _wait_for_answer(server: Running, part: str, *, source: str) -> None:
+    """Ask for the page until it is served.
+
+    While idle connections of the same address are still being accepted, they push out older ones, among
+    them one whose request the server has not read yet.
+    """
+
+    def answered() -> bool:
+        with contextlib.suppress(ConnectionError):
+            return server.ask(part, _PAGES[part], source=source) == 200
+        return False
+
+    eventually(answered, "an answer")
+
+
 @_COMMANDS
 def test_others_are_served_while_idle_clients_hold_all_they_can(
     environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: tuple[str, ...]
@@ -115,8 +130,8 @@ def test_others_are_served_while_idle_clients_hold_all_they_can(
         for part in said:
             stack.enter_context(_idle(server.ports[part], _IDLE))
         for part in said:
-            for source in (_ELSEWHERE, "127.0.0.1"):
-                assert server.ask(part, _PAGES[part], source=source) == 200
+            assert server.ask(part, _PAGES[part]) == 200
+            _wait_for_answer(server, part, source="127.0.0.1")
         assert len(server.logged()) < _LITTLE
         assert "Traceback" not in server.logged()
 
@@ -129,7 +144,7 @@ def test_others_are_served_while_idle_clients_hold_all_they_can(
 def test_a_server_that_runs_out_of_files_says_so_once_and_goes_on(
     environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: str
 ) -> None:
-    with _server(environment, tmp_path, command, (said,), limit="-n 1024") as server:
+    with _server(environment, tmp_path, command, (said,), files=(1024, 1024)) as server:
         assert server.ask(said, "/healthz") == 200
         # Fewer than it counted on when it started, as when other work holds files open.
         in_use = max(int(file.name) for file in Path(f"/proc/{server.pid}/fd").iterdir())
@@ -225,6 +240,7 @@ def _signed_in(port: int, link: str) -> str:
 def test_every_server_takes_all_the_files_it_may(
     environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: tuple[str, ...]
 ) -> None:
-    with _server(environment, tmp_path, command, said, limit="-Sn 128") as server:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with _server(environment, tmp_path, command, said, files=(128, hard)) as server:
         now, most = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
         assert 128 < now <= most
