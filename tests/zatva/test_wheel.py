@@ -58,10 +58,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs' folder of an environment with nothing but the wheel and what it depends on."""
     folder = tmp_path_factory.mktemp("clean")
-    venv.create(folder, with_pip=True)
+    venv.create(folder)
     _run(
-        str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-        "--no-compile", f"{wheel}",
+        sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet",
+        "--disable-pip-version-check", "--no-compile", f"{wheel}",
     )  # fmt: skip
     return folder / "bin"
 
