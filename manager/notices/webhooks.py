@@ -7,7 +7,7 @@ import hmac
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -78,20 +78,20 @@ async def post(
     settings: WebhookSettings,
     *,
     number: str,
-    private_networks: bool | None = None,
+    keys: Sequence[str] = (),
     before_sending: BeforeSending | None = None,
     clock: Callable[[], float] = time.time,
     zone_of: ZoneOf = zone_of,
 ) -> None:
     """Post the payload; a status of 200 to 299 means that it was accepted.
 
+    `keys` are those of the webhook (`outbox.signing_keys`); without any, the common one is used.
     `number` is the same for each attempt, so that a receiver can recognise repetitions. `before_sending` is
     awaited when the connection is established. Raises NotSentError, or RefusedError if another attempt is
     pointless.
     """
-    allowed = settings.private_networks if private_networks is None else private_networks
     try:
-        check_url(url, private_networks=allowed)
+        check_url(url, private_networks=settings.private_networks)
     except UsageError as error:
         raise RefusedError(str(error)) from None
     body = json.dumps(payload, ensure_ascii=False, default=str).encode()
@@ -99,9 +99,9 @@ async def post(
         "Content-Type": "application/json; charset=utf-8",
         "User-Agent": "Zatva (webhook)",
         "Zatva-Notice": number,
-        **signature_headers(body, _secret(settings), int(clock())),
+        **signature_headers(body, [key or _secret(settings) for key in keys or [""]], int(clock())),
     }
-    session = _session(settings, private_networks=allowed, zone_of=zone_of, before_sending=before_sending)
+    session = _session(settings, zone_of=zone_of, before_sending=before_sending)
     with _in_words(url, settings):
         async with session, session.post(url, data=body, headers=headers, allow_redirects=False) as answer:
             said = (await answer.content.read(_SHOWN_BYTES)).decode("utf-8", errors="replace")
@@ -111,7 +111,6 @@ async def post(
 def _session(
     settings: WebhookSettings,
     *,
-    private_networks: bool,
     zone_of: ZoneOf,
     before_sending: BeforeSending | None,
 ) -> aiohttp.ClientSession:
@@ -119,7 +118,7 @@ def _session(
     if before_sending is not None:
         trace.on_connection_create_end.append(_told(before_sending))
     return aiohttp.ClientSession(
-        connector=guarded_connector(private=private_networks, zone_of=zone_of),
+        connector=guarded_connector(private=settings.private_networks, zone_of=zone_of),
         timeout=aiohttp.ClientTimeout(total=settings.timeout),
         trace_configs=[trace],
     )
@@ -146,10 +145,18 @@ def _in_words(url: str, settings: WebhookSettings) -> Iterator[None]:
         raise NotSentError(f"{url}: no complete answer; the manager's log has the reason") from None
 
 
-def signature_headers(body: bytes, secret: str, timestamp: int) -> dict[str, str]:
-    """Return `Zatva-Timestamp`, seconds since 1970, and `Zatva-Signature`, `sha256=` and hex digits."""
-    code = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
-    return {"Zatva-Timestamp": str(timestamp), "Zatva-Signature": f"sha256={code}"}
+def signature_headers(body: bytes, keys: Sequence[str], timestamp: int) -> dict[str, str]:
+    """Return `Zatva-Timestamp`, seconds since 1970, and `Zatva-Signature`, `sha256=` and hex digits.
+
+    `Zatva-Signature-Next` has the signature with the second key, which is about to replace the first one.
+    """
+    signed = f"{timestamp}.".encode() + body
+    codes = [hmac.new(key.encode(), signed, hashlib.sha256).hexdigest() for key in keys]
+    names = ("Zatva-Signature", "Zatva-Signature-Next")
+    return {
+        "Zatva-Timestamp": str(timestamp),
+        **{name: f"sha256={code}" for name, code in zip(names, codes, strict=False)},
+    }
 
 
 def _secret(settings: WebhookSettings) -> str:
