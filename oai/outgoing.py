@@ -2,12 +2,19 @@
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 _ADDRESS = r"^[^\s@,<>]+@[^\s@,<>]+$"
 _DOMAIN = r"^[a-z0-9-]+(\.[a-z0-9-]+)*$"
 _WEB_ADDRESS = r"^https?://[^\s/]\S*$"
+
+
+def mail_link(address: str, **fields: str) -> str:
+    """Return a `mailto:` link; what follows a `?` in the address is part of it, not another recipient."""
+    given = "&".join(f"{name}={quote(value)}" for name, value in fields.items())
+    return f"mailto:{quote(address, safe='@')}" + (f"?{given}" if given else "")
 
 
 class _Section(BaseModel):

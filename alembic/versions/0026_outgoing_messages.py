@@ -27,7 +27,7 @@ def upgrade() -> None:
             name="fk_notice_address_organisation_id_web_organisation",
             ondelete="CASCADE",
         ),
-        sa.UniqueConstraint("organisation_id", "address", name="uq_notice_address_organisation_id"),
+        sa.UniqueConstraint("organisation_id", "address", name="uq_notice_address_organisation_id_address"),
     )
     op.create_table(
         "notice_mail_count",

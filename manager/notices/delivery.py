@@ -315,5 +315,12 @@ async def deliver(
             before_sending=before_post,
         )
         return
-    message = letters.compose(letter, settings.mail, to=claimed.target, number=number, date=claimed.created)
+    message = letters.compose(
+        letter,
+        sender=settings.mail.sender,
+        to=claimed.target,
+        number=number,
+        date=claimed.created,
+        prefix=settings.mail.subject_prefix,
+    )
     await asyncio.to_thread(letters.send, message, settings.mail, before_sending=before_mail)

@@ -133,13 +133,14 @@ def _airy(body: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def compose(letter: Letter, settings: MailSettings, *, to: str, number: str, date: datetime) -> EmailMessage:
+def compose(
+    letter: Letter, *, sender: str, to: str, number: str, date: datetime, prefix: str = ""
+) -> EmailMessage:
     """Return the mail message; messages with the same number have the same Message-ID."""
-    sender = settings.sender
     message = EmailMessage(policy=SMTP)
     message["From"] = Address("Zatva", addr_spec=sender)
     message["To"] = Address(addr_spec=to)
-    message["Subject"] = _one_line(f"{settings.subject_prefix} {letter.subject}")
+    message["Subject"] = _one_line(f"{prefix} {letter.subject}")
     message["Date"] = format_datetime(date)
     message["Message-ID"] = f"<{number}.zatva@{sender.rpartition('@')[2]}>"
     message["Auto-Submitted"] = "auto-generated"

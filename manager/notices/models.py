@@ -124,9 +124,9 @@ class NoticeRule(Base):
     """Harvests that ended earlier are not reported."""
     summarised: Mapped[datetime] = mapped_column(server_default=func.now())
     """The end of the period that the last summary covered."""
-    signing_key: Mapped[str | None] = mapped_column(Text, deferred=True)
+    signing_key: Mapped[str | None] = mapped_column(Text)
     """The key with which posts are signed; NULL: the common one of the settings."""
-    next_key: Mapped[str | None] = mapped_column(Text, deferred=True)
+    next_key: Mapped[str | None] = mapped_column(Text)
     """The key that replaces it; until then, posts are signed with both."""
     next_key_from: Mapped[datetime | None]
     """When `next_key` replaces `signing_key`."""

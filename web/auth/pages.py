@@ -35,7 +35,7 @@ from web.models import LinkKind
 from web.site.forms import Form
 from web.site.i18n import _, told
 from web.site.keys import SETTINGS, database_of
-from web.site.render import render
+from web.site.render import render, with_form_token
 
 _LONGEST_NAME = 100
 

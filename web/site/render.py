@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from harvester.access import access_of
+from oai.outgoing import mail_link
 from oai.rights import Right
 from web.auth.access import signed_in
 from web.auth.csrf import FIELD, expected_token
@@ -185,6 +186,7 @@ def environment() -> Environment:
         access_of=access_of,
         failures=failures,
         is_made_up=is_made_up,
+        mail_link=mail_link,
     )
     return made
 

@@ -53,7 +53,7 @@ async def test_a_failure_comes_as_a_mail_with_the_request_and_what_to_do(
             await tick()
     (mail,) = server.mails
     assert (mail.sender, mail.to) == ("zatva@localhost.localdomain", [MAILBOX])
-    assert mail.message["Subject"] == "Harvest failed: City Library, oai_dc"
+    assert mail.message["Subject"] == '[Zatva] Harvest failed: "City Library", "oai_dc"'
     for words in (
         "Request: https://library.example/oai?verb=Identify",
         "Ask for the new base URL",
@@ -324,7 +324,7 @@ async def test_what_one_recipient_is_told_about_a_repository_stays_in_its_order(
             for _ in range(2):
                 await tick()
     subjects = [mail.message["Subject"].split(":")[0] for mail in server.mails]
-    assert subjects == ["Harvest failed", "Works again"]
+    assert subjects == ["[Zatva] Harvest failed", "[Zatva] Works again"]
 
 
 @pytest.mark.parametrize("age", ["91 days", "89 days"])
