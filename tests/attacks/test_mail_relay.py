@@ -96,7 +96,7 @@ async def test_a_partner_mails_strangers_nothing_but_one_link(outbox: Outbox, ow
     assert (await owner.post("/alerts/rules/1/remove"))[0] == 303
     assert (await added(owner, repository, *map(str.upper, strangers)))[0] == 303
     status, page, _ = await owner.post("/alerts/rules/3/confirmations")
-    assert (status, "less than a day ago" in page) == (422, True)
+    assert (status, "less than a day ago" in page) == (400, True)
     assert await outbox.send() == []
 
 
