@@ -261,7 +261,7 @@ def take_up_abandoned(session: Session) -> int:
 
 
 def prune(session: Session) -> None:
-    """Delete notices that were sent, or given up, long ago, or that nobody wants. The caller commits."""
+    """Delete notices that were sent, or given up, long ago, or not confirmed in time. The caller commits."""
     now = database_now(session)
     session.execute(delete(Notice).where(Notice.ended < now - timedelta(days=KEPT_DAYS)))
     unwanted = and_(Notice.ended.is_(None), Notice.created < now - timedelta(days=UNCONFIRMED_DAYS))

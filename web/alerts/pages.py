@@ -249,7 +249,7 @@ async def confirm(request: web.Request) -> web.Response:
 
 @needs(Right.ANYBODY)
 async def confirmed(request: web.Request) -> web.Response:
-    """Tell the recipient that the address is confirmed."""
+    """Confirm to the recipient that it worked."""
     return render(request, "address_confirmed.html")
 
 
