@@ -19,6 +19,7 @@ def upgrade() -> None:
         sa.Column("organisation_id", sa.Integer(), nullable=False),
         sa.Column("address", sa.Text(), nullable=False),
         sa.Column("asked", sa.DateTime(timezone=True), server_default=sa.func.now(), nullable=False),
+        sa.Column("links", sa.SmallInteger(), server_default="0", nullable=False),
         sa.Column("confirmed", sa.DateTime(timezone=True), nullable=True),
         sa.PrimaryKeyConstraint("address_id", name="pk_notice_address"),
         sa.ForeignKeyConstraint(

@@ -11,18 +11,18 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import quote, urldefrag, urlencode, urlsplit
 
 import aiohttp
-from aiohttp.connector import Connection
 from multidict import CIMultiDict
 from yarl import URL
 
 from harvester.client.decoding import TooLargeError, decode
 from harvester.client.exchange import HttpRequest, Method, RawReply, Send
+from harvester.client.peers import is_from_public, new_session
 from harvester.client.politeness import Politeness
 from harvester.reading.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
 from harvester.reading.spooled import Body, Gathering, Spooled
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits
-from oai.reach import UnreachableZoneError, Zone, ZoneOf, guarded_connector, zone_of
+from oai.reach import UnreachableZoneError, ZoneOf, zone_of
 from oai.sections import HarvesterSettings
 
 _CHUNK = 256 * 1024
@@ -72,11 +72,7 @@ class SessionSender:
                 max_field_size=_LONGEST_LINE,
             ) as answer:
                 body, cut = await self._body(answer, request.url)
-                return _reply(answer, body, cut, public=self._is_public(answer))
-
-    def _is_public(self, answer: aiohttp.ClientResponse) -> bool:
-        peer = answer.peer if isinstance(answer, _Answer) else None
-        return peer is None or self.zone_of(peer) is Zone.PUBLIC
+                return _reply(answer, body, cut, public=is_from_public(answer, self.zone_of))
 
     async def _body(self, answer: aiohttp.ClientResponse, url: str) -> tuple[Body, TransportError | None]:
         came = Gathering(spool=self.spool)
@@ -133,18 +129,6 @@ class _Pace:
     def _put_off(self) -> None:
         self._came = 0
         self._limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
-
-
-class _Answer(aiohttp.ClientResponse):
-    """An answer that knows which address sent it."""
-
-    peer: str | None = None
-
-    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        # The connection is given back as soon as the body is complete, which may be before this returns.
-        name = connection.transport.get_extra_info("peername") if connection.transport else None
-        self.peer = name[0] if name else None
-        return await super().start(connection)
 
 
 def _reply(
@@ -393,11 +377,10 @@ async def open_transport(
     """
     async with contextlib.AsyncExitStack() as own:
         if session is None:
-            public = await own.enter_async_context(_new_session(zone_of, private=False))
-            allowed = settings.private_addresses
-            session = (
-                await own.enter_async_context(_new_session(zone_of, private=True)) if allowed else public
-            )
+            public = await own.enter_async_context(new_session(zone_of, private=False))
+            session = public
+            if settings.private_addresses:
+                session = await own.enter_async_context(new_session(zone_of, private=True))
         else:
             public = session
         send = SessionSender(
@@ -418,11 +401,6 @@ async def open_transport(
             method=method,
             politeness=politeness or Politeness(per_host=settings.per_host, delay=settings.delay),
         )
-
-
-def _new_session(zone_of: ZoneOf, *, private: bool) -> aiohttp.ClientSession:
-    connector = guarded_connector(private=private, zone_of=zone_of)
-    return aiohttp.ClientSession(connector=connector, response_class=_Answer)
 
 
 def request_headers(settings: HarvesterSettings) -> list[tuple[str, str]]:

@@ -25,6 +25,8 @@ VALID: Final = timedelta(days=7)
 """How long a link is valid."""
 BETWEEN_LINKS: Final = timedelta(days=1)
 """The minimum interval between two links to one address."""
+MOST_LINKS: Final = 3
+"""How many links one address gets, if it does not confirm."""
 MOST_OPEN: Final = 20
 """Addresses of one organisation that may wait for confirmation: more strangers get no mail."""
 
@@ -60,7 +62,12 @@ def resend_links(session: Session, rule: NoticeRule) -> int:
     if organisation is None or not unconfirmed:
         raise UsageError("all addresses of rule %(rule)s are confirmed", rule=rule.rule_id)
     now = database_now(session)
-    due = [one for one in unconfirmed if one.asked <= now - BETWEEN_LINKS]
+    open_ones = [one for one in unconfirmed if one.links < MOST_LINKS]
+    if not open_ones:
+        raise UsageError(
+            "%(count)s links were sent to each address; ask an administrator to confirm it", count=MOST_LINKS
+        )
+    due = [one for one in open_ones if one.asked <= now - BETWEEN_LINKS]
     if not due:
         raise UsageError("links were sent less than a day ago; look into the mailbox, or try again later")
     for one in due:
@@ -171,7 +178,8 @@ def _check_open(session: Session, organisation: Organisation) -> None:
     session.execute(
         select(Organisation.organisation_id)
         .where(Organisation.organisation_id == organisation.organisation_id)
-        .with_for_update()
+        # Not FOR UPDATE, which would wait for the foreign keys of each other's new rows: a deadlock.
+        .with_for_update(key_share=True)
     )
     waiting = select(func.count()).where(
         NoticeAddress.organisation_id == organisation.organisation_id,
@@ -192,7 +200,7 @@ def _send_link(session: Session, organisation: Organisation, rule: NoticeRule, a
         .where(
             NoticeAddress.organisation_id == organisation.organisation_id, NoticeAddress.address == address
         )
-        .values(asked=func.now())
+        .values(asked=func.now(), links=NoticeAddress.links + 1)
         .returning(NoticeAddress.address_id, NoticeAddress.asked)
     ).one()
     session.add(

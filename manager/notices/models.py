@@ -146,6 +146,8 @@ class NoticeAddress(Base):
     """In small letters."""
     asked: Mapped[datetime] = mapped_column(server_default=func.now())
     """When the last link was made; earlier ones are not valid."""
+    links: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    """How many links were sent."""
     confirmed: Mapped[datetime | None]
 
 

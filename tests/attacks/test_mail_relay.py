@@ -160,6 +160,10 @@ async def test_an_old_link_can_be_sent_again_and_the_first_one_ends(
     first, second = (re.findall(rf"{SITE}(\S+)", mail.text)[0] for mail in outbox.mails.mails)
     assert (await stranger.get(first))[0] == 410
     assert (await stranger.get(second))[0] == 200
+    # A stranger who does not answer gets three links in all.
+    for expected in (303, 400):
+        outbox.rows("UPDATE notice_address SET asked = asked - interval '25 hours'")
+        assert (await owner.post("/alerts/rules/1/confirmations"))[0] == expected
 
 
 async def test_administrators_addresses_and_allowed_domains_need_no_confirmation(
