@@ -50,7 +50,7 @@ class Outbox:
     def rows(self, statement: str, **values: Any) -> list[Any]:
         with self.server.database.session() as session:
             found = session.execute(text(statement), values)
-            rows = list(found) if found.returns_rows else []
+            rows = list(found) if statement.startswith("SELECT") else []
             session.commit()
             return rows
 

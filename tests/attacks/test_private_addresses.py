@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -238,22 +237,19 @@ async def test_the_client_of_a_public_repository_says_so(public: Site, private: 
         assert client.traffic.public is expected
 
 
-def test_the_check_of_a_provider_follows_no_redirect_to_a_private_address() -> None:
-    asked: list[str] = []
+async def test_the_check_of_a_provider_follows_no_redirect_to_a_private_address(
+    public: Site, private: Site
+) -> None:
+    public.redirects["/oai"] = f"{private.url}/secret"
+    private.redirects["/moved"] = f"{private.url}/here"
+    send = http_transport(timeout=10, zone_of=zone)
 
-    async def run() -> None:
-        async with site(PUBLIC) as public, site(PRIVATE) as private:
-            public.redirects["/oai"] = f"{private.url}/secret"
-            private.redirects["/moved"] = f"{private.url}/here"
-            send = partial(asyncio.to_thread, http_transport(timeout=10, zone_of=zone))
-            with pytest.raises(UnreachableError, match="not on the public internet"):
-                await send(Sent(method="GET", url=f"{public.url}/oai"))
-            assert private.asked == []
-            assert (await send(Sent(method="GET", url=f"{private.url}/moved"))).body == b"<x/>"
-            asked.extend(private.asked)
+    with pytest.raises(UnreachableError, match="not on the public internet"):
+        await asyncio.to_thread(send, Sent(method="GET", url=f"{public.url}/oai"))
+    assert private.asked == []
 
-    asyncio.run(run())
-    assert asked == ["/moved", "/here"]
+    found = await asyncio.to_thread(send, Sent(method="GET", url=f"{private.url}/moved"))
+    assert (found.body, private.asked) == (b"<x/>", ["/moved", "/here"])
 
 
 async def test_a_webhook_reaches_no_private_address_and_tells_none(private: Site) -> None:
