@@ -35,6 +35,9 @@ def _add_notify(commands: "Subcommands") -> None:
     for name, text, handler in (
         ("remove", "remove a notification rule", "remove_rule"),
         ("test", "send a test message to the recipients of a rule now", "try_rule"),
+        ("replace-key", "replace the signing key of a webhook; for a while, both are used", "replace_key"),
+        ("resend", "send new links to the addresses of a rule that are not confirmed", "resend_links"),
+        ("confirm", "confirm the addresses of a rule that a partner has entered", "confirm_addresses"),
     ):
         command = _notify(notify, name, help=text, handler=handler)
         command.add_argument("rule_id", type=int, metavar="RULE_ID")

@@ -70,9 +70,8 @@ async def run(claimed: Claimed, settings: Settings, transactions: DatabaseExecut
         await webhooks.post(
             hook.url,
             {**told, "changes": changes.lines, "changes_complete": changes.complete},
-            settings.webhooks.model_copy(update={"timeout": hook.timeout}),
+            settings.webhooks.model_copy(update={"timeout": hook.timeout, "private_networks": True}),
             number=f"{claimed.notice_id}.{int(claimed.created.timestamp())}",
-            private_networks=True,
         )
         return
     folder = settings.data / FOLDER

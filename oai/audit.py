@@ -126,7 +126,9 @@ _TABLES: Final[Mapping[str, _Table]] = {
     "run": _Table(name="oai_history", key="history_id", labels=()),
     "error": _Table(name="oai_quarantine", key="quarantine_id", labels=("identifier",), secret=("raw",)),
     "rule": _Table(name="oai_rule", key="rule_id", alias="name"),
-    "notification rule": _Table(name="notice_rule", key="rule_id", labels=("target",)),
+    "notification rule": _Table(
+        name="notice_rule", key="rule_id", labels=("target",), secret=("signing_key", "next_key")
+    ),
     "audit schedule": _Table(name="oai_store_audit_schedule", key="schedule_id", labels=("frequency",)),
     "filtering set": _Table(name="bibliographic_set", key="set_id", alias="name"),
     "import source": _Table(name="bibliographic_source", key="repository_id", labels=()),

@@ -2,11 +2,19 @@
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 _ADDRESS = r"^[^\s@,<>]+@[^\s@,<>]+$"
+_DOMAIN = r"^[a-z0-9-]+(\.[a-z0-9-]+)*$"
 _WEB_ADDRESS = r"^https?://[^\s/]\S*$"
+
+
+def mail_link(address: str, **fields: str) -> str:
+    """Return a `mailto:` link; what follows a `?` in the address is part of it, not another recipient."""
+    given = "&".join(f"{name}={quote(value)}" for name, value in fields.items())
+    return f"mailto:{quote(address, safe='@')}" + (f"?{given}" if given else "")
 
 
 class _Section(BaseModel):
@@ -36,17 +44,44 @@ class MailSettings(_Section):
         "zatva@localhost.localdomain", description="Sender address (From) of the messages."
     )
     timeout: float = Field(30, gt=0, le=600, description="Seconds to wait for the server's answer.")
+    subject_prefix: str = Field(
+        "[Zatva]",
+        max_length=40,
+        pattern=r"^[^\x00-\x1f\x7f]*$",
+        description="Beginning of each subject, by which recipients recognise and filter the messages.",
+    )
+    per_hour: int = Field(
+        60,
+        ge=0,
+        description="Maximum messages for each organisation and hour; others wait (0: no limit). Messages "
+        "of the institution's own rules are not limited.",
+    )
+    allowed_domains: tuple[Annotated[str, Field(pattern=_DOMAIN)], ...] = Field(
+        (),
+        description="Domains whose addresses partners may enter without confirmation by the recipient, "
+        "such as `library.example`.",
+    )
 
 
 class WebhookSettings(_Section):
     """Webhooks: notifications and hooks sent to web addresses."""
 
-    secret: SecretStr | None = Field(None, description="Key for signing webhooks; `secret_file` is safer.")
+    secret: SecretStr | None = Field(
+        None,
+        description="Key for signing hooks, and webhooks that have no key of their own; "
+        "`secret_file` is safer.",
+    )
     secret_file: Path | None = Field(None, description="File whose first line is the signing key.")
     private_networks: bool = Field(
         default=False, description="Whether webhooks may go to addresses outside the public internet."
     )
     timeout: float = Field(20, gt=0, le=600, description="Seconds to wait for the receiver's answer.")
+    overlap_hours: float = Field(
+        72,
+        ge=0,
+        le=8760,
+        description="Hours for which posts are signed with both keys after a webhook's key was replaced.",
+    )
 
 
 class HookSettings(_Section):

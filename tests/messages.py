@@ -44,6 +44,7 @@ _SPEAKING: Final = {
     "harvester/store/changes.py": "UsageError",
     "manager/schedules/frequency.py": "UsageError",
     "manager/notices/webhooks.py": "UsageError",
+    "manager/notices/addresses.py": "UsageError",
     "manager/notices/rules.py": "UsageError",
     "manager/schedules/plan.py": "UsageError",
     "manager/store_audits.py": "UsageError",

@@ -18,6 +18,8 @@ class HttpRequest:
     url: str
     headers: Sequence[tuple[str, str]] = ()
     body: bytes = b""
+    public_only: bool = False
+    """Whether it may be sent only to servers on the public internet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,8 @@ class RawReply:
     spooled: Spooled | None = None
     """The body if it is large and therefore in a file; `body` is empty then."""
     cut: TransportError | None = None
+    public: bool = True
+    """Whether the server is on the public internet, as far as is known."""
 
     @property
     def content(self) -> Body:

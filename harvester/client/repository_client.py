@@ -60,6 +60,8 @@ class Traffic:
 
     requests: int = 0
     bytes: int = 0
+    public: bool = False
+    """Whether an answer came from the public internet; it is then not trusted with private addresses."""
 
 
 class Client:
@@ -274,6 +276,7 @@ class Client:
         self.traffic.requests += 1
         reply = await self._transport(self.base_url, request)
         self.traffic.bytes += len(reply.content)
+        self.traffic.public |= reply.public
         return reply
 
 

@@ -2,14 +2,12 @@
 
 import asyncio
 import contextlib
-import socket
 import ssl
 import string
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
 from urllib.parse import quote, urldefrag, urlencode, urlsplit
 
 import aiohttp
@@ -18,12 +16,13 @@ from yarl import URL
 
 from harvester.client.decoding import TooLargeError, decode
 from harvester.client.exchange import HttpRequest, Method, RawReply, Send
+from harvester.client.peers import is_from_public, new_session
 from harvester.client.politeness import Politeness
 from harvester.reading.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
 from harvester.reading.spooled import Body, Gathering, Spooled
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits
-from oai.proxies import is_public
+from oai.reach import UnreachableZoneError, ZoneOf, zone_of
 from oai.sections import HarvesterSettings
 
 _CHUNK = 256 * 1024
@@ -33,36 +32,21 @@ _LONGEST_LINE = 64 * 1024
 """Maximum bytes of a header line: redirects contain tokens, and tokens may be long."""
 
 
-class PrivateAddressError(OSError):
-    """A connection would lead to an address that is not on the public internet."""
-
-    def __init__(self) -> None:
-        # The same text for each address of a host: then aiohttp passes the first error on unchanged.
-        super().__init__("the address is not on the public internet")
-
-
-def public_connector() -> aiohttp.TCPConnector:
-    """Return a connector that refuses private, loopback, link-local and other special addresses."""
-    return aiohttp.TCPConnector(socket_factory=_public_socket)
-
-
-def _public_socket(where: tuple[Any, ...]) -> socket.socket:
-    family, kind, protocol, _name, address = where
-    if not is_public(str(address[0])):
-        raise PrivateAddressError
-    return socket.socket(family=family, type=kind, proto=protocol)
-
-
 @dataclass(frozen=True, kw_only=True)
 class SessionSender:
-    """Sends requests over an aiohttp session, which it does not close.
+    """Sends requests over aiohttp sessions, which it does not close.
+
+    `public` is the session for requests that may lead only to the public internet: connections of the other
+    one are kept open, so a check of new connections would not be enough.
 
     `timeout` is the maximum duration of a whole exchange, in seconds. An answer that for `slow_seconds`
     arrives at fewer than `slow_rate` bytes per second is given up as well. No body is read beyond the limits.
     """
 
     session: aiohttp.ClientSession
+    public: aiohttp.ClientSession
     timeout: float
+    zone_of: ZoneOf = zone_of
     limits: AnswerLimits = field(default_factory=AnswerLimits)
     spool: bool = False
     """Whether large bodies go to files (`RawReply.spooled`)."""
@@ -74,8 +58,9 @@ class SessionSender:
 
         A truncated body is returned as far as it was received, with the reason in `cut`.
         """
+        session = self.public if request.public_only else self.session
         with _translated(request.url):
-            async with self.session.request(
+            async with session.request(
                 request.method,
                 URL(request.url, encoded=True),
                 data=request.body or None,
@@ -87,7 +72,7 @@ class SessionSender:
                 max_field_size=_LONGEST_LINE,
             ) as answer:
                 body, cut = await self._body(answer, request.url)
-                return _reply(answer, body, cut)
+                return _reply(answer, body, cut, public=is_from_public(answer, self.zone_of))
 
     async def _body(self, answer: aiohttp.ClientResponse, url: str) -> tuple[Body, TransportError | None]:
         came = Gathering(spool=self.spool)
@@ -146,7 +131,9 @@ class _Pace:
         self._limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
 
-def _reply(answer: aiohttp.ClientResponse, body: Body, cut: TransportError | None) -> RawReply:
+def _reply(
+    answer: aiohttp.ClientResponse, body: Body, cut: TransportError | None, *, public: bool
+) -> RawReply:
     return RawReply(
         status=answer.status,
         reason=answer.reason or "",
@@ -154,6 +141,7 @@ def _reply(answer: aiohttp.ClientResponse, body: Body, cut: TransportError | Non
         body=body if isinstance(body, bytes) else b"",
         spooled=None if isinstance(body, bytes) else body,
         cut=cut,
+        public=public,
     )
 
 
@@ -178,7 +166,7 @@ def _translated(url: str) -> Iterator[None]:
 
 def _in_words(error: Exception) -> tuple[TransportKind, str]:
     """Return the error as a kind and as text."""
-    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, PrivateAddressError):
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, UnreachableZoneError):
         return TransportKind.PRIVATE, f"{error.os_error}; see setting private_addresses"
     for types, kind, words in _KINDS:
         if isinstance(error, types):
@@ -215,7 +203,8 @@ class HttpReply:
     """A whole HTTP answer; the body is decompressed.
 
     `url` is the address of the request in GET notation, regardless of redirects. `hops` are the addresses to
-    which redirects led. `compression` names what was undone. `cut` says why the body may be incomplete.
+    which redirects led; `public` says whether one of them, or the first, is on the public internet.
+    `compression` names what was undone. `cut` says why the body may be incomplete.
     """
 
     url: str
@@ -228,6 +217,7 @@ class HttpReply:
     compression: Sequence[str] = ()
     method: Method = "GET"
     cut: TransportError | None = None
+    public: bool = True
 
     @property
     def content(self) -> Body:
@@ -266,6 +256,9 @@ def request_url(base_url: str, arguments: Arguments) -> str:
 class HttpTransport:
     """Sends requests through `send` at a polite rate; follows redirects to http and https only.
 
+    Nothing on the public internet leads to a private address: no redirect, and no name that resolved to a
+    public address and later does not.
+
     If a server rejects an address as too long (HTTP status 414), that request and all later ones use POST.
     """
 
@@ -276,6 +269,8 @@ class HttpTransport:
     headers: Sequence[tuple[str, str]] = ()
     method: Method = "GET"
     politeness: Politeness = field(default_factory=Politeness)
+    _public: bool = False
+    """Whether a request (not only a redirect) has led to the public internet."""
 
     async def __call__(self, base_url: str, arguments: Arguments) -> HttpReply:
         """Send the request, follow redirects, and read the whole answer."""
@@ -293,7 +288,15 @@ class HttpTransport:
         headers += [("Accept", "*/*"), ("Accept-Encoding", "identity")]
         raw, hops = await self._followed(HttpRequest(method="GET", url=url, headers=headers), ())
         fields = CIMultiDict(raw.headers)
-        return HttpReply(url=url, status=raw.status, headers=fields, body=raw.body, hops=hops, cut=raw.cut)
+        return HttpReply(
+            url=url,
+            status=raw.status,
+            headers=fields,
+            body=raw.body,
+            hops=hops,
+            cut=raw.cut,
+            public=raw.public,
+        )
 
     async def _by(self, method: Method, base_url: str, arguments: Arguments) -> HttpReply:
         url = request_url(base_url, arguments)
@@ -311,12 +314,16 @@ class HttpTransport:
 
     async def _followed(self, request: HttpRequest, arguments: Arguments) -> tuple[RawReply, Sequence[str]]:
         hops: list[str] = []
+        public = self._public
         while True:
             async with self.politeness.turn(request.url):
-                raw = await self.send(request)
+                raw = await self.send(replace(request, public_only=public))
+            public = public or raw.public
+            if not hops:
+                self._public = public
             location = raw.header("Location")
             if raw.status not in _REDIRECTS or not location:
-                return raw, hops
+                return replace(raw, public=public), hops
             if len(hops) == MAX_REDIRECTS:
                 reason = f"more than {MAX_REDIRECTS} redirects, the last one to {location!r}"
                 raise TransportError(request.url, TransportKind.REDIRECT, reason)
@@ -347,6 +354,7 @@ class HttpTransport:
             compression=decoded.found,
             method=method,
             cut=cut,
+            public=raw.public,
         )
 
 
@@ -359,16 +367,26 @@ async def open_transport(
     politeness: Politeness | None = None,
     around: Callable[[Send], Send] = lambda send: send,
     spool: bool = False,
+    zone_of: ZoneOf = zone_of,
 ) -> AsyncIterator[HttpTransport]:
     """Provide a transport over the session, or over its own, which is closed at the end of the block.
 
     `around` wraps the function that sends requests to the network, as the raw capture does. With `spool`,
-    large answers are kept in files (`HttpReply.spooled`).
+    large answers are kept in files (`HttpReply.spooled`). `zone_of` says which addresses are private. Where a
+    given session connects to is up to the caller.
     """
     async with contextlib.AsyncExitStack() as own:
-        used = session if session is not None else await own.enter_async_context(_new_session(settings))
+        if session is None:
+            public = await own.enter_async_context(new_session(zone_of, private=False))
+            session = public
+            if settings.private_addresses:
+                session = await own.enter_async_context(new_session(zone_of, private=True))
+        else:
+            public = session
         send = SessionSender(
-            session=used,
+            session=session,
+            public=public,
+            zone_of=zone_of,
             timeout=settings.timeout,
             limits=settings.limits,
             spool=spool,
@@ -383,10 +401,6 @@ async def open_transport(
             method=method,
             politeness=politeness or Politeness(per_host=settings.per_host, delay=settings.delay),
         )
-
-
-def _new_session(settings: HarvesterSettings) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(connector=None if settings.private_addresses else public_connector())
 
 
 def request_headers(settings: HarvesterSettings) -> list[tuple[str, str]]:

@@ -137,5 +137,5 @@ def open_sampler(metadata_prefix: str, size: str, cache: SchemaCache) -> SchemaS
     return SchemaSampler(validator=Validator(metadata_prefix, None, schemas=schemas), most=most)
 
 
-async def _not_fetched(url: str) -> SchemaReply:
+async def _not_fetched(url: str, *, public_only: bool) -> SchemaReply:  # noqa: ARG001 as `Fetch`
     raise TransportError(url, TransportKind.ADDRESS, "lenient harvests use only cached schemas")

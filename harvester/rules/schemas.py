@@ -5,27 +5,24 @@ All referenced schemas are collected first; the compiler then sees only these do
 Source: XML Schema 1.0, part 1, sections 4.2 and 4.3.
 """
 
-import asyncio
 import contextlib
 import hashlib
-import ipaddress
 import os
 import secrets
-import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import quote, urldefrag, urljoin, urlsplit
 
 from lxml import etree
 
-from harvester.client.exchange import HttpRequest, RawReply, Send
 from harvester.client.retries import Retrying
 from harvester.client.transport import open_transport
-from harvester.reading.errors import ClientError, HttpStatusError, TransportError, TransportKind
+from harvester.reading.errors import ClientError, HttpStatusError
 from oai.errors import StrictCheckError, TryLaterError
+from oai.reach import ZoneOf, zone_of
 from oai.sections import HarvesterSettings
 
 _LONGEST_NAME: Final = 200
@@ -43,6 +40,8 @@ _IMPORT: Final = _LINKS[0]
 _BASE: Final = f"{{{XML_NAMESPACE}}}base"
 _PLACE: Final = "{urn:zatva}place"
 """The address of a schema after redirects, written into its file."""
+_PUBLIC: Final = "{urn:zatva}public"
+"""Marks a schema that was found on the public internet, in its file."""
 _JOINED: Final = "urn:zatva:joined"
 _WAY_OUT: Final = "put a valid one into the schema cache, or use validation 0 (well-formed) or 2 (lenient)"
 
@@ -97,10 +96,16 @@ class SchemaReply:
 
     url: str
     body: bytes
+    public: bool
+    """Whether it was found on the public internet."""
 
 
-Fetch = Callable[[str], Awaitable[SchemaReply]]
-"""Fetches a document from an http or https address. Raises ClientError and TryLaterError."""
+class Fetch(Protocol):
+    """Fetches a document from an http or https address. Raises ClientError and TryLaterError."""
+
+    async def __call__(self, url: str, *, public_only: bool) -> SchemaReply:
+        """Fetch the document; with `public_only`, from the public internet only."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,54 +113,41 @@ class SchemaFetcher:
     """Fetches the schemas named by a repository or by one of its records."""
 
     settings: HarvesterSettings
-    base_url: str
-    """The repository's base URL."""
+    named_by_public: bool
+    """Whether the repository is on the public internet; so are then all its schemas."""
+    zone_of: ZoneOf
     retrying: Retrying
 
-    async def __call__(self, url: str) -> SchemaReply:
+    async def __call__(self, url: str, *, public_only: bool) -> SchemaReply:
         """Fetch a document; only HTTP status 200 is accepted."""
+        private = self.settings.private_addresses and not (public_only or self.named_by_public)
         limited = self.settings.model_copy(
-            update={"max_answer_bytes": min(MAX_BYTES, self.settings.max_answer_bytes)}
+            update={
+                "max_answer_bytes": min(MAX_BYTES, self.settings.max_answer_bytes),
+                "private_addresses": private,
+            }
         )
-        async with open_transport(limited, around=self._guarded) as transport:
+        async with open_transport(limited, zone_of=self.zone_of) as transport:
             reply = await self.retrying.fetch(lambda: transport(url, ()))
         if reply.status != _SUCCESS:
             raise HttpStatusError(url, reply.status)
-        return SchemaReply(url=reply.hops[-1] if reply.hops else url, body=reply.body)
-
-    def _guarded(self, send: Send) -> Send:
-        async def guarded(request: HttpRequest) -> RawReply:
-            own = urlsplit(self.base_url).hostname
-            host = urlsplit(request.url).hostname
-            if host != own and await _is_private(host) and not await _is_private(own):
-                reason = (
-                    "the address is in our own network but named by a repository outside it; it is not "
-                    "requested"
-                )
-                raise TransportError(request.url, TransportKind.ADDRESS, reason)
-            return await send(request)
-
-        return guarded
+        place = reply.hops[-1] if reply.hops else url
+        return SchemaReply(url=place, body=reply.body, public=reply.public)
 
 
-def schema_fetcher(settings: HarvesterSettings, base_url: str) -> SchemaFetcher:
-    """Return the fetcher for the repository at a base URL, with the configured retries."""
+def schema_fetcher(
+    settings: HarvesterSettings, *, named_by_public: bool, zone_of: ZoneOf = zone_of
+) -> SchemaFetcher:
+    """Return the fetcher of the schemas that a repository names, with the configured retries."""
     retrying = Retrying(
         retries=settings.retries,
         max_wait=settings.max_wait,
         max_wait_total=settings.max_wait_total,
         first_delay=settings.first_delay,
     )
-    return SchemaFetcher(settings=settings, base_url=base_url, retrying=retrying)
-
-
-async def _is_private(host: str | None) -> bool:
-    """Return whether any address of the host is in a private network; False for an unknown host."""
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host or "", None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return False
-    return any(not ipaddress.ip_address(str(each[4][0]).partition("%")[0]).is_global for each in found)
+    return SchemaFetcher(
+        settings=settings, named_by_public=named_by_public, zone_of=zone_of, retrying=retrying
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +155,8 @@ class _Wanted:
     url: str
     by: str
     """What refers to it, for errors."""
+    public_only: bool = False
+    """Whether a schema on the public internet refers to it."""
 
 
 @dataclass(kw_only=True)
@@ -202,7 +196,8 @@ class Schemas:
             self._places[place] = place
             self._documents.setdefault(place, root)
             by = f"the schema {wanted.url}"
-            waiting += [_Wanted(url=_address(each, by), by=by) for each in _named(root)]
+            public = wanted.public_only or _PUBLIC in root.attrib
+            waiting += [_Wanted(url=_address(each, by), by=by, public_only=public) for each in _named(root)]
         target = self._documents[self._places[first.url]].get("targetNamespace", "")
         if target != namespace:
             raise _fault(first, f"it is the schema of the namespace {target!r}, not of {namespace!r}")
@@ -250,7 +245,7 @@ class Schemas:
 
     async def _fetched(self, wanted: _Wanted) -> etree._Element:
         try:
-            reply = await self.fetch(wanted.url)
+            reply = await self.fetch(wanted.url, public_only=wanted.public_only)
         except ClientError as error:
             raise _fault(wanted, str(error).removeprefix(f"{wanted.url}: ")) from None
         except TryLaterError as error:
@@ -263,6 +258,8 @@ class Schemas:
         place = urldefrag(reply.url).url
         if place != wanted.url:
             root.set(_PLACE, place)
+        if reply.public:
+            root.set(_PUBLIC, "")
         try:
             self.cache.write(wanted.url, _written(root))
         except OSError as error:

@@ -239,7 +239,7 @@ async def open_validator(client: ProtocolClient, settings: Settings, metadata_pr
     """
     schemas = Schemas(
         cache=SchemaCache(folder=settings.schemas),
-        fetch=schema_fetcher(settings.harvester, client.base_url),
+        fetch=schema_fetcher(settings.harvester, named_by_public=client.traffic.public),
     )
     return await prepare_validator(metadata_prefix, client.list_metadata_formats, schemas)
 

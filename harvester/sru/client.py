@@ -425,6 +425,7 @@ class SruClient:
         self.traffic.requests += 1
         reply = await self._transport(self.base_url, arguments)
         self.traffic.bytes += len(reply.body)
+        self.traffic.public |= reply.public
         return reply
 
 

@@ -45,10 +45,11 @@ from harvester.reading.errors import (
     NoRecordsMatchError,
 )
 from harvester.z3950 import session
-from harvester.z3950.session import SessionAnswer, read_address
+from harvester.z3950.session import Address, SessionAnswer, read_address
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import MalformedXmlError, UsageError
 from oai.failures import Failure, FailureCode
+from oai.reach import Zone, ZoneOf, zone_of
 from oai.sections import HarvesterSettings
 from oai.vocabulary import DeletedRecord, Granularity, Verb
 from oai.xml import parse
@@ -127,6 +128,7 @@ class Z3950Client:
         retries: int | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         on_wait: Callable[[float, str], None] = lambda _seconds, _reason: None,
+        zone_of: ZoneOf = zone_of,
     ) -> None:
         self.base_url = base_url
         self.traffic = Traffic()
@@ -135,6 +137,7 @@ class Z3950Client:
         self._retries = settings.retries if retries is None else retries
         self._sleep = sleep
         self._on_wait = on_wait
+        self._zone_of = zone_of
 
     def with_retries(self, retries: int) -> Self:
         """Return a client of the same database with another number of retries; both share the counters."""
@@ -147,7 +150,7 @@ class Z3950Client:
 
         Raises SettingsError if `yaz-client` is not installed, and TransportError.
         """
-        server = await session.greet(self._address, self.base_url, self._settings)
+        server = await session.greet(await self._located(), self.base_url, self._settings)
         self.traffic.requests += 1
         place = f"{self._address.database} at {self._address.host}"
         return Identity(
@@ -213,13 +216,22 @@ class Z3950Client:
             )
             raise CannotDisseminateFormatError(self.base_url, "format", f"{words} marcxml")
 
+    async def _located(self) -> Address:
+        """Return the database with an IP address; a server on the public internet stays there."""
+        private = self._settings.private_addresses and not self.traffic.public
+        found, zone = await session.locate(
+            self._address, self.base_url, private=private, zone_of=self._zone_of
+        )
+        self.traffic.public |= zone is Zone.PUBLIC
+        return found
+
     async def _ask(self, query: str, place: QueryCursor) -> SessionAnswer:
         """Return an answer, with as many attempts as configured."""
         for number in range(self._retries + 1):
             self.traffic.requests += 1
             try:
                 answer = await session.ask(
-                    self._address, self.base_url, query, self._settings, place=place, most=_AT_ONCE
+                    await self._located(), self.base_url, query, self._settings, place=place, most=_AT_ONCE
                 )
             except ClientError as error:
                 if number == self._retries or not session.is_passing(error):

@@ -7,7 +7,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -25,7 +25,7 @@ from harvester.reading.errors import (
 from oai.errors import SettingsError, UsageError, required
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits
-from oai.proxies import is_public
+from oai.reach import UnreachableZoneError, Zone, ZoneOf, check_address
 from oai.sections import HarvesterSettings
 
 SCHEME: Final = "z3950"
@@ -58,10 +58,9 @@ class Address:
     port: int
     database: str
 
-    def target(self, host: str | None = None) -> str:
-        """As `yaz-client` takes it; `host` may be an address that the name was found to have."""
-        name = host or self.host
-        return f"tcp:{f'[{name}]' if ':' in name else name}:{self.port}/{self.database}"
+    def target(self) -> str:
+        """As `yaz-client` takes it."""
+        return f"tcp:{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}/{self.database}"
 
 
 def read_address(url: str) -> Address:
@@ -267,8 +266,7 @@ async def _session(
 ) -> tuple[str, bytes]:
     """Run a session; return the program's output, and the records that it wrote."""
     path = program()
-    host = None if settings.private_addresses else await _public_address(address, url)
-    commands = [f"open {address.target(host)}", *lines, "quit"]
+    commands = [f"open {address.target()}", *lines, "quit"]
     with tempfile.TemporaryDirectory(prefix="zatva-z3950-") as folder:
         file = Path(folder) / "records.mrc"
         said = await _talk(path, file, "".join(f"{line}\n" for line in commands).encode(), url, settings)
@@ -328,18 +326,23 @@ async def _said(process: asyncio.subprocess.Process, lines: bytes, url: str, lim
     return b"".join(pieces).decode("utf-8", errors="replace")
 
 
-async def _public_address(address: Address, url: str) -> str:
-    """Return an address of the host to which to connect. Raises TransportError for a private one."""
+async def locate(address: Address, url: str, *, private: bool, zone_of: ZoneOf) -> tuple[Address, Zone]:
+    """Return the database with the host's IP address, and its zone: a name might lead elsewhere next time.
+
+    Raises TransportError if the host is not known, or if one of its addresses is not allowed.
+    """
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise TransportError(url, TransportKind.DNS, f"the host name is not known ({error})") from error
-    names = [str(entry[4][0]) for entry in found]
-    if not names or not all(map(is_public, names)):
-        reason = "the address is not on the public internet; see setting private_addresses"
-        raise TransportError(url, TransportKind.PRIVATE, reason)
-    return names[0]
+    # A server with both usually listens at IPv4, while some of its IPv6 addresses are only announced.
+    names = [str(entry[4][0]) for entry in sorted(found, key=lambda entry: entry[0] != socket.AF_INET)]
+    try:
+        zones = [check_address(name, private=private, zone_of=zone_of) for name in names]
+    except UnreachableZoneError as error:
+        raise TransportError(url, TransportKind.PRIVATE, f"{error}; see setting private_addresses") from None
+    return replace(address, host=names[0]), zones[0]
 
 
 def is_passing(error: ClientError) -> bool:

@@ -1,16 +1,16 @@
 """Handlers of `zatva notify`: who is notified when harvests fail, change something, or end."""
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
-from manager.notices import outbox, rules
+from manager.notices import addresses, outbox, rules
 from manager.notices.delivery import deliver
-from manager.notices.models import Kind, Language, Notice
+from manager.notices.models import Kind, Language, Notice, NoticeRule
 from manager.notices.outbox import Claimed, NotSentError
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.datestamps import utc_now
-from oai.errors import ExitCode
+from oai.errors import ExitCode, required
 from oai.models import columns_of
 
 _RULE_COLUMNS: Final = {
@@ -50,9 +50,9 @@ def add_rule(invocation: Invocation) -> ExitCode:
         rule = rules.add_rule(session, wish, invocation.settings.webhooks)
         session.commit()
         invocation.about(rule.rule_id)
-        invocation.console.result(
-            columns_of(rule), f"rule {rule.rule_id} added; test it with `zatva notify test {rule.rule_id}`"
-        )
+        words = f"rule {rule.rule_id} added; test it with `zatva notify test {rule.rule_id}`"
+        key = {} if rule.signing_key is None else {"signing_key": rule.signing_key}
+        invocation.console.result({**_shown(rule), **key}, f"{words}{_key_words(rule.signing_key)}")
     return ExitCode.DONE
 
 
@@ -60,7 +60,7 @@ def list_rules(invocation: Invocation) -> ExitCode:
     """List the rules."""
     with open_database(invocation.settings) as database, database.session() as session:
         rows = [
-            {**columns_of(view.rule), "repository_name": view.repository_name or "all"}
+            {**_shown(view.rule), "repository_name": view.repository_name or "all"}
             for view in rules.list_rules(session)
         ]
     invocation.console.table(
@@ -79,6 +79,54 @@ def remove_rule(invocation: Invocation) -> ExitCode:
     return ExitCode.DONE
 
 
+def replace_key(invocation: Invocation) -> ExitCode:
+    """Give a webhook a new signing key, and print it."""
+    rule_id = invocation.arguments.rule_id
+    with open_database(invocation.settings) as database, database.session() as session:
+        key = rules.replace_key(session, rule_id, invocation.settings.webhooks)
+        begins = required(rules.get_rule(session, rule_id).next_key_from, "it was just set")
+        session.commit()
+    invocation.console.result(
+        {"rule_id": rule_id, "signing_key": key, "next_key_from": begins},
+        f"rule {rule_id} has a new key, which replaces the old one at {begins:%Y-%m-%d %H:%M} UTC"
+        f"{_key_words(key)}",
+    )
+    return ExitCode.DONE
+
+
+def resend_links(invocation: Invocation) -> ExitCode:
+    """Send new links to a rule's addresses that are not confirmed."""
+    rule_id = invocation.arguments.rule_id
+    with open_database(invocation.settings) as database, database.session() as session:
+        links = addresses.resend_links(session, rules.get_rule(session, rule_id))
+        session.commit()
+    invocation.console.result({"rule_id": rule_id, "links": links}, f"the manager sends {links} links")
+    return ExitCode.DONE
+
+
+def confirm_addresses(invocation: Invocation) -> ExitCode:
+    """Confirm a rule's addresses without a link."""
+    rule_id = invocation.arguments.rule_id
+    with open_database(invocation.settings) as database, database.session() as session:
+        confirmed = addresses.vouch(session, rules.get_rule(session, rule_id))
+        session.commit()
+    invocation.console.result(
+        {"rule_id": rule_id, "confirmed": confirmed}, f"addresses confirmed: {confirmed}"
+    )
+    return ExitCode.DONE
+
+
+def _shown(rule: NoticeRule) -> dict[str, Any]:
+    """Return the rule's columns without its keys, which are shown once."""
+    return {
+        name: value for name, value in columns_of(rule).items() if name not in ("signing_key", "next_key")
+    }
+
+
+def _key_words(key: str | None) -> str:
+    return "" if key is None else f"\nsigning key, which is not shown again: {key}"
+
+
 def list_sent(invocation: Invocation) -> ExitCode:
     """List the notices that were sent or are waiting, newest first."""
     with open_database(invocation.settings) as database, database.session() as session:
@@ -91,11 +139,11 @@ def try_rule(invocation: Invocation) -> ExitCode:
     """Send a test notice to each of a rule's recipients immediately, and print the result."""
     rule_id = invocation.arguments.rule_id
     with open_database(invocation.settings) as database, database.session() as session:
-        notices = rules.trial(session, rule_id)
+        claimed = [_now(notice, outbox.keys_of(session, notice)) for notice in rules.trial(session, rule_id)]
     outcome = ExitCode.DONE
-    for notice in notices:
+    for notice in claimed:
         try:
-            asyncio.run(deliver(_now(notice), invocation.settings))
+            asyncio.run(deliver(notice, invocation.settings))
         except NotSentError as error:
             outcome = ExitCode.REMOTE_FAILED
             invocation.console.result(
@@ -107,7 +155,7 @@ def try_rule(invocation: Invocation) -> ExitCode:
     return outcome
 
 
-def _now(notice: Notice) -> Claimed:
+def _now(notice: Notice, keys: tuple[str, ...]) -> Claimed:
     return Claimed(
         notice_id=0,
         occasion=notice.occasion,
@@ -117,4 +165,5 @@ def _now(notice: Notice) -> Claimed:
         facts=notice.facts,
         created=utc_now(),
         tries=1,
+        keys=keys,
     )

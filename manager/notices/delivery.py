@@ -5,6 +5,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -16,7 +17,7 @@ from harvester.models import History, Repository
 from harvester.vocabulary import NOT_RUN, RunStatus
 from manager import hooks
 from manager.leader.lock import Fenced, NotLeadingError
-from manager.notices import letters, outbox, webhooks
+from manager.notices import addresses, letters, outbox, webhooks
 from manager.notices.announcements import (
     Facts,
     announce,
@@ -127,7 +128,7 @@ _PRUNE_SECONDS: Final = 3600.0
 
 
 class TakenError(Exception):
-    """Another sender has claimed the notice."""
+    """Another sender has claimed the notice, or it was postponed."""
 
 
 @contextlib.asynccontextmanager
@@ -206,6 +207,7 @@ class Teller:
         announce(session, self._settings.manager.hooks)
         announce_audits(session)
         summarise(session)
+        outbox.mark_unconfirmed(session)
         abandoned = outbox.take_up_abandoned(session)
         if abandoned:
             logger.warning("%d notifications were being sent by a manager that is lost", abandoned)
@@ -267,6 +269,14 @@ class Teller:
             await before_sending()
             await hooks.run(claimed, self._settings, self._transactions)
             return
+        if claimed.channel == Channel.MAIL:
+            # Before the server is asked, which would otherwise see many connections without a message.
+            if not await self._fenced.run(outbox.admit, claimed, per_hour=self._settings.mail.per_hour):
+                raise TakenError
+            if claimed.occasion == Occasion.CONFIRM:
+                base_url = self._settings.web.base_url
+                facts = await self._transactions.run(addresses.with_link, claimed.facts, base_url)
+                claimed = replace(claimed, facts=facts)
         loop = asyncio.get_running_loop()
         await deliver(
             claimed,
@@ -284,9 +294,12 @@ async def deliver(
     before_post: webhooks.BeforeSending | None = None,
 ) -> None:
     """Send a notice by mail or to a web address; raises NotSentError as these do."""
-    letter = render(claimed.occasion, claimed.language, claimed.facts, dashboard=settings.web.base_url)
+    mail = claimed.channel == Channel.MAIL
+    letter = render(
+        claimed.occasion, claimed.language, claimed.facts, dashboard=settings.web.base_url, mail=mail
+    )
     number = f"{claimed.notice_id}.{int(claimed.created.timestamp())}"
-    if claimed.channel == Channel.WEBHOOK:
+    if not mail:
         await webhooks.post(
             claimed.target,
             {
@@ -298,10 +311,16 @@ async def deliver(
             },
             settings.webhooks,
             number=number,
+            keys=claimed.keys,
             before_sending=before_post,
         )
         return
     message = letters.compose(
-        letter, sender=settings.mail.sender, to=claimed.target, number=number, date=claimed.created
+        letter,
+        sender=settings.mail.sender,
+        to=claimed.target,
+        number=number,
+        date=claimed.created,
+        prefix=settings.mail.subject_prefix,
     )
     await asyncio.to_thread(letters.send, message, settings.mail, before_sending=before_mail)

@@ -4,7 +4,7 @@ import contextlib
 import smtplib
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from email.headerregistry import Address
 from email.message import EmailMessage
@@ -34,9 +34,13 @@ _FILES: Final = {
     Occasion.STORE_AUDIT: "store_audit.txt",
     Occasion.SUMMARY: "summary.txt",
     Occasion.TEST: "test.txt",
+    Occasion.CONFIRM: "confirm.txt",
 }
 _THOUSANDS: Final = {Language.ENGLISH: ",", Language.CZECH: "\u00a0", Language.SLOVAK: "\u00a0"}
 _LONGEST_SUBJECT: Final = 180
+_LONGEST_NAME: Final = 60
+_NAMES: Final = ("repository_name", "metadata_prefix", "set_spec")
+"""The facts in subjects that partners choose."""
 _PERMANENT = range(500, 600)
 
 
@@ -48,8 +52,17 @@ class Letter:
     body: str
 
 
-def render(occasion: str, language: str, facts: Mapping[str, Any], *, dashboard: str | None) -> Letter:
-    """Render a notice; `dashboard` is the base address of the dashboard, with which links begin."""
+def render(
+    occasion: str, language: str, facts: Mapping[str, Any], *, dashboard: str | None, mail: bool = False
+) -> Letter:
+    """Render a notice; `dashboard` is the base address of the dashboard, with which links begin.
+
+    In the subject of a `mail`, names are quoted and cut, so that they cannot pretend to be the subject.
+    """
+    if mail:
+        quoted = {name: _quoted(facts[name]) for name in _NAMES if facts.get(name)}
+        subject = render(occasion, language, {**facts, **quoted}, dashboard=dashboard).subject
+        return replace(render(occasion, language, facts, dashboard=dashboard), subject=subject)
     known = Language(language)
     environment = _environment(known)
     template = environment.get_template(f"{known}/{_FILES[Occasion(occasion)]}")
@@ -106,6 +119,11 @@ def _one_line(value: object) -> str:
     return words if len(words) <= _LONGEST_SUBJECT * 6 else f"{words[: _LONGEST_SUBJECT * 6]} …"
 
 
+def _quoted(name: object) -> str:
+    words = _one_line(name).replace('"', "'")
+    return f'"{words}"' if len(words) <= _LONGEST_NAME else f'"{words[:_LONGEST_NAME]} …"'
+
+
 def _airy(body: str) -> str:
     """Leave one empty line between paragraphs, and none at either end."""
     lines: list[str] = []
@@ -115,12 +133,14 @@ def _airy(body: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def compose(letter: Letter, *, sender: str, to: str, number: str, date: datetime) -> EmailMessage:
+def compose(
+    letter: Letter, *, sender: str, to: str, number: str, date: datetime, prefix: str = ""
+) -> EmailMessage:
     """Return the mail message; messages with the same number have the same Message-ID."""
     message = EmailMessage(policy=SMTP)
     message["From"] = Address("Zatva", addr_spec=sender)
     message["To"] = Address(addr_spec=to)
-    message["Subject"] = letter.subject
+    message["Subject"] = _one_line(f"{prefix} {letter.subject}")
     message["Date"] = format_datetime(date)
     message["Message-ID"] = f"<{number}.zatva@{sender.rpartition('@')[2]}>"
     message["Auto-Submitted"] = "auto-generated"

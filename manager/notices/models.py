@@ -12,6 +12,7 @@ from sqlalchemy import (
     Index,
     SmallInteger,
     Text,
+    UniqueConstraint,
     func,
     text,
 )
@@ -72,6 +73,8 @@ class Occasion(StrEnum):
     """An audit of a store found damage, or did not finish."""
     SUMMARY = "summary"
     TEST = "test"
+    CONFIRM = "confirm"
+    """A mail with a link by which the recipient agrees to receive notices."""
 
 
 class NoticeState(StrEnum):
@@ -121,6 +124,45 @@ class NoticeRule(Base):
     """Harvests that ended earlier are not reported."""
     summarised: Mapped[datetime] = mapped_column(server_default=func.now())
     """The end of the period that the last summary covered."""
+    signing_key: Mapped[str | None] = mapped_column(Text)
+    """The key with which posts are signed; NULL: the common one of the settings."""
+    next_key: Mapped[str | None] = mapped_column(Text)
+    """The key that replaces it; until then, posts are signed with both."""
+    next_key_from: Mapped[datetime | None]
+    """When `next_key` replaces `signing_key`."""
+
+
+class NoticeAddress(Base):
+    """A mail address in an organisation's rules; it receives notices when it is confirmed."""
+
+    __tablename__ = "notice_address"
+    __table_args__ = (UniqueConstraint("organisation_id", "address"),)
+
+    address_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    organisation_id: Mapped[int] = mapped_column(
+        ForeignKey("web_organisation.organisation_id", ondelete="CASCADE")
+    )
+    address: Mapped[str] = mapped_column(Text)
+    """In small letters."""
+    asked: Mapped[datetime] = mapped_column(server_default=func.now())
+    """When the last link was made; earlier ones are not valid."""
+    links: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    """How many links were sent."""
+    confirmed: Mapped[datetime | None]
+
+
+class NoticeMailCount(Base):
+    """How many mails were sent for an organisation in the present hour."""
+
+    __tablename__ = "notice_mail_count"
+
+    organisation_id: Mapped[int] = mapped_column(
+        ForeignKey("web_organisation.organisation_id", ondelete="CASCADE"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    hour: Mapped[datetime]
+    mails: Mapped[int]
 
 
 class NoticeStreak(Base):

@@ -1,21 +1,34 @@
 """The outbox: which process sends a notice, and with which result. Each step is a compare-and-swap."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from sqlalchemy import ColumnElement, Select, and_, case, delete, exists, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, aliased
 
-from manager.notices.models import Channel, Notice, NoticeRule, NoticeState
+from manager.notices.models import (
+    Channel,
+    Notice,
+    NoticeAddress,
+    NoticeMailCount,
+    NoticeRule,
+    NoticeState,
+    Occasion,
+)
 from manager.schedules.service import database_now
 from oai.errors import ExitCode, ZatvaError
+from oai.owners import RepositoryOwner
 
 TRIES: Final = 14
 """How many times a notice is tried: over three days, with the pauses below."""
 
 KEPT_DAYS: Final = 90
+UNCONFIRMED_DAYS: Final = 7
+"""How long notices wait for the confirmation of their address."""
+_HOUR: Final = func.date_trunc("hour", func.now())
 _FIRST_PAUSE: Final = timedelta(minutes=1)
 _LONGEST_PAUSE: Final = timedelta(hours=12)
 _LONGEST_ERROR: Final = 1000
@@ -35,6 +48,8 @@ class Claimed:
     created: datetime
     tries: int
     """The number of attempts, including this one."""
+    keys: tuple[str, ...] = field(default=(), repr=False)
+    """The keys with which a post is signed, if its rule has its own: the present one, and the next."""
 
 
 def claim(session: Session, channel: Channel, *, most: int, lease: float) -> list[Claimed]:
@@ -51,6 +66,7 @@ def claim(session: Session, channel: Channel, *, most: int, lease: float) -> lis
             Notice.channel == channel,
             Notice.due <= func.now(),
             ~_is_behind(),
+            ~_is_unconfirmed(),
         )
         .order_by(Notice.due, Notice.notice_id)
         .limit(most)
@@ -65,19 +81,106 @@ def claim(session: Session, channel: Channel, *, most: int, lease: float) -> lis
         .returning(Notice)
     )
     notices = sorted(session.scalars(taken), key=lambda notice: notice.notice_id)
-    return [_claimed(notice) for notice in notices]
+    return [_claimed(notice, keys_of(session, notice)) for notice in notices]
+
+
+def keys_of(session: Session, notice: Notice) -> tuple[str, ...]:
+    """Return the keys for signing the notice; none: the common one of the settings."""
+    if notice.channel != Channel.WEBHOOK:
+        return ()
+    row = session.execute(
+        select(NoticeRule.signing_key, NoticeRule.next_key, NoticeRule.next_key_from <= func.now()).where(
+            NoticeRule.rule_id == notice.rule_id
+        )
+    ).one()
+    return signing_keys(*row)
+
+
+def signing_keys(present: str | None, following: str | None, replaced: bool | None) -> tuple[str, ...]:  # noqa: FBT001 a row
+    """Return the key for signing, and the one that is about to replace it; "" is the common one."""
+    if following is None:
+        return () if present is None else (present,)
+    return (following,) if replaced else (present or "", following)
 
 
 def _is_behind() -> ColumnElement[bool]:
     """Return whether an earlier notice to the same recipient about the same repository is still unsent."""
     earlier = aliased(Notice)
-    return exists().where(
-        earlier.rule_id == Notice.rule_id,
-        earlier.target == Notice.target,
-        earlier.repository_id.is_not_distinct_from(Notice.repository_id),
-        earlier.notice_id < Notice.notice_id,
-        earlier.ended.is_(None),
+    # A link to confirm the address is not behind the notices that wait for it.
+    return and_(
+        Notice.occasion != Occasion.CONFIRM,
+        exists().where(
+            earlier.rule_id == Notice.rule_id,
+            earlier.target == Notice.target,
+            earlier.repository_id.is_not_distinct_from(Notice.repository_id),
+            earlier.notice_id < Notice.notice_id,
+            earlier.ended.is_(None),
+            earlier.occasion != Occasion.CONFIRM,
+        ),
     )
+
+
+def _is_unconfirmed() -> ColumnElement[bool]:
+    """Return whether the recipient was given by a partner and has not confirmed the address."""
+    return and_(
+        Notice.channel == Channel.MAIL,
+        Notice.occasion != Occasion.CONFIRM,
+        exists().where(
+            NoticeRule.rule_id == Notice.rule_id,
+            RepositoryOwner.repository_id == NoticeRule.repository_id,
+            NoticeAddress.organisation_id == RepositoryOwner.organisation_id,
+            NoticeAddress.address == func.lower(Notice.target),
+            NoticeAddress.confirmed.is_(None),
+        ),
+    )
+
+
+def mark_unconfirmed(session: Session) -> None:
+    """Note with notices that wait for the confirmation of their address why they wait. The caller commits."""
+    session.execute(
+        update(Notice)
+        .where(Notice.ended.is_(None), Notice.last_error.is_(None), _is_unconfirmed())
+        .values(last_error="the recipient has not confirmed the address yet")
+        .execution_options(synchronize_session=False)
+    )
+
+
+def admit(session: Session, claimed: Claimed, *, per_hour: int) -> bool:
+    """Count a mail for its organisation; False if the hour's number is used up, and the mail is postponed.
+
+    The institution's own mails are not limited. The caller commits.
+    """
+    organisation = session.scalar(
+        select(RepositoryOwner.organisation_id)
+        .join(NoticeRule, NoticeRule.repository_id == RepositoryOwner.repository_id)
+        .join(Notice, Notice.rule_id == NoticeRule.rule_id)
+        .where(Notice.notice_id == claimed.notice_id)
+    )
+    if organisation is None or per_hour == 0 or _counted(session, organisation, per_hour):
+        return True
+    _change(
+        session,
+        claimed,
+        NoticeState.CLAIMED,
+        state=NoticeState.WAITING,
+        due=_HOUR + timedelta(hours=1),
+        tries=Notice.tries - 1,
+        expires=None,
+        last_error=f"postponed: {per_hour} mails per hour for an organisation (mail.per_hour)",
+    )
+    return False
+
+
+def _counted(session: Session, organisation: int, per_hour: int) -> bool:
+    """Count one more mail unless there are enough; one statement, so that no two senders count the same."""
+    first = insert(NoticeMailCount).values(organisation_id=organisation, hour=_HOUR, mails=1)
+    same = NoticeMailCount.hour == first.excluded.hour
+    counted = first.on_conflict_do_update(
+        index_elements=[NoticeMailCount.organisation_id],
+        set_={"hour": first.excluded.hour, "mails": case((same, NoticeMailCount.mails + 1), else_=1)},
+        where=or_(~same, NoticeMailCount.mails < per_hour),
+    )
+    return session.scalar(counted.returning(NoticeMailCount.mails)) is not None
 
 
 def hand_over(session: Session, claimed: Claimed) -> bool:
@@ -158,9 +261,13 @@ def take_up_abandoned(session: Session) -> int:
 
 
 def prune(session: Session) -> None:
-    """Delete notices that were sent, or given up, long ago. The caller commits."""
-    before = database_now(session) - timedelta(days=KEPT_DAYS)
-    session.execute(delete(Notice).where(Notice.ended < before))
+    """Delete notices that were sent, or given up, long ago, or not confirmed in time. The caller commits."""
+    now = database_now(session)
+    session.execute(delete(Notice).where(Notice.ended < now - timedelta(days=KEPT_DAYS)))
+    unwanted = and_(Notice.ended.is_(None), Notice.created < now - timedelta(days=UNCONFIRMED_DAYS))
+    session.execute(
+        delete(Notice).where(unwanted, _is_unconfirmed()).execution_options(synchronize_session=False)
+    )
 
 
 def list_notices(
@@ -211,7 +318,7 @@ def _plain(reason: str) -> str:
     return reason.replace("\0", "")[:_LONGEST_ERROR]
 
 
-def _claimed(notice: Notice) -> Claimed:
+def _claimed(notice: Notice, keys: tuple[str, ...]) -> Claimed:
     return Claimed(
         notice_id=notice.notice_id,
         occasion=notice.occasion,
@@ -221,6 +328,7 @@ def _claimed(notice: Notice) -> Claimed:
         facts=notice.facts,
         created=notice.created.astimezone(UTC),
         tries=notice.tries,
+        keys=keys,
     )
 
 

@@ -1,6 +1,7 @@
 """Notification rules: add, change, list, remove and test them."""
 
 import re
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,18 +12,20 @@ from sqlalchemy.orm import Session
 
 from harvester.models import Repository
 from manager.models import RecurringJob
+from manager.notices.addresses import note_addresses
 from manager.notices.announcements import facts_of_repository, moment, notices_for
 from manager.notices.models import Channel, Kind, Language, Notice, NoticeRule, Occasion
 from manager.notices.webhooks import check_url
 from manager.schedules.service import database_now
 from oai.errors import UsageError
-from oai.outgoing import WebhookSettings
+from oai.outgoing import MailSettings, WebhookSettings
 
 BETWEEN_TRIALS: Final = timedelta(minutes=1)
 """The minimum interval between tests of a rule, so that users cannot fill a mailbox with tests."""
 MOST_ADDRESSES: Final = 20
 
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
+_KEY_BYTES: Final = 32
 _SUMMARIES: Final = (Kind.DAILY, Kind.WEEKLY)
 
 
@@ -49,32 +52,76 @@ class RuleView:
     """None: all repositories."""
 
 
-def add_rule(session: Session, wish: Wish, settings: WebhookSettings) -> NoticeRule:
-    """Add a rule. The caller commits.
+def add_rule(
+    session: Session, wish: Wish, settings: WebhookSettings, *, partner: MailSettings | None = None
+) -> NoticeRule:
+    """Add a rule; a webhook gets a signing key of its own. The caller commits.
 
+    `partner` are the mail settings if a partner adds it: its addresses are then confirmed first.
     Raises UsageError for an unknown repository or schedule, a schedule of another repository, or an address
     to which notices cannot be sent.
     """
     rule = NoticeRule(**_columns(session, wish, settings))
+    _sign(rule)
     session.add(rule)
     session.flush()
     session.refresh(rule)
+    note_addresses(session, rule, partner=partner)
     return rule
 
 
-def change_rule(session: Session, rule_id: int, wish: Wish, settings: WebhookSettings) -> NoticeRule:
-    """Change a rule to these columns; raises UsageError as `add_rule` does. The caller commits.
+def change_rule(
+    session: Session,
+    rule_id: int,
+    wish: Wish,
+    settings: WebhookSettings,
+    *,
+    partner: MailSettings | None = None,
+) -> NoticeRule:
+    """Change a rule to these columns; `partner` and errors as for `add_rule`. The caller commits.
 
     If the rule becomes a summary, its first period begins now.
     """
     columns = _columns(session, wish, settings)
     rule = get_rule(session, rule_id)
+    was_mail = rule.channel == Channel.MAIL
+    known = rule.target.split(", ") if was_mail else ()
+    shared = rule.channel == Channel.WEBHOOK and rule.signing_key is rule.next_key is None
+    elsewhere = shared and rule.target != columns["target"]
     if wish.kind in _SUMMARIES and rule.kind != wish.kind:
         rule.summarised = database_now(session)
     for name, value in columns.items():
         setattr(rule, name, value)
+    # The common key signs for its present receiver only: another one could replay what it is sent.
+    if elsewhere or was_mail or rule.channel == Channel.MAIL:
+        _sign(rule)
     session.flush()
+    note_addresses(session, rule, known=known, partner=partner)
     return rule
+
+
+def replace_key(session: Session, rule_id: int, settings: WebhookSettings) -> str:
+    """Give a webhook a new signing key, and return it; it is not shown again. The caller commits.
+
+    For `webhooks.overlap_hours`, posts are signed with both keys. Raises UsageError if the rule sends mail.
+    """
+    rule = get_rule(session, rule_id, lock=True)
+    if rule.channel != Channel.WEBHOOK:
+        raise UsageError("rule %(rule)s sends e-mail, which is not signed", rule=rule_id)
+    now = database_now(session)
+    if rule.next_key is not None and rule.next_key_from is not None and rule.next_key_from <= now:
+        rule.signing_key = rule.next_key
+    rule.next_key = secrets.token_urlsafe(_KEY_BYTES)
+    rule.next_key_from = now + timedelta(hours=settings.overlap_hours)
+    session.flush()
+    return rule.next_key
+
+
+def _sign(rule: NoticeRule) -> None:
+    """Give a rule that has become a webhook its key, and take it from one that has become mail."""
+    webhook = rule.channel == Channel.WEBHOOK
+    rule.signing_key = secrets.token_urlsafe(_KEY_BYTES) if webhook else None
+    rule.next_key = rule.next_key_from = None
 
 
 def remove_rule(session: Session, rule_id: int) -> None:

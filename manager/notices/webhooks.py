@@ -4,28 +4,21 @@ import asyncio
 import contextlib
 import hashlib
 import hmac
-import ipaddress
 import json
-import socket
+import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.resolver import ThreadedResolver
 from pydantic import SecretStr
 
 from manager.notices.outbox import NotSentError, RefusedError
 from oai.errors import UsageError
 from oai.outgoing import WebhookSettings
-from oai.proxies import is_public
-
-
-class PrivateAddressError(NotSentError, OSError):
-    """A name resolves to an address that is not on the public internet."""
+from oai.reach import UnreachableZoneError, ZoneOf, check_address, guarded_connector, zone_of
 
 
 def check_url(url: str, *, private_networks: bool) -> None:
@@ -43,48 +36,16 @@ def check_url(url: str, *, private_networks: bool) -> None:
         raise UsageError(
             "the address contains a user name or password; remove them, because lists show the address"
         )
-    if not private_networks and _is_literal(host) and not is_public(host):
-        raise UsageError(_refusal(host, host))
+    with contextlib.suppress(ValueError):  # a name; it is checked when it is connected to
+        try:
+            check_address(host, private=private_networks)
+        except UnreachableZoneError as error:
+            raise UsageError(_refusal(error)) from None
 
 
-class PublicResolver(AbstractResolver):
-    """Resolves names for the connection itself, and refuses names that lead to a private network.
-
-    So a name cannot resolve to a public address when it is checked and to a private one when it is connected
-    to.
-    """
-
-    def __init__(self) -> None:
-        self._resolver = ThreadedResolver()
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """Return the host's addresses; raises PrivateAddressError if one of them is not public."""
-        found = await self._resolver.resolve(host, port, family)
-        for each in found:
-            if not is_public(each["host"]):
-                raise PrivateAddressError(_refusal(host, each["host"]))
-        return found
-
-    async def close(self) -> None:
-        """Do nothing: this resolver holds no resources."""
-        await self._resolver.close()
-
-
-def _is_literal(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True
-
-
-def _refusal(host: str, address: str) -> str:
-    return (
-        f"{host!r} resolves to {address}, which is not on the public internet; to allow it, set "
-        "webhooks.private_networks"
-    )
+def _refusal(error: UnreachableZoneError) -> str:
+    # Not the address: whoever may write a rule could otherwise look up names of the private network.
+    return f"{error}; to allow private networks, set webhooks.private_networks"
 
 
 def secret_of(given: SecretStr | None, file: Path | None, *, setting: str) -> str | None:
@@ -102,6 +63,8 @@ def secret_of(given: SecretStr | None, file: Path | None, *, setting: str) -> st
     return lines[0].strip()
 
 
+logger = logging.getLogger(__name__)
+
 _GONE: Final = 410
 _GOOD: Final = range(200, 300)
 _SHOWN_BYTES: Final = 200
@@ -115,19 +78,20 @@ async def post(
     settings: WebhookSettings,
     *,
     number: str,
-    private_networks: bool | None = None,
+    keys: Sequence[str] = (),
     before_sending: BeforeSending | None = None,
     clock: Callable[[], float] = time.time,
+    zone_of: ZoneOf = zone_of,
 ) -> None:
     """Post the payload; a status of 200 to 299 means that it was accepted.
 
+    `keys` are those of the webhook (`outbox.signing_keys`); without any, the common one is used.
     `number` is the same for each attempt, so that a receiver can recognise repetitions. `before_sending` is
     awaited when the connection is established. Raises NotSentError, or RefusedError if another attempt is
     pointless.
     """
-    allowed = settings.private_networks if private_networks is None else private_networks
     try:
-        check_url(url, private_networks=allowed)
+        check_url(url, private_networks=settings.private_networks)
     except UsageError as error:
         raise RefusedError(str(error)) from None
     body = json.dumps(payload, ensure_ascii=False, default=str).encode()
@@ -135,9 +99,9 @@ async def post(
         "Content-Type": "application/json; charset=utf-8",
         "User-Agent": "Zatva (webhook)",
         "Zatva-Notice": number,
-        **signature_headers(body, _secret(settings), int(clock())),
+        **signature_headers(body, [key or _secret(settings) for key in keys or [""]], int(clock())),
     }
-    session = _session(settings, private_networks=allowed, before_sending=before_sending)
+    session = _session(settings, zone_of=zone_of, before_sending=before_sending)
     with _in_words(url, settings):
         async with session, session.post(url, data=body, headers=headers, allow_redirects=False) as answer:
             said = (await answer.content.read(_SHOWN_BYTES)).decode("utf-8", errors="replace")
@@ -145,13 +109,16 @@ async def post(
 
 
 def _session(
-    settings: WebhookSettings, *, private_networks: bool, before_sending: BeforeSending | None
+    settings: WebhookSettings,
+    *,
+    zone_of: ZoneOf,
+    before_sending: BeforeSending | None,
 ) -> aiohttp.ClientSession:
     trace = aiohttp.TraceConfig()
     if before_sending is not None:
         trace.on_connection_create_end.append(_told(before_sending))
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(resolver=None if private_networks else PublicResolver()),
+        connector=guarded_connector(private=settings.private_networks, zone_of=zone_of),
         timeout=aiohttp.ClientTimeout(total=settings.timeout),
         trace_configs=[trace],
     )
@@ -159,22 +126,37 @@ def _session(
 
 @contextlib.contextmanager
 def _in_words(url: str, settings: WebhookSettings) -> Iterator[None]:
-    """Translate what aiohttp raises into a NotSentError."""
+    """Translate what aiohttp raises into a NotSentError.
+
+    What it says about our network (addresses of names, which ports are open) is logged, not shown to the
+    users who may write rules.
+    """
     try:
         yield
     except TimeoutError:
         raise NotSentError(f"{url}: no answer in {settings.timeout:g} seconds") from None
     except aiohttp.ClientConnectorError as error:
-        private = error.os_error if isinstance(error.os_error, PrivateAddressError) else None
-        raise NotSentError(f"{url}: {private or error}") from None
+        if isinstance(error.os_error, UnreachableZoneError):
+            raise NotSentError(f"{url}: {_refusal(error.os_error)}") from None
+        logger.warning("%s: %s", url, error)
+        raise NotSentError(f"{url}: no connection; the manager's log has the reason") from None
     except aiohttp.ClientError as error:
-        raise NotSentError(f"{url}: {error}") from None
+        logger.warning("%s: %s", url, error)
+        raise NotSentError(f"{url}: no complete answer; the manager's log has the reason") from None
 
 
-def signature_headers(body: bytes, secret: str, timestamp: int) -> dict[str, str]:
-    """Return `Zatva-Timestamp`, seconds since 1970, and `Zatva-Signature`, `sha256=` and hex digits."""
-    code = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
-    return {"Zatva-Timestamp": str(timestamp), "Zatva-Signature": f"sha256={code}"}
+def signature_headers(body: bytes, keys: Sequence[str], timestamp: int) -> dict[str, str]:
+    """Return `Zatva-Timestamp`, seconds since 1970, and `Zatva-Signature`, `sha256=` and hex digits.
+
+    `Zatva-Signature-Next` has the signature with the second key, which is about to replace the first one.
+    """
+    signed = f"{timestamp}.".encode() + body
+    codes = [hmac.new(key.encode(), signed, hashlib.sha256).hexdigest() for key in keys]
+    names = ("Zatva-Signature", "Zatva-Signature-Next")
+    return {
+        "Zatva-Timestamp": str(timestamp),
+        **{name: f"sha256={code}" for name, code in zip(names, codes, strict=False)},
+    }
 
 
 def _secret(settings: WebhookSettings) -> str:
@@ -187,8 +169,9 @@ def _secret(settings: WebhookSettings) -> str:
 def _judge(url: str, status: int, said: str) -> None:
     if status in _GOOD:
         return
-    words = " ".join(said.split())
-    message = f"{url}: HTTP status {status}" + (f": {words}" if words else "")
+    # The answer is logged, not shown: it could be that of a service in our network.
+    logger.warning("%s: HTTP status %d: %s", url, status, " ".join(said.split()))
+    message = f"{url}: HTTP status {status}"
     raise (
         RefusedError(f"{message}; the receiver does not accept further messages")
         if status == _GONE

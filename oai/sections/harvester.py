@@ -16,7 +16,8 @@ class HarvesterSettings(Section):
     )
     private_addresses: bool = Field(
         default=True,
-        description="Whether harvests may use private, loopback and link-local networks.",
+        description="Whether harvests may begin at private and loopback addresses. Servers on the public "
+        "internet never lead there, and link-local and metadata addresses are never requested.",
     )
     contact: str | None = Field(None, description="E-mail address sent as `From` with each request.")
     timeout: float = Field(120, gt=0, le=3600, description="Seconds to wait for the answer to one request.")

@@ -15,6 +15,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from oai.datestamps import format_datestamp, utc_now
+from oai.outgoing import mail_link
 from provider.holdings.sets import MIMETYPE_ROOT
 from provider.http.admission import admitted
 from provider.http.keys import BASE_URL, DATABASE, SETTINGS
@@ -235,10 +236,12 @@ def _tree(session: Session, tree: type[Collection | Domain | Mimetype], name: st
 @cache
 def templates() -> Environment:
     """Return the environment of the page templates."""
-    return Environment(
+    made = Environment(
         loader=PackageLoader("provider.http"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals["mail_link"] = mail_link
+    return made

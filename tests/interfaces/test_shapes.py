@@ -94,6 +94,9 @@ rule remove 1
 notify add --mail a@example.org --on error
 notify list
 notify sent
+notify confirm 1
+notify add --webhook https://hooks.example.org/zatva
+notify replace-key 2
 notify remove 1
 organisation add library --name Library
 organisation list

@@ -146,6 +146,34 @@ def test_an_archive_from_before_is_looked_up_by_spelling_until_it_has_keys(setti
             assert len(find_captures(session, query).found) == 1
 
 
+def test_addresses_in_rules_from_before_are_confirmed(settings: Settings) -> None:
+    with open_database(settings) as database:
+        _back_to(database, "0024")
+        with database.engine.begin() as connection:
+            connection.execute(sa.text(_OLD_RULES))
+        migrations.upgrade(database.engine)
+        with database.engine.connect() as connection:
+            rows = connection.execute(
+                sa.text("SELECT address, confirmed IS NOT NULL FROM notice_address ORDER BY address")
+            ).all()
+            keys = connection.execute(sa.text("SELECT signing_key, next_key FROM notice_rule")).all()
+    assert [tuple(row) for row in rows] == [("ann@a.example", True), ("bob@a.example", True)]
+    assert {tuple(row) for row in keys} == {(None, None)}
+
+
+_OLD_RULES = """
+WITH o AS (INSERT INTO web_organisation (short_name, name) VALUES ('a', 'A') RETURNING organisation_id),
+r AS (INSERT INTO oai_repository (base_url, base_dir)
+      VALUES ('http://a.example', 'a'), ('http://b.example', 'b') RETURNING repository_id, base_dir),
+w AS (INSERT INTO web_repository_owner SELECT r.repository_id, o.organisation_id FROM r, o
+      WHERE r.base_dir = 'a')
+INSERT INTO notice_rule (repository_id, channel, target)
+SELECT r.repository_id, rule.channel, rule.target FROM r JOIN (VALUES
+    ('a', 'mail', 'Ann@a.example, bob@a.example'), ('a', 'mail', 'ann@a.example'),
+    ('a', 'webhook', 'https://a.example/'), ('b', 'mail', 'chief@b.example')
+) AS rule (base_dir, channel, target) ON rule.base_dir = r.base_dir
+"""
+
 _OLD_ROWS = """
 WITH a AS (INSERT INTO arc (path, name, size, modified) VALUES ('/a.warc', 'a.warc', 1, now()) RETURNING id),
 m AS (INSERT INTO mimetype (set_spec, name) VALUES ('mimetype:text', 'text') RETURNING id)

@@ -1,14 +1,27 @@
 """REST API: notification rules and the delivery state of each message."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from pydantic import ConfigDict, Field
+from sqlalchemy.orm import Session
 
 from harvester.models import Repository
+from manager.notices.addresses import resend_links, unconfirmed_of
 from manager.notices.models import NoticeRule, NoticeState
 from manager.notices.outbox import list_notices
-from manager.notices.rules import add_rule, change_rule, list_rules, put_trial_into_outbox, remove_rule
+from manager.notices.rules import (
+    add_rule,
+    change_rule,
+    get_rule,
+    list_rules,
+    put_trial_into_outbox,
+    remove_rule,
+    replace_key,
+)
+from oai.errors import required
+from oai.outgoing import MailSettings
 from oai.rights import Right
 from web.alerts.forms import AlertForm
 from web.api.faults import ApiError, FieldFault
@@ -31,6 +44,31 @@ class AlertRuleOut(Out):
     target: str
     language: str
     added: datetime
+    unconfirmed: list[str] = Field(
+        [], description="Addresses that receive nothing before they are confirmed."
+    )
+
+
+class AlertRuleMade(AlertRuleOut):
+    """A rule after it was added or changed."""
+
+    signing_key: str | None = Field(
+        None, description="The key with which posts are signed, if it is new; it is not shown again."
+    )
+
+
+class KeyOut(Out):
+    """A new signing key, which is not shown again."""
+
+    rule_id: int
+    signing_key: str
+    next_key_from: datetime = Field(description="When it replaces the old one; until then, both are used.")
+
+
+class LinksOut(Out):
+    """The number of links to confirm an address; the manager sends them."""
+
+    links: int
 
 
 class AlertRuleChange(AlertForm):
@@ -89,12 +127,11 @@ async def _list(call: Call) -> Page[AlertRuleOut]:
         limit=call.asked(Paged).limit + 1,
         after=after(call, int) or 0,
     )
-    return page_of(
-        call, rows, lambda view: AlertRuleOut.model_validate(view.rule), lambda view: view.rule.rule_id
-    )
+    waiting = await call.database.run(unconfirmed_of, [view.rule for view in rows])
+    return page_of(call, rows, lambda view: _out(view.rule, waiting), lambda view: view.rule.rule_id)
 
 
-async def _add(call: Call) -> AlertRuleOut:
+async def _add(call: Call) -> AlertRuleMade:
     asked = call.sent(NewAlertRule)
     if asked.repository_id is not None:
         await asked_for(call.request, Repository, asked.repository_id)
@@ -104,20 +141,56 @@ async def _add(call: Call) -> AlertRuleOut:
             422, "you cannot create a rule for all repositories; choose one of yours", errors=[fault]
         )
     wish = asked.wish(asked.repository_id)
-    made = await call.database.run(add_rule, wish, call.settings.webhooks)
+    made = await call.database.run(add_rule, wish, call.settings.webhooks, partner=_partner(call))
     about(call.request, "notification rule", made.rule_id)
-    return AlertRuleOut.model_validate(made)
+    return await _made(call, made, made.signing_key)
 
 
 async def _show(call: Call) -> AlertRuleOut:
-    return AlertRuleOut.model_validate(await _asked(call))
+    rule = await _asked(call)
+    return _out(rule, await call.database.run(unconfirmed_of, [rule]))
 
 
-async def _change(call: Call) -> AlertRuleOut:
+async def _change(call: Call) -> AlertRuleMade:
     rule = await _asked(call)
     wish = call.sent(AlertRuleChange).wish(rule.repository_id)
-    changed = await call.database.run(change_rule, rule.rule_id, wish, call.settings.webhooks)
-    return AlertRuleOut.model_validate(changed)
+    changed = await call.database.run(
+        change_rule, rule.rule_id, wish, call.settings.webhooks, partner=_partner(call)
+    )
+    return await _made(
+        call, changed, None if changed.signing_key == rule.signing_key else changed.signing_key
+    )
+
+
+async def _replace_key(call: Call) -> KeyOut:
+    number = (await _asked(call)).rule_id
+    key = await call.database.run(replace_key, number, call.settings.webhooks)
+    rule = await _asked(call)
+    begins = required(rule.next_key_from, "it was just set")
+    return KeyOut(rule_id=number, signing_key=key, next_key_from=begins)
+
+
+async def _resend(call: Call) -> LinksOut:
+    number = (await _asked(call)).rule_id
+    return LinksOut(links=await call.database.run(_links, number))
+
+
+def _links(session: Session, number: int) -> int:
+    return resend_links(session, get_rule(session, number))
+
+
+def _partner(call: Call) -> MailSettings | None:
+    return None if call.who.sees_everything else call.settings.mail
+
+
+def _out(rule: NoticeRule, waiting: Mapping[int, list[str]]) -> AlertRuleOut:
+    found = AlertRuleOut.model_validate(rule)
+    return found.model_copy(update={"unconfirmed": waiting.get(rule.rule_id, [])})
+
+
+async def _made(call: Call, rule: NoticeRule, key: str | None) -> AlertRuleMade:
+    shown = _out(rule, await call.database.run(unconfirmed_of, [rule]))
+    return AlertRuleMade(**shown.model_dump(), signing_key=key)
 
 
 async def _remove(call: Call) -> None:
@@ -174,12 +247,38 @@ OPERATIONS: Final = (
         right=Right.HARVEST,
         work=_add,
         body=NewAlertRule,
-        answer=AlertRuleOut,
+        answer=AlertRuleMade,
         status=201,
         faults=frozenset({404}),
     ),
     _step("getAlertRule", "", "Show a notification rule.", _show, method="GET"),
-    _step("changeAlertRule", "", "Change a notification rule.", _change, method="PUT", body=AlertRuleChange),
+    _step(
+        "changeAlertRule",
+        "",
+        "Change a notification rule.",
+        _change,
+        method="PUT",
+        body=AlertRuleChange,
+        answer=AlertRuleMade,
+    ),
+    _step(
+        "replaceAlertRuleKey",
+        "/key",
+        "Replace the signing key of a webhook; for a while, posts are signed with both.",
+        _replace_key,
+        method="POST",
+        answer=KeyOut,
+        status=201,
+    ),
+    _step(
+        "resendConfirmations",
+        "/confirmations",
+        "Send new links to the addresses of a rule that are not confirmed.",
+        _resend,
+        method="POST",
+        answer=LinksOut,
+        status=201,
+    ),
     _step(
         "removeAlertRule",
         "",

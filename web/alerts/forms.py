@@ -97,6 +97,7 @@ def occasions() -> dict[str, str]:
         Occasion.STORE_AUDIT: _("a store is damaged or was not audited"),
         Occasion.SUMMARY: _("summary"),
         Occasion.TEST: _("test message"),
+        Occasion.CONFIRM: _("link to confirm the address"),
     }
 
 

@@ -1,6 +1,6 @@
 """Alert pages: current alerts, notification rules and the delivery state of each message."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from aiohttp import web
@@ -9,18 +9,22 @@ from sqlalchemy.orm import Session
 from harvester.listing import name_repositories
 from harvester.models import Repository
 from manager.leader.lock import leader
+from manager.notices.addresses import confirm_address, open_address, resend_links, unconfirmed_of
 from manager.notices.models import Notice, NoticeRule, NoticeState
 from manager.notices.outbox import list_notices
 from manager.notices.rules import (
     RuleView,
     add_rule,
     change_rule,
+    get_rule,
     list_rules,
     put_trial_into_outbox,
     remove_rule,
+    replace_key,
 )
 from manager.schedules.service import find_schedules
 from oai.errors import UsageError
+from oai.outgoing import MailSettings
 from web.alerts.forms import (
     AlertForm,
     channels,
@@ -38,7 +42,7 @@ from web.site.i18n import _, told
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of
 from web.site.params import NUMBER, number_of
-from web.site.render import render
+from web.site.render import render, with_form_token
 
 _SHOWN: Final = 10
 _CHOICES: Final = 1000
@@ -61,6 +65,7 @@ async def show(request: web.Request) -> web.Response:
         request,
         "alerts.html",
         rules=page_of(rules, lambda view: view.rule.rule_id, behind=after),
+        unconfirmed=await database.run(unconfirmed_of, [view.rule for view in rules]),
         notices=await database.run(list_notices, _SHOWN, among=among) if who.may_change else [],
         leader=await database.run(leader),
         troubles=await database.run(troubles, among),
@@ -133,10 +138,14 @@ async def add(request: web.Request) -> web.Response:
         return await _form(request, repository, form)
     wish = asked.wish(repository.repository_id if repository else None)
     try:
-        made = await database_of(request).run(add_rule, wish, request.config_dict[SETTINGS].webhooks)
+        made = await database_of(request).run(
+            add_rule, wish, request.config_dict[SETTINGS].webhooks, partner=_partner(request)
+        )
     except UsageError as error:
         return await _form(request, repository, form.with_error("target", told(error)))
     about(request, "notification rule", made.rule_id)
+    if made.signing_key is not None:
+        return render(request, "alert_key.html", rule=made, key=made.signing_key)
     raise web.HTTPSeeOther("/alerts?done=alert-added")
 
 
@@ -157,9 +166,13 @@ async def change(request: web.Request) -> web.Response:
         return await _form(request, repository, form, rule)
     wish, webhooks = asked.wish(rule.repository_id), request.config_dict[SETTINGS].webhooks
     try:
-        await database_of(request).run(change_rule, rule.rule_id, wish, webhooks)
+        changed = await database_of(request).run(
+            change_rule, rule.rule_id, wish, webhooks, partner=_partner(request)
+        )
     except UsageError as error:
         return await _form(request, repository, form.with_error("target", told(error)), rule)
+    if changed.signing_key is not None and changed.signing_key != rule.signing_key:
+        return render(request, "alert_key.html", rule=changed, key=changed.signing_key)
     raise web.HTTPSeeOther("/alerts?done=alert-changed")
 
 
@@ -169,6 +182,87 @@ async def test(request: web.Request) -> web.Response:
     await asked_for(request, NoticeRule)
     await database_of(request).run(put_trial_into_outbox, number_of(request))
     raise web.HTTPSeeOther("/alerts?done=alert-tried")
+
+
+@needs(Right.HARVEST)
+async def confirm_new_key(request: web.Request) -> web.Response:
+    """Ask for confirmation before the signing key is replaced."""
+    _who, rule = await asked_for(request, NoticeRule)
+    hours = request.config_dict[SETTINGS].webhooks.overlap_hours
+    return render(
+        request,
+        "confirm.html",
+        title=_("Replace the signing key for %(target)s?") % {"target": rule.target},
+        steps=[(_("Overview"), "/"), (_("Alerts"), "/alerts")],
+        lines=[
+            _("For %(hours)s hours, messages are signed with both keys; then only with the new one.")
+            % {"hours": f"{hours:g}"}
+        ],
+        button=_("Replace key"),
+        back="/alerts",
+    )
+
+
+@needs(Right.HARVEST)
+async def new_key(request: web.Request) -> web.Response:
+    """Replace the signing key of a webhook, and show the new one once."""
+    _who, rule = await asked_for(request, NoticeRule)
+    key = await database_of(request).run(replace_key, rule.rule_id, request.config_dict[SETTINGS].webhooks)
+    return render(request, "alert_key.html", rule=rule, key=key)
+
+
+@needs(Right.HARVEST)
+async def resend(request: web.Request) -> web.Response:
+    """Send new links to the addresses of the rule that are not confirmed."""
+    await asked_for(request, NoticeRule)
+    await database_of(request).run(_resend, number_of(request))
+    raise web.HTTPSeeOther("/alerts?done=links-sent")
+
+
+def _resend(session: Session, number: int) -> int:
+    return resend_links(session, get_rule(session, number))
+
+
+@needs(Right.ANYBODY)
+async def show_confirmation(request: web.Request) -> web.Response:
+    """Show the recipient the button that confirms: programs that scan mail follow links."""
+    address_id, code = _link(request.query)
+    found = await database_of(request).run(open_address, address_id, code)
+    if found is None:
+        return render(request, "address_expired.html", status=410)
+    address, organisation = found
+    return with_form_token(
+        request, "address_confirm.html", address=address, organisation=organisation, code=code
+    )
+
+
+@needs(Right.ANYBODY)
+async def confirm(request: web.Request) -> web.Response:
+    """Confirm the recipient's address."""
+    address_id, code = _link(await request.post())
+    address = await database_of(request).run(confirm_address, address_id, code)
+    if address is None:
+        return render(request, "address_expired.html", status=410)
+    about(request, "notification address", address.address_id, address.address)
+    raise web.HTTPSeeOther("/alerts/confirmed")
+
+
+@needs(Right.ANYBODY)
+async def confirmed(request: web.Request) -> web.Response:
+    """Confirm to the recipient that it worked."""
+    return render(request, "address_confirmed.html")
+
+
+def _link(given: Mapping[str, object]) -> tuple[int, str]:
+    """Return the number and code of a link; 0, which no address has, if it is incomplete."""
+    number, code = str(given.get("address", "")), str(given.get("code", ""))
+    fits = number.isascii() and number.isdecimal() and len(number) <= 9  # noqa: PLR2004 as in NUMBER
+    return int(number) if fits else 0, code
+
+
+def _partner(request: web.Request) -> MailSettings | None:
+    """Return the mail settings if the user is a partner, whose addresses must be confirmed."""
+    return None if who_asks(request).sees_everything else request.config_dict[SETTINGS].mail
 
 
 @needs(Right.HARVEST)
@@ -281,6 +375,12 @@ ROUTES = (
     web.get(f"/alerts/rules/{NUMBER}", edit),
     web.post(f"/alerts/rules/{NUMBER}", change),
     web.post(f"/alerts/rules/{NUMBER}/test", test),
+    web.get(f"/alerts/rules/{NUMBER}/key", confirm_new_key),
+    web.post(f"/alerts/rules/{NUMBER}/key", new_key),
+    web.post(f"/alerts/rules/{NUMBER}/confirmations", resend),
+    web.get("/alerts/confirm", show_confirmation),
+    web.post("/alerts/confirm", confirm),
+    web.get("/alerts/confirmed", confirmed),
     web.get(f"/alerts/rules/{NUMBER}/remove", confirm_removal),
     web.post(f"/alerts/rules/{NUMBER}/remove", remove),
 )

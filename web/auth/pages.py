@@ -11,7 +11,7 @@ from yarl import URL
 
 from oai.errors import UsageError, required
 from oai.sections import WebSettings
-from web.auth.access import Right, about, needs, signed_in, who_asks
+from web.auth.access import Right, about, needs, who_asks
 from web.auth.attempts import attempt, place_of, remember_browser, succeeded, too_many
 from web.auth.audit import count_refusal
 from web.auth.identify import client_address
@@ -23,11 +23,8 @@ from web.auth.sessions import (
     end_session,
     find_waiting,
     forget,
-    form_token,
-    new_token,
     session_token,
     set_browser,
-    set_form,
     set_session,
     start_session,
     was_confirmed,
@@ -38,7 +35,7 @@ from web.models import LinkKind
 from web.site.forms import Form
 from web.site.i18n import _, told
 from web.site.keys import SETTINGS, database_of
-from web.site.render import render
+from web.site.render import render, with_form_token
 
 _LONGEST_NAME = 100
 
@@ -51,11 +48,11 @@ async def ask(request: web.Request) -> web.Response:
     """
     token = request.query.get("token")
     if token is None:
-        return _with_form_token(request, "sign_in.html", form=Form(values={}), next=_next(request.query))
+        return with_form_token(request, "sign_in.html", form=Form(values={}), next=_next(request.query))
     link = await database_of(request).run(open_link, token)
     if link is None:
         return render(request, "sign_in_expired.html", status=410)
-    return _with_form_token(request, "sign_in_button.html", token=token, link=link, **_rules(request))
+    return with_form_token(request, "sign_in_button.html", token=token, link=link, **_rules(request))
 
 
 @needs(Right.ANYBODY)
@@ -225,7 +222,7 @@ def _start(
 async def ask_code(request: web.Request) -> web.Response:
     """Ask for the second factor of a sign-in whose password or link was right."""
     await _waiting(request)
-    return _with_form_token(request, "sign_in_code.html", form=Form(values={}), next=_next(request.query))
+    return with_form_token(request, "sign_in_code.html", form=Form(values={}), next=_next(request.query))
 
 
 @needs(Right.ANYBODY)
@@ -327,20 +324,6 @@ async def _again_page(request: web.Request, form: Form, following: str) -> web.R
         next=following,
         has_password=known is not None and known.password_hash is not None,
     )
-
-
-def _with_form_token(
-    request: web.Request,
-    template: str,
-    **context: Any,  # noqa: ANN401 any template variable
-) -> web.Response:
-    """Render a page whose form must repeat the value of the cookie that is set with this response."""
-    if signed_in(request) is not None or form_token(request):
-        return render(request, template, **context)
-    value = new_token()
-    response = render(request, template, csrf_token=value, **context)
-    set_form(request, response, value)
-    return response
 
 
 def _again(

@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote
 
 from aiohttp import web
 
@@ -16,6 +15,7 @@ from harvester.models import Repository
 from harvester.reading.errors import RepositoryBusyError
 from oai.errors import TryLaterError, UsageError
 from oai.failures import FailureCode
+from oai.outgoing import mail_link
 from web.auth.access import Right, asked_for, needs
 from web.errors.raw_bytes import RawView, view_of
 from web.errors.refetch import refetch, sentence
@@ -152,7 +152,7 @@ def _mail(repository: Repository, error: Quarantined, plain: str) -> str | None:
         ]
     )
     address = repository.admin_email.partition(",")[0].strip()
-    return f"mailto:{quote(address, safe='@')}?subject={quote(subject)}&body={quote(body)}"
+    return mail_link(address, subject=subject, body=body)
 
 
 ROUTES = (

@@ -13,10 +13,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from harvester.access import access_of
+from oai.outgoing import mail_link
 from oai.rights import Right
 from web.auth.access import signed_in
 from web.auth.csrf import FIELD, expected_token
-from web.auth.sessions import SignedIn
+from web.auth.sessions import SignedIn, form_token, new_token, set_form
 from web.runs.words import is_made_up
 from web.site import failures, formats
 from web.site.formats import look_of
@@ -75,6 +76,7 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "alert-added": mark("The rule was added. Send a test message to check the delivery."),
         "alert-changed": mark("The rule was changed."),
         "alert-removed": mark("The rule was removed."),
+        "links-sent": mark("The manager is sending the links; see their state under Messages."),
         "alert-tried": mark("The manager is sending a test message; see its state under Messages."),
         "audit-queued": mark("The audit is queued and starts as soon as a worker is free."),
         "audit-schedule-set": mark("The schedule of audits was set."),
@@ -184,6 +186,7 @@ def environment() -> Environment:
         access_of=access_of,
         failures=failures,
         is_made_up=is_made_up,
+        mail_link=mail_link,
     )
     return made
 
@@ -252,3 +255,17 @@ def _static_urls() -> dict[str, str]:
         for file in STATIC.iterdir()
         if file.is_file()
     }
+
+
+def with_form_token(
+    request: web.Request,
+    template: str,
+    **context: Any,  # noqa: ANN401 any template variable
+) -> web.Response:
+    """Render a page whose form must repeat the value of the cookie that is set with this response."""
+    if signed_in(request) is not None or form_token(request):
+        return render(request, template, **context)
+    value = new_token()
+    response = render(request, template, csrf_token=value, **context)
+    set_form(request, response, value)
+    return response

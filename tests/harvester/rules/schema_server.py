@@ -92,7 +92,7 @@ async def serve_schemas(files: Mapping[str, str | int] | None = None) -> AsyncIt
         await runner.cleanup()
 
 
-def schemas(folder: Path, *, base_url: str = "http://127.0.0.1/oai") -> Schemas:
+def schemas(folder: Path) -> Schemas:
     """Schemas over the real network, with little patience."""
     settings = HarvesterSettings(retries=0, timeout=10)
-    return Schemas(cache=SchemaCache(folder=folder), fetch=schema_fetcher(settings, base_url))
+    return Schemas(cache=SchemaCache(folder=folder), fetch=schema_fetcher(settings, named_by_public=False))

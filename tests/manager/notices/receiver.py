@@ -21,18 +21,34 @@ class Receiver:
     statuses: list[int] = field(default_factory=list)
     posts: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    keys: list[str] = field(default_factory=lambda: [SECRET])
+    """Those that it knows; a post must be signed with one of them."""
+    signed: list[dict[str, str | None]] = field(default_factory=list)
+    """The key of each signature of each post, by the header's name."""
+
+    def next_keys(self) -> list[str | None]:
+        """The keys of the signatures beside the usual one."""
+        return [one["Zatva-Signature-Next"] for one in self.signed]
 
     async def handle(self, request: web.Request) -> web.Response:
         body = await request.read()
         timestamp = request.headers["Zatva-Timestamp"]
-        code = hmac.new(SECRET.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
-        if request.headers["Zatva-Signature"] != f"sha256={code}":
+        keys = {_signature(key, timestamp, body): key for key in self.keys}
+        names = ("Zatva-Signature", "Zatva-Signature-Next")
+        signed = {name: keys.get(request.headers.get(name, "")) for name in names}
+        if signed["Zatva-Signature"] is None:
             return web.Response(status=401)
+        self.signed.append(signed)
         self.posts.append(json.loads(body))
         self.headers.append(dict(request.headers))
         status = self.statuses.pop(0) if self.statuses else 204
         headers = {"Location": f"{self.url}/elsewhere"} if status in (301, 302) else {}
         return web.Response(status=status, headers=headers)
+
+
+def _signature(key: str, timestamp: str, body: bytes) -> str:
+    code = hmac.new(key.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+    return f"sha256={code}"
 
 
 @contextlib.asynccontextmanager

@@ -20,11 +20,18 @@ def test_what_is_no_web_address_is_refused(url: str) -> None:
         check_url(url, private_networks=True)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "10.1.2.3", "[::1]", "169.254.169.254", "[::ffff:10.0.0.1]"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "10.1.2.3", "[::1]", "[::ffff:10.0.0.1]"])
 def test_private_addresses_are_refused_unless_allowed(host: str) -> None:
     check_url(f"http://{host}/", private_networks=True)
     with pytest.raises(UsageError, match="not on the public internet"):
         check_url(f"http://{host}/", private_networks=False)
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "[fe80::1]", "[fd00:ec2::254]"])
+@pytest.mark.parametrize("private", [False, True])
+def test_metadata_services_are_refused_always(host: str, private: bool) -> None:  # noqa: FBT001 a case
+    with pytest.raises(UsageError, match="not on the public internet"):
+        check_url(f"http://{host}/", private_networks=private)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ async def test_a_rule_is_added_listed_tried_and_removed(environment: dict[str, s
         server.refuse("MAIL", "451 later")
         (refused, _) = await zatva(environment, "notify", "test", "1", expect=4)
         assert "451 later" in refused["reason"]
-    assert [mail.message["Subject"] for mail in server.mails[:2]] == ["Zkušební zpráva ze Zatvy"] * 2
+    assert [mail.message["Subject"] for mail in server.mails[:2]] == ["[Zatva] Zkušební zpráva ze Zatvy"] * 2
     await zatva(environment, "notify", "remove", "1")
     assert await zatva(environment, "notify", "list") == []
     await zatva(environment, "notify", "remove", "1", expect=2)
@@ -50,9 +50,16 @@ async def test_a_webhook_rule_is_tried(environment: dict[str, str], tables: Tabl
     async with receiver() as there:
         await zatva(environment, "notify", "add", "--webhook", there.url, expect=2)
         environment["ZATVA_WEBHOOKS__PRIVATE_NETWORKS"] = "true"
-        await zatva(environment, "notify", "add", "--webhook", there.url)
+        (added,) = await zatva(environment, "notify", "add", "--webhook", there.url)
+        there.keys.append(added["signing_key"])
         await zatva(environment, "notify", "test", "1")
-    assert [post["occasion"] for post in there.posts] == ["test"]
+        (listed,) = await zatva(environment, "notify", "list")
+        (replaced,) = await zatva(environment, "notify", "replace-key", "1")
+        there.keys.append(replaced["signing_key"])
+        await zatva(environment, "notify", "test", "1")
+    assert not {"signing_key", "next_key"} & listed.keys()
+    assert there.next_keys() == [None, replaced["signing_key"]]
+    assert [post["occasion"] for post in there.posts] == ["test", "test"]
 
 
 async def test_what_cannot_be_is_refused(environment: dict[str, str], tables: Tables) -> None:

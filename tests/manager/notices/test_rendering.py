@@ -66,7 +66,8 @@ SUMMARY: dict[str, Any] = {
 @pytest.mark.parametrize("occasion", Occasion)
 @pytest.mark.parametrize("dashboard", [None, "https://zatva.example/"])
 def test_every_notice_can_be_written(language: Language, occasion: Occasion, dashboard: str | None) -> None:
-    letter = render(occasion, language, SUMMARY, dashboard=dashboard)
+    facts = {**SUMMARY, "organisation": "City Library", "link": f"{dashboard}alerts/confirm?address=1"}
+    letter = render(occasion, language, facts, dashboard=dashboard)
     assert letter.subject
     assert "\n" not in letter.subject
     assert "City Library" in letter.subject + letter.body

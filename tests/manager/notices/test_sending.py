@@ -53,7 +53,7 @@ async def test_a_failure_comes_as_a_mail_with_the_request_and_what_to_do(
             await tick()
     (mail,) = server.mails
     assert (mail.sender, mail.to) == ("zatva@localhost.localdomain", [MAILBOX])
-    assert mail.message["Subject"] == "Harvest failed: City Library, oai_dc"
+    assert mail.message["Subject"] == '[Zatva] Harvest failed: "City Library", "oai_dc"'
     for words in (
         "Request: https://library.example/oai?verb=Identify",
         "Ask for the new base URL",
@@ -202,7 +202,8 @@ async def test_private_networks_are_refused_also_behind_a_name(
             await tick()
     assert there.posts == []
     errors = [row.last_error for row in told.tables("SELECT last_error FROM notice")]
-    assert all("which is not on the public internet" in error for error in errors)
+    assert all("not on the public internet" in error for error in errors)
+    assert not any("[" in error or "::1" in error for error in errors)
 
 
 async def test_two_tellers_at_once_send_each_notice_once(
@@ -323,7 +324,7 @@ async def test_what_one_recipient_is_told_about_a_repository_stays_in_its_order(
             for _ in range(2):
                 await tick()
     subjects = [mail.message["Subject"].split(":")[0] for mail in server.mails]
-    assert subjects == ["Harvest failed", "Works again"]
+    assert subjects == ["[Zatva] Harvest failed", "[Zatva] Works again"]
 
 
 @pytest.mark.parametrize("age", ["91 days", "89 days"])

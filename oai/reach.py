@@ -1,0 +1,94 @@
+"""Where connections that we open may lead, decided by the address that is really connected to.
+
+Names are no basis: they may resolve to something else a moment later (DNS rebinding), and an IPv4 address
+has many spellings. So the check is made with the socket, after the name was resolved.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final
+
+import aiohttp
+
+from oai.proxies import is_public
+
+_NEVER: Final = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "169.254.0.0/16",  # link-local; the metadata services of most clouds
+            "fe80::/10",
+            "fd00:ec2::/32",  # metadata: Amazon
+            "fd20:ce::/32",  # Google
+            "100.100.100.200/32",  # Alibaba
+            "168.63.129.16/32",  # Azure
+            "192.0.0.192/32",  # Oracle
+        ),
+    )
+)
+_CARRIERS: Final = tuple(
+    map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48"))
+)
+"""Networks whose addresses have an IPv4 address in their last four bytes."""
+_IPV4_BITS: Final = 0xFFFF_FFFF
+
+
+class Zone(Enum):
+    """The part of the network to which an address belongs."""
+
+    PUBLIC = "public"
+    PRIVATE = "private"
+    NEVER = "never"
+    """Link-local networks and the metadata services of clouds, which hand out credentials."""
+
+
+ZoneOf = Callable[[str], Zone]
+"""Returns the zone of an IP address. Raises ValueError for anything else."""
+
+
+def zone_of(address: str) -> Zone:
+    """Return the zone of an IP address; those that carry an IPv4 address count as that, too."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if any(each in network for each in (ip, _carried(ip)) for network in _NEVER):
+        return Zone.NEVER
+    return Zone.PUBLIC if is_public(address) else Zone.PRIVATE
+
+
+def _carried(
+    ip: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.sixtofour is not None:
+            return ip.sixtofour
+        if any(ip in network for network in _CARRIERS):
+            return ipaddress.IPv4Address(int(ip) & _IPV4_BITS)
+    return ip
+
+
+class UnreachableZoneError(OSError):
+    """A connection would lead to an address to which it may not lead."""
+
+    def __init__(self) -> None:
+        # The same text for each address of a host: then aiohttp passes the first error on unchanged.
+        super().__init__("the address is not on the public internet")
+
+
+def check_address(address: str, *, private: bool, zone_of: ZoneOf = zone_of) -> Zone:
+    """Return the zone of an address; raise UnreachableZoneError unless connections may lead there."""
+    zone = zone_of(address)
+    if zone is Zone.NEVER or (zone is Zone.PRIVATE and not private):
+        raise UnreachableZoneError
+    return zone
+
+
+def guarded_connector(*, private: bool, zone_of: ZoneOf = zone_of) -> aiohttp.TCPConnector:
+    """Return a connector to public addresses, and with `private` also to private and loopback ones."""
+
+    def make_socket(where: tuple[Any, ...]) -> socket.socket:
+        family, kind, protocol, _name, address = where
+        check_address(str(address[0]), private=private, zone_of=zone_of)
+        return socket.socket(family=family, type=kind, proto=protocol)
+
+    return aiohttp.TCPConnector(socket_factory=make_socket)
