@@ -233,6 +233,10 @@ async def _http_leads_to_https(browser: Browser, site: Site) -> None:
         async with browser.http.get(url, allow_redirects=False) as answer:
             expected = (301, f"https://{host}/any?verb=Identify")
             assert (answer.status, answer.headers["Location"]) == expected
+    async with browser.http.get(
+        f"http://{_DASHBOARD}:{site.plain}/api/v1/me", allow_redirects=False
+    ) as answer:
+        assert answer.status == 403, "a program must not send its token in plain text and then succeed"
 
 
 async def _no_header_signs_in(browser: Browser) -> None:
