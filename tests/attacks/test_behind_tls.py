@@ -306,6 +306,8 @@ async def _the_provider_answers(browser: Browser, site: Site) -> None:
         assert answer.status == 200
         assert "<error code=" in await answer.text()
     for host in (_DASHBOARD, _PROVIDER):
+        async with browser.http.request("TRACE", f"https://{host}:{site.secure}/") as answer:
+            assert answer.status == 405
         for path in ("healthz", "readyz", "%68ealthz"):
             async with browser.http.get(f"https://{host}:{site.secure}/{path}") as answer:
                 assert answer.status == 404

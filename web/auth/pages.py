@@ -24,6 +24,7 @@ from web.auth.sessions import (
     find_waiting,
     forget,
     form_token,
+    leave,
     new_token,
     session_token,
     set_browser,
@@ -75,7 +76,7 @@ async def sign_out(request: web.Request) -> web.StreamResponse:
     if token:
         await database_of(request).run(end_session, token)
     response = web.HTTPSeeOther("/sign-in?done=signed-out")
-    forget(request, response)
+    leave(request, response)
     raise response
 
 
