@@ -1,4 +1,4 @@
-"""`docs/security.md`: it answers each requirement of ASVS 5.0.0, and the tests and files that it names exist."""
+"""`docs/security.md` answers each requirement of ASVS 5.0.0, and the tests and files that it names exist."""
 
 import re
 from collections import Counter
