@@ -28,18 +28,13 @@ from web.models import Role
 
 _SEED = 20261125
 _ROUNDS, _LONG_ROUNDS = 1, 40
-_ASKS_ELSEWHERE = (
-    "probe",
-    "sample",
-    "refresh",
-    "doctor",
-    "diagnostics",
-    "explorer",
-    "questions",
-    "trial",
-    "new",
-)
-"""Words in routes that start processes, each of a second: only the long form asks them more than once."""
+_SLOW = {
+    *(("GET", path) for path in ("/repositories/{id}/explorer", "/repositories/{id}/doctor")),
+    *(("POST", path) for path in ("/repositories/new", "/repositories/{id}/refresh", "/archive/check")),
+    *(("POST", f"/api/v1/repositories/{{repository}}/{word}") for word in ("refresh", "questions", "sample")),
+    *(("POST", f"/api/v1/{path}") for path in ("probe", "archive/checks", "rules/{rule}/trial")),
+}
+"""Routes that start a process for a second or more: only the long form asks them."""
 _MARKED = """
 UPDATE oai_repository SET repository_name = '{M} library', admin_email = '{M}@mzk.example',
   base_url = 'http://127.0.0.1:9/{M}', base_dir = '{M}' WHERE repository_id = {repository};
@@ -108,14 +103,12 @@ def world(server: Server) -> Mapping[str, Sequence[int | str]]:
         session.execute(text("UPDATE bibliographic_set SET name = 'nk/' || set_id"))
         _mark(session, others)
         session.commit()
+    numbers = {path.partition("{")[0]: (own[word], others[word]) for path, word in OBJECTS.items()}
     return {
         "kind": ("csv", "json"),
         "control": ("pause", "resume", "stop", "kill", "remove"),
         # The longest first: /records/bibliographic/ before /records/.
-        **{
-            start.partition("{")[0]: (own[word], others[word])
-            for start, word in sorted(OBJECTS.items(), reverse=True)
-        },
+        **dict(sorted(numbers.items(), key=lambda pair: len(pair[0]), reverse=True)),
     }
 
 
@@ -134,10 +127,6 @@ def _routes(app: web.Application) -> list[tuple[str, str]]:
     return sorted(pair for pair in found if pair[0] != "HEAD")
 
 
-def _is_slow(path: str) -> bool:
-    return path.rpartition("/")[2].partition(".")[0] in _ASKS_ELSEWHERE
-
-
 async def _forms(
     server: Server, routes: Sequence[tuple[str, str]], fuzzer: Fuzzer
 ) -> dict[str, dict[str, str]]:
@@ -146,7 +135,7 @@ async def _forms(
     targets = [path for method, path in routes if method == "POST"]
     async with browser_of(server, "Alena") as browser:
         for method, path in routes:
-            if method != "GET" or path.startswith(("/api/", "/events", "/static")) or _is_slow(path):
+            if method != "GET" or path.startswith(("/api/", "/events", "/static")):
                 continue
             at = fuzzer.plain(path)
             status, page = await browser.get(at)
@@ -187,7 +176,7 @@ async def test_no_request_breaks_the_dashboard_or_shows_what_is_others(
     fuzzer = replace(start, bodies=bodies, forms=forms, queries=queries)
     findings = Findings()
     for _round in range(_LONG_ROUNDS if long else _ROUNDS):
-        chosen = [route for route in routes if long or not _is_slow(route[1])]
+        chosen = [route for route in routes if long or route not in _SLOW]
         fuzzer.chance.shuffle(chosen)
         await _ask_all(server, fuzzer, chosen, findings)
     findings.report(role)

@@ -39,6 +39,7 @@ async def test_an_export_with_odd_filters_is_audited_shortened(
 
     with server.database.session() as session:
         (name,) = session.scalars(select(AuditEntry.object_name).where(AuditEntry.object_kind == "export"))
+    assert name is not None
     assert name.startswith("organisation=\N{REPLACEMENT CHARACTER}xxx")
     assert len(name) == 1000
 
