@@ -135,7 +135,10 @@ _TABLES: Final[Mapping[str, _Table]] = {
     "aggregate source": _Table(name="aggregate_source", key="repository_id", labels=()),
     "collection": _Table(name="collection", key="set_spec"),
     "document": _Table(name="document", key="key", labels=("url",)),
-    "user": _Table(name="web_user", key="user_id", alias="name", secret=("password_hash", "last_sign_in")),
+    "user": _Table(
+        name="web_user", key="user_id", alias="name",
+        secret=("password_hash", "last_sign_in", "totp_secret", "totp_step"),
+    ),
     "organisation": _Table(name="web_organisation", key="organisation_id", alias="short_name"),
     "token": _Table(name="web_api_token", key="token_id", secret=("token_hash", "last_used")),
 }  # fmt: skip

@@ -4,8 +4,24 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from typing import Final
 
 from oai.sections import LogSettings
+
+_ESCAPED: Final = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"
+}
+
+
+class _Lines(logging.Formatter):
+    """Entries as people read them.
+
+    Further lines are indented and control characters escaped: a path or name from outside cannot look like
+    another entry, nor control the terminal.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        return super().format(record).translate(_ESCAPED).replace("\n", "\n  ")
 
 
 class _JsonLines(logging.Formatter):
@@ -29,7 +45,7 @@ def configure(settings: LogSettings, *, verbose: bool = False, quiet: bool = Fal
     handler.setFormatter(
         _JsonLines()
         if settings.format == "json"
-        else logging.Formatter("{asctime} {levelname:<7} {name}: {message}", style="{")
+        else _Lines("{asctime} {levelname:<7} {name}: {message}", style="{")
     )
     level = "DEBUG" if verbose else "WARNING" if quiet else settings.level.upper()
     logging.basicConfig(level=level, handlers=[handler], force=True)

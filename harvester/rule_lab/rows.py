@@ -200,15 +200,21 @@ def _in_namespaces(namespaces: tuple[Namespace, ...]) -> Iterator[RowFault]:
             yield RowFault(field="uri", row=number, reason=reason)
 
 
+def _usable(namespaces: tuple[Namespace, ...]) -> dict[str, str]:
+    """Return the namespaces without those in error, which are reported themselves; libxml2 refuses some."""
+    faulty = {fault.row for fault in _in_namespaces(namespaces)}
+    return {one.prefix: one.uri for number, one in enumerate(namespaces) if number not in faulty}
+
+
 def _in_filters(rows: RuleRows) -> Iterator[RowFault]:
-    namespaces = {one.prefix: one.uri for one in rows.namespaces}
+    namespaces = _usable(rows.namespaces)
     for number, row in enumerate(rows.filters):
         yield from _at("xpath", number, lambda: _path(row.xpath, namespaces))  # noqa: B023 called at once
         yield from _at("regexp", number, lambda: _expression(row.regexp))  # noqa: B023 called at once
 
 
 def _in_mappings(rows: RuleRows) -> Iterator[RowFault]:
-    namespaces = {one.prefix: one.uri for one in rows.namespaces}
+    namespaces = _usable(rows.namespaces)
     number = 0
     for mapping in rows.mappings:
         yield from _at("xpath", number, lambda: _path(mapping.xpath, namespaces))  # noqa: B023 called at once

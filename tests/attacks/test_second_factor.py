@@ -180,6 +180,10 @@ async def test_a_lost_one_is_reset_by_an_administrator_and_audited(
             )
         ).one()
         assert (entry.user_name, entry.object_name) == ("Alena", "Olga")
+        assert entry.before is not None
+        assert not {"totp_secret", "totp_step"} & set(entry.before), (
+            "the log keeps no secrets, not even old ones"
+        )
         assert session.scalars(select(func.count()).select_from(RecoveryCode)).one() == 0
 
 

@@ -107,6 +107,14 @@ async def test_signing_out_ends_the_session_on_the_server(server: Server, admini
     assert (await administrator.get("/"))[0] == 303
 
 
+@pytest.mark.parametrize("path", ["/sign-out", "/account/sessions/end"])
+async def test_signing_out_clears_the_browser(server: Server, administrator: Browser, path: str) -> None:
+    form = {"csrf_token": await administrator.token()}
+    url = server.base_url + path
+    async with administrator.http.post(url, data=form, allow_redirects=False) as answer:
+        assert answer.headers["Clear-Site-Data"] == '"cache", "storage"'
+
+
 async def test_a_session_that_has_ended_counts_no_more(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         session.execute(update(UserSession).values(expires=func.now() - timedelta(seconds=1)))

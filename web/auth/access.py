@@ -92,6 +92,9 @@ _SETTING_UP: Final = frozenset(
 )
 """Where a user may go who has yet to set up the second factor that the settings demand."""
 
+LONGEST_RETURN: Final = 1000
+"""Longest address to return to after signing in: many proxies accept no more than 4 KiB of headers."""
+
 _Row = TypeVar("_Row", bound=Base)
 _SIGNED_IN = web.RequestKey("signed_in", SignedIn)
 
@@ -221,7 +224,7 @@ def _check_sign_in(request: web.Request, who: SignedIn, path: str) -> None:
     if getattr(request.match_info.handler, _FRESH, False) and not who.is_fresh(settings):
         if is_api(request):
             raise web.HTTPForbidden(text=_("Sign in again: this step needs a recent sign-in."))
-        raise web.HTTPSeeOther(str(URL("/sign-in/again").with_query({"next": _page_of(request)})))
+        raise _sign_in_at("/sign-in/again", _page_of(request))
 
 
 def _page_of(request: web.Request) -> str:
@@ -256,7 +259,13 @@ def _turned_away(request: web.Request, path: str) -> web.HTTPException:
         return web.HTTPUnauthorized(text=_("Sign in first."), headers={"WWW-Authenticate": "Bearer"})
     if request.method not in _SAFE_METHODS or path == "/":
         return web.HTTPSeeOther("/sign-in")
-    return web.HTTPSeeOther(str(URL("/sign-in").with_query({"next": request.path_qs})))
+    return _sign_in_at("/sign-in", request.path_qs)
+
+
+def _sign_in_at(path: str, page: str) -> web.HTTPSeeOther:
+    """Return the redirect to a sign-in page from which the user returns to this page."""
+    query = {"next": page} if len(page) <= LONGEST_RETURN else {}
+    return web.HTTPSeeOther(str(URL(path).with_query(query)))
 
 
 def _refusal(who: SignedIn, right: Right) -> str:

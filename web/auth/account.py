@@ -12,7 +12,7 @@ from oai.sections import WebSettings
 from web.auth.access import Right, about, needs, needs_fresh_sign_in, who_asks
 from web.auth.api_tokens import TokenView, list_tokens, make_token, revoke_token
 from web.auth.pages import check_password_of, chosen_password
-from web.auth.sessions import end_sessions, forget, list_sessions, mark_of, session_token
+from web.auth.sessions import end_sessions, leave, list_sessions, mark_of, session_token
 from web.auth.sign_in import known_user
 from web.auth.users import set_language, set_password, set_time_zone
 from web.site.forms import Form, FormModel, read_form
@@ -99,7 +99,7 @@ async def end_session(request: web.Request) -> web.StreamResponse:
     if mark is None:
         await database_of(request).run(end_sessions, who.user_id)
         response = web.HTTPSeeOther("/sign-in?done=signed-out-everywhere")
-        forget(request, response)
+        leave(request, response)
         raise response
     if isinstance(mark, str) and _MARK.fullmatch(mark):
         await database_of(request).run(end_sessions, who.user_id, mark=mark)

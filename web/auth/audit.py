@@ -20,6 +20,7 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _REDIRECT: Final = 300
 _WRONG_INPUT: Final = 422
 _NO_RESPONSE: Final = 500
+_LONGEST_FILTERS: Final = 1000
 
 
 @web.middleware
@@ -80,11 +81,13 @@ async def count_refusal(request: web.Request, action: str, status: int) -> None:
 
 async def record_export(request: web.Request, name: str, kind: str) -> None:
     """Write an entry for a list that is exported to a file."""
+    # The database takes no NUL, and one entry must not fill the log.
+    filters = request.query_string.replace("\0", "\N{REPLACEMENT CHARACTER}")[:_LONGEST_FILTERS]
     await database_of(request).run(
         record,
         f"{name.rstrip('-0123456789')}.export",
         actor(request),
-        Subject(kind="export", number=kind, name=request.query_string or None),
+        Subject(kind="export", number=kind, name=filters or None),
         status=200,
         audit_days=request.config_dict[SETTINGS].web.audit_days,
     )

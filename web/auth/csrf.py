@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from multidict import MultiMapping
 
 from web.auth.access import canonical, is_api, signed_in
 from web.auth.sessions import form_token
@@ -25,24 +26,34 @@ async def csrf(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Reject a change that another site initiated, or whose form lacks the session's token."""
     if request.method in _SAFE_METHODS or canonical(request) is None:
         return await handler(request)
-    who = signed_in(request)
-    # A bearer token is not a cookie: another site cannot make a browser send it. The API does its own check.
-    if is_api(request) or (who is not None and who.scopes is not None):
-        return await handler(request)
+    if not is_api(request):  # the API does its own check
+        form = await _form(request)
+        who = signed_in(request)
+        # A bearer token is not a cookie: another site cannot make a browser send it.
+        if who is None or who.scopes is None:
+            _check(request, form)
+    return await handler(request)
+
+
+async def _form(request: web.Request) -> MultiMapping[object]:
+    """Read the form, which aiohttp keeps for the handler. Forms with files are not ours and stay unread."""
+    unreadable = web.HTTPBadRequest(text=_("The form could not be read: it is incomplete or not in UTF-8."))
+    if request.content_type.startswith("multipart/"):
+        raise unreadable
+    try:
+        return await request.post()
+    except (ValueError, LookupError):  # invalid UTF-8, or an unknown charset
+        raise unreadable from None
+
+
+def _check(request: web.Request, form: MultiMapping[object]) -> None:
     if not from_here(request):
         raise web.HTTPForbidden(text=_("The request came from another site, so no changes were made."))
-    try:
-        given = (await request.post()).get(FIELD)
-    except ValueError:
-        raise web.HTTPBadRequest(
-            text=_("The form could not be read: it is incomplete or not in UTF-8.")
-        ) from None
-    expected = expected_token(request)
+    given, expected = form.get(FIELD), expected_token(request)
     if not isinstance(given, str) or not expected or not _same(given, expected):
         raise web.HTTPForbidden(
             text=_("The form has expired, so no changes were made. Reload the page and send it again.")
         )
-    return await handler(request)
 
 
 def expected_token(request: web.Request) -> str | None:

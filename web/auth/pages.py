@@ -11,7 +11,7 @@ from yarl import URL
 
 from oai.errors import UsageError, required
 from oai.sections import WebSettings
-from web.auth.access import Right, about, needs, who_asks
+from web.auth.access import LONGEST_RETURN, Right, about, needs, who_asks
 from web.auth.attempts import attempt, place_of, remember_browser, succeeded, too_many
 from web.auth.audit import count_refusal
 from web.auth.identify import client_address
@@ -23,6 +23,7 @@ from web.auth.sessions import (
     end_session,
     find_waiting,
     forget,
+    leave,
     session_token,
     set_browser,
     set_session,
@@ -72,7 +73,7 @@ async def sign_out(request: web.Request) -> web.StreamResponse:
     if token:
         await database_of(request).run(end_session, token)
     response = web.HTTPSeeOther("/sign-in?done=signed-out")
-    forget(request, response)
+    leave(request, response)
     raise response
 
 
@@ -347,7 +348,7 @@ def _next(values: MultiMapping[object]) -> str:
     text = values.get("next", "/")
     if not isinstance(text, str) or not text.startswith("/") or text.startswith(("//", "/\\")):
         return "/"
-    return text if text.isprintable() else "/"
+    return text if text.isascii() and text.isprintable() and len(text) <= LONGEST_RETURN else "/"
 
 
 def _text(form: MultiMapping[object], name: str) -> str:

@@ -64,7 +64,15 @@ def set_form(request: web.Request, response: web.StreamResponse, token: str) -> 
 def forget(request: web.Request, response: web.StreamResponse) -> None:
     """Delete the cookies of the session and of an anonymous visitor's forms."""
     for name in (_SESSION, _FORM):
-        response.del_cookie(_name(request, name), path="/", secure=is_secure(request), httponly=True)
+        response.del_cookie(
+            _name(request, name), path="/", secure=is_secure(request), httponly=True, samesite="Lax"
+        )
+
+
+def leave(request: web.Request, response: web.StreamResponse) -> None:
+    """Delete the cookies of a session that has ended, and let the browser drop what it kept of its pages."""
+    forget(request, response)
+    response.headers["Clear-Site-Data"] = '"cache", "storage"'
 
 
 def is_secure(request: web.Request) -> bool:

@@ -122,6 +122,19 @@ def test_each_fault_is_told_at_its_field() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("prefix", "uri", "field"),
+    [("", "urn:x", "prefix"), ("a b", "urn:x", "prefix"), ("xmlns", "urn:x", "prefix"), ("x", "\0", "uri")],
+)
+def test_a_namespace_that_libxml2_refuses_is_told_at_its_field(prefix: str, uri: str, field: str) -> None:
+    rows = RuleRows(
+        kind=RuleKind.FILTER,
+        namespaces=(_DC, Namespace(prefix=prefix, uri=uri)),
+        filters=(FilterRow(xpath="//dc:title", regexp="x"),),
+    )
+    assert [(fault.field, fault.row) for fault in row_faults(rows)] == [(field, 1)]
+
+
 def test_rows_of_a_faulty_file_are_refused_with_line_and_column() -> None:
     with pytest.raises(RuleFileError) as caught:
         rows_of(FILTERS.replace(b'"cultur"', b'"("'), RuleKind.FILTER, source="x.xml")

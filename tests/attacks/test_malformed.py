@@ -1,0 +1,58 @@
+"""Malformed requests that fuzzing found to be faults of the server, each by itself."""
+
+import pytest
+from sqlalchemy import select
+
+from oai.audit import AuditEntry
+from tests.web.api.conftest import token_of
+from tests.web.conftest import Browser, Server
+
+_MULTIPART = {"Content-Type": "multipart/form-data; boundary=x"}
+_BROKEN = b'--x\r\nContent-Disposition: form-data; name="a\r\n\r\n'
+
+
+async def test_forms_with_files_are_refused_unread(
+    server: Server, stranger: Browser, administrator: Browser
+) -> None:
+    for browser, path in ((stranger, "/sign-in"), (administrator, "/account/language")):
+        url = server.base_url + path
+        async with browser.http.post(url, data=_BROKEN, headers=_MULTIPART, allow_redirects=False) as answer:
+            assert answer.status == 400
+    headers = {**_MULTIPART, "Authorization": f"Bearer {token_of(server, 'Alena')}"}
+    async with stranger.http.post(
+        server.base_url + "/schedules/1/pause", data=_BROKEN, headers=headers
+    ) as answer:
+        assert answer.status == 400, "a program's form is read like a browser's"
+
+
+async def test_a_form_in_an_unknown_encoding_is_refused(server: Server, administrator: Browser) -> None:
+    headers = {"Content-Type": "application/x-www-form-urlencoded; charset=unheard-of"}
+    url = server.base_url + "/account/language"
+    async with administrator.http.post(url, data=b"csrf_token=x", headers=headers) as answer:
+        assert answer.status == 400
+
+
+async def test_an_export_with_odd_filters_is_audited_shortened(
+    server: Server, administrator: Browser
+) -> None:
+    assert (await administrator.get("/runs.csv?organisation=%00" + "x" * 5000))[0] == 200
+
+    with server.database.session() as session:
+        (name,) = session.scalars(select(AuditEntry.object_name).where(AuditEntry.object_kind == "export"))
+    assert name is not None
+    assert name.startswith("organisation=\N{REPLACEMENT CHARACTER}xxx")
+    assert len(name) == 1000
+
+
+@pytest.mark.parametrize("path", ["/runs?organisation=" + "x" * 50_000, "/" + "x" * 50_000])
+async def test_no_answer_repeats_a_long_address_in_its_header(
+    server: Server, stranger: Browser, path: str
+) -> None:
+    """nginx answers 502 if a header is longer than 4 KiB."""
+    async with stranger.http.get(server.base_url + path, allow_redirects=False) as answer:
+        assert answer.status in (303, 404)
+        assert answer.headers.get("Location", "/sign-in") == "/sign-in"
+
+    form = {"name": "Alena", "password": "x", "next": path}
+    _status, page, _target = await stranger.post("/sign-in", form, token=await stranger.token("/sign-in"))
+    assert "x" * 2000 not in page

@@ -1,0 +1,41 @@
+"""Logs on standard error: one entry can be told from the next, whatever strangers write."""
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from oai.logs import configure
+from oai.sections import LogSettings
+
+_FORGED = "/x\n2026-01-01 00:00:00,000 ERROR   web.faults: forged\r\x1b[2J\x9b1m\x00"
+
+
+@pytest.fixture(autouse=True)
+def _root() -> Iterator[None]:
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+def test_a_text_from_outside_cannot_forge_an_entry(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(LogSettings(format="console"))
+    logging.getLogger("web.faults").error("GET %s", _FORGED, exc_info=ValueError(_FORGED))
+
+    first, *others = capsys.readouterr().err.rstrip("\n").split("\n")
+    assert first.endswith("ERROR   web.faults: GET /x")
+    assert others
+    assert all(line.startswith("  ") for line in others)
+    assert "\\x0d\\x1b[2J\\x9b1m\\x00" in others[0]
+    assert not {"\r", "\x1b", "\x9b", "\x00"} & set("".join(others))
+
+
+def test_a_json_entry_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure(LogSettings(format="json"))
+    logging.getLogger("web.faults").warning("GET %s", _FORGED)
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["message"] == f"GET {_FORGED}"
