@@ -1,5 +1,8 @@
 """HTTP sessions that know which address sent an answer, and connect only where they may."""
 
+import contextlib
+from collections.abc import AsyncIterator
+
 import aiohttp
 from aiohttp.connector import Connection
 
@@ -18,8 +21,26 @@ class _Answer(aiohttp.ClientResponse):
         return await super().start(connection)
 
 
-def new_session(zone_of: ZoneOf, *, private: bool) -> aiohttp.ClientSession:
-    """Return a session that connects to public addresses, and with `private` also to private ones."""
+@contextlib.asynccontextmanager
+async def open_sessions(
+    given: aiohttp.ClientSession | None, zone_of: ZoneOf, *, private: bool
+) -> AsyncIterator[tuple[aiohttp.ClientSession, aiohttp.ClientSession]]:
+    """Provide a session, which with `private` may connect to private addresses, and one that may not.
+
+    A given session is used for both, and not closed.
+    """
+    if given is not None:
+        yield given, given
+        return
+    async with _new_session(zone_of, private=False) as public:
+        if not private:
+            yield public, public
+            return
+        async with _new_session(zone_of, private=True) as every:
+            yield every, public
+
+
+def _new_session(zone_of: ZoneOf, *, private: bool) -> aiohttp.ClientSession:
     connector = guarded_connector(private=private, zone_of=zone_of)
     return aiohttp.ClientSession(connector=connector, response_class=_Answer)
 

@@ -16,7 +16,7 @@ from yarl import URL
 
 from harvester.client.decoding import TooLargeError, decode
 from harvester.client.exchange import HttpRequest, Method, RawReply, Send
-from harvester.client.peers import is_from_public, new_session
+from harvester.client.peers import is_from_public, open_sessions
 from harvester.client.politeness import Politeness
 from harvester.reading.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
 from harvester.reading.spooled import Body, Gathering, Spooled
@@ -375,16 +375,10 @@ async def open_transport(
     large answers are kept in files (`HttpReply.spooled`). `zone_of` says which addresses are private. Where a
     given session connects to is up to the caller.
     """
-    async with contextlib.AsyncExitStack() as own:
-        if session is None:
-            public = await own.enter_async_context(new_session(zone_of, private=False))
-            session = public
-            if settings.private_addresses:
-                session = await own.enter_async_context(new_session(zone_of, private=True))
-        else:
-            public = session
+    opened = open_sessions(session, zone_of, private=settings.private_addresses)
+    async with opened as (used, public):
         send = SessionSender(
-            session=session,
+            session=used,
             public=public,
             zone_of=zone_of,
             timeout=settings.timeout,
