@@ -1,6 +1,7 @@
 """The second factor: getting past it, using codes twice, guessing them, losing them."""
 
 import re
+from base64 import b32decode
 from datetime import timedelta
 
 import pytest
@@ -100,6 +101,12 @@ async def test_each_code_opens_once(server: Server, stranger: Browser, phone: _P
         assert not any(code.encode() in row for row in kept for code in phone.codes)
 
 
+async def test_a_recovery_code_has_more_bits_than_can_ever_be_tried(phone: _Phone) -> None:
+    assert len(set(phone.codes)) == 8
+    for code in phone.codes:
+        assert len(b32decode(code.replace("-", "").upper())) * 8 >= 128
+
+
 async def test_codes_cannot_be_guessed_and_nobody_else_can_delay_the_user(
     server: Server, stranger: Browser, phone: _Phone
 ) -> None:
@@ -132,14 +139,14 @@ async def test_setting_it_up_in_the_browser_and_turning_it_off(
 
     assert (await administrator.post("/account/second-factor/enable", {"code": "123"}))[0] == 422
     status, page, _ = await administrator.post("/account/second-factor/enable", {"code": app.at(utc_now())})
-    codes = re.findall(r"<code>([a-z2-7-]{29})</code>", page)
+    codes = re.findall(r"<code>([a-z2-7-]{39})</code>", page)
     assert (status, len(codes)) == (200, 8)
     again = (await administrator.get("/account/second-factor"))[1]
     assert found[1] not in again
     assert not any(code in again for code in codes)
 
     status, page, _ = await administrator.post("/account/second-factor/codes")
-    renewed = re.findall(r"<code>([a-z2-7-]{29})</code>", page)
+    renewed = re.findall(r"<code>([a-z2-7-]{39})</code>", page)
     assert not set(codes) & set(renewed)
     for code, expected in ((codes[0], 422), (renewed[0], 303)):
         assert (await administrator.post("/account/second-factor/disable", {"code": code}))[0] == expected

@@ -22,7 +22,7 @@ _STEP_SECONDS: Final = 30
 _TOLERANCE: Final = (-1, 0, 1)
 """Steps before and after the present one that are accepted, because clocks differ (RFC 6238, section 5.2)."""
 _CODES: Final = 8
-_CODE_BYTES: Final = 15
+_CODE_BYTES: Final = 20
 _GROUP: Final = 4
 _NOT_IN_A_CODE: Final = re.compile(r"[\s-]+")
 _LONGEST: Final = 100
