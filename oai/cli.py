@@ -46,6 +46,8 @@ _DONE: Final = 200
 _WRONG_INPUT: Final = 422
 _FAULT: Final = 500
 """Values that the audit log stores instead of a response status."""
+_OTHERS: Final = 0o007
+"""The bits of a file's mode that are for accounts outside its group."""
 
 Handler = Callable[[Invocation], int]
 
@@ -94,6 +96,8 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
     arguments = parser.parse_args(argv)
     from oai.errors import ExitCode, ZatvaError
 
+    # What Zatva writes is for this account and its group, as far as the account's own umask allows.
+    os.umask(os.umask(_OTHERS) | _OTHERS)
     signal.signal(signal.SIGTERM, _interrupt)
     invocation = None
     try:
@@ -230,12 +234,20 @@ def _handler(name: str) -> Handler:
 
 
 def _invocation(arguments: argparse.Namespace) -> Invocation:
+    import logging
+
     from oai.console import Console
     from oai.logs import configure
+    from oai.private_files import exposed_files, how_to_close
     from oai.settings import load_settings
 
     overrides: dict[str, Any] = {"data": arguments.data.absolute()} if arguments.data else {}
     settings = load_settings(arguments.config, **overrides)
     configure(settings.log, verbose=arguments.verbose, quiet=arguments.quiet)
+    for file in exposed_files(settings):
+        logging.getLogger(__name__).warning(
+            "%s contains secrets and can be read by every account of this machine; run `%s`",
+            file, how_to_close(file),
+        )  # fmt: skip
     console = Console(as_json=arguments.json, quiet=arguments.quiet)
     return Invocation(arguments=arguments, settings=settings, console=console)

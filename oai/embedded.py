@@ -162,7 +162,7 @@ class _Lock:
 def _make_data_folder(data: Path) -> None:
     try:
         # When this runs as root, the server's account must be able to traverse the folder.
-        data.mkdir(parents=True, exist_ok=True, mode=0o711 if os.geteuid() == 0 else 0o700)
+        _make_folder(data, 0o711 if os.geteuid() == 0 else 0o700)
     except OSError as error:
         raise DatabaseNotReadyError(
             f"data folder {data}: {error.strerror}; set another folder with ZATVA_DATA"
@@ -230,8 +230,15 @@ def _programs(account: _Account) -> Path:
     return copy / "bin"
 
 
+def _make_folder(folder: Path, mode: int) -> None:
+    """Create a folder with this mode, whatever the umask; one that exists keeps its own."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(mode)
+
+
 def _open_folder(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o711)
+    _make_folder(folder, 0o711)
     if not _passable(folder):
         raise DatabaseNotReadyError(
             f"the system user {SYSTEM_USER!r}, which PostgreSQL runs as, cannot access {folder}; "

@@ -14,6 +14,7 @@ from oai.cli import Invocation
 from oai.console import checked_output
 from oai.database import Database, open_database
 from oai.errors import DatabaseNotReadyError, ExitCode, UsageError
+from oai.private_files import open_private
 
 _BESIDE = "zatva_before_restore"
 _OTHERS = text("""
@@ -28,8 +29,9 @@ def backup(invocation: Invocation) -> ExitCode:
     if file.exists():
         raise UsageError(f"{file} already exists; give the name of a new file")
     part = file.with_name(f"{file.name}~part")
-    # If the file cannot be written, the message here is clearer than pg_dump's.
-    part.open("wb").close()
+    # It contains the signing keys. pg_dump keeps the mode of a file that exists, and if the file cannot be
+    # written, the message here is clearer than pg_dump's.
+    open_private(part).close()
     with open_database(invocation.settings) as database:
         try:
             _run(database, "pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={part}")

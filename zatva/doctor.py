@@ -18,6 +18,7 @@ from oai.cli import Invocation
 from oai.database import open_database
 from oai.error_translation import mishap
 from oai.errors import ExitCode, ZatvaError
+from oai.private_files import exposed_files, how_to_close
 from oai.settings import Settings
 from provider.indexing.first_load import missing_indexes
 
@@ -69,6 +70,16 @@ def _data(settings: Settings) -> Iterator[SetupFinding]:
         well=free >= _FREE_BYTES,
         found=f"{free / 1024**3:.1f} GiB",
         advice="" if free >= _FREE_BYTES else "free some space: a harvest stops when the disk is full",
+    )
+
+
+def _secrets(settings: Settings) -> Iterator[SetupFinding]:
+    exposed = list(exposed_files(settings))
+    yield SetupFinding(
+        check="files with secrets",
+        well=not exposed,
+        found=", ".join(f"{file} can be read by others" for file in exposed) or "private",
+        advice="; ".join(f"run `{how_to_close(file)}`" for file in exposed),
     )
 
 
@@ -126,4 +137,4 @@ def _nearest(folder: Path) -> Path:
     return next(step for step in (folder, *folder.absolute().parents) if step.exists())
 
 
-CHECKS: tuple[Callable[[Settings], Iterator[SetupFinding]], ...] = (_python, _data, _database)
+CHECKS: tuple[Callable[[Settings], Iterator[SetupFinding]], ...] = (_python, _data, _secrets, _database)

@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
+from oai.private_files import open_private
 from oai.settings import Settings
 from web.auth.sign_in import make_link
 
@@ -27,7 +28,8 @@ def init(invocation: Invocation) -> ExitCode:
     """Write `zatva.toml` here, create the data folder and the tables, and print a sign-in link."""
     if FILE.exists() and not invocation.arguments.force:
         raise UsageError(f"{FILE.absolute()} already exists; to overwrite it with the defaults, use --force")
-    FILE.absolute().write_text(example(), encoding="utf-8")
+    with open_private(FILE.absolute()) as file:  # passwords may be added to it
+        file.write(example().encode())
     base_url = invocation.settings.web.base_url or DASHBOARD
     with open_database(invocation.settings) as database, database.session() as session:
         link = make_link(session, invocation.settings, "admin", base_url, create_administrator=True)
