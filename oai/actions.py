@@ -66,8 +66,10 @@ _NO_FETCH: Final = "the command line harvests everything again (`zatva harvest I
 _NO_NAME: Final = "the command line moves a collection; name and description are for readers of the dashboard"
 _NO_RUN_COMMAND: Final = "the history is removed where it is read: in the dashboard, or over the API"
 _SERVER: Final = "works on files or processes of the machine on which the command runs"
+_SERVER_KEYS: Final = "whoever took over a session must not be able to end what harvesters have begun"
 
 ACTIONS: Final = (
+    Action(verb="keys.rotate", command="keys rotate", lacks=_SERVER_KEYS),
     Action(verb="repository.add", pages=("/repositories/new",), api="POST /repositories",
            command="repository add"),
     Action(verb="repository.edit", pages=("/repositories/{id}/settings",),

@@ -1,4 +1,4 @@
-"""What all tables share: the declarative base with its naming rules, and the kernel's own table."""
+"""What all tables share: the declarative base with its naming rules, and the kernel's own tables."""
 
 from datetime import datetime
 from typing import Any
@@ -30,6 +30,17 @@ class SigningKey(Base):
     purpose: Mapped[str] = mapped_column(primary_key=True)
     key: Mapped[bytes]
     created: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class FormerSigningKey(Base):
+    """A signing key that was replaced; what it has signed is accepted until a stated time."""
+
+    __tablename__ = "signing_key_former"
+
+    purpose: Mapped[str] = mapped_column(primary_key=True)
+    key: Mapped[bytes] = mapped_column(primary_key=True)
+    created: Mapped[datetime]
+    until: Mapped[datetime]
 
 
 def columns_of(row: Base) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import harvester.cli
 import manager.cli
@@ -15,6 +15,10 @@ from zatva import __version__
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
+
+
+_MOST_HOURS: Final = 10_000
+"""More than a year; longer overlaps would make the replacement pointless."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -39,6 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
         commands, "doctor", help="check that Zatva can run on this machine", handler="zatva.doctor:doctor"
     )
     _add_database(add_group(commands, "database", help="manage the database: tables and backups"))
+    _add_keys(add_group(commands, "keys", help="manage the keys that sign resumption tokens"))
     serve = add_command(
         commands,
         "serve",
@@ -73,6 +78,30 @@ def _add_database(database: "Subcommands") -> None:
     )
     restore.add_argument("file", type=Path, metavar="FILE", help="file written by `zatva database backup`")
     restore.add_argument("--force", action="store_true", help="replace existing tables")
+
+
+def _add_keys(keys: "Subcommands") -> None:
+    add_command(keys, "list", help="list the keys, without their secrets", handler="zatva.keys:list_keys")
+    rotate = add_command(
+        keys, "rotate", help="replace the keys; for a while, both are accepted", handler="zatva.keys:rotate"
+    )
+    ending = rotate.add_mutually_exclusive_group()
+    ending.add_argument(
+        "--overlap-hours",
+        type=_hours,
+        metavar="HOURS",
+        help="hours for which former keys are accepted (default: provider.token_hours)",
+    )
+    ending.add_argument(
+        "--now", action="store_true", help="end former keys at once: harvesters start their lists again"
+    )
+
+
+def _hours(text: str) -> int:
+    hours = int(text) if text.isascii() and text.isdecimal() else 0
+    if not 1 <= hours <= _MOST_HOURS:
+        raise argparse.ArgumentTypeError(f"{text!r}: use 1 to {_MOST_HOURS} hours, or --now")
+    return hours
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -19,7 +19,7 @@ from manager.schedules.service import database_now
 from oai.errors import UsageError
 from oai.outgoing import MailSettings
 from oai.owners import Organisation, RepositoryOwner, owner_of
-from oai.signing import signing_key
+from oai.signing import signing_keys
 
 VALID: Final = timedelta(days=7)
 """How long a link is valid."""
@@ -111,7 +111,7 @@ def with_link(session: Session, facts: Mapping[str, Any], dashboard: str | None)
     if not dashboard:
         raise NotSentError("no link can be written to confirm the address; set web.base_url")
     address_id, asked = int(facts["address_id"]), str(facts["asked"])
-    code = _code(session, address_id, asked)
+    code = _codes(session, address_id, asked)[0]
     return {**facts, "link": f"{dashboard.rstrip('/')}/alerts/confirm?address={address_id}&code={code}"}
 
 
@@ -120,7 +120,8 @@ def open_address(session: Session, address_id: int, code: str) -> tuple[NoticeAd
     found = session.get(NoticeAddress, address_id)
     if found is None or database_now(session) - found.asked > VALID:
         return None
-    if not hmac.compare_digest(_code(session, address_id, _moment(found.asked)).encode(), code.encode()):
+    codes = _codes(session, address_id, _moment(found.asked))
+    if not any(hmac.compare_digest(each.encode(), code.encode()) for each in codes):
         return None
     organisation = session.get(Organisation, found.organisation_id)
     return None if organisation is None else (found, organisation)
@@ -226,6 +227,7 @@ def _moment(at: datetime) -> str:
     return at.astimezone(UTC).isoformat()
 
 
-def _code(session: Session, address_id: int, asked: str) -> str:
-    key = signing_key(session, _PURPOSE)
-    return hmac.new(key, f"{address_id} {asked}".encode(), hashlib.sha256).hexdigest()
+def _codes(session: Session, address_id: int, asked: str) -> list[str]:
+    """Return the code of a link by the present signing key, then those by former keys."""
+    text = f"{address_id} {asked}".encode()
+    return [hmac.new(key, text, hashlib.sha256).hexdigest() for key in signing_keys(session, _PURPOSE)]

@@ -21,7 +21,7 @@ from multidict import MultiMapping
 
 from oai.errors import UsageError
 from oai.sections import ProviderSettings
-from oai.signing import signing_key
+from oai.signing import signing_keys
 from provider.holdings.capture import (
     FIELDS,
     FoundCapture,
@@ -172,10 +172,11 @@ def _moment(arguments: MultiMapping[str], name: str, rest: str) -> datetime | No
 
 
 class ResumeKeys:
-    """Writes and reads keys with one signing key."""
+    """Writes resume keys with the first signing key and reads those of all."""
 
-    def __init__(self, key: bytes) -> None:
-        self._key = key
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self._keys = list(reversed(keys))
+        """The one that signs is last, as itsdangerous wants it."""
 
     def write(self, place: LookupPlace, query: Query) -> str:
         """Return the key of a position in this look-up, in URL-safe characters."""
@@ -197,7 +198,7 @@ class ResumeKeys:
     def _serializer(self, query: Query) -> URLSafeSerializer:
         asked = (query.url, query.match, query.order, str(query.closest))
         return URLSafeSerializer(
-            self._key,
+            self._keys,
             salt=f"{PURPOSE} {asked!r}",
             signer_kwargs={"key_derivation": "hmac", "digest_method": hashlib.sha256},
         )
@@ -216,7 +217,7 @@ async def _answer(request: web.Request) -> web.Response:
 
     def work() -> web.Response:
         with database.session() as session:
-            keys = ResumeKeys(signing_key(session, PURPOSE))
+            keys = ResumeKeys(signing_keys(session, PURPOSE))
             asked = read_arguments(request.query, limits, keys.read)
             result = find_captures(session, asked.query)
         return _response(request, asked, result, keys)

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from oai.database import Database
 from oai.datestamps import utc_now
 from oai.sections import ProviderSettings
-from oai.signing import signing_key
+from oai.signing import KeyRing
 from oai.vocabulary import ErrorCode, Verb
 from provider.protocol import answers
 from provider.protocol.archive import ArchiveCatalogue
@@ -60,7 +60,7 @@ class Repository:
         moment = utc_now()
         try:
             request = check_request(pairs, self.catalogue.prefixes)
-            tokens = self._tokens
+            tokens = Tokens(self._ring.keys(), self._lifetime)
             with self.database.session() as session:
                 moment = _begin(session)
                 content = self._content(session, request, moment, tokens)
@@ -74,11 +74,12 @@ class Repository:
         )
 
     @cached_property
-    def _tokens(self) -> Tokens:
-        with self.database.session() as session:
-            return Tokens(
-                signing_key(session, self.token_purpose), timedelta(hours=self.site.settings.token_hours)
-            )
+    def _ring(self) -> KeyRing:
+        return KeyRing(self.database, self.token_purpose)
+
+    @property
+    def _lifetime(self) -> timedelta:
+        return timedelta(hours=self.site.settings.token_hours)
 
     def _content(self, session: Session, request: Request, moment: datetime, tokens: Tokens) -> Content:
         exchange = Exchange(
@@ -107,7 +108,7 @@ class Repository:
             request.until is not None and request.until < moment
         )
         # A cached page contains a token, which must remain valid for a while.
-        longest = min(_LONGEST_CACHED, self._tokens.lifetime / 2)
+        longest = min(_LONGEST_CACHED, self._lifetime / 2)
         return int(longest.total_seconds()) if closed else 0
 
 

@@ -4,7 +4,7 @@ The server stores nothing, so a token is valid on any instance, after a restart,
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -58,19 +58,22 @@ class SetList:
 
 
 class Tokens:
-    """Writes and reads tokens with one key; `lifetime` is how long they are valid."""
+    """Writes tokens with the first key and reads those of all; `lifetime` is how long they are valid."""
 
-    def __init__(self, key: bytes, lifetime: timedelta) -> None:
-        self._serializer = URLSafeSerializer(
-            key, salt=PURPOSE, signer_kwargs={"key_derivation": "hmac", "digest_method": hashlib.sha256}
-        )
+    def __init__(self, keys: Sequence[bytes], lifetime: timedelta) -> None:
+        self._serializers = [
+            URLSafeSerializer(
+                key, salt=PURPOSE, signer_kwargs={"key_derivation": "hmac", "digest_method": hashlib.sha256}
+            )
+            for key in keys
+        ]
         self.lifetime = lifetime
 
     def write(self, state: ItemList | SetList, now: datetime) -> str:
         """Return a token for the page in `state`: URL-safe characters, valid for the lifetime from `now`."""
         fields = _item_fields(state) if isinstance(state, ItemList) else _set_fields(state)
         whole = {"v": _VERSION, "e": _number(now + self.lifetime), **fields}
-        return _text(self._serializer.dumps(whole))
+        return _text(self._serializers[0].dumps(whole))
 
     def read_items(self, token: str, verb: Verb, now: datetime) -> ItemList:
         """Return the list of records or headers that the token continues.
@@ -110,12 +113,14 @@ class Tokens:
         """Return the token's fields if it is authentic to the last character."""
         if len(token) > _LONGEST:
             return None
-        try:
-            fields: Mapping[str, Any] = self._serializer.loads(token)
-        except (BadData, ValueError):
-            return None
-        # Base64 leaves spare bits at its end, so that several texts may encode the same signature.
-        return fields if _text(self._serializer.dumps(fields)) == token else None
+        for serializer in self._serializers:
+            try:
+                fields: Mapping[str, Any] = serializer.loads(token)
+            except (BadData, ValueError):
+                continue
+            # Base64 leaves spare bits at its end, so that several texts may encode the same signature.
+            return fields if _text(serializer.dumps(fields)) == token else None
+        return None
 
 
 def bad_token(reason: str) -> ProtocolError:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from oai.database import Database
 from oai.datestamps import format_datestamp
 from oai.settings import Settings
-from oai.signing import signing_key
+from oai.signing import signing_keys
 from oai.vocabulary import Verb
 from provider.models import Document
 from provider.protocol.repository import Repository, make_repository
@@ -60,7 +60,7 @@ def _both(repository: Repository, case: _Case) -> tuple[float, float]:
 
 def _cases(database: Database, size: int) -> list[_Case]:
     with database.session() as session:
-        tokens = Tokens(signing_key(session, PURPOSE), timedelta(hours=1))
+        tokens = Tokens(signing_keys(session, PURPOSE), timedelta(hours=1))
         session.commit()
         found = [_case(session, tokens, size, set_spec=set_spec) for set_spec in _SETS]
         return [*filter(None, found), *filter(None, [_case(session, tokens, size, window=_middle(session))])]

@@ -25,9 +25,11 @@ RULES = (
 COMMANDS = """
 database current
 database check
+keys rotate
 provider index {archive}
 provider status
 provider statistics
+keys list
 provider collection add serials:nov07 --name Serials
 provider collection assign serials:nov07 --url-prefix http://example.org
 provider collection access serials:nov07 withheld

@@ -11,7 +11,7 @@ import pytest
 from yarl import URL
 
 from oai.database import Database
-from oai.signing import signing_key
+from oai.signing import signing_keys
 from oai.vocabulary import OAI_NAMESPACE, Verb
 from provider.protocol.requests import read_pairs
 from provider.protocol.tokens import PURPOSE, ItemList, SetList, Tokens
@@ -44,7 +44,7 @@ async def words(provider: Provider, archive: Archive, database: Database) -> Wor
     for verb in ("ListRecords", "ListIdentifiers", "ListSets"):
         prefix = {} if verb == "ListSets" else {"metadataPrefix": "oai_dc"}
         values[f"token:{verb}"] = (await provider.ask(verb=verb, **prefix)).token or ""
-        values[f"foreign:{verb}"] = Tokens(b"another key", timedelta(hours=1)).write(
+        values[f"foreign:{verb}"] = Tokens([b"another key"], timedelta(hours=1)).write(
             _state(verb), datetime.now(UTC)
         )
         values[f"expired:{verb}"] = own_tokens(database).write(_state(verb), BEGINNING)
@@ -53,7 +53,7 @@ async def words(provider: Provider, archive: Archive, database: Database) -> Wor
 
 def own_tokens(database: Database) -> Tokens:
     with database.session() as session:
-        return Tokens(signing_key(session, PURPOSE), timedelta(hours=1))
+        return Tokens(signing_keys(session, PURPOSE), timedelta(hours=1))
 
 
 def _state(verb: str) -> ItemList | SetList:

@@ -10,7 +10,7 @@ from sqlalchemy import update
 from oai.database import Database, open_database
 from oai.datestamps import format_datestamp, utc_now
 from oai.settings import Settings
-from oai.signing import signing_key
+from oai.signing import signing_keys
 from oai.vocabulary import Verb
 from provider.app import create_app
 from provider.models import UNLISTED, Mimetype
@@ -165,7 +165,7 @@ async def test_an_expired_token_is_refused(
 ) -> None:
     archive.add_many(5)
     with database.session() as session:
-        tokens = Tokens(signing_key(session, PURPOSE), timedelta(hours=1))
+        tokens = Tokens(signing_keys(session, PURPOSE), timedelta(hours=1))
     state: ItemList | SetList = SetList()
     if verb != "ListSets":
         state = ItemList(verb=Verb(verb), metadata_prefix="oai_dc", set_spec=None, from_=None, until=LATER)

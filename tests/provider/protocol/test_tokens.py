@@ -14,7 +14,7 @@ from provider.protocol.tokens import ItemList, Position, SetList, Tokens
 
 NOW = datetime(2024, 2, 29, 12, 0, 0, tzinfo=UTC)
 KEY = b"k" * 32
-TOKENS = Tokens(KEY, timedelta(hours=48))
+TOKENS = Tokens([KEY], timedelta(hours=48))
 
 moments = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31), timezones=st.just(UTC))  # noqa: DTZ001 hypothesis wants them so
 numbers = st.integers(0, 2**63 - 1)
@@ -80,7 +80,7 @@ def test_no_text_is_taken_for_a_token(text: str) -> None:
 
 
 def test_a_token_of_another_key_is_refused() -> None:
-    other = Tokens(b"o" * 32, timedelta(hours=48))
+    other = Tokens([b"o" * 32], timedelta(hours=48))
     assert "altered" in refusal(other.write(STATE, NOW))
 
 
@@ -99,13 +99,13 @@ def test_an_expired_token_is_refused() -> None:
 
 
 def test_a_token_of_another_version_is_refused() -> None:
-    serializer = TOKENS._serializer  # noqa: SLF001 only its owner can sign what no version of ours writes
+    serializer = TOKENS._serializers[0]  # noqa: SLF001 only its owner can sign what no version of ours writes
     token = serializer.dumps({"v": 0})
     assert "another version" in refusal(str(token))
 
 
 def test_a_very_long_text_is_refused_unread() -> None:
-    serializer = TOKENS._serializer  # noqa: SLF001 signed as ours, so that only its length tells
+    serializer = TOKENS._serializers[0]  # noqa: SLF001 signed as ours, so that only its length tells
     token = str(serializer.dumps({"v": 1, "long": random.Random(1).randbytes(4096).hex()}))
     assert len(token) > 4096
     assert "altered" in refusal(token)
@@ -116,3 +116,13 @@ def refusal(token: str) -> str:
         TOKENS.read_items(token, Verb.LIST_RECORDS, NOW)
     assert refused.value.code is ErrorCode.BAD_RESUMPTION_TOKEN
     return refused.value.message
+
+
+def test_a_former_key_is_accepted_and_signs_nothing() -> None:
+    former = Tokens([b"f" * 32], timedelta(hours=48))
+    both = Tokens([KEY, b"f" * 32], timedelta(hours=48))
+    assert both.read_items(former.write(STATE, NOW), STATE.verb, NOW) == STATE
+    assert both.write(STATE, NOW) == TOKENS.write(STATE, NOW)
+    altered = former.write(STATE, NOW)[:-1]
+    with pytest.raises(ProtocolError, match="altered"):
+        both.read_items(altered, STATE.verb, NOW)
