@@ -226,13 +226,14 @@ def _at_once(query: Query) -> int:
 def _reading(query: Query, *, keyed: bool) -> IndexReading:
     index = UrlIndex.KEY if keyed else UrlIndex.URL
     if query.match is not MatchType.EXACT:
-        return IndexReading(index=index)
+        return IndexReading(index=index, withheld=query.hidden)
     return IndexReading(
         index=index,
         order=query.order,
         closest=query.closest,
         since=query.since or EARLIEST,
         until=query.until or LATEST,
+        withheld=query.hidden,
     )
 
 
@@ -250,7 +251,8 @@ def _groups(session: Session, query: Query, place: LookupPlace, edge: Edge | Non
     if place.keyed:
         return iter([_KEYED[query.match](query.url)])
     if query.match is MatchType.DOMAIN:
-        return index_reads.of_domain(session, query.url, first=_first_host(session, place, edge))
+        first = _first_host(session, place, edge)
+        return index_reads.of_domain(session, query.url, first=first, withheld=query.hidden)
     return iter([_SINGLE[query.match](query.url)])
 
 
