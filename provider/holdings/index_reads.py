@@ -41,7 +41,7 @@ _HOSTS_AT_ONCE: Final = 200
 _ENDINGS: Final = (("", _NEXT), ("#", "$"), ("/", "0"), (":", ";"), ("?", "@"))
 _WITHOUT_SLASH: Final = (("", _NEXT), ("?", "@"))
 _HOSTS: Final = r"""
-SELECT host.id, host.set_spec, host.name,
+SELECT host.set_spec, host.name,
     host.documents - CASE WHEN :withheld THEN 0 ELSE host.unlisted END AS documents, ARRAY(
     SELECT other.name FROM domain AS other
     WHERE other.set_spec >= host.set_spec || '\:www' AND other.set_spec < host.set_spec || '\:wwx'
@@ -93,8 +93,8 @@ class Group:
     """Ranges that are merged."""
 
     ranges: Sequence[UrlRange]
-    host: int | None = None
-    """Row in `domain`, if a look-up reads host by host."""
+    host: str | None = None
+    """Its set spec, if a look-up reads host by host."""
     documents: int | None = None
     """Estimated number of documents, if known; never too low."""
 
@@ -128,7 +128,7 @@ def of_domain(
         for row in rows:
             if leader(row.name) == row.name:
                 names = [row.name, *(name for name in row.others if leader(name) == row.name)]
-                yield Group(ranges=_of_names(names), host=row.id, documents=row.documents)
+                yield Group(ranges=_of_names(names), host=row.set_spec, documents=row.documents)
         if len(rows) < at_once:
             return
         first = behind(rows[-1].set_spec)
@@ -243,7 +243,7 @@ class ReadBatch:
     rows: Sequence[RowMapping]
     cost: int
     """Number of rows, and of ranges that were scanned."""
-    host: int | None = None
+    host: str | None = None
     """The last group's host, if the batch reaches its end."""
 
 

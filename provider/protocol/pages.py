@@ -49,7 +49,7 @@ def page_scan(
     """Select at most `limit` ids of the scope by (datestamp, id), after `after` and up to `until`."""
     window = [scope.datestamp <= until]
     if after is not None:
-        window.append(tuple_(scope.datestamp, scope.id) > tuple_(literal(after.datestamp), literal(after.id)))
+        window.append(tuple_(scope.datestamp, scope.id) > tuple_(literal(after.datestamp), _row_of(after)))
     elif from_ is not None:
         window.append(scope.datestamp >= from_)
     if scope.hosts:
@@ -61,6 +61,13 @@ def page_scan(
         .limit(limit)
         .subquery()
     )
+
+
+def _row_of(after: Position) -> ColumnElement[int]:
+    """Return the id of the row that a token names; by the id itself if an earlier version wrote the token."""
+    if isinstance(after.id, int):
+        return literal(after.id)
+    return select(Document.id).where(Document.key == after.id).scalar_subquery()
 
 
 def ahead_scan(scope: Scope, now: datetime, limit: int) -> Subquery:

@@ -73,8 +73,11 @@ def _find(session: Session, set_spec: str, *, withheld: bool) -> Collection | Do
     tree = _TREES.get(set_spec.partition(":")[0])
     if tree is None:
         return None
-    named = select(tree).where(tree.set_spec == set_spec)
-    return session.scalar(named if withheld else named.where(is_public(tree)))
+    named: Select[Any] = select(tree).where(tree.set_spec == set_spec)
+    row: Collection | Domain | Mimetype | None = session.scalar(
+        named if withheld else named.where(is_public(tree))
+    )
+    return row
 
 
 def _documents(*conditions: ColumnElement[bool], kept_size: Select[Any] | None = None) -> Scope:
