@@ -7,6 +7,7 @@ after.
 """
 
 from collections import Counter
+from functools import cache
 from typing import Final
 
 from sqlalchemy import ColumnElement, func, or_, select, text
@@ -76,6 +77,7 @@ def count_changes(session: Session, before: Counter[tuple[str, int]]) -> None:
         )
 
 
+@cache
 def is_public(tree: type[Collection | Domain | Mimetype]) -> ColumnElement[bool]:
     """Return the condition for sets that the public may know.
 
