@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
+    Computed,
     ForeignKey,
     Identity,
     Index,
@@ -103,6 +104,10 @@ class Domain(Base):
     """Labels from the right: 1 is a top-level domain."""
     documents: Mapped[int] = mapped_column(BigInteger, server_default="0")
     """Documents in this set and below, including deleted ones; maintained while loading."""
+    unlisted: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Those among them that were never listed, because a rule withholds them."""
+    listed: Mapped[bool] = mapped_column(Computed("documents > unlisted", persisted=True))
+    """Whether harvesters may know this set."""
 
 
 class Mimetype(Base):
@@ -116,6 +121,8 @@ class Mimetype(Base):
     name: Mapped[str] = mapped_column(Text)
     """`text` or `text/html`."""
     documents: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    unlisted: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    listed: Mapped[bool] = mapped_column(Computed("documents > unlisted", persisted=True))
 
 
 class Collection(Base):
@@ -142,6 +149,8 @@ class Collection(Base):
     moved: Mapped[datetime | None]
     """When its set spec last changed: records of documents dated before it have the old one."""
     documents: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    unlisted: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    listed: Mapped[bool] = mapped_column(Computed("documents > unlisted", persisted=True))
 
 
 class Document(Base):
@@ -197,6 +206,9 @@ class Document(Base):
 Index("ix_domain_top", Domain.set_spec, postgresql_where=text("parent_id IS NULL"))
 # One level of the tree; the counts are not included, because they change with every loaded file.
 Index("ix_domain_below", Domain.parent_id, Domain.set_spec)
+# ListSets pages through it, because millions of hosts may be withheld in a row. Counting a document changes
+# `listed`, and with it the index, only if the document is the set's first.
+Index("ix_domain_listed", Domain.set_spec, postgresql_where=text("listed"))
 Index("ix_document_datestamp", Document.datestamp, Document.id)
 Index("ix_document_tld", Document.tld_id, Document.datestamp, Document.id)
 Index("ix_document_domain", Document.domain_id, Document.datestamp, Document.id)

@@ -85,6 +85,11 @@ class Entry(NamedTuple):
     set_specs: Sequence[str] | None
     """The source's sets that its header names."""
 
+    @property
+    def place(self) -> int:
+        """What names it in a resumption token."""
+        return self.id
+
 
 @dataclass(frozen=True, kw_only=True)
 class AggregateScope:

@@ -209,7 +209,7 @@ def _holder(session: Session, revisit: Holding, record: DiskRecord) -> Holding:
         found = _one(
             session,
             _holdings()
-            .where(one_of_urls(urls), same, Document.record_type != "revisit")
+            .where(one_of_urls(urls), same, Document.record_type != "revisit", Document.datestamp < UNLISTED)
             .order_by(nearest, Document.id),
         )
         if found is not None:

@@ -30,6 +30,7 @@ from provider.holdings.urlkeys import (
     stored_key,
     without_www,
 )
+from provider.models import UNLISTED
 
 _LAST: Final = "\U0010ffff"
 _NEXT: Final = "\x01"
@@ -40,14 +41,16 @@ _HOSTS_AT_ONCE: Final = 200
 _ENDINGS: Final = (("", _NEXT), ("#", "$"), ("/", "0"), (":", ";"), ("?", "@"))
 _WITHOUT_SLASH: Final = (("", _NEXT), ("?", "@"))
 _HOSTS: Final = r"""
-SELECT host.id, host.set_spec, host.name, host.documents, ARRAY(
+SELECT host.set_spec, host.name,
+    host.documents - CASE WHEN :withheld THEN 0 ELSE host.unlisted END AS documents, ARRAY(
     SELECT other.name FROM domain AS other
     WHERE other.set_spec >= host.set_spec || '\:www' AND other.set_spec < host.set_spec || '\:wwx'
         AND other.parent_id = host.id AND other.name ~ '^www[0-9]*\.'
+        AND (:withheld OR other.listed)
 ) AS others
 FROM domain AS host
 WHERE (host.set_spec = :top OR host.set_spec >= :below AND host.set_spec < :behind)
-    AND host.set_spec >= :first
+    AND host.set_spec >= :first AND (:withheld OR host.listed)
 ORDER BY host.set_spec LIMIT :most
 """
 EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -90,8 +93,8 @@ class Group:
     """Ranges that are merged."""
 
     ranges: Sequence[UrlRange]
-    host: int | None = None
-    """Row in `domain`, if a look-up reads host by host."""
+    host: str | None = None
+    """Its set spec, if a look-up reads host by host."""
     documents: int | None = None
     """Estimated number of documents, if known; never too low."""
 
@@ -115,17 +118,17 @@ def of_host(url: str) -> Group:
 
 
 def of_domain(
-    session: Session, url: str, *, first: str = "", at_once: int = _HOSTS_AT_ONCE
+    session: Session, url: str, *, first: str = "", at_once: int = _HOSTS_AT_ONCE, withheld: bool = True
 ) -> Iterator[Group]:
     """Yield a group for each host at or below that of a URL, with its `www.`, from a set spec on."""
     top = domain_set_specs(without_www(parts_of(url).host))[-1][0]
-    values = {"top": top, "below": f"{top}:", "behind": f"{top};", "most": at_once}
+    values = {"top": top, "below": f"{top}:", "behind": f"{top};", "most": at_once, "withheld": withheld}
     while True:
         rows = session.execute(text(_HOSTS), {**values, "first": first}).all()
         for row in rows:
             if leader(row.name) == row.name:
                 names = [row.name, *(name for name in row.others if leader(name) == row.name)]
-                yield Group(ranges=_of_names(names), host=row.id, documents=row.documents)
+                yield Group(ranges=_of_names(names), host=row.set_spec, documents=row.documents)
         if len(rows) < at_once:
             return
         first = behind(rows[-1].set_spec)
@@ -219,6 +222,8 @@ class IndexReading:
     since: datetime = EARLIEST
     until: datetime = LATEST
     """Bounds for the index scan; useful for a single URL only, because otherwise they would hide its cost."""
+    withheld: bool = True
+    """Include documents that were never listed; otherwise nothing, not even the cost, depends on them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,7 +243,7 @@ class ReadBatch:
     rows: Sequence[RowMapping]
     cost: int
     """Number of rows, and of ranges that were scanned."""
-    host: int | None = None
+    host: str | None = None
     """The last group's host, if the batch reaches its end."""
 
 
@@ -247,6 +252,7 @@ SELECT document.*, {{index}} AS indexed, substr({{index}}, length(wanted.start) 
 FROM document
 WHERE {{index}} >= wanted.low AND {{index}} < wanted.high
     AND document.archived BETWEEN wanted.since AND wanted.until AND {behind}
+    AND (:withheld OR document.datestamp < :unlisted)
 ORDER BY {{index}} {way}, document.archived {way}, document.id {way} LIMIT :most
 """
 _DISTANCE: Final = "abs(extract(epoch FROM {} - CAST(:closest AS timestamptz)))"
@@ -374,7 +380,13 @@ def _read(
     values = {name: [one[name] for one in ranges] for name in ranges[0]}
     if reading.closest is not None:
         values |= _around(reading.closest, edge)
-    return session.execute(text(statement), {**values, "most": most}).mappings().all()
+    return (
+        session.execute(
+            text(statement), {**values, "most": most, "withheld": reading.withheld, "unlisted": UNLISTED}
+        )
+        .mappings()
+        .all()
+    )
 
 
 def _around(closest: datetime, edge: Edge | None) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
+from uuid import UUID
 
-from sqlalchemy import RowMapping
+from sqlalchemy import RowMapping, select
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
@@ -41,7 +42,7 @@ from provider.holdings.urlkeys import (
     stored_key,
     url_key,
 )
-from provider.models import Access, Document, Domain
+from provider.models import Access, Document
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _AT_ONCE: Final = 1000
@@ -64,10 +65,10 @@ class MatchType(StrEnum):
 class LookupPlace:
     """Position of a look-up."""
 
-    capture: int | None = None
-    """After this document (its id),"""
-    host: int | None = None
-    """or after this host (its row in `domain`); with neither, at the beginning."""
+    capture: UUID | None = None
+    """After this document (its key: gaps between ids would tell how many documents are withheld),"""
+    host: str | None = None
+    """or after this host (its set spec); with neither, at the beginning."""
     run: str | None = None
     """Key of the current run of equal captures, the first of which has already been returned."""
     keyed: bool = False
@@ -170,7 +171,7 @@ def _sift(session: Session, query: Query) -> LookupResult:
                 run = query.collapse.run(one) if query.collapse else None
                 if run is None or run != place.run:
                     found.append(one)
-            place = replace(place, capture=one.id, host=None, run=run)
+            place = replace(place, capture=one.key, host=None, run=run)
         if batch.host is not None:
             place = replace(place, capture=None, host=batch.host)
         examined += batch.cost
@@ -226,20 +227,21 @@ def _at_once(query: Query) -> int:
 def _reading(query: Query, *, keyed: bool) -> IndexReading:
     index = UrlIndex.KEY if keyed else UrlIndex.URL
     if query.match is not MatchType.EXACT:
-        return IndexReading(index=index)
+        return IndexReading(index=index, withheld=query.hidden)
     return IndexReading(
         index=index,
         order=query.order,
         closest=query.closest,
         since=query.since or EARLIEST,
         until=query.until or LATEST,
+        withheld=query.hidden,
     )
 
 
 def _edge(session: Session, place: LookupPlace) -> Edge | None:
     if place.capture is None:
         return None
-    row = session.get(Document, place.capture)
+    row = session.scalar(select(Document).where(Document.key == place.capture))
     if row is None:
         raise UsageError("cannot continue from this position; start again from the beginning")
     indexed = stored_key(row.url) if place.keyed else row.url[:INDEXED_CHARACTERS]
@@ -250,7 +252,8 @@ def _groups(session: Session, query: Query, place: LookupPlace, edge: Edge | Non
     if place.keyed:
         return iter([_KEYED[query.match](query.url)])
     if query.match is MatchType.DOMAIN:
-        return index_reads.of_domain(session, query.url, first=_first_host(session, place, edge))
+        first = _first_host(place, edge)
+        return index_reads.of_domain(session, query.url, first=first, withheld=query.hidden)
     return iter([_SINGLE[query.match](query.url)])
 
 
@@ -267,10 +270,10 @@ _SINGLE: Final = {
 }
 
 
-def _first_host(session: Session, place: LookupPlace, edge: Edge | None) -> str:
+def _first_host(place: LookupPlace, edge: Edge | None) -> str:
     """Return the set spec from which a domain's remaining hosts are read."""
     if edge is not None:
         return domain_set_specs(index_reads.leader(parts_of(edge.indexed).host))[-1][0]
     if place.host is not None:
-        return index_reads.behind(session.get_one(Domain, place.host).set_spec)
+        return index_reads.behind(place.host)
     return ""

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from oai.database import make_statistics
 from oai.errors import ZatvaError
+from provider.holdings.unlisted import count_changes, unlisted_numbers
 from provider.models import UNLISTED
 
 COMMIT_SECONDS = 0.5
@@ -183,10 +184,12 @@ def _publish_chunk(
             session.execute(text(statement))
         session.execute(text(_CHOOSE), values)
         session.execute(text("ANALYZE chosen"))
+        unlisted = unlisted_numbers(session)
         change(session, datestamp)
         session.execute(text("ANALYZE altered"))
         for statement in _DATE_ALTERED:
             session.execute(text(statement), {"datestamp": datestamp, "unlisted": UNLISTED})
+        count_changes(session, unlisted)
         return session.scalar(text("SELECT count(DISTINCT id) FROM altered")) or 0
 
     return publish(session, whole_change, margin=margin, rows=rows)

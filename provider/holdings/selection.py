@@ -97,7 +97,7 @@ def url_begins(prefix: str) -> list[ColumnElement[bool]]:
 
 def _domain(session: Session, domain: str) -> tuple[ColumnElement[bool], ...]:
     set_spec = domain_set_specs(host_of(f"http://{domain}/") or domain)[-1][0]
-    scope = find_scope(session, set_spec)
+    scope = find_scope(session, set_spec, withheld=True)
     if scope is None:
         raise UsageError(
             "no documents from the domain %(domain)s (set %(set_spec)s)",

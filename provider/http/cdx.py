@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import urlencode
+from uuid import UUID
 
 from aiohttp import web
 from itsdangerous import BadData, URLSafeSerializer
@@ -180,20 +181,22 @@ class ResumeKeys:
 
     def write(self, place: LookupPlace, query: Query) -> str:
         """Return the key of a position in this look-up, in URL-safe characters."""
-        text: str = self._serializer(query).dumps([place.capture, place.host, place.run, place.keyed])
+        capture = place.capture.hex if place.capture else None
+        text: str = self._serializer(query).dumps([capture, place.host, place.run, place.keyed])
         return text
 
     def read(self, key: str, query: Query) -> LookupPlace:
         """Return the position of a key. Raises UsageError if the key belongs to another look-up."""
         try:
-            # A key from before the URL keys has three values, and continues by spellings.
-            capture, host, run, *keyed = self._serializer(query).loads(key)
-        except BadData:
+            capture, host, run, keyed = self._serializer(query).loads(key)
+            # Earlier versions wrote the ids of rows.
+            document = UUID(hex=capture) if capture else None
+        except (BadData, ValueError, AttributeError):
             raise UsageError(
                 f"resumeKey {key[:100]!r} does not belong to this look-up; repeat all other "
                 "arguments unchanged"
             ) from None
-        return LookupPlace(capture=capture, host=host, run=run, keyed=bool(*keyed))
+        return LookupPlace(capture=document, host=host, run=run, keyed=keyed)
 
     def _serializer(self, query: Query) -> URLSafeSerializer:
         asked = (query.url, query.match, query.order, str(query.closest))

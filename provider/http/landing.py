@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from oai.datestamps import format_datestamp, utc_now
 from oai.outgoing import mail_link
 from provider.holdings.sets import MIMETYPE_ROOT
+from provider.holdings.unlisted import is_public
 from provider.http.admission import admitted
 from provider.http.keys import BASE_URL, DATABASE, SETTINGS
 from provider.models import Collection, Domain, Mimetype
@@ -190,7 +191,9 @@ def page_response(body: bytes) -> web.Response:
 
 def read_overview(session: Session) -> Overview:
     """Return the top-level sets with their kept counts, largest first, without counting documents."""
-    majors = select(func.coalesce(func.sum(Mimetype.documents), 0)).where(Mimetype.parent_id.is_(None))
+    majors = select(func.coalesce(func.sum(Mimetype.documents - Mimetype.unlisted), 0)).where(
+        Mimetype.parent_id.is_(None)
+    )
     top = select(Collection.id).where(Collection.parent_id.is_(None))
     return Overview(
         documents=int(session.scalar(majors) or 0),
@@ -222,10 +225,11 @@ def render(site: Site, overview: Overview, formats: Iterable[Format], now: datet
 
 
 def _tree(session: Session, tree: type[Collection | Domain | Mimetype], name: str, uppermost: object) -> Tree:
+    documents = tree.documents - tree.unlisted
     wanted = (
-        select(tree.set_spec, tree.name, tree.documents)
-        .where(uppermost)  # type: ignore[arg-type] # SQLAlchemy's type is not public
-        .order_by(tree.documents.desc(), tree.set_spec)
+        select(tree.set_spec, tree.name, documents)
+        .where(uppermost, is_public(tree))  # type: ignore[arg-type] # SQLAlchemy's type is not public
+        .order_by(documents.desc(), tree.set_spec)
         .limit(_MOST_SETS + 1)
     )
     rows = session.execute(wanted).all()

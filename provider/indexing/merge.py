@@ -16,13 +16,11 @@ from sqlalchemy.orm import Session
 from oai.failures import FailureCode
 from provider.holdings.arcs import Home, is_gone
 from provider.holdings.rules import Enrolment
+from provider.holdings.unlisted import hold_counts
 from provider.models import UNLISTED
 from provider.reading.framing import FramingProblem
 
-# Loaders update the counts one at a time, as their last step: most share top-level domains, and would wait
-# for those rows anyway. Locking the rows in a fixed order instead took as long as counting.
-_LOCK: Final = 0x7A_61_74_63_6E
-_HOLD: Final = "SELECT pg_advisory_xact_lock(:lock)"
+# `:unlisted` is 1 for documents that are withheld from the beginning, otherwise 0.
 _DOMAINS: Final = """
 WITH RECURSIVE counted (id, documents) AS (
     SELECT host_id, count(*) FROM fresh WHERE host_id IS NOT NULL GROUP BY host_id
@@ -31,7 +29,9 @@ WITH RECURSIVE counted (id, documents) AS (
     FROM counted JOIN domain USING (id) WHERE domain.parent_id IS NOT NULL
 ),
 summed AS (SELECT id, sum(documents) AS documents FROM counted GROUP BY id)
-UPDATE domain SET documents = domain.documents + summed.documents FROM summed WHERE domain.id = summed.id
+UPDATE domain SET documents = domain.documents + summed.documents,
+    unlisted = domain.unlisted + summed.documents * :unlisted
+FROM summed WHERE domain.id = summed.id
 """
 _MIMETYPES: Final = """
 WITH counted AS (SELECT mime_id AS id, count(*) AS documents FROM fresh GROUP BY mime_id),
@@ -42,7 +42,8 @@ parts AS (
     FROM counted JOIN mimetype USING (id) WHERE mimetype.parent_id IS NOT NULL
 ),
 summed AS (SELECT id, sum(documents) AS documents FROM parts GROUP BY id)
-UPDATE mimetype SET documents = mimetype.documents + summed.documents
+UPDATE mimetype SET documents = mimetype.documents + summed.documents,
+    unlisted = mimetype.unlisted + summed.documents * :unlisted
 FROM summed WHERE mimetype.id = summed.id
 """
 _MONTHS: Final = """
@@ -52,11 +53,12 @@ ON CONFLICT (month, mime_major_id) DO UPDATE SET documents = kept.documents + ex
 """
 
 
-def count_new(session: Session) -> None:
+def count_new(session: Session, *, unlisted: bool) -> None:
     """Add the documents in the temporary table `fresh` to the counts of their sets and months."""
-    session.execute(text(_HOLD), {"lock": _LOCK})
-    for statement in (_MONTHS, _MIMETYPES, _DOMAINS):
-        session.execute(text(statement))
+    hold_counts(session)
+    session.execute(text(_MONTHS))
+    for statement in (_MIMETYPES, _DOMAINS):
+        session.execute(text(statement), {"unlisted": int(unlisted)})
 
 
 # A capture known only from a CDX file has its time to the second; it keeps the key made from that time.
@@ -160,7 +162,10 @@ INSERT INTO document_collection (document_id, collection_id, datestamp, direct)
 SELECT fresh.id, collection.id, :datestamp, collection.id = :leaf
 FROM fresh CROSS JOIN collection WHERE collection.id = ANY(:collections)
 """
-_COUNT_COLLECTION: Final = "UPDATE collection SET documents = documents + :documents WHERE id = :collection"
+_COUNT_COLLECTION: Final = """
+UPDATE collection SET documents = documents + :documents, unlisted = unlisted + :documents * :unlisted
+WHERE id = :collection
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +230,7 @@ def insert_new(session: Session, arc_id: int | None, datestamp: datetime, enrolm
         return 0
     if enrolment is not None:
         _enrol(session, enrolment.collections, dated, new)
-    count_new(session)
+    count_new(session, unlisted=dated == UNLISTED)
     return new
 
 
@@ -308,4 +313,5 @@ def _enrol(session: Session, collections: Sequence[int], datestamp: datetime, ne
         text(_ENROL), {"datestamp": datestamp, "leaf": collections[0], "collections": list(collections)}
     )
     for collection in sorted(collections):
-        session.execute(text(_COUNT_COLLECTION), {"documents": new, "collection": collection})
+        values = {"documents": new, "unlisted": int(datestamp == UNLISTED), "collection": collection}
+        session.execute(text(_COUNT_COLLECTION), values)

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from provider.holdings.identifiers import oai_identifier, parse_oai_identifier
-from provider.models import Document
+from provider.models import UNLISTED, Document
 from provider.protocol import answers
 from provider.protocol.catalogue import Identity, OfferedFormat, SetRow
 from provider.protocol.formats.format import Format, Site
@@ -69,7 +69,10 @@ class ArchiveCatalogue:
     def identity(self, session: Session) -> Identity:
         """Return the earliest datestamp, and the identifier of that record as the sample."""
         earliest = session.execute(
-            select(Document.datestamp, Document.key).order_by(Document.datestamp, Document.id).limit(1)
+            select(Document.datestamp, Document.key)
+            .where(Document.datestamp < UNLISTED)
+            .order_by(Document.datestamp, Document.id)
+            .limit(1)
         ).one_or_none()
         datestamp, key = earliest or (None, _SAMPLE_KEY)
         settings = self.site.settings

@@ -63,7 +63,7 @@ class Extent(Protocol):
     ) -> Sequence[Any]:
         """Return at most `limit` of them by (datestamp, id), after `after` and up to `until`.
 
-        Each has `datestamp` (UTC, whole seconds) and `id`.
+        Each has `datestamp` (UTC, whole seconds) and `place`, the `id` of its position.
         """
 
     def size(self, now: datetime) -> int | None:

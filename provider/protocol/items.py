@@ -47,6 +47,11 @@ class Item(NamedTuple):
     """The collections it is assigned to, each as (setSpec, name), ordered by setSpec."""
 
     @property
+    def place(self) -> uuid.UUID:
+        """What names it in a resumption token."""
+        return self.key
+
+    @property
     def media_type(self) -> str | None:
         """The full MIME type; None if unknown."""
         return self.mime_type if "/" in self.mime_type else None

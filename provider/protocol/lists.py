@@ -60,7 +60,7 @@ def _list_items(
     page = found[:page_size]
     following = None
     if len(found) > page_size:
-        behind = Position(datestamp=page[-1].datestamp, id=page[-1].id)
+        behind = Position(datestamp=page[-1].datestamp, id=page[-1].place)
         following = replace(state, after=behind, cursor=state.cursor + len(page))
     return _content(exchange, state, following, write(extent, page))
 

@@ -26,7 +26,8 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from sqlalchemy.types import NullType
 
 from provider.holdings.sets import COLLECTION_ROOT, DOMAIN_ROOT, MIMETYPE_ROOT
-from provider.models import Access, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
+from provider.holdings.unlisted import is_public
+from provider.models import UNLISTED, Access, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
 from provider.protocol.catalogue import SetRow
 from provider.protocol.items import Item
 from provider.protocol.scopes import Scope
@@ -48,7 +49,7 @@ def page_scan(
     """Select at most `limit` ids of the scope by (datestamp, id), after `after` and up to `until`."""
     window = [scope.datestamp <= until]
     if after is not None:
-        window.append(tuple_(scope.datestamp, scope.id) > tuple_(literal(after.datestamp), literal(after.id)))
+        window.append(tuple_(scope.datestamp, scope.id) > tuple_(literal(after.datestamp), _row_of(after)))
     elif from_ is not None:
         window.append(scope.datestamp >= from_)
     if scope.hosts:
@@ -62,18 +63,26 @@ def page_scan(
     )
 
 
+def _row_of(after: Position) -> ColumnElement[int]:
+    """Return the id of the row that a token names; by the id itself if an earlier version wrote the token."""
+    if isinstance(after.id, int):
+        return literal(after.id)
+    return select(Document.id).where(Document.key == after.id).scalar_subquery()
+
+
 def ahead_scan(scope: Scope, now: datetime, limit: int) -> Subquery:
     """Select at most `limit` ids of the scope that are not due yet.
 
     They are read from the far end of the index: without that order, a database without statistics would
     read the whole table.
     """
+    ahead_of_now = [scope.datestamp > now, scope.datestamp < UNLISTED]
     if scope.hosts:
-        ahead = _of_each_host(scope.hosts, [Document.datestamp > now], limit, backwards=True)
+        ahead = _of_each_host(scope.hosts, ahead_of_now, limit, backwards=True)
         return ahead.limit(limit).subquery()
     return (
         select(scope.id.label("id"))
-        .where(*scope.conditions, scope.datestamp > now)
+        .where(*scope.conditions, *ahead_of_now)
         .order_by(scope.datestamp.desc(), scope.id.desc())
         .limit(limit)
         .subquery()
@@ -135,8 +144,8 @@ def item_by_key(session: Session, key: UUID, until: datetime) -> Item | None:
 def list_size(session: Session, scope: Scope, now: datetime, *, most_ahead: int = _MOST_AHEAD) -> int | None:
     """Return the number of items in the scope from the kept counts; None if it is not known exactly.
 
-    The counts include documents that are not due (just published, or withheld and never listed). Those
-    are counted here, up to `most_ahead`.
+    The counts include documents that were just published and are not due. Those are counted here, up to
+    `most_ahead`.
     """
     if scope.kept_size is None:
         return None
@@ -166,7 +175,7 @@ def _sets(
     tree: type[Collection | Domain | Mimetype], description: ColumnElement[Any], after: str, limit: int
 ) -> Select[Any]:
     rows = select(tree.set_spec, tree.name, description.label("description"))
-    page = rows.where(tree.set_spec > after).order_by(tree.set_spec).limit(limit).subquery()
+    page = rows.where(tree.set_spec > after, is_public(tree)).order_by(tree.set_spec).limit(limit).subquery()
     return select(page)
 
 

@@ -3,6 +3,7 @@
 Each level of a set tree has its own column and index in `document`, or in `document_collection`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from sqlalchemy import ColumnElement, Select, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from provider.holdings.sets import COLLECTION_ROOT, DOMAIN_ROOT, MIMETYPE_ROOT
+from provider.holdings.unlisted import is_public
 from provider.models import Collection, Document, DocumentCollection, Domain, Mimetype
 
 _TOP_LEVEL: Final = 1
@@ -19,8 +21,17 @@ _MOST_HOSTS: Final = 1000
 _AFTER_COLON: Final = ";"
 """The character after the colon: from `x:` to `x;` is everything below x in byte order."""
 
-_ALL_DOCUMENTS: Final = select(func.sum(Mimetype.documents)).where(Mimetype.parent_id.is_(None))
+_ALL_DOCUMENTS: Final = select(func.sum(Mimetype.documents - Mimetype.unlisted)).where(
+    Mimetype.parent_id.is_(None)
+)
 """Every document has one major type, and there are few major types."""
+
+
+_TREES: Final[Mapping[str, type[Collection | Domain | Mimetype]]] = {
+    COLLECTION_ROOT: Collection,
+    DOMAIN_ROOT: Domain,
+    MIMETYPE_ROOT: Mimetype,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,23 +45,39 @@ class Scope:
     hosts: tuple[int, ...] = ()
     """The hosts that the scope consists of, if it has no index of its own and they are few."""
     kept_size: Select[Any] | None = None
-    """Selects the number of documents, including deleted ones, if it is kept while loading."""
+    """Selects the number of documents that were or will be listed, if it is kept while loading."""
 
 
-def find_scope(session: Session, set_spec: str | None, *, most_hosts: int = _MOST_HOSTS) -> Scope | None:
+def find_scope(
+    session: Session, set_spec: str | None, *, most_hosts: int = _MOST_HOSTS, withheld: bool = False
+) -> Scope | None:
     """Return the scope of a set (all documents if None); None if the set does not exist.
 
-    If a set below a registered domain has at most `most_hosts` hosts, their lists are merged.
+    Sets that the public may not know (`holdings.unlisted`) are found only with `withheld`. If a set below a
+    registered domain has at most `most_hosts` hosts, their lists are merged.
     """
     if set_spec is None or set_spec == MIMETYPE_ROOT:
         return _documents(kept_size=_ALL_DOCUMENTS)
     if set_spec == DOMAIN_ROOT:
         return _documents(Document.tld_id.is_not(None))
-    tree = set_spec.partition(":")[0]
-    if tree == DOMAIN_ROOT:
-        return _domain(session, set_spec, most_hosts)
-    find = _TREES.get(tree)
-    return find(session, set_spec) if find else None
+    row = _find(session, set_spec, withheld=withheld)
+    if row is None:
+        # The tree's root is a set even before the first collection is created.
+        return _documents(Document.id.is_(None)) if set_spec == COLLECTION_ROOT else None
+    if isinstance(row, Domain):
+        return _domain(session, row, most_hosts)
+    return _collection(row) if isinstance(row, Collection) else _mimetype(row)
+
+
+def _find(session: Session, set_spec: str, *, withheld: bool) -> Collection | Domain | Mimetype | None:
+    tree = _TREES.get(set_spec.partition(":")[0])
+    if tree is None:
+        return None
+    named: Select[Any] = select(tree).where(tree.set_spec == set_spec)
+    row: Collection | Domain | Mimetype | None = session.scalar(
+        named if withheld else named.where(is_public(tree))
+    )
+    return row
 
 
 def _documents(*conditions: ColumnElement[bool], kept_size: Select[Any] | None = None) -> Scope:
@@ -59,14 +86,10 @@ def _documents(*conditions: ColumnElement[bool], kept_size: Select[Any] | None =
 
 def _kept_size(row: Collection | Domain | Mimetype) -> Select[Any]:
     tree = type(row)
-    return select(tree.documents).where(tree.id == row.id)
+    return select(tree.documents - tree.unlisted).where(tree.id == row.id)
 
 
-def _collection(session: Session, set_spec: str) -> Scope | None:
-    row = session.scalar(select(Collection).where(Collection.set_spec == set_spec))
-    if row is None:
-        # The tree's root is a set even before the first collection is created.
-        return _documents(Document.id.is_(None)) if set_spec == COLLECTION_ROOT else None
+def _collection(row: Collection) -> Scope:
     return Scope(
         datestamp=DocumentCollection.datestamp,
         id=DocumentCollection.document_id,
@@ -75,18 +98,12 @@ def _collection(session: Session, set_spec: str) -> Scope | None:
     )
 
 
-def _mimetype(session: Session, set_spec: str) -> Scope | None:
-    row = session.scalar(select(Mimetype).where(Mimetype.set_spec == set_spec))
-    if row is None:
-        return None
+def _mimetype(row: Mimetype) -> Scope:
     column = Document.mime_major_id if row.parent_id is None else Document.mime_id
     return _documents(column == row.id, kept_size=_kept_size(row))
 
 
-def _domain(session: Session, set_spec: str, most_hosts: int) -> Scope | None:
-    row = session.scalar(select(Domain).where(Domain.set_spec == set_spec))
-    if row is None:
-        return None
+def _domain(session: Session, row: Domain, most_hosts: int) -> Scope:
     if row.level == _TOP_LEVEL:
         return _documents(Document.tld_id == row.id, kept_size=_kept_size(row))
     if row.level == _REGISTERED_LEVEL:
@@ -113,6 +130,3 @@ def _below_registered(session: Session, row: Domain, most_hosts: int) -> Scope:
         or_(Document.host_id == row.id, Document.host_id.in_(select(Domain.id).where(*below))),
         kept_size=_kept_size(row),
     )
-
-
-_TREES: Final = {COLLECTION_ROOT: _collection, MIMETYPE_ROOT: _mimetype}

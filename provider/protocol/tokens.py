@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from uuid import UUID
 
 from itsdangerous import BadData, URLSafeSerializer
 
@@ -28,7 +29,8 @@ class Position:
     """The last item of a page, after which the next page begins."""
 
     datestamp: datetime
-    id: int
+    id: int | UUID
+    """Its row, or its public key: gaps between the rows' ids would tell how many documents are withheld."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +89,7 @@ class Tokens:
             set_spec=fields["s"],
             from_=None if fields["f"] is None else _moment(fields["f"]),
             until=_moment(fields["u"]),
-            after=Position(datestamp=_moment(fields["d"]), id=fields["i"]) if "d" in fields else None,
+            after=Position(datestamp=_moment(fields["d"]), id=_row(fields["i"])) if "d" in fields else None,
             cursor=fields["c"],
             size=fields["n"],
         )
@@ -141,12 +143,20 @@ def _item_fields(state: ItemList) -> dict[str, Any]:
         "n": state.size,
     }
     if state.after is not None:
-        fields |= {"d": _number(state.after.datestamp), "i": state.after.id}
+        fields |= {"d": _number(state.after.datestamp), "i": _written(state.after.id)}
     return fields
 
 
 def _set_fields(state: SetList) -> dict[str, Any]:
     return {"b": Verb.LIST_SETS, "a": state.after, "c": state.cursor}
+
+
+def _written(row: int | UUID) -> int | str:
+    return row.hex if isinstance(row, UUID) else row
+
+
+def _row(written: int | str) -> int | UUID:
+    return UUID(hex=written) if isinstance(written, str) else written
 
 
 def _number(moment: datetime) -> int:

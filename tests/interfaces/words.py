@@ -27,9 +27,9 @@ import provider.aggregate.update
 import provider.holdings.arcs
 import provider.holdings.fixity
 import provider.holdings.rules
+import provider.holdings.unlisted
 import provider.http.cdx
 import provider.indexing.indexer
-import provider.indexing.merge
 import provider.models
 import provider.protocol.tokens
 import web.auth.csrf
@@ -79,7 +79,7 @@ _KEYS: dict[str, Any] = {
     "cookie of a form": web.auth.sessions._FORM,  # noqa: SLF001
     "field of a form's token": web.auth.csrf.FIELD,
     "lock: adding a repository": harvester.repositories._ADDING_LOCK,  # noqa: SLF001
-    "lock: counting documents": provider.indexing.merge._LOCK,  # noqa: SLF001
+    "lock: counting documents": provider.holdings.unlisted._LOCK,  # noqa: SLF001
     "lock: fence of the leader": manager.leader.lock._FENCE,  # noqa: SLF001
     "lock: import of a repository": harvester.bibliographic.imports._CLASS,  # noqa: SLF001
     "lock: index file": provider.indexing.indexer._FILE_CLASS,  # noqa: SLF001

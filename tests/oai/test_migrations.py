@@ -146,6 +146,27 @@ def test_an_archive_from_before_is_looked_up_by_spelling_until_it_has_keys(setti
             assert len(find_captures(session, query).found) == 1
 
 
+def test_documents_from_before_that_were_never_listed_are_counted(settings: Settings) -> None:
+    with open_database(settings) as database:
+        _back_to(database, "0026")
+        with database.engine.begin() as connection:
+            connection.execute(sa.text(_UNLISTED_ROWS))
+        migrations.upgrade(database.engine)
+        with database.session() as session:
+            found = {
+                row.set_spec: (row.unlisted, row.listed)
+                for tree in ("domain", "mimetype", "collection")
+                for row in session.execute(sa.text(f"SELECT set_spec, unlisted, listed FROM {tree}"))  # noqa: S608
+            }
+    assert found == {
+        "domain:test": (2, True),
+        "domain:test:secret": (2, False),
+        "mimetype:text": (2, True),
+        "mimetype:text:html": (2, True),
+        "collection:secret": (2, False),
+    }
+
+
 def test_addresses_in_rules_from_before_are_confirmed(settings: Settings) -> None:
     with open_database(settings) as database:
         _back_to(database, "0024")
@@ -172,6 +193,22 @@ SELECT r.repository_id, rule.channel, rule.target FROM r JOIN (VALUES
     ('a', 'mail', 'Ann@a.example, bob@a.example'), ('a', 'mail', 'ann@a.example'),
     ('a', 'webhook', 'https://a.example/'), ('b', 'mail', 'chief@b.example')
 ) AS rule (base_dir, channel, target) ON rule.base_dir = r.base_dir
+"""
+
+_UNLISTED_ROWS = """
+INSERT INTO arc (path, name, size, modified) VALUES ('/a.warc', 'a.warc', 1, now());
+INSERT INTO mimetype (set_spec, name, documents) VALUES ('mimetype:text', 'text', 3);
+INSERT INTO mimetype (parent_id, set_spec, name, documents) VALUES (1, 'mimetype:text:html', 'text/html', 3);
+INSERT INTO domain (set_spec, name, level, documents) VALUES ('domain:test', 'test', 1, 3);
+INSERT INTO domain (parent_id, set_spec, name, level, documents)
+VALUES (1, 'domain:test:secret', 'secret.test', 2, 2);
+INSERT INTO collection (set_spec, name, documents) VALUES ('collection:secret', 'secret', 2);
+INSERT INTO document (key, arc_id, "offset", url, archived, datestamp, tld_id, domain_id, host_id,
+    mime_major_id, mime_id, record_type)
+SELECT gen_random_uuid(), 1, n, 'http://secret.test/', now(), '9999-12-31T23:59:59Z', 1, 2, 2, 1, 2, 'x'
+FROM generate_series(1, 2) AS n;
+INSERT INTO document_collection (document_id, collection_id, datestamp, direct)
+SELECT id, 1, datestamp, true FROM document
 """
 
 _OLD_ROWS = """

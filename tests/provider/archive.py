@@ -14,7 +14,7 @@ from oai.settings import Settings
 from provider.holdings.identifiers import capture_key, oai_identifier
 from provider.holdings.sets import ancestors, domain_set_specs, mimetype_set_specs
 from provider.holdings.urlkeys import stored_key
-from provider.models import Arc, Collection, Document, DocumentCollection, Domain, Mimetype
+from provider.models import UNLISTED, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
 
 BEGINNING = datetime(2020, 1, 1, tzinfo=UTC)
 """The datestamp of the first document; each further one is a second later unless told otherwise."""
@@ -84,11 +84,11 @@ class Archive:
         self, session: Session, key: uuid.UUID, url: str, moment: datetime, mime_type: str
     ) -> Document:
         hosts = [
-            self._row(session, Domain, set_spec, name=name, level=level)
+            self._row(session, Domain, set_spec, moment, name=name, level=level)
             for set_spec, name, level in domain_set_specs(urlsplit(url).hostname or "")
         ]
         types = [
-            self._row(session, Mimetype, set_spec, name=name)
+            self._row(session, Mimetype, set_spec, moment, name=name)
             for set_spec, name in mimetype_set_specs(mime_type)
         ]
         return Document(
@@ -112,7 +112,9 @@ class Archive:
     def _assign(self, session: Session, document: Document, collections: Sequence[str]) -> None:
         above = {spec for set_spec in collections for spec in ancestors(set_spec)}
         for set_spec in sorted({*collections, *above}):
-            number = self._row(session, Collection, set_spec, name=f"Collection {set_spec}")
+            number = self._row(
+                session, Collection, set_spec, document.datestamp, name=f"Collection {set_spec}"
+            )
             session.add(
                 DocumentCollection(
                     document_id=document.id,
@@ -123,7 +125,12 @@ class Archive:
             )
 
     def _row(
-        self, session: Session, tree: type[Domain | Mimetype | Collection], set_spec: str, **facts: object
+        self,
+        session: Session,
+        tree: type[Domain | Mimetype | Collection],
+        set_spec: str,
+        datestamp: datetime,
+        **facts: object,
     ) -> int:
         """The row of this set, made at its first document, with one document more in its count."""
         if set_spec not in self._rows:
@@ -133,7 +140,8 @@ class Archive:
             session.flush()
             self._rows[set_spec] = row.id
         counted = update(tree).where(tree.set_spec == set_spec)
-        session.execute(counted.values(documents=tree.documents + 1))
+        unlisted = tree.unlisted + int(datestamp == UNLISTED)
+        session.execute(counted.values(documents=tree.documents + 1, unlisted=unlisted))
         return self._rows[set_spec]
 
     def _arc(self, session: Session) -> int:

@@ -21,7 +21,8 @@ AT_ONCE: Final = 300
 """Rows per batch, if the query can return any number: small, so that the first bytes are sent at once."""
 _MOST: Final = 100_000
 _TYPES: Final = {"csv": "text/csv", "json": "application/json"}
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
+"""Beginnings of text that spreadsheets run: full-width signs, too, as East Asian versions read them."""
 
 _Row = TypeVar("_Row")
 Columns = Mapping[str, Callable[[_Row], object]]
@@ -95,6 +96,5 @@ def _line(values: Iterable[object]) -> str:
 
 def _harmless(value: object) -> object:
     """Prefix text that a spreadsheet would run as a formula with a quote: users choose names."""
-    if isinstance(value, (list, tuple)):
-        return " ".join(map(str, value))
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    text = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+    return f"'{text}" if isinstance(text, str) and text.startswith(_FORMULA) else text

@@ -1,0 +1,289 @@
+"""Withheld documents that were never listed: a stranger cannot tell them from documents that do not exist."""
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+import psycopg
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient
+from pydantic import SecretStr
+from pytest_aiohttp import AiohttpClient
+from sqlalchemy import make_url, text, update
+
+from oai.database import Database, open_database
+from oai.datestamps import utc_now
+from oai.models import SigningKey
+from oai.settings import Settings
+from provider.app import create_app
+from provider.holdings.collections import add_collection, assign, lineage
+from provider.holdings.identifiers import capture_key, oai_identifier
+from provider.holdings.selection import Selection
+from provider.http.cdx import PURPOSE as RESUME_KEYS
+from provider.indexing.indexer import IndexOptions, index_file
+from provider.models import UNLISTED, Access, Collection, Document, DocumentCollection
+from provider.protocol.tokens import PURPOSE as TOKENS
+from tests.provider.archives import Page, warc_record, write_archive, write_pages
+from tests.provider.conftest import BASE_URL, small_pages
+
+Client = TestClient[web.Request, web.Application]
+
+DATE = datetime(2007, 11, 2, 3, 4, 5, tzinfo=UTC)
+EARLIER = DATE.replace(year=2006)
+PAST = datetime(2020, 1, 1, tzinfo=UTC)
+SHOWN = [f"http://{host}.example.cz/{name}" for host in "abc" for name in ("", "x", "y")]
+MIXED = ["http://a.example.cz/secret", "http://deep.a.example.cz/", "http://a.example.cz/x?secret"]
+HIDDEN_HOSTS = ["http://secret.test/", "http://www.secret.test/x", "http://below.secret.example.cz/"]
+HIDDEN = [*MIXED, *HIDDEN_HOSTS, *(f"http://{number}.many.secret.test/" for number in range(12))]
+REVISIT = "http://c.example.cz/again"
+SETS = [
+    *("collection", "collection:shown", "collection:empty", "collection:secret", "collection:secret:below"),
+    *("collection:secret:empty", "collection:none", "collection:shown:none"),
+    *("domain", "domain:cz", "domain:cz:example", "domain:cz:example:a", "domain:cz:example:a:deep"),
+    *("domain:cz:example:secret", "domain:cz:example:secret:below", "domain:test", "domain:test:secret"),
+    *("domain:test:secret:many", "domain:test:secret:many:3", "domain:test:none", "domain:none"),
+    *(
+        "mimetype",
+        "mimetype:text",
+        "mimetype:text:html",
+        "mimetype:application",
+        "mimetype:application:x-secret",
+    ),
+    *("mimetype:application:x-none", "mimetype:x-none", "nothing", "nothing:secret"),
+]
+ALL_URLS = [*SHOWN, *HIDDEN, REVISIT, "http://none.example.cz/"]
+KEYS = [*(capture_key(url, DATE) for url in ALL_URLS), capture_key(REVISIT, EARLIER)]
+FORMATS = ("oai_dc", "marc21", "mods", "webarchive")
+RANGES = (("", ""), ("2020-01-01T00:00:02Z", ""), ("", "9999-12-31T23:59:59Z"), ("9999-12-31T23:59:59Z", ""))
+LOOK_UPS = ({}, {"limit": "2"}, {"filter": "!mime:text/html"}, {"collapse": "urlkey"}, {"sort": "reverse"})
+LISTS = ("ListIdentifiers", "ListRecords")
+HTML = "text/html,application/xhtml+xml"
+FOLLOWING = re.compile(r">([A-Za-z0-9_.-]+)</resumptionToken")
+TOKEN = re.compile(r"((?:\.eJ|eyJ)[A-Za-z0-9_-]+)\.[A-Za-z0-9_-]{20,}")
+NOW = re.compile(rf"(?:{utc_now().year}|{utc_now().year + 1})-\d\d-\d\d(?:T[\d:]+Z)?")
+MOST_PAGES = 50
+_DATED = """
+UPDATE document SET datestamp = CAST(:past AS timestamptz) + make_interval(secs => place / 2)
+FROM (
+    SELECT id, row_number() OVER (ORDER BY id) AS place FROM document WHERE datestamp < :unlisted
+) AS shown
+WHERE document.id = shown.id
+"""
+
+
+@dataclass(kw_only=True)
+class World:
+    """An archive, its documents' addresses, and its provider."""
+
+    database: Database
+    folder: Path
+
+    def fill(self, *, withheld: bool) -> None:
+        """Index what all may see and, in between, what nobody may know."""
+        with self.database.session() as session:
+            add_collection(session, "collection:shown", name="All may see it")
+            add_collection(session, "collection:empty")
+            session.commit()
+        hidden = iter(_in_parts(HIDDEN, 6))
+        for number, urls in enumerate(_in_parts(SHOWN, 3)):
+            if withheld:
+                self._index_withheld(f"h{number}", next(hidden))
+            self._index(f"s{number}", urls, "collection:shown" if number == 1 else None)
+        page = Page(url=REVISIT, record_type="revisit", body=b"the same")
+        self._index_file(write_archive(self.folder / "r.warc", [warc_record(page)]), None)
+        self._settle()
+
+    def _index_withheld(self, name: str, urls: Sequence[str]) -> None:
+        with self.database.session() as session:
+            add_collection(session, "collection:secret:below", name="The secret's name")
+            add_collection(session, "collection:secret:empty")
+            rule = update(Collection).where(Collection.set_spec == "collection:secret")
+            session.execute(rule.values(access=Access.WITHHELD))
+            session.commit()
+        pages = [Page(url=url, mime_type="application/x-secret") for url in urls]
+        pages.append(Page(url=REVISIT, date=f"{EARLIER:%Y-%m-%dT%H:%M:%SZ}", body=b"the same"))
+        self._index_file(write_pages(self.folder / f"{name}.warc", pages), "collection:secret:below")
+        with self.database.session() as session:
+            assign(session, "collection:shown", Selection(url=urls[0]), margin=1)
+
+    def _index(self, name: str, urls: Sequence[str], collection: str | None) -> None:
+        pages = [Page(url=url) for url in urls]
+        self._index_file(write_pages(self.folder / f"{name}.warc", pages), collection)
+
+    def _index_file(self, path: Path, collection: str | None) -> None:
+        with self.database.session() as session:
+            ids = lineage(session, collection) if collection else ()
+        assert not index_file(self.database, path, IndexOptions(margin=1, collections=ids)).merged.problems
+
+    def _settle(self) -> None:
+        """Give both worlds the same datestamps and the same signing keys."""
+        with self.database.session() as session:
+            session.execute(text(_DATED), {"past": PAST, "unlisted": UNLISTED})
+            dated = update(DocumentCollection).where(DocumentCollection.document_id == Document.id)
+            session.execute(dated.values(datestamp=Document.datestamp))
+            for purpose in (TOKENS, RESUME_KEYS):
+                session.add(SigningKey(purpose=purpose, key=purpose.encode()))
+            session.commit()
+
+    def forget_keys(self) -> None:
+        """As before `zatva provider reindex-keys`."""
+        with self.database.session() as session:
+            session.execute(update(Document).values(url_key=None))
+            session.commit()
+
+
+def _in_parts(values: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (values[begin : begin + size] for begin in range(0, len(values), size))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """One request."""
+
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def _protocol(path: str) -> Iterator[Ask]:
+    def ask(verb: str, **arguments: str) -> Ask:
+        given = {name.rstrip("_"): value for name, value in arguments.items() if value}
+        return Ask(path=path, query={"verb": verb, **given})
+
+    yield from (Ask(path=path), Ask(path=path, headers={"Accept": HTML}))
+    yield from (ask("Identify"), ask("ListSets"), ask("ListMetadataFormats"), ask("Nonsense"))
+    yield Ask(path=path, query={"verb": "ListSets"}, headers={"Accept": HTML, "Sec-Fetch-Mode": "navigate"})
+    for verb, set_spec, (from_, until) in product(LISTS, ("", *SETS[:4]), RANGES):
+        yield ask(verb, metadataPrefix="oai_dc", set=set_spec, from_=from_, until=until)
+    for verb, set_spec in product(LISTS, SETS):
+        yield ask(verb, metadataPrefix="oai_dc", set=set_spec)
+    for prefix, set_spec in product(FORMATS, ("", "domain:test:secret", "domain:cz:example:a")):
+        yield ask("ListRecords", metadataPrefix=prefix, set=set_spec)
+    for key in KEYS:
+        identifier = oai_identifier("archive.example", key)
+        yield ask("ListMetadataFormats", identifier=identifier)
+        yield from (ask("GetRecord", identifier=identifier, metadataPrefix=prefix) for prefix in FORMATS)
+
+
+def _documents() -> Iterator[Ask]:
+    for key, headers in product(KEYS, ({}, {"Range": "bytes=1-3"}, {"If-None-Match": "*"})):
+        yield Ask(path=f"/archive/{key.hex}", headers=headers)
+
+
+def _look_ups() -> Iterator[Ask]:
+    hosts = ["a.example.cz", "secret.test", "many.secret.test", "example.cz", "test", "cz", "none.test"]
+    urls = [*ALL_URLS, *(f"{host}/*" for host in hosts), *(f"*.{host}" for host in hosts)]
+    for url in urls:
+        yield Ask(path="/cdx", query={"url": url})
+    for url, more in product([*urls[::4], *urls[-2 * len(hosts) :]], LOOK_UPS):
+        yield Ask(path="/cdx", query={"url": url, "showResumeKey": "true", **more})
+    for host in hosts:
+        yield Ask(path="/cdx", query={"url": host, "matchType": "host", "showResumeKey": "true"})
+
+
+ASKED: Mapping[str, Callable[[], Iterator[Ask]]] = {
+    "/oai": lambda: _protocol("/oai"),
+    "/oai/aggregate": lambda: _protocol("/oai/aggregate"),
+    "/archive/{key}": _documents,
+    "/cdx": _look_ups,
+}
+"""Routes with arguments, and what is asked of them; all others are asked once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """An answer without its times."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: str
+    following: Ask | None = field(compare=False)
+    """What asks for the next page."""
+
+
+async def _reply(client: Client, method: str, ask: Ask) -> Reply:
+    arguments = {"data": ask.query} if method == "POST" else {"params": ask.query}
+    response = await client.request(method, ask.path, headers=ask.headers, allow_redirects=False, **arguments)
+    # The length of a compressed answer depends on the times in it; without compression it is the body's.
+    timed = {"Date", "Content-Length"}
+    headers = sorted((name, value) for name, value in response.headers.items() if name not in timed)
+    text = (await response.read()).decode()
+    link, token = response.links.get("next"), FOLLOWING.search(text)
+    following = None
+    if link is not None and ask.path == "/cdx":
+        following = Ask(path=ask.path, query=dict(parse_qsl(urlsplit(str(link["url"])).query)))
+    elif token is not None:
+        following = Ask(path=ask.path, query={"verb": ask.query["verb"], "resumptionToken": token[1]})
+    body = TOKEN.sub(_timeless, NOW.sub("now", text))
+    return Reply(status=response.status, headers=tuple(headers), body=body, following=following)
+
+
+def _timeless(token: re.Match[str]) -> str:
+    """Return the fields of a token without those that are times, and without its signature."""
+    raw = base64.urlsafe_b64decode(token[1].lstrip(".") + "==")
+    fields = json.loads(zlib.decompress(raw) if token[1].startswith(".") else raw)
+    return str(sorted((name, value) for name, value in fields.items() if name not in "eu"))
+
+
+async def _whole(client: Client, method: str, ask: Ask) -> list[Reply]:
+    """Return the answer and all that follow it."""
+    replies = [await _reply(client, method, ask)]
+    while (following := replies[-1].following) is not None:
+        assert len(replies) < MOST_PAGES
+        replies.append(await _reply(client, method, following))
+    return replies
+
+
+@pytest.fixture
+async def worlds(
+    settings: Settings,
+    maintenance: psycopg.Connection,
+    template: str,
+    tmp_path: Path,
+) -> AsyncIterator[tuple[World, World]]:
+    """Two archives: in one, withheld documents are among the others."""
+    assert settings.database_url is not None
+    url = make_url(settings.database_url.get_secret_value())
+    name = f"{url.database}_twin"
+    maintenance.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+    twin = SecretStr(url.set(database=name).render_as_string(hide_password=False))
+    made = []
+    with ExitStack() as opened:
+        for address, withheld in ((settings.database_url, True), (twin, False)):
+            own = settings.model_copy(update={"database_url": address})
+            database = opened.enter_context(open_database(own, check_tables=False))
+            world = World(database=database, folder=tmp_path / str(withheld))
+            world.fill(withheld=withheld)
+            made.append(world)
+        yield made[0], made[1]
+    maintenance.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+async def test_what_was_never_listed_cannot_be_told_from_what_does_not_exist(
+    worlds: tuple[World, World], settings: Settings, aiohttp_client: AiohttpClient, *, keyed: bool
+) -> None:
+    clients = []
+    chosen = small_pages(
+        settings, cdx_examined=4, cdx_lines=3, formats=tuple(FORMATS), namespace="archive.example"
+    )
+    for world in worlds:
+        if not keyed:
+            world.forget_keys()
+        clients.append(await aiohttp_client(create_app(chosen, world.database, base_url=BASE_URL)))
+    routes = [(route.method, route.resource.canonical) for route in clients[0].app.router.routes()]  # type: ignore[union-attr]
+    assert {*ASKED} <= {path for _, path in routes}
+    for method, path in routes:
+        assert path in ASKED or "{" not in path, "say what is to be asked of the new route"
+        for ask in ASKED[path]() if path in ASKED else [Ask(path=path)]:
+            with_them, without = [await _whole(client, method, ask) for client in clients]
+            assert with_them == without, (method, ask)
