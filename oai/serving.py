@@ -114,9 +114,9 @@ def create_runner(
 
 
 class _Request(web.Request):
-    """A request whose response does not tell the server's software, and is taken for what it says it is.
+    """A request whose response does not name the server's software.
 
-    aiohttp names itself, with its version and Python's, in each response. Responses to requests that it
+    aiohttp adds its version and Python's to each response. Responses to requests that it
     could not read pass no middleware and no signal of the application, only this hook.
     """
 
