@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import gc
+import multiprocessing
 import os
 import pickle
 import resource
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.context import SpawnContext
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +26,7 @@ _NEW_OBJECTS = 50_000
 """Between two looks for garbage; Python's own 700 are a page of seventy records."""
 _LOOK_SECONDS = 0.2
 _ARENA_MAX = -8  # M_ARENA_MAX of glibc's mallopt
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 
 def module_command(module: str, *arguments: str) -> tuple[str, ...]:
@@ -32,6 +35,25 @@ def module_command(module: str, *arguments: str) -> tuple[str, ...]:
     Without -P, a folder that has the name of one of our packages would be imported instead.
     """
     return (sys.executable, "-P", "-m", module, *arguments)
+
+
+@contextlib.contextmanager
+def spawning() -> Iterator[SpawnContext]:
+    """Give multiprocessing's context for the block, whose processes import nothing from the working folder.
+
+    They start as `python -c`, which looks there first, and -P is passed on only if this process has it: one
+    that a script such as `zatva` started has not. The variable counts for all that the process starts
+    meanwhile, so hooks must not be run within the block.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield multiprocessing.get_context("spawn")
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
 
 
 class CompanionEndedError(Exception):

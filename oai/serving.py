@@ -9,9 +9,10 @@ import resource
 import signal
 import socket
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Final
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from oai.connections import CONNECTIONS, CountedConnection, Seldom
@@ -112,6 +113,19 @@ def create_runner(
     )
 
 
+class _Request(web.Request):
+    """A request whose response does not name the server's software.
+
+    aiohttp adds its version and Python's to each response. Responses to requests that it
+    could not read pass no middleware and no signal of the application, only this hook.
+    """
+
+    async def _prepare_hook(self, response: web.StreamResponse) -> None:
+        await super()._prepare_hook(response)
+        response.headers.pop(hdrs.SERVER, None)
+        response.headers.setdefault("X-Content-Type-Options", "nosniff")
+
+
 class _Site(web.BaseSite):
     """Accepts connections from a listening socket.
 
@@ -209,6 +223,8 @@ async def serving(runner: web.AppRunner, listener: socket.socket, *, servers: in
     """
     _take_all_files()
     await runner.setup()
+    server = required(runner.server, "the runner was set up")
+    server.request_factory = partial(runner.app._make_request, _cls=_Request)  # noqa: SLF001 no public way
     try:
         runner.app[CONNECTIONS].share_files(servers)
         await _Site(runner, listener).start()

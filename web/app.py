@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -161,7 +162,7 @@ async def _diagnostics(app: web.Application) -> AsyncIterator[None]:
 
 
 async def _poller(app: web.Application) -> AsyncIterator[None]:
-    task = asyncio.create_task(app[HUB].poll())
+    task = asyncio.create_task(app[HUB].poll(partial(app[STREAMS].end_revoked, app[DATABASE])))
     yield
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):

@@ -39,7 +39,7 @@ from harvester.bibliographic.row_writer import Table
 from harvester.bibliographic.sources import choose_prefix, source_settings
 from harvester.repositories import base_folder, get_repository
 from harvester.vocabulary import RunStatus
-from oai.child import interrupts_held_back
+from oai.child import interrupts_held_back, spawning
 from oai.database import Database, make_statistics
 from oai.error_translation import mishap
 from oai.errors import InterruptedRunError, ZatvaError, failure_of
@@ -69,10 +69,12 @@ def convert_all(
     if processes == 1:
         yield from map(converting.batch, pages)
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        processes, mp_context=context, initializer=_begin, initargs=(converting,)
-    ) as pool:
+    with (
+        spawning() as context,
+        ProcessPoolExecutor(
+            processes, mp_context=context, initializer=_begin, initargs=(converting,)
+        ) as pool,
+    ):
         try:
             yield from _in_order(pool, pages, most=processes + _AHEAD)
         except BrokenProcessPool:

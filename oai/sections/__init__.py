@@ -135,6 +135,13 @@ class WebSettings(Section):
     event_streams: int = Field(
         8, ge=1, le=1000, description="Maximum live pages in one session; further pages are not live."
     )
+    hsts_days: int = Field(
+        365,
+        ge=0,
+        le=3650,
+        description="Days for which browsers refuse to visit the dashboard without encryption, if `base_url` "
+        "begins with https (Strict-Transport-Security); 0: not sent.",
+    )
     body_seconds: BodySeconds = 30
     idle_seconds: IdleSeconds = 75
     connections: OpenConnections = 4096

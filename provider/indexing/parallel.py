@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
+from multiprocessing.context import SpawnContext
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pydantic import SecretStr
 
-from oai.child import interrupts_held_back
+from oai.child import interrupts_held_back, spawning
 from oai.database import Database, open_database
 from oai.errors import InterruptedRunError, ZatvaError
 from oai.settings import Settings
@@ -53,10 +54,12 @@ def index_files(
     if jobs == 1 or len(files) <= 1:
         yield from _one_by_one(database, files, options, tell)
         return
-    yield from _side_by_side(database, settings, files, options, jobs=jobs, tell=tell)
+    with spawning() as context:
+        yield from _side_by_side(context, database, settings, files, options, jobs=jobs, tell=tell)
 
 
 def _side_by_side(
+    context: SpawnContext,
     database: Database,
     settings: Settings,
     files: Sequence[Path],
@@ -65,10 +68,9 @@ def _side_by_side(
     jobs: int,
     tell: Tell,
 ) -> Iterator[FileReport]:
-    context = multiprocessing.get_context("spawn")
+    url = database.url.render_as_string(hide_password=False)
     stop = context.Event()
     read = context.Value("q", 0)
-    url = database.url.render_as_string(hide_password=False)
     with ProcessPoolExecutor(
         min(jobs, len(files)),
         mp_context=context,

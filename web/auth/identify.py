@@ -2,6 +2,7 @@
 
 import ipaddress
 import logging
+from collections.abc import Collection
 from functools import cache, lru_cache
 from typing import Final
 
@@ -12,8 +13,15 @@ from sqlalchemy.orm import Session
 from oai.proxies import LOOPBACK, Network, is_public, is_trusted, visitor
 from oai.sections import WebSettings
 from web.auth.access import STREAMS, canonical, is_static, let_in
-from web.auth.api_tokens import find_token
-from web.auth.sessions import SignedIn, find_session, session_token, start_session, was_active
+from web.auth.api_tokens import find_token, find_tokens
+from web.auth.sessions import (
+    SignedIn,
+    find_session,
+    find_sessions,
+    session_token,
+    start_session,
+    was_active,
+)
 from web.auth.users import find_user
 from web.site.i18n import _, speak
 from web.site.keys import SETTINGS, database_of
@@ -90,9 +98,9 @@ async def sessions(request: web.Request, handler: Handler) -> web.StreamResponse
     """
     if is_static(request):
         return await handler(request)
-    given = request.headers.get("Authorization", "")
-    if given.lower().startswith(_BEARER):
-        who = await database_of(request).run(find_token, given[len(_BEARER) :].strip())
+    token = _api_token(request)
+    if token is not None:
+        who = await database_of(request).run(find_token, token)
         if who is None:
             raise web.HTTPUnauthorized(
                 text=_("The API token is unknown, revoked or expired."),
@@ -106,6 +114,21 @@ async def sessions(request: web.Request, handler: Handler) -> web.StreamResponse
             speak(who.language)
         live_in(who.time_zone)
     return await handler(request)
+
+
+def _api_token(request: web.Request) -> str | None:
+    given = request.headers.get("Authorization", "")
+    return given[len(_BEARER) :].strip() if given.lower().startswith(_BEARER) else None
+
+
+def credential(request: web.Request) -> str:
+    """Return what identified the caller: the API token, or the cookie value of the session."""
+    return _api_token(request) or fresh_session(request) or session_token(request) or ""
+
+
+def identified(session: Session, credentials: Collection[str]) -> dict[str, SignedIn]:
+    """Return the caller that each credential identifies now; those that no longer do are missing."""
+    return find_sessions(session, credentials) | find_tokens(session, credentials)
 
 
 def fresh_session(request: web.Request) -> str | None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import secrets
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -229,10 +230,16 @@ def start_session(
 
 def find_session(session: Session, token: str) -> SignedIn | None:
     """Return the cookie's user; None if the session has ended or awaits a code, or the user is disabled."""
-    found = _open_session(session, token, awaits_code=False)
-    if found is None:
-        return None
-    row, user, organisation = found
+    return find_sessions(session, [token]).get(token)
+
+
+def find_sessions(session: Session, tokens: Collection[str]) -> dict[str, SignedIn]:
+    """Return the users of those cookies for which `find_session` finds one, with one statement."""
+    found = {row.token_hash: (row, *of) for row, *of in _open_sessions(session, tokens, awaits_code=False)}
+    return {token: _who(*found[key]) for token in tokens if (key := hashed(token)) in found}
+
+
+def _who(row: UserSession, user: User, organisation: str | None) -> SignedIn:
     return SignedIn(
         user_id=user.user_id,
         name=user.name,
@@ -251,11 +258,9 @@ def find_session(session: Session, token: str) -> SignedIn | None:
 
 def find_waiting(session: Session, token: str) -> WaitingForCode | None:
     """Return the sign-in of this cookie that still awaits the second factor."""
-    found = _open_session(session, token, awaits_code=True)
-    if found is None:
-        return None
-    row, user, _organisation = found
-    return WaitingForCode(user_id=user.user_id, name=user.name, way=row.way)
+    for row, user, _organisation in _open_sessions(session, [token], awaits_code=True):
+        return WaitingForCode(user_id=user.user_id, name=user.name, way=row.way)
+    return None
 
 
 def was_active(session: Session, settings: WebSettings, token: str) -> None:
@@ -275,20 +280,20 @@ def was_confirmed(session: Session, token: str) -> None:
     )
 
 
-def _open_session(session: Session, token: str, *, awaits_code: bool) -> Any:  # noqa: ANN401 an SQL row
+def _open_sessions(session: Session, tokens: Iterable[str], *, awaits_code: bool) -> Iterable[Any]:
     statement = (
         select(UserSession, User, Organisation.short_name)
         .join(User, User.user_id == UserSession.user_id)
         .outerjoin(Organisation, Organisation.organisation_id == User.organisation_id)
         .where(
-            UserSession.token_hash == hashed(token),
+            UserSession.token_hash.in_(map(hashed, tokens)),
             UserSession.expires > func.now(),
             UserSession.idle_until > func.now(),
             UserSession.awaits_code.is_(awaits_code),
             User.disabled.is_(None),
         )
     )
-    return session.execute(statement).one_or_none()
+    return session.execute(statement).all()
 
 
 def end_session(session: Session, token: str) -> None:

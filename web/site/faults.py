@@ -17,6 +17,7 @@ from web.auth.access import STREAMS, canonical, is_api
 from web.auth.identify import fresh_session
 from web.auth.sessions import set_session
 from web.site.i18n import _, told
+from web.site.keys import SETTINGS
 from web.site.render import render
 
 _log = logging.getLogger("web.faults")
@@ -99,6 +100,7 @@ EVERYWHERE: Final = MappingProxyType(
     {
         "Content-Security-Policy": CONTENT_SECURITY_POLICY,
         "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
         "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
         # The path of a sign-in link contains its token; no referrer is sent to other sites.
         "Referrer-Policy": "same-origin",
@@ -106,12 +108,16 @@ EVERYWHERE: Final = MappingProxyType(
         "X-Frame-Options": "DENY",
     }
 )
+_DAY_SECONDS: Final = 86_400
 _A_YEAR: Final = "public, max-age=31536000, immutable"
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
     """Add the security and caching headers to a response before it is sent."""
     response.headers.update(EVERYWHERE)
+    settings = request.config_dict[SETTINGS].web
+    if settings.hsts_days and (settings.base_url or "").startswith("https:"):
+        response.headers["Strict-Transport-Security"] = f"max-age={settings.hsts_days * _DAY_SECONDS}"
     token = fresh_session(request)
     if token:
         # The response's own cookies are already in its headers; cookies added to the response now would be

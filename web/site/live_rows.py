@@ -15,7 +15,7 @@ import json
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
@@ -178,13 +178,18 @@ class Hub:
         self._closed = True
         self._tell()
 
-    async def poll(self) -> None:
-        """Poll what is followed; runs until cancelled."""
+    async def poll(self, check: Callable[[], Awaitable[None]]) -> None:
+        """Poll what is followed; runs until cancelled.
+
+        `check` ends the followers that may no longer follow, before each reading: nothing that was read after
+        it is sent to them. If it fails, nothing is read.
+        """
         while True:
             await self._watched.wait()
-            watched = [feed for feed in self._feeds.values() if feed.watchers]
-            for reading, feeds in groupby(sorted(watched, key=_reading), _reading):
-                await self._read(reading, list(feeds))
+            if await _succeeds(check()):
+                watched = [feed for feed in self._feeds.values() if feed.watchers]
+                for reading, feeds in groupby(sorted(watched, key=_reading), _reading):
+                    await _succeeds(self._read(reading, list(feeds)))
             await asyncio.sleep(self._poll_seconds)
 
     async def follow(
@@ -232,11 +237,7 @@ class Hub:
             loaded = reading.load(session, topic)
             return [feed.rendered(loaded, template, version) for feed in feeds]
 
-        try:
-            found = await self._database.run(read)
-        except (SQLAlchemyError, TryLaterError) as error:
-            _log.warning("live rows: %s", error)
-            return
+        found = await self._database.run(read)
         news = [feed.update(rows, version) for feed, rows in zip(feeds, found, strict=True)]
         if any(news):
             self._version = version
@@ -279,3 +280,12 @@ class Hub:
 
 def _reading(feed: _Feed) -> TopicReading:
     return feed.reading
+
+
+async def _succeeds(step: Awaitable[None]) -> bool:
+    try:
+        await step
+    except (SQLAlchemyError, TryLaterError) as error:
+        _log.warning("live rows: %s", error)
+        return False
+    return True

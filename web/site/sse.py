@@ -3,38 +3,56 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from aiohttp import web
 
+from oai.errors import required
+from oai.executor import DatabaseExecutor
 from oai.sections import WebSettings
-from web.auth.access import signed_in, who_asks
-from web.auth.sessions import SignedIn, find_session, session_token
+from web.auth.access import who_asks
+from web.auth.identify import credential, identified
+from web.auth.sessions import SignedIn
 from web.site.i18n import _, language
-from web.site.keys import database_of
-from web.site.live_rows import HEARTBEAT_SECONDS, Follower, Hub
+from web.site.live_rows import Follower, Hub
 from web.site.zones import here
 
 HUB = web.AppKey("hub", Hub)
 
 
+@dataclass(eq=False, kw_only=True)
+class _Stream:
+    """An open stream: whom it was opened for, and the task that sends it."""
+
+    who: SignedIn
+    task: asyncio.Task[object]
+    is_over: bool = False
+    """Whether it was ended; the task then ends the response instead of breaking it off."""
+
+    def end(self) -> None:
+        self.is_over = True
+        self.task.cancel()
+
+
 class Streams:
-    """The open streams: a few per session, and at most `most()` in all."""
+    """The open streams: a few per session or API token, and at most `most()` in all."""
 
     def __init__(self, settings: WebSettings, *, most: Callable[[], int]) -> None:
         self.topics = settings.event_topics
         """Maximum number of topics per stream, because each is read from the database every second."""
         self._streams = settings.event_streams
         self._most = most
-        self._open: dict[str, dict[web.RequestHandler, asyncio.Task[object] | None]] = {}
+        self._open: dict[str, dict[web.RequestHandler, _Stream]] = {}
+        """By credential and connection."""
 
     @contextlib.contextmanager
-    def one_more(self, request: web.Request) -> Iterator[None]:
+    def one_more(self, request: web.Request) -> Iterator[_Stream]:
         """Count a stream as open during the block; first ends those whose page was left.
 
         Raises HTTPTooManyRequests if the session has too many streams, and HTTPServiceUnavailable if the
         server has.
         """
-        session = session_token(request) or f"user {who_asks(request).user_id}"
+        session = credential(request)
         for streams in self._open.values():
             _end_left(streams)
         own = self._open.get(session, {})
@@ -49,26 +67,41 @@ class Streams:
             )
         # No await since the checks, so two requests cannot both take the last place.
         self._open[session] = own
-        own[request.protocol] = asyncio.current_task()
+        task = required(asyncio.current_task(), "a handler runs in a task")
+        own[request.protocol] = stream = _Stream(who=who_asks(request), task=task)
         try:
-            yield
+            yield stream
         finally:
             own.pop(request.protocol, None)
             # An ended stream may finish after newer streams of its session have started.
             if not own and self._open.get(session) is own:
                 del self._open[session]
 
+    async def end_revoked(self, database: DatabaseExecutor) -> None:
+        """End the streams of sessions and tokens that are over, and of users who now see something else."""
+        # Streams that are opened during the statement were identified after it began, and are left alone.
+        asked = {session: list(streams.items()) for session, streams in self._open.items()}
+        now = await database.run(identified, asked)
+        for session, streams in asked.items():
+            for connection, stream in streams:
+                is_open = self._open.get(session, {}).get(connection) is stream
+                if is_open and _identity(now.get(session)) != _identity(stream.who):
+                    stream.end()
+
 
 STREAMS = web.AppKey("streams", Streams)
 
 
-def _end_left(streams: dict[web.RequestHandler, asyncio.Task[object] | None]) -> None:
+def _end_left(streams: dict[web.RequestHandler, _Stream]) -> None:
     """End streams whose page was left; until their next heartbeat, their topics would still be read."""
-    for connection, task in list(streams.items()):
+    for connection, stream in list(streams.items()):
         if connection.transport is None:
             del streams[connection]
-            if task is not None:
-                task.cancel()
+            stream.end()
+
+
+def _identity(who: SignedIn | None) -> tuple[object, ...]:
+    return () if who is None else (who.user_id, who.rights, who.organisation_id, who.language, who.time_zone)
 
 
 async def stream(request: web.Request) -> web.StreamResponse:
@@ -82,32 +115,26 @@ async def stream(request: web.Request) -> web.StreamResponse:
         raise web.HTTPBadRequest(
             text=_("A stream can follow at most %(count)s topics.") % {"count": streams.topics}
         )
-    with streams.one_more(request):
-        return await _sent(request, hub, topics)
+    with streams.one_more(request) as opened:
+        return await _sent(request, hub, topics, opened)
 
 
-async def _sent(request: web.Request, hub: Hub, topics: Sequence[str]) -> web.StreamResponse:
+async def _sent(request: web.Request, hub: Hub, topics: Sequence[str], opened: _Stream) -> web.StreamResponse:
     response = web.StreamResponse(
         headers={"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
     )
-    checked = asyncio.get_running_loop().time()
     try:
         await response.prepare(request)
-        following = hub.follow(topics, request.headers.get("Last-Event-ID"), _follower(who_asks(request)))
+        following = hub.follow(topics, request.headers.get("Last-Event-ID"), _follower(opened.who))
         async with contextlib.aclosing(following) as frames:
             async for frame in frames:
                 await response.write(frame)
-                now = asyncio.get_running_loop().time()
-                if now - checked >= HEARTBEAT_SECONDS:
-                    checked = now
-                    if not await _still_signed_in(request):
-                        break
     except ConnectionResetError:
         # A disconnected browser, even before the headers, is noticed when something is sent to it,
         return response
     except asyncio.CancelledError:
         # or when the next stream is opened. Otherwise the server ends the request.
-        if request.transport is not None:
+        if not opened.is_over:
             raise
     return response
 
@@ -119,17 +146,6 @@ def _follower(who: SignedIn) -> Follower:
         language=language.get(),
         zone=here().key,
     )
-
-
-async def _still_signed_in(request: web.Request) -> bool:
-    before, token = signed_in(request), session_token(request)
-    now = await database_of(request).run(find_session, token) if token else None
-    # A user whose visibility has changed must reconnect.
-    return before is not None and now is not None and _identity(now) == _identity(before)
-
-
-def _identity(who: SignedIn) -> tuple[object, ...]:
-    return who.user_id, who.role, who.organisation_id, who.language, who.time_zone
 
 
 ROUTES = (web.get("/events", stream, allow_head=False),)
