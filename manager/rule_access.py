@@ -28,13 +28,9 @@ class RuleAccessError(UsageError):
     Without the path, which may be absolute: the organisation's users read this.
     """
 
-    def __init__(self, column: str, organisation: str) -> None:
-        super().__init__(
-            "%(name)s is not a rule of %(organisation)s; choose one of the organisation's rules",
-            name=column,
-            organisation=organisation,
-        )
-        self.column = column
+    def __init__(self, words: str, *, name: str, organisation: str) -> None:
+        super().__init__(words, name=name, organisation=organisation)
+        self.column = name
 
 
 def rules_of(session: Session, organisation_id: int | None) -> Sequence[Rule]:
@@ -85,4 +81,8 @@ def check_rule_access(session: Session, row: RecurringJob | Job, data: Path | No
     }
     for file, name in named.items():
         if file not in theirs:
-            raise RuleAccessError(name, organisation.short_name)
+            raise RuleAccessError(
+                "%(name)s is not a rule of %(organisation)s; choose one of the organisation's rules",
+                name=name,
+                organisation=organisation.short_name,
+            )

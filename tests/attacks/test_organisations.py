@@ -17,7 +17,7 @@ from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.schedules.service import run_now
 from manager.worker.claim import claim
 from oai.errors import ExitCode
-from tests.commands import run
+from tests.commands import zatva, zatva_beside
 from tests.harvester.rule_lab.records import FILTERS
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository as answering
@@ -116,17 +116,18 @@ async def test_a_partner_chooses_a_rule_in_a_list_and_is_told_no_absolute_path(
     with world.server.database.session() as session:
         row = session.scalars(select(RecurringJob)).one()
         assert row.filter_file_path == world.file(world.rule)
-        number = a_run(session, session.get_one(Repository, world.ours), recurring_id=row.id).history_id
+        made = row.id
+        number = a_run(session, session.get_one(Repository, world.ours), recurring_id=made).history_id
         session.commit()
 
-    status, shown = await _api(owner, "GET", f"/schedules/{row.id}", {})
+    status, shown = await _api(owner, "GET", f"/schedules/{made}", {})
     assert (status, shown["filter_file_path"]) == (200, world.rule)
     change = {name: shown[name] for name in ("repository_id", "metadata_prefix", "filter_file_path")}
-    assert (await _api(owner, "PUT", f"/schedules/{row.id}", change))[1]["filter_file_path"] == world.rule
-    for path in (f"/schedules/{row.id}/edit", f"/runs/{number}/parameters", "/schedules"):
+    assert (await _api(owner, "PUT", f"/schedules/{made}", change))[1]["filter_file_path"] == world.rule
+    for path in (f"/schedules/{made}/edit", f"/runs/{number}/parameters", "/schedules"):
         _, page = await owner.get(path)
         assert str(world.server.settings.data) not in page
-    _, page = await owner.get(f"/schedules/{row.id}/edit")
+    _, page = await owner.get(f"/schedules/{made}/edit")
     assert f'<option value="{world.rule}" selected>' in page
 
 
@@ -202,11 +203,12 @@ def test_a_rule_given_to_another_organisation_while_its_job_is_queued_is_not_rea
 async def test_a_replay_reads_no_rules_of_others(world: World, owner: Browser) -> None:
     number = world.schedule(normalize_file_path="/etc/passwd")
     with world.server.database.session() as session:
-        kept = a_run(session, session.get_one(Repository, world.ours), recurring_id=number, raw_path="x")
+        run = a_run(session, session.get_one(Repository, world.ours), recurring_id=number, raw_path="x")
+        kept = run.history_id
         session.commit()
         rule = session.scalars(select(Rule.rule_id).where(Rule.path == world.rule)).one()
-    status, answer = await _api(owner, "POST", f"/rules/{rule}/rehearsal", {"run": kept.history_id})
-    assert status == 409
+    status, answer = await _api(owner, "POST", f"/rules/{rule}/rehearsal", {"run": kept})
+    assert status == 422
     assert "normalize_file_path is not a rule of mzk" in answer["detail"]
     assert "/etc" not in str(answer)
 
@@ -217,10 +219,10 @@ def test_commands_that_act_for_an_organisation_refuse_rules_of_others(
     house = world.server.settings.data / "house.xml"
     house.write_bytes(FILTERS)
     given = ("schedule", "add", str(world.ours), "--frequency", "daily", "--filter-file")
-    refused = run(*given, str(house), env=environment)
+    refused = zatva(environment, *given, str(house))
     assert refused.returncode == ExitCode.USAGE
     assert "filter_file_path is not a rule of mzk" in refused.stderr
-    assert run(*given, world.file(world.rule), env=environment).returncode == ExitCode.DONE
+    assert zatva(environment, *given, world.file(world.rule)).returncode == ExitCode.DONE
 
 
 def test_each_organisation_has_its_own_folder_of_rules(world: World) -> None:
@@ -244,7 +246,7 @@ async def test_the_folders_of_organisations_are_apart_and_a_refusal_names_no_oth
 
     for folder in ("maps", "MAPS", "Maps/old", "maps/a/b"):
         status, answer = await add(owner, folder)
-        assert (status, "is taken or overlaps" in answer["detail"]) == (409, True), folder
+        assert (status, "is taken or overlaps" in answer["detail"]) == (422, True), folder
         assert "repository 1" not in answer["detail"]
         assert ".example" not in answer["detail"]
     store = world.server.settings.store
@@ -256,17 +258,25 @@ async def test_the_folders_of_organisations_are_apart_and_a_refusal_names_no_oth
 async def test_a_folder_that_differs_only_in_capitals_is_refused_at_every_surface(
     world: World, administrator: Browser, environment: dict[str, str]
 ) -> None:
-    for folder in ("Telc", "TELC"):
-        body = {"base_url": "https://new.example/oai", "base_dir": folder, "identify": False}
-        status, answer = await _api(administrator, "POST", "/repositories", body)
-        assert status == 409
-        assert f"folder telc already belongs to repository {world.ours}" in answer["detail"]
-        added = run(
-            "repository", "add", "https://new.example/oai", "--out", folder, "--no-identify", env=environment
-        )
-        assert added.returncode == ExitCode.USAGE, added.stderr
-        assert "already belongs to repository" in added.stderr
     async with answering() as address:
-        steps = {"base_url": f"{address}/oai", "metadata_prefix": "oai_dc", "base_dir": "TELC"}
-        status, page, _ = await administrator.post("/repositories/new", steps | {"do": "save"})
-    assert (status, "already belongs to repository" in page) == (422, True)
+        for folder in ("Telc", "TELC"):
+            body = {"base_url": "https://new.example/oai", "base_dir": folder, "identify": False}
+            status, answer = await _api(administrator, "POST", "/repositories", body)
+            assert status == 422
+            assert f"folder telc already belongs to repository {world.ours}" in answer["detail"]
+            done = await zatva_beside(environment, "repository", "add", f"{address}/oai", folder)
+            assert done.returncode == ExitCode.USAGE, done.stderr
+            assert "already belongs to repository" in done.stderr
+            steps = {"base_url": f"{address}/oai", "metadata_prefix": "oai_dc", "base_dir": folder}
+            status, page, _ = await administrator.post("/repositories/new", steps | {"do": "save"})
+            assert (status, "already belongs to repository" in page) == (422, True)
+
+
+def test_a_folder_elsewhere_that_differs_only_in_capitals_is_refused_before_anything_is_asked(
+    server: Server, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with server.database.session() as session:
+        add_repository(session, base_url="https://first.example/oai", base_dir=str(tmp_path / "maps"))
+        session.commit()
+    done = zatva(environment, "harvest", "http://127.0.0.1:9/oai", "--out", tmp_path / "Maps")
+    assert (done.returncode, "already belongs to repository" in done.stderr) == (ExitCode.USAGE, True)
