@@ -2,6 +2,7 @@
 
 import os
 import re
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -19,6 +20,11 @@ from harvester.recognition import RepositoryFacts, check_base_url, checked_proto
 from harvester.vocabulary import DeletionPolicy
 from oai.errors import UsageError
 from oai.settings import Settings
+
+
+class FolderTakenError(UsageError):
+    """A folder that belongs to another repository. Names that repository, which partners may not see."""
+
 
 _ADDING_LOCK = 0x7A_72_61  # "zra": one repository is added at a time
 _SETS_AT_ONCE = 5000
@@ -50,18 +56,28 @@ def add_repository(
 
 
 def free_folder(session: Session, base_dir: str) -> str:
-    """Return the base directory as stored. Raises UsageError if another repository has it."""
+    """Return the base directory as stored. Raises FolderTakenError if another repository has it.
+
+    Capitals make no difference, because some file systems do not tell them apart.
+    """
     folder = _folder(base_dir)
-    owner = session.scalars(select(Repository).where(Repository.base_dir == folder)).first()
-    if owner is not None:
-        raise UsageError(
-            "folder %(folder)s already belongs to repository %(repository_id)s (%(base_url)s); "
-            "choose another",
-            folder=folder,
-            repository_id=owner.repository_id,
-            base_url=owner.base_url,
-        )
+    for repository_id, base_url, taken in session.execute(
+        select(Repository.repository_id, Repository.base_url, Repository.base_dir)
+    ):
+        if folder_key(taken) == folder_key(folder):
+            raise FolderTakenError(
+                "folder %(folder)s already belongs to repository %(repository_id)s (%(base_url)s); "
+                "choose another",
+                folder=taken,
+                repository_id=repository_id,
+                base_url=base_url,
+            )
     return folder
+
+
+def folder_key(base_dir: str) -> str:
+    """Return what two folders have in common that may be one folder on some file system."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", base_dir).casefold())
 
 
 def ensure_repository(
@@ -182,7 +198,7 @@ def _folder(base_dir: str) -> str:
 
 def _free_folder(session: Session, base_url: str) -> str:
     host = re.sub(r"[^a-z0-9.-]", "-", (urlsplit(base_url).hostname or "").lower()).strip(".") or "repository"
-    taken = set(session.scalars(select(Repository.base_dir)))
+    taken = {folder_key(base_dir) for base_dir in session.scalars(select(Repository.base_dir))}
     number = 1
     name = host
     while name in taken:

@@ -19,6 +19,7 @@ from harvester.rule_lab.files import file_of
 from harvester.rule_lab.models import Rule, RuleKind
 from harvester.vocabulary import Level
 from manager.models import RecurringJob
+from manager.rule_access import check_rule_access
 from oai.errors import UsageError
 from oai.settings import Settings
 
@@ -82,14 +83,19 @@ def kept_runs(
     ]
 
 
-def files_as_scheduled(session: Session, run: History) -> RuleFiles:
-    """Return the rule files that the run's schedule names now. Raises UsageError if it has no schedule."""
+def files_as_scheduled(session: Session, run: History, data: Path | None = None) -> RuleFiles:
+    """Return the rule files that the run's schedule names now.
+
+    Raises UsageError if it has no schedule, or if its organisation may not use the files; without the `data`
+    folder, no rule of an organisation is found.
+    """
     schedule = _schedule(session, run)
     if schedule is None:
         raise UsageError(
             f"run {run.history_id} does not belong to a schedule; give the rules with --filter and "
             "--normalise"
         )
+    check_rule_access(session, schedule, data)
     return RuleFiles(
         filter_file=_optional(schedule.filter_file_path),
         normalize_file=_optional(schedule.normalize_file_path),
@@ -99,7 +105,11 @@ def files_as_scheduled(session: Session, run: History) -> RuleFiles:
 def files_with(session: Session, settings: Settings, rule: Rule, run: History) -> RuleFiles:
     """Return the rule's file and, for the other kind, the file that the run's schedule names now, if any."""
     file = file_of(settings, rule)
-    others = files_as_scheduled(session, run) if _schedule(session, run) is not None else RuleFiles()
+    others = (
+        files_as_scheduled(session, run, settings.data)
+        if _schedule(session, run) is not None
+        else RuleFiles()
+    )
     if rule.kind == RuleKind.FILTER:
         return replace(others, filter_file=file)
     return replace(others, normalize_file=file)
@@ -120,7 +130,7 @@ def wished_replay(
         if schedule is not None:
             per_directory = schedule.files_per_dir or usual
             wish = replace(wish, parse_id=schedule.parse_id, files_per_directory=per_directory)
-        files = files or files_as_scheduled(session, run)
+        files = files or files_as_scheduled(session, run, settings.data)
         wish = replace(wish, filter_file=files.filter_file, normalize_file=files.normalize_file)
     return replay_request(session, settings, wish, number)
 
@@ -154,10 +164,14 @@ def schedule_of(session: Session, error: Quarantined) -> RecurringJob | None:
 
 
 def request_for(session: Session, settings: Settings, error: Quarantined) -> HarvestRequest | None:
-    """Return how the record is harvested according to its schedule; None if there is no schedule."""
+    """Return how the record is harvested according to its schedule; None if there is no schedule.
+
+    Raises UsageError if the schedule's organisation may not use its rule files.
+    """
     schedule = schedule_of(session, error)
     if schedule is None:
         return None
+    check_rule_access(session, schedule, settings.data)
     return HarvestRequest(
         repository_id=error.repository_id,
         metadata_prefix=error.metadata_prefix,

@@ -8,10 +8,10 @@ from sqlalchemy.orm import Session
 
 from harvester.listing import Among
 from harvester.models import History, Repository
-from harvester.rule_lab.files import file_of
 from harvester.rule_lab.models import Rule, RuleKind, RuleVersion
 from harvester.rule_lab.versions import version_of_digest
 from manager.models import RecurringJob
+from manager.rule_access import spellings_of
 from oai.settings import Settings
 
 _MOST = 200
@@ -44,7 +44,7 @@ class Use:
 def uses_of(session: Session, settings: Settings, rule: Rule, *, among: Among = None) -> list[Use]:
     """Return the schedules whose harvests read the file; with `among`, only of these repositories."""
     # A row inserted by SQL may spell the path differently from the web pages.
-    spellings = {str(file_of(settings, rule)), str(settings.data / rule.path)}
+    spellings = spellings_of(rule, settings.data)
     named = or_(RecurringJob.filter_file_path.in_(spellings), RecurringJob.normalize_file_path.in_(spellings))
     query = (
         select(RecurringJob, Repository.repository_name, Repository.base_url)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from sqlalchemy.orm import Session
 
 from harvester.harvest_plan import Surface, carried
+from manager.rule_access import check_rule_access
 from manager.schedules import service as samples
 from manager.schedules import service as schedules
 from manager.schedules.plan import read_plan
@@ -36,6 +37,7 @@ def add_schedule(invocation: Invocation) -> ExitCode:
     """Add a schedule that harvests a repository."""
     with open_database(invocation.settings) as database, database.session() as session:
         schedule = schedules.add_schedule(session, **_given(invocation))
+        check_rule_access(session, schedule, invocation.settings.data)
         session.commit()
         invocation.about(schedule.id)
         invocation.console.result(columns_of(schedule), f"schedule {schedule.id} added")
@@ -53,6 +55,7 @@ def edit_schedule(invocation: Invocation) -> ExitCode:
         )
     with open_database(invocation.settings) as database, database.session() as session:
         schedule = schedules.change_schedule(session, recurring_id, **columns)
+        check_rule_access(session, schedule, invocation.settings.data)
         session.commit()
         invocation.console.result(columns_of(schedule), f"schedule {recurring_id} changed")
     return ExitCode.DONE

@@ -41,3 +41,11 @@ def owner_of(session: Session, repository_id: int) -> Organisation | None:
         .where(RepositoryOwner.repository_id == repository_id)
     )
     return session.scalars(owner).one_or_none()
+
+
+def folder_of(organisation_id: int) -> str:
+    """Return the name of the organisation's own folder, below the store and below the folder of rules.
+
+    By number, because an organisation may be renamed, and another may get its old name.
+    """
+    return f"organisation-{organisation_id}"

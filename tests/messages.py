@@ -33,7 +33,7 @@ _SPEAKING: Final = {
     "harvester/recognition.py": "UsageError",
     "harvester/probing/report.py": "translate",
     "harvester/protocols.py": "UsageError",
-    "harvester/repositories.py": "UsageError",
+    "harvester/repositories.py": "UsageError FolderTakenError",
     "harvester/rule_lab/examples.py": "translate",
     "harvester/rule_lab/files.py": "UsageError",
     "harvester/rule_lab/samples.py": "UsageError",
@@ -46,6 +46,7 @@ _SPEAKING: Final = {
     "manager/notices/webhooks.py": "UsageError",
     "manager/notices/addresses.py": "UsageError",
     "manager/notices/rules.py": "UsageError",
+    "manager/rule_access.py": "RuleAccessError",
     "manager/schedules/plan.py": "UsageError",
     "manager/store_audits.py": "UsageError",
     "provider/holdings/access.py": "UsageError",
@@ -85,7 +86,9 @@ def _of_other_parts() -> Iterator[str]:
     """Yield the texts of lower packages that pages show as errors, and those of letters."""
     for name, keyword in _SPEAKING.items():
         with (_ROOT / name).open("rb") as file:
-            for _line, message, *_ in extract("python", file, keywords={keyword: None, "Phrase": None}):
+            for _line, message, *_ in extract(
+                "python", file, keywords=dict.fromkeys((*keyword.split(), "Phrase"))
+            ):
                 if isinstance(message, str):
                     yield message
 

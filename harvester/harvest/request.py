@@ -49,11 +49,13 @@ class HarvestRequest(HarvestParameters):
     def transformer(self, limits: RuleLimits | None = None) -> Transformer:
         """Return the transformer with the rules read. Raises UsageError with file and line.
 
-        It has no validator yet.
+        It has no validator yet. Errors name files without their folders: they are stored with runs and
+        records, which users of organisations see.
         """
+        filters, mappings = self.filter_file, self.normalize_file
         return Transformer(
-            filters=load_filters(self.filter_file, limits) if self.filter_file else None,
-            mappings=load_mappings(self.normalize_file, limits) if self.normalize_file else None,
+            filters=load_filters(filters, limits, source=filters.name) if filters else None,
+            mappings=load_mappings(mappings, limits, source=mappings.name) if mappings else None,
             level=self.validation,
         )
 

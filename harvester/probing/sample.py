@@ -63,8 +63,8 @@ class RepositorySample:
 def load_rules(filter_file: Path | None, normalize_file: Path | None) -> Rules:
     """Read the given rule files. Raises RuleFileError."""
     return Rules(
-        filters=load_filters(filter_file) if filter_file else None,
-        mappings=load_mappings(normalize_file) if normalize_file else None,
+        filters=load_filters(filter_file, source=filter_file.name) if filter_file else None,
+        mappings=load_mappings(normalize_file, source=normalize_file.name) if normalize_file else None,
     )
 
 

@@ -16,6 +16,7 @@ from harvester.rules.rule_files import MAX_BYTES, RuleFileError
 from harvester.rules.rule_limits import RuleLimits
 from harvester.store.atomic_files import Disk
 from oai.errors import MalformedXmlError, UsageError
+from oai.owners import Organisation, folder_of
 from oai.settings import Settings
 from oai.xml import parse
 
@@ -76,14 +77,15 @@ def adopted_path(session: Session, settings: Settings, path: str) -> str:
     return inside
 
 
-def free_path(session: Session, settings: Settings, name: str) -> str:
-    """Return an unused path for a new file, named after the rule."""
+def free_path(session: Session, settings: Settings, name: str, organisation: Organisation | None) -> str:
+    """Return an unused path for a new file, named after the rule, in the organisation's folder."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = _SLUG.sub("-", plain).strip("-")[:_LONGEST_SLUG] or "rule"
+    folder = FOLDER if organisation is None else f"{FOLDER}/{folder_of(organisation.organisation_id)}"
     taken = set(session.scalars(select(Rule.path)))
     number = 1
     while True:
-        path = f"{FOLDER}/{slug}.xml" if number == 1 else f"{FOLDER}/{slug}-{number}.xml"
+        path = f"{folder}/{slug}.xml" if number == 1 else f"{folder}/{slug}-{number}.xml"
         if path not in taken and not (settings.data / path).exists():
             return path
         number += 1

@@ -19,6 +19,7 @@ from harvester.rule_lab.files import adopted_path, free_path, read_file, read_ru
 from harvester.rule_lab.models import Rule, RuleKind, RuleVersion
 from harvester.rules.rule_files import RuleFileError
 from oai.errors import UsageError
+from oai.owners import owner_of
 from oai.settings import Settings
 
 _LONGEST_NAME: Final = 200
@@ -184,7 +185,8 @@ def add_rule(
     read_rules(draft.content, draft.kind, source=name)
     if draft.repository_id is not None and session.get(Repository, draft.repository_id) is None:
         raise UsageError("no repository %(number)s", number=draft.repository_id)
-    place = adopted_path(session, settings, path) if path else free_path(session, settings, name)
+    owner = None if draft.repository_id is None else owner_of(session, draft.repository_id)
+    place = adopted_path(session, settings, path) if path else free_path(session, settings, name, owner)
     rule = Rule(
         kind=draft.kind.value,
         name=name,

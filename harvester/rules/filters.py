@@ -81,9 +81,13 @@ class Filters:
         return all(_some_and_all(each.answers(evaluation)) for each in self.filters)
 
 
-def load_filters(path: Path, limits: RuleLimits | None = None) -> Filters:
-    """Read a filter file. Raises RuleFileError with file, line, column, reason and what to do."""
-    return parse_filters(read_bytes(path), source=str(path), limits=limits)
+def load_filters(path: Path, limits: RuleLimits | None = None, *, source: str | None = None) -> Filters:
+    """Read a filter file, which errors name by `source` or else by its path.
+
+    Raises RuleFileError with file, line, column, reason and what to do.
+    """
+    source = source or str(path)
+    return parse_filters(read_bytes(path, source=source), source=source, limits=limits)
 
 
 def parse_filters(data: bytes, *, source: str, limits: RuleLimits | None = None) -> Filters:

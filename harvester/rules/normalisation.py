@@ -150,9 +150,13 @@ class _Addition:
         return self.standing[parent]
 
 
-def load_mappings(path: Path, limits: RuleLimits | None = None) -> Mappings:
-    """Read a normalise file. Raises RuleFileError with file, line, column, reason and what to do."""
-    return parse_mappings(read_bytes(path), source=str(path), limits=limits)
+def load_mappings(path: Path, limits: RuleLimits | None = None, *, source: str | None = None) -> Mappings:
+    """Read a normalise file, which errors name by `source` or else by its path.
+
+    Raises RuleFileError with file, line, column, reason and what to do.
+    """
+    source = source or str(path)
+    return parse_mappings(read_bytes(path, source=source), source=source, limits=limits)
 
 
 def parse_mappings(data: bytes, *, source: str, limits: RuleLimits | None = None) -> Mappings:

@@ -258,14 +258,14 @@ class RuleFile:
         return place if attribute is None else place.attribute(attribute)
 
 
-def read_bytes(path: Path) -> bytes:
-    """Read a rule file. Raises RuleFileError if it cannot be read."""
+def read_bytes(path: Path, *, source: str | None = None) -> bytes:
+    """Read a rule file; raises RuleFileError, naming `source` or the path, if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except OSError as error:
         reason = f"cannot be read: {error.strerror or error}; check the path and its permissions"
-        raise RuleFileError(str(path), reason) from None
+        raise RuleFileError(source or str(path), reason) from None
 
 
 def parse_rules(data: bytes, *, source: str, root: str) -> RuleFile:

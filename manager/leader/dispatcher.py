@@ -8,6 +8,7 @@ status, so that a job cannot be started twice, nor after it was deleted.
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import Select, and_, bindparam, case, func, select, update
@@ -16,11 +17,9 @@ from sqlalchemy.orm import Session
 from harvester.models import Repository
 from manager import queue
 from manager.jobs.reasons import Reason
+from manager.jobs.rejection import is_valid
 from manager.leader.admission import AdmissionLimits, Admitted, Contender, admit, host_of
 from manager.models import UNDER_WAY, Job, JobStatus
-from manager.notices.announcements import tell
-from manager.notices.models import Occasion
-from manager.schedules.plan import check_job
 from manager.worker import registry
 from oai.sections import ManagerSettings
 
@@ -32,10 +31,11 @@ _TURNS_AHEAD: Final = 4
 _LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 
-def launch_due(session: Session, settings: ManagerSettings) -> list[int]:
+def launch_due(session: Session, settings: ManagerSettings, data: Path | None = None) -> list[int]:
     """Queue the due jobs that may begin and return their ids; write into the others why they wait.
 
-    A job that cannot be run is rejected with the reason. The caller commits.
+    A job that cannot be run is rejected with the reason; without the `data` folder, no rule of an
+    organisation is found. The caller commits.
     """
     due = _contenders(session, _is_due())
     if not due:
@@ -48,7 +48,7 @@ def launch_due(session: Session, settings: ManagerSettings) -> list[int]:
         list(ranks.values()),
         _limits(session, settings, busy=len(under_way) - len(ranks)),
     )
-    launched = _launch(session, admitted)
+    launched = _launch(session, admitted, data)
     _note_reasons(session, held_back, {contender.job_id: waiting for contender, waiting in due})
     return launched
 
@@ -101,7 +101,7 @@ def _limits(session: Session, settings: ManagerSettings, *, busy: int) -> Admiss
     )
 
 
-def _launch(session: Session, admitted: Sequence[Admitted]) -> list[int]:
+def _launch(session: Session, admitted: Sequence[Admitted], data: Path | None) -> list[int]:
     """Queue these jobs except those that have changed or cannot be run; return the ids of the queued ones."""
     numbers = [one.contender.job_id for one in admitted]
     locked = select(Job).where(Job.job_id.in_(numbers)).order_by(Job.job_id).with_for_update()
@@ -112,7 +112,7 @@ def _launch(session: Session, admitted: Sequence[Admitted]) -> list[int]:
     # The references keep the repositories in the session, so that the checks do not query each one
     # separately.
     kept = session.scalars(select(Repository).where(Repository.repository_id.in_(wanted))).all()
-    ready = [one for one in admitted if _is_ready(session, jobs.get(one.contender.job_id))]
+    ready = [one for one in admitted if _is_ready(session, jobs.get(one.contender.job_id), data)]
     for one in ready:
         job = jobs[one.contender.job_id]
         job.status, job.waiting = JobStatus.QUEUED, None
@@ -123,25 +123,9 @@ def _launch(session: Session, admitted: Sequence[Admitted]) -> list[int]:
     return [one.contender.job_id for one in ready]
 
 
-def _is_ready(session: Session, job: Job | None) -> bool:
+def _is_ready(session: Session, job: Job | None, data: Path | None) -> bool:
     """Return whether the job still waits and can be run; reject it if it cannot be run."""
-    if job is None or job.status != JobStatus.SCHEDULED:
-        return False
-    wrong = check_job(session, job)
-    if wrong is None:
-        return True
-    job.status = JobStatus.SET_ASIDE
-    job.waiting = wrong.as_json()
-    logger.warning("job %d rejected: %s", job.job_id, wrong.facts["text"])
-    tell(
-        session,
-        Occasion.SET_ASIDE,
-        repository_id=job.repository_id,
-        recurring_id=job.recurring_id,
-        job_id=job.job_id,
-        reason=wrong.facts["text"],
-    )
-    return False
+    return job is not None and job.status == JobStatus.SCHEDULED and is_valid(session, job, data)
 
 
 def _note_reasons(session: Session, reasons: Mapping[int, Reason], stored: Mapping[int, object]) -> None:

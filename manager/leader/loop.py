@@ -131,6 +131,7 @@ class Duties:
         worker: Worker,
     ) -> None:
         self._settings = settings.manager
+        self._data = settings.data
         self._overlap = settings.harvester.overlap
         self._publish_margin = settings.provider.publish_margin
         self._database = database
@@ -157,7 +158,9 @@ class Duties:
             if self.ending.is_set():
                 return
             try:
-                job_id = await self._fenced.run(make_job, recurring_id, self._settings, overlap=self._overlap)
+                job_id = await self._fenced.run(
+                    make_job, recurring_id, self._settings, data=self._data, overlap=self._overlap
+                )
             except (OperationalError, NotLeadingError):
                 raise
             except Exception:
@@ -173,7 +176,7 @@ class Duties:
         while busy and not self.ending.is_set() and time.monotonic() + pause <= end:
             await asyncio.sleep(pause)
             begun = time.monotonic()
-            launched = await self._fenced.run(launch_due, self._settings)
+            launched = await self._fenced.run(launch_due, self._settings, self._data)
             busy = bool(launched) or pause > 0
             # With many jobs due each pass is expensive; most of the time is left for other duties.
             pause = max(_SOONEST, 4 * (time.monotonic() - begun))

@@ -3,6 +3,7 @@
 import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from sqlalchemy import and_, exists, func, or_, select
@@ -126,12 +127,18 @@ def wanting(session: Session) -> list[int]:
 
 
 def make_job(
-    session: Session, recurring_id: int, settings: ManagerSettings, *, overlap: float = 0
+    session: Session,
+    recurring_id: int,
+    settings: ManagerSettings,
+    *,
+    overlap: float = 0,
+    data: Path | None = None,
 ) -> int | None:
     """Create the next job of a schedule that needs one and return its id. The caller commits.
 
-    `overlap` is the seconds by which its harvest overlaps the previous one. A row that cannot be read is
-    rejected with the reason; it has to be corrected and set to state 0 again.
+    `overlap` is the seconds by which its harvest overlaps the previous one; without the `data` folder, no
+    rule of an organisation is found. A row that cannot be read is rejected with the reason; it has to be
+    corrected and set to state 0 again.
     """
     # Locked until the commit, so that a user's change of the schedule cannot interleave with its next job.
     schedule = session.get(RecurringJob, recurring_id, with_for_update=True)
@@ -142,7 +149,7 @@ def make_job(
     now = database_now(session)
     try:
         plan = read_plan(schedule)
-        check_surroundings(session, schedule)
+        check_surroundings(session, schedule, data)
         due = _next_due(schedule, plan, now, pause_after(schedule.failures, settings))
         # For a new or changed schedule, the user who planned it knows which due times have passed.
         if schedule.state == RecurringState.RECURRING:

@@ -23,6 +23,7 @@ from harvester.rules.filters import load_filters
 from harvester.rules.normalisation import load_mappings
 from manager.jobs.reasons import Code, Reason
 from manager.models import Job, RecurringJob
+from manager.rule_access import check_rule_access, rule_file_shown
 from manager.schedules.frequency import Frequency, parse_frequency, parse_zone
 from oai.datestamps import parse_datestamp
 from oai.errors import UsageError, ZatvaError, failure_of
@@ -36,7 +37,7 @@ _CHOICES: Final = {
 _PRIORITIES: Final = range(-1000, 1001)
 _UNRESERVED: Final = r"[A-Za-z0-9\-_.!~*'()]+"
 _PREFIX: Final = re.compile(_UNRESERVED)
-_RULES: Final[tuple[tuple[str, Callable[[Path], object]], ...]] = (
+_RULES: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("filter_file_path", load_filters),
     ("normalize_file_path", load_mappings),
 )
@@ -92,16 +93,17 @@ def read_plan(schedule: RecurringJob) -> SchedulePlan:
     )
 
 
-def check_surroundings(session: Session, row: RecurringJob | Job) -> None:
+def check_surroundings(session: Session, row: RecurringJob | Job, data: Path | None) -> None:
     """Check what the row refers to: the repository's base URL, and the rule files.
 
     Raises UsageError that says what is wrong. Rule files must have the same path on every machine that runs
-    managers or workers.
+    managers or workers; `data` is the folder below which those of organisations are.
     """
     repository = session.get(Repository, row.repository_id)
     if repository is not None:
         check_base_url(repository.base_url, repository.protocol)
         check_access(repository, row)
+    check_rule_access(session, row, data)
     for name, load in _RULES:
         path = getattr(row, name)
         if not path:
@@ -112,17 +114,18 @@ def check_surroundings(session: Session, row: RecurringJob | Job) -> None:
                 name=name,
                 path=repr(path),
             )
+        shown = rule_file_shown(path, data)
         try:
-            load(Path(path))
+            load(Path(path), source=shown)
         except (ZatvaError, OSError, ValueError) as error:
-            raise UsageError(f"{name} {path!r}: {error}") from error
+            raise UsageError(f"{name} {shown!r}: {error}") from error
 
 
-def check_job(session: Session, job: Job) -> Reason | None:
+def check_job(session: Session, job: Job, data: Path | None) -> Reason | None:
     """Return why a job cannot be run; None if it can."""
     try:
         _check_parameters(job)
-        check_surroundings(session, job)
+        check_surroundings(session, job, data)
     except UsageError as error:
         return Reason(code=Code.SET_ASIDE, facts={"text": str(error), "failure": failure_of(error).as_json()})
     return None

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from sqlalchemy import func, null, select, update
 from sqlalchemy.orm import Session
 
 from harvester.harvest_plan import Surface, carried
 from harvester.models import Harvest
+from manager.jobs.rejection import is_valid
 from manager.models import Job, JobStatus
 from manager.schedules.plan import bring_up_to_date
 
@@ -32,12 +34,23 @@ class Run:
 
 
 def claim(
-    session: Session, job_id: int, host: str, worker_id: int | None = None, *, overlap: float = 0
+    session: Session,
+    job_id: int,
+    host: str,
+    worker_id: int | None = None,
+    *,
+    overlap: float = 0,
+    data: Path | None = None,
 ) -> Run | None:
-    """Claim a queued job for this host; None if it is no longer queued. The caller commits.
+    """Claim a queued job for this host; None if it is no longer queued or may not run. The caller commits.
 
-    `overlap` is the seconds by which an incremental harvest overlaps the previous one.
+    `overlap` is the seconds by which an incremental harvest overlaps the previous one; without the `data`
+    folder, no rule of an organisation is found.
     """
+    queued = session.get(Job, job_id, with_for_update=True, populate_existing=True)
+    # Checked again: a rule may have been given to another organisation while the job was queued.
+    if queued is None or queued.status != JobStatus.QUEUED or not is_valid(session, queued, data):
+        return None
     before = (
         select(Harvest.counts["pages"].as_integer())
         .where(

@@ -171,9 +171,11 @@ class Worker:
         if order.cause is not None:
             return
         overlap = self._settings.harvester.overlap
-        run = await self._transactions.run(claim, job_id, self._host, self._worker_id, overlap=overlap)
+        run = await self._transactions.run(
+            claim, job_id, self._host, self._worker_id, overlap=overlap, data=self._settings.data
+        )
         if run is None:
-            logger.info("job %d is no longer queued", job_id)
+            logger.info("job %d is no longer queued, or may not run", job_id)
             return
         try:
             process = await HarvestProcess.start(

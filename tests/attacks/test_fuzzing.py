@@ -13,6 +13,8 @@ from aiohttp.test_utils import TestServer
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from harvester.rule_lab.models import Rule
+from manager.models import RecurringJob
 from oai.database import Database
 from oai.settings import Settings
 from provider.app import create_app
@@ -76,9 +78,10 @@ class Findings:
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """Of all addresses that the dashboard asks by itself, none is another's."""
+    """No address that the dashboard asks by itself is another's; where its files are, is secret."""
     return settings.model_copy(
         update={
+            "data": settings.data / MARK,
             "provider": settings.provider.model_copy(update={"base_url": f"{REFUSING}/oai"}),
             "harvester": settings.harvester.model_copy(update={"registry_url": None, "retries": 0}),
             "web": settings.web.model_copy(update={"api_per_minute": 0, "sign_in_tries_per_address": 10**6}),
@@ -102,6 +105,9 @@ def world(server: Server) -> Mapping[str, Sequence[int | str]]:
         )
         session.execute(text("UPDATE bibliographic_set SET name = 'nk/' || set_id"))
         _mark(session, others)
+        server.settings.data.mkdir(parents=True)
+        own_rule = str(server.settings.data / session.get_one(Rule, own["rule file"]).path)
+        session.get_one(RecurringJob, own["schedule"]).filter_file_path = own_rule
         session.commit()
     numbers = {path.partition("{")[0]: (own[word], others[word]) for path, word in OBJECTS.items()}
     return {

@@ -105,7 +105,7 @@ async def test_the_harvest_of_an_organisations_repository_is_guarded_like_the_pa
     assert outcomes[1].failure_reason is None
 
 
-async def test_rule_files_are_read_in_the_data_folder_only(server: Server, owner: Browser) -> None:
+async def test_rule_files_are_read_in_the_data_folder_only(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         give_repository(session, a_repository(session).repository_id, 1)
         session.commit()
@@ -114,7 +114,7 @@ async def test_rule_files_are_read_in_the_data_folder_only(server: Server, owner
 
     for path in ("/etc/passwd", "../../../../etc/passwd", "/no/such/file", "out.xml"):
         form = {"metadata_prefix": "oai_dc", "filter_file_path": path}
-        status, page, _ = await owner.post("/schedules/new?repository=1", form)
+        status, page, _ = await administrator.post("/schedules/new?repository=1", form)
         assert status == 422
         assert "Rule files must be in the data folder" in page
 

@@ -58,7 +58,7 @@ def repository(server: Server) -> int:
 
 
 def _file(server: Server) -> Path:
-    return server.settings.data / "rules" / "culture.xml"
+    return server.settings.data / "rules" / "organisation-1" / "culture.xml"
 
 
 async def test_rows_are_tried_and_saved_as_a_file(server: Server, owner: Browser, repository: int) -> None:
@@ -78,7 +78,7 @@ async def test_rows_are_tried_and_saved_as_a_file(server: Server, owner: Browser
     _, text = await owner.get("/rules/1")
     assert "Version 1" in text
     assert "Olga" in text
-    assert "rules/culture.xml" in (await owner.get("/rules"))[1]
+    assert "rules/organisation-1/culture.xml" in (await owner.get("/rules"))[1]
 
 
 async def test_a_rule_that_never_matches_is_told(owner: Browser, repository: int) -> None:

@@ -20,7 +20,6 @@ from web.api.operations import PLACES, Call, Operation
 from web.auth.access import needs, needs_fresh_sign_in, signed_in
 from web.auth.csrf import from_here
 from web.site.i18n import _
-from web.site.keys import SETTINGS
 
 _MINUTE: Final = 60.0
 _MOST_CALLERS: Final = 10_000
@@ -160,7 +159,7 @@ async def _body(operation: Operation, request: web.Request) -> BaseModel | None:
     except web.HTTPRequestEntityTooLarge:
         most = request.client_max_size
         raise ApiError(413, f"the body is larger than the limit of {most:,} bytes; send less") from None
-    context = operation.context(request.config_dict[SETTINGS])
+    context = await operation.context(request)
     return _checked(lambda: model.model_validate_json(data, strict=True, context=context), query=False)
 
 

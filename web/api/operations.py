@@ -33,6 +33,10 @@ class PathParameter:
     read: Callable[[str], Any] = int
 
 
+async def _no_context(_request: web.Request) -> dict[str, Any]:
+    return {}
+
+
 _SHORT: Final = r"[1-9][0-9]{0,8}"
 _LONG: Final = r"[1-9][0-9]{0,17}"
 _SPEC_PART: Final = r"[A-Za-z0-9\-_.]+"
@@ -157,7 +161,7 @@ class Operation:
     """Error statuses in addition to those that follow from the declaration."""
     session_only: bool = False
     """Whether it needs a browser's session with a recent sign-in; a stolen token must not make others."""
-    context: Callable[[Settings], dict[str, Any]] = field(default=lambda _: {})
+    context: Callable[[web.Request], Awaitable[dict[str, Any]]] = _no_context
     """Context for validating the body's model."""
 
     @property

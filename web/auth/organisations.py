@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import delete, func, select, update
@@ -16,9 +17,11 @@ from sqlalchemy.orm import Session
 from harvester.bibliographic.filtering_sets import NamedSet, list_sets, set_by_id
 from harvester.bibliographic.models import FilteringSet
 from harvester.models import Repository
+from harvester.recognition import RepositoryFacts
+from harvester.repositories import FolderTakenError, add_repository, folder_key
 from manager.models import Job, RecurringJob
 from oai.errors import UsageError
-from oai.owners import Organisation, RepositoryOwner
+from oai.owners import Organisation, RepositoryOwner, folder_of
 from oai.rights import Right
 from web.auth.sessions import SignedIn
 from web.models import User
@@ -218,17 +221,49 @@ def claim(session: Session, who: SignedIn, repository_id: int) -> None:
     """
     if who.organisation_id is None:
         return
-    folder = session.scalars(
-        select(Repository.base_dir).where(Repository.repository_id == repository_id)
-    ).one()
-    inside = func.starts_with(Repository.base_dir + "/", f"{folder}/")
-    around = func.starts_with(f"{folder}/", Repository.base_dir + "/")
-    taken = (
-        select(Repository.base_dir).where(Repository.repository_id != repository_id, inside | around).limit(1)
-    )
-    if session.scalar(taken) is not None:
-        raise UsageError(_("%(folder)s overlaps with the folder of another repository") % {"folder": folder})
+    folder = session.get_one(Repository, repository_id).base_dir
+    own = f"{folder_key(folder)}/"
+    others = select(Repository.base_dir).where(Repository.repository_id != repository_id)
+    for other in (f"{folder_key(base_dir)}/" for base_dir in session.scalars(others)):
+        if own.startswith(other) or other.startswith(own):
+            raise _folder_taken(folder)
     give_repository(session, repository_id, who.organisation_id)
+
+
+def add_own_repository(
+    session: Session,
+    who: SignedIn,
+    *,
+    base_url: str,
+    base_dir: str,
+    facts: RepositoryFacts | None,
+    protocol: str | None,
+) -> Repository:
+    """Add a repository for the user; `base_dir` is relative to `own_folder`.
+
+    Raises UsageError if the folder is taken or overlaps; users of an organisation are not told by whom.
+    """
+    folder = (own_folder(who) / base_dir).as_posix()
+    try:
+        added = add_repository(session, base_url=base_url, base_dir=folder, facts=facts, protocol=protocol)
+    except FolderTakenError:
+        if who.sees_everything:
+            raise
+        raise _folder_taken(folder) from None
+    claim(session, who, added.repository_id)
+    return added
+
+
+def own_folder(who: SignedIn) -> Path:
+    """Return the folder, relative to the store, below which the user may add repositories."""
+    return (
+        Path() if who.sees_everything or who.organisation_id is None else Path(folder_of(who.organisation_id))
+    )
+
+
+def _folder_taken(folder: str) -> UsageError:
+    words = _("the folder %(folder)s is taken or overlaps with that of another repository; choose another")
+    return UsageError(words % {"folder": repr(folder)})
 
 
 def _rows() -> Any:  # noqa: ANN401 an SQL expression

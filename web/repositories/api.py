@@ -22,7 +22,6 @@ from harvester.repositories import (
     DeletionsShare,
     RepositoryName,
     UpdatesShare,
-    add_repository,
     change_repository,
     note_facts,
     remove_repository,
@@ -36,8 +35,8 @@ from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
-from web.auth.organisations import claim
-from web.repositories.forms import PlacedForm
+from web.auth.organisations import add_own_repository
+from web.repositories.forms import PlacedForm, store_context
 from web.site.timeouts import ask_apart
 
 _TAG: Final = "repositories"
@@ -137,11 +136,9 @@ async def _add(call: Call) -> RepositoryOut:
 
     def add(session: Session) -> Repository:
         protocol = facts.protocol if facts else asked.protocol
-        added = add_repository(
-            session, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts, protocol=protocol
+        return add_own_repository(
+            session, who, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts, protocol=protocol
         )
-        claim(session, who, added.repository_id)
-        return added
 
     row = await call.database.run(add)
     about(call.request, "repository", row.repository_id, row.repository_name or row.base_url)
@@ -274,7 +271,7 @@ OPERATIONS: Final = (
         answer=RepositoryOut,
         status=201,
         faults=frozenset({424}),
-        context=lambda settings: {"store": settings.store},
+        context=store_context,
     ),
     Operation(
         name="getRepository",

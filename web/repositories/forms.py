@@ -1,8 +1,9 @@
 """Repository addresses in forms, checked against the protocol to be used."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from aiohttp import web
 from pydantic import Field, ValidationInfo, field_validator
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -11,8 +12,11 @@ from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
 from harvester.protocols import protocol_of
 from harvester.recognition import check_base_url
 from oai.errors import RemoteError, SettingsError, TryLaterError, UsageError
+from web.auth.access import who_asks
+from web.auth.organisations import own_folder
 from web.site.forms import FormModel, relative_folder
 from web.site.i18n import _, told
+from web.site.keys import SETTINGS
 
 UNASKED: Final = (RemoteError, TryLaterError, SettingsError)
 """Errors of a request to a repository that does not answer or cannot be reached from here."""
@@ -49,6 +53,11 @@ class PlacedForm(FormModel):
     @classmethod
     def _lies_in_the_store(cls, value: str, info: ValidationInfo) -> str:
         return relative_folder(value, (info.context or {})["store"])
+
+
+async def store_context(request: web.Request) -> dict[str, Any]:
+    """Return the context in which folders are validated: below which folder the user adds repositories."""
+    return {"store": request.config_dict[SETTINGS].store / own_folder(who_asks(request))}
 
 
 @dataclass(frozen=True, kw_only=True)

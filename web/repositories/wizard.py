@@ -23,16 +23,18 @@ from harvester.probing.sample import RepositorySample, fetch_sample
 from harvester.reading.errors import AnswerTooLargeError
 from harvester.recognition import RepositoryFacts, recognise_repository
 from harvester.registry import Registry, friends_of, load_registry
-from harvester.repositories import add_repository, name_repository
+from harvester.repositories import name_repository
 from harvester.vocabulary import AccessProtocol
+from manager.rule_access import check_rule_access
 from manager.schedules.service import add_schedule, run_now
 from oai.errors import RemoteError, TryLaterError, UsageError
 from oai.settings import Settings
 from web.auth.access import Right, about, needs, who_asks
-from web.auth.organisations import claim
+from web.auth.organisations import add_own_repository, own_folder
 from web.auth.sessions import SignedIn
-from web.repositories.forms import UNASKED, PlacedForm, usable_address
+from web.repositories.forms import UNASKED, PlacedForm, store_context, usable_address
 from web.schedules.forms import PlanForm, levels, methods, slices
+from web.schedules.rules import rule_choices, rule_context
 from web.site.failures import problem_of
 from web.site.forms import Form, read_form, relative_folder
 from web.site.i18n import _, told
@@ -183,7 +185,6 @@ async def _address_step(
         "wizard_address.html",
         status=422 if form.errors else 200,
         form=form,
-        store=settings.store,
         find=words,
         protocols=[
             ("", _("Detect automatically")),
@@ -250,8 +251,7 @@ async def _try(
 ) -> tuple[Form, RepositorySample | None]:
     """Fetch ten records of the selection and apply the rules."""
     settings = request.config_dict[SETTINGS]
-    context = {"data": settings.data, "store": settings.store}
-    asked, checked = await asyncio.to_thread(read_steps, form.values, context)
+    asked, checked = await asyncio.to_thread(read_steps, form.values, await _context(request))
     if asked is None:
         return checked, None
     selection = Selection(metadata_prefix=asked.metadata_prefix, set_spec=asked.set_spec)
@@ -271,8 +271,8 @@ async def _try(
 
 
 async def _plan_step(request: web.Request, form: Form, facts: RepositoryFacts | None = None) -> web.Response:
-    settings = request.config_dict[SETTINGS]
-    context = {"data": settings.data, "store": settings.store}
+    settings, who = request.config_dict[SETTINGS], who_asks(request)
+    context = await _context(request)
     asked, checked = await asyncio.to_thread(read_steps, form.values, context)
     errors = {**checked.errors, **form.errors}
     shown = Form(values=form.values, errors=errors, problem=form.problem)
@@ -284,7 +284,8 @@ async def _plan_step(request: web.Request, form: Form, facts: RepositoryFacts | 
         access=access_of(facts.protocol if facts else _protocol(form.values) or AccessProtocol.OAI_PMH),
         plan=asked,
         runs=asked.next_runs() if asked else [],
-        store=settings.store,
+        store=own_folder(who).name if not who.sees_everything else settings.store,
+        rule_files=rule_choices(context, form.values),
         times=_SUGGESTED_TIMES,
         methods=methods(),
         levels=levels(),
@@ -293,15 +294,19 @@ async def _plan_step(request: web.Request, form: Form, facts: RepositoryFacts | 
 
 
 async def _save(request: web.Request, form: Form, facts: RepositoryFacts, *, run: bool) -> web.Response:
-    settings = request.config_dict[SETTINGS]
-    context = {"data": settings.data, "store": settings.store}
-    asked, checked = await asyncio.to_thread(read_steps, form.values, context)
+    asked, checked = await asyncio.to_thread(read_steps, form.values, await _context(request))
     if asked is None:
         return await _plan_step(request, checked, facts)
     name = str(form.values.get("repository_name", "")).strip()
     try:
         number = await database_of(request).run(
-            _add, who_asks(request), asked, facts=facts, name=name, run=run
+            _add,
+            who_asks(request),
+            asked,
+            data=request.config_dict[SETTINGS].data,
+            facts=facts,
+            name=name,
+            run=run,
         )
     except UsageError as error:
         return await _plan_step(request, form.with_error("base_dir", told(error)), facts)
@@ -312,18 +317,27 @@ async def _save(request: web.Request, form: Form, facts: RepositoryFacts, *, run
 
 
 def _add(
-    session: Session, who: SignedIn, asked: WizardForm, *, facts: RepositoryFacts, name: str, run: bool
+    session: Session,
+    who: SignedIn,
+    asked: WizardForm,
+    *,
+    data: Path,
+    facts: RepositoryFacts,
+    name: str,
+    run: bool,
 ) -> int:
     """Add the repository and its schedule, with its first run now if `run` is set; return its id."""
-    repository = add_repository(
-        session, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts, protocol=facts.protocol
+    repository = add_own_repository(
+        session, who, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts, protocol=facts.protocol
     )
     if name:
         name_repository(repository, name)
-    claim(session, who, repository.repository_id)
-    columns = {key: value for key, value in asked.columns().items() if key not in {"base_url", "base_dir"}}
+    columns: dict[str, Any] = {
+        key: value for key, value in asked.columns().items() if key not in {"base_url", "base_dir"}
+    }
     if asked.frequency or run:
         schedule = add_schedule(session, repository_id=repository.repository_id, **columns)
+        check_rule_access(session, schedule, data)
         if run and asked.frequency:
             run_now(session, schedule.id)
     return repository.repository_id
@@ -331,7 +345,7 @@ def _add(
 
 async def _folder_fault(request: web.Request, values: Mapping[str, str]) -> str | None:
     """Return the error in the directory; checked before the repository is queried."""
-    store = request.config_dict[SETTINGS].store
+    store = request.config_dict[SETTINGS].store / own_folder(who_asks(request))
     folder = values.get("base_dir", "").strip()
     if not folder:
         return _("Fill in this field.")
@@ -340,6 +354,11 @@ async def _folder_fault(request: web.Request, values: Mapping[str, str]) -> str 
     except ValueError as error:
         return str(error)
     return None
+
+
+async def _context(request: web.Request) -> dict[str, Any]:
+    """Return the context for validating the steps."""
+    return {**await rule_context(request), **await store_context(request)}
 
 
 def _protocol(values: Mapping[str, object]) -> str | None:

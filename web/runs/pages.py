@@ -32,6 +32,7 @@ from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.runs.words import shares, summary
 from web.schedules.forms import FURTHER
+from web.schedules.rules import rule_paths
 from web.site.i18n import _, told
 from web.site.keys import SETTINGS, database_of
 from web.site.plots import course
@@ -181,6 +182,7 @@ async def parameters(request: web.Request) -> web.Response:
         "run_parameters.html",
         **shared,
         schedule=schedule,
+        rule_files=rule_paths(request, schedule) if schedule else {},
         further=FURTHER,
         rules=await database_of(request).run(rules_read, run, among=visible_repositories(who_asks(request))),
         curl=_curl(shared["repository"], run),

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from harvester.harvest_plan import Parameter, Surface, carried
 from harvester.models import Repository
 from manager.models import RecurringJob
+from manager.rule_access import check_rule_access
 from manager.schedules.service import (
     MOST_RECORDS,
     ScheduleView,
@@ -24,12 +25,12 @@ from manager.schedules.service import (
     sample_schedule,
 )
 from oai.rights import Right
-from oai.settings import Settings
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
 from web.schedules.forms import ScheduleForm
+from web.schedules.rules import rule_context, rule_paths
 
 _TAG: Final = "schedules"
 _ORDER: Final = (
@@ -109,7 +110,7 @@ async def _list(call: Call) -> Page[ScheduleOut]:
         repository_id=query.repository,
         among=visible_repositories(call.who),
     )
-    return page_of(call, rows, _shown, lambda view: view.schedule.id)
+    return page_of(call, rows, lambda view: _shown(call, view), lambda view: view.schedule.id)
 
 
 async def _add(call: Call) -> ScheduleOut:
@@ -118,16 +119,18 @@ async def _add(call: Call) -> ScheduleOut:
     columns = asked.columns()
 
     def add(session: Session) -> ScheduleView:
-        return find_view(session, add_schedule(session, **columns).id)
+        added = add_schedule(session, **columns)
+        check_rule_access(session, added, call.settings.data)
+        return find_view(session, added.id)
 
     view = await call.database.run(add)
     about(call.request, "schedule", view.schedule.id, view.repository_name)
-    return _shown(view)
+    return _shown(call, view)
 
 
 async def _show(call: Call) -> ScheduleOut:
     number = (await _asked(call)).id
-    return _shown(await call.database.run(find_view, number))
+    return _shown(call, await call.database.run(find_view, number))
 
 
 async def _change(call: Call) -> ScheduleOut:
@@ -136,10 +139,10 @@ async def _change(call: Call) -> ScheduleOut:
     columns = {**asked.columns(), "repository_id": row.repository_id}
 
     def change(session: Session) -> ScheduleView:
-        change_schedule(session, row.id, **columns)
+        check_rule_access(session, change_schedule(session, row.id, **columns), call.settings.data)
         return find_view(session, row.id)
 
-    return _shown(await call.database.run(change))
+    return _shown(call, await call.database.run(change))
 
 
 async def _remove(call: Call) -> None:
@@ -175,7 +178,7 @@ async def _after(call: Call, step: Any) -> ScheduleOut:  # noqa: ANN401 the serv
         session.flush()
         return find_view(session, number)
 
-    return _shown(await call.database.run(work))
+    return _shown(call, await call.database.run(work))
 
 
 async def _asked(call: Call) -> RecurringJob:
@@ -187,7 +190,7 @@ async def _own_repository(call: Call, number: int) -> None:
     await asked_for(call.request, Repository, number)
 
 
-def _shown(view: ScheduleView) -> ScheduleOut:
+def _shown(call: Call, view: ScheduleView) -> ScheduleOut:
     row = view.schedule
     columns = {name: getattr(row, name) for name in ScheduleOut.model_fields if hasattr(row, name)}
     own = {
@@ -196,12 +199,7 @@ def _shown(view: ScheduleView) -> ScheduleOut:
         "state": view.state,
         "next_due": view.next_due,
     }
-    return ScheduleOut(**{**columns, **own})
-
-
-def _data(settings: Settings) -> dict[str, Any]:
-    """Return the validation context: the directory that relative rule files are resolved against."""
-    return {"data": settings.data}
+    return ScheduleOut(**{**columns, **rule_paths(call.request, row), **own})
 
 
 def _step(name: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
@@ -235,7 +233,7 @@ OPERATIONS: Final = (
         answer=ScheduleOut,
         status=201,
         faults=frozenset({404}),
-        context=_data,
+        context=rule_context,
     ),
     _step("getSchedule", "", "Show a schedule.", _show, method="GET", right=Right.LOOK),
     _step(
@@ -245,7 +243,7 @@ OPERATIONS: Final = (
         _change,
         method="PUT",
         body=ScheduleChange,
-        context=_data,
+        context=rule_context,
     ),
     _step(
         "removeSchedule",

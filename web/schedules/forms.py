@@ -11,11 +11,13 @@ from pydantic import Field, ValidationInfo, create_model, field_validator, model
 
 from harvester.access import Access
 from harvester.harvest_plan import PREFIX, Parameter, Surface, carried
+from harvester.rule_lab.models import RuleKind
 from harvester.rules.filters import load_filters
 from harvester.rules.normalisation import load_mappings
 from manager.schedules.frequency import parse_frequency, parse_zone
 from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import ZatvaError
+from web.schedules.rules import RULES, rule_chosen
 from web.site.forms import FormModel
 from web.site.i18n import _, told
 
@@ -92,12 +94,12 @@ class PlanForm(_Parameters):
     @field_validator("filter_file_path")
     @classmethod
     def _filters_are_good(cls, value: str | None, info: ValidationInfo) -> str | None:
-        return _rule_file(value, info, load_filters)
+        return _rule_file(value, info, RuleKind.FILTER, load_filters)
 
     @field_validator("normalize_file_path")
     @classmethod
     def _mappings_are_good(cls, value: str | None, info: ValidationInfo) -> str | None:
-        return _rule_file(value, info, load_mappings)
+        return _rule_file(value, info, RuleKind.NORMALISE, load_mappings)
 
     @model_validator(mode="after")
     def _times_are_local(self) -> Self:
@@ -190,11 +192,16 @@ def overlaps() -> list[tuple[str, str]]:
     ]
 
 
-def _rule_file(value: str | None, info: ValidationInfo, load: Callable[[Path], object]) -> str | None:
-    """Return the absolute path of a rule file in the data directory, after its rules have been parsed."""
+def _rule_file(
+    value: str | None, info: ValidationInfo, kind: RuleKind, load: Callable[[Path], object]
+) -> str | None:
+    """Return the absolute path of one of the user's rules, or of any usable file in the data folder."""
     if value is None:
         return None
-    root = Path((info.context or {})["data"]).resolve()
+    context = info.context or {}
+    if (own := context.get(RULES)) is not None:
+        return rule_chosen(value, kind, own)
+    root = Path(context["data"]).resolve()
     path = (root / value).resolve()
     # Errors reveal a file's existence and content, so paths outside the directory are rejected unread.
     if not path.is_relative_to(root):

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import islice, takewhile
+from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from aiohttp import web
 from pydantic import Field
+from sqlalchemy.orm import Session
 
 from harvester.access import SelectionError, access_of
 from harvester.harvest_plan import Surface, carried
@@ -17,6 +19,7 @@ from harvester.listing import name_repositories
 from harvester.models import Repository
 from harvester.probing.findings import Profile
 from manager.models import RecurringJob
+from manager.rule_access import RuleAccessError, check_rule_access
 from manager.schedules.calendar import DueGroup, due_groups, schedule_names
 from manager.schedules.frequency import parse_frequency
 from manager.schedules.service import (
@@ -34,6 +37,7 @@ from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.repositories.forms import Details
 from web.schedules.forms import FURTHER, ScheduleForm, levels, methods, overlaps, slices
+from web.schedules.rules import rule_choices, rule_context, rule_paths
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
@@ -241,7 +245,7 @@ async def new(request: web.Request) -> web.Response:
         return render(request, "schedule_choose.html", repositories=repositories)
     await asked_for(request, Repository, repository_id)
     details = await repository_of(request, repository_id)
-    return _form(request, details, Form(values=suggested_values(details)))
+    return await _form(request, details, Form(values=suggested_values(details)))
 
 
 @needs(Right.HARVEST)
@@ -254,12 +258,12 @@ async def add(request: web.Request) -> web.Response:
     details = await repository_of(request, repository_id)
     asked, form = await _read(request, repository_id)
     if asked is None or form.values.get("do") == "show-plan":
-        return _form(request, details, form, plan=asked)
+        return await _form(request, details, form, plan=asked)
     columns = asked.columns()
     try:
-        made = await database_of(request).run(lambda session: add_schedule(session, **columns))
+        made = await database_of(request).run(_add, request.config_dict[SETTINGS].data, columns)
     except UsageError as error:
-        return _form(request, details, form.with_error(_field(error), told(error)))
+        return await _form(request, details, form.with_error(_field(error), told(error)))
     about(request, "schedule", made.id, details.name)
     raise web.HTTPSeeOther("/schedules?done=schedule-added")
 
@@ -269,7 +273,8 @@ async def edit(request: web.Request) -> web.Response:
     """Show the form of an existing schedule."""
     _who, schedule = await asked_for(request, RecurringJob)
     details = await repository_of(request, schedule.repository_id)
-    return _form(request, details, Form(values=values_of(schedule)), schedule=schedule)
+    files = {name: path or "" for name, path in rule_paths(request, schedule).items()}
+    return await _form(request, details, Form(values={**values_of(schedule), **files}), schedule=schedule)
 
 
 @needs(Right.HARVEST)
@@ -279,12 +284,12 @@ async def change(request: web.Request) -> web.Response:
     details = await repository_of(request, schedule.repository_id)
     asked, form = await _read(request, schedule.repository_id)
     if asked is None or form.values.get("do") == "show-plan":
-        return _form(request, details, form, plan=asked, schedule=schedule)
+        return await _form(request, details, form, plan=asked, schedule=schedule)
     columns = asked.columns()
     try:
-        await database_of(request).run(lambda session: change_schedule(session, schedule.id, **columns))
+        await database_of(request).run(_change, request.config_dict[SETTINGS].data, schedule.id, columns)
     except UsageError as error:
-        return _form(request, details, form.with_error(_field(error), told(error)), schedule=schedule)
+        return await _form(request, details, form.with_error(_field(error), told(error)), schedule=schedule)
     raise web.HTTPSeeOther("/schedules?done=schedule-changed")
 
 
@@ -351,20 +356,32 @@ async def remove(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther("/schedules?done=schedule-removed")
 
 
+def _add(session: Session, data: Path, columns: Mapping[str, Any]) -> RecurringJob:
+    schedule = add_schedule(session, **columns)
+    check_rule_access(session, schedule, data)
+    return schedule
+
+
+def _change(session: Session, data: Path, number: int, columns: Mapping[str, Any]) -> None:
+    check_rule_access(session, change_schedule(session, number, **columns), data)
+
+
 def _field(error: UsageError) -> str:
     """Return the field at which to show an error of the plan as a whole."""
+    if isinstance(error, RuleAccessError):
+        return error.column
     return "set_spec" if isinstance(error, SelectionError) else "frequency"
 
 
 async def _read(request: web.Request, repository_id: int) -> tuple[ScheduleForm | None, Form]:
     posted = (await request.post()).copy()
     posted["repository_id"] = str(repository_id)
-    context = {"data": request.config_dict[SETTINGS].data}
-    # In a thread, because validating the form reads rule files.
+    context = await rule_context(request)
+    # In a thread, because validating the form may read rule files.
     return await asyncio.to_thread(read_form, ScheduleForm, posted, context)
 
 
-def _form(
+async def _form(
     request: web.Request,
     details: Details,
     form: Form,
@@ -380,6 +397,7 @@ def _form(
     return render(
         request,
         "schedule_form.html",
+        rule_files=rule_choices(await rule_context(request), form.values),
         status=422 if form.errors else 200,
         details=details,
         form=form,
