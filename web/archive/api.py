@@ -199,7 +199,7 @@ class DocumentOut(Out):
 
 async def _documents(call: Call) -> Page[FoundOut]:
     query = call.asked(DocumentQuery)
-    place = after(call, tuple[int | None, int | None])
+    place = after(call, tuple[uuid.UUID | None, str | None])
     wanted = Query(
         url=query.url,
         match=query.match,
@@ -215,7 +215,7 @@ async def _documents(call: Call) -> Page[FoundOut]:
     end = result.end
     return Page(
         items=[_found_out(one, namespace) for one in result.found],
-        next=link(call, (end.capture, end.host)) if end else None,
+        next=link(call, (str(end.capture) if end.capture else None, end.host)) if end else None,
     )
 
 

@@ -12,6 +12,7 @@ from provider.holdings.document_details import DocumentFacts, document_facts
 from provider.holdings.identifiers import oai_identifier, parse_oai_identifier
 from provider.holdings.lookup import LookupPlace, MatchType, Query, find_captures
 from provider.holdings.selection import Selection
+from provider.holdings.sets import is_set_spec
 from web.archive.address import document_address
 from web.auth.access import about, needs
 from web.site.i18n import _, told
@@ -21,7 +22,6 @@ from web.site.render import render
 _PAGE: Final = 50
 _MOST_EXAMINED: Final = 20_000
 _LONGEST: Final = 4000
-_DIGITS: Final = 18
 KEY: Final = r"{key:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}}"
 
 
@@ -53,7 +53,7 @@ async def listing(request: web.Request) -> web.Response:
         matches=_matches(),
         fault=fault,
         found=result.found if result else [],
-        next=f"{end.capture or ''}.{end.host or ''}" if end else None,
+        next=f"{end.capture.hex if end.capture else ''}.{end.host or ''}" if end else None,
     )
 
 
@@ -141,12 +141,13 @@ def _matches() -> list[tuple[str, str]]:
 
 
 def _begin(request: web.Request) -> LookupPlace:
-    capture, dot, host = request.query.get("from", "").partition(".")
-    if not dot or not all(not one or (one.isascii() and one.isdecimal()) for one in (capture, host)):
+    capture, _dot, host = request.query.get("from", "").partition(".")
+    if is_set_spec(host):
+        return LookupPlace(host=host)
+    try:
+        return LookupPlace(capture=uuid.UUID(hex=capture))
+    except ValueError:
         return LookupPlace()
-    if max(len(capture), len(host)) > _DIGITS:
-        return LookupPlace()
-    return LookupPlace(capture=int(capture) if capture else None, host=int(host) if host else None)
 
 
 ROUTES: Final = (
