@@ -48,12 +48,13 @@ SELECT id FROM document
 WHERE id = ANY(ARRAY(SELECT id FROM picked WHERE picked.id > :after AND picked.id <= :last))
 ORDER BY id FOR NO KEY UPDATE
 """
-# Withheld documents that were never listed keep their datestamp.
+# Withheld and hidden documents that were never listed keep their datestamp: as deleted records they would
+# be the first to say that they exist.
 _DATE_ALTERED = (
     """
     UPDATE document SET datestamp = :datestamp
     WHERE id = ANY(ARRAY(SELECT DISTINCT id FROM altered))
-        AND NOT (document.datestamp = :unlisted AND document.access = 'withheld')
+        AND NOT (document.datestamp = :unlisted AND (document.access = 'withheld' OR document.deleted))
     """,
     """
     UPDATE document_collection AS membership SET datestamp = dated.datestamp

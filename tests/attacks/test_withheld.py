@@ -64,7 +64,9 @@ ALL_URLS = [*SHOWN, *HIDDEN, REVISIT, "http://none.example.cz/"]
 KEYS = [*(capture_key(url, DATE) for url in ALL_URLS), capture_key(REVISIT, EARLIER)]
 FORMATS = ("oai_dc", "marc21", "mods", "webarchive")
 RANGES = (("", ""), ("2020-01-01T00:00:02Z", ""), ("", "9999-12-31T23:59:59Z"), ("9999-12-31T23:59:59Z", ""))
-LOOK_UPS = ({}, {"limit": "2"}, {"filter": "!mime:text/html"}, {"collapse": "urlkey"}, {"sort": "reverse"})
+LOOK_UPS: tuple[dict[str, str], ...] = (
+    {}, {"limit": "2"}, {"filter": "!mime:text/html"}, {"collapse": "urlkey"}, {"sort": "reverse"},
+)  # fmt: skip
 LISTS = ("ListIdentifiers", "ListRecords")
 HTML = "text/html,application/xhtml+xml"
 FOLLOWING = re.compile(r">([A-Za-z0-9_.-]+)</resumptionToken")
@@ -211,8 +213,15 @@ class Reply:
 
 
 async def _reply(client: Client, method: str, ask: Ask) -> Reply:
-    arguments = {"data": ask.query} if method == "POST" else {"params": ask.query}
-    response = await client.request(method, ask.path, headers=ask.headers, allow_redirects=False, **arguments)
+    posted = method == "POST"
+    response = await client.request(
+        method,
+        ask.path,
+        headers=ask.headers,
+        allow_redirects=False,
+        data=ask.query if posted else None,
+        params=None if posted else ask.query,
+    )
     # The length of a compressed answer depends on the times in it; without compression it is the body's.
     timed = {"Date", "Content-Length"}
     headers = sorted((name, value) for name, value in response.headers.items() if name not in timed)

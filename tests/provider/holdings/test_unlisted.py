@@ -83,3 +83,17 @@ def test_an_empty_collection_is_public_until_it_or_one_above_is_withheld(
     staff.rule("x", WITHHELD)
     shown = {one for one in public(database) if one.startswith("collection:")}
     assert shown == {"collection:xy", "collection:z"}
+
+
+def test_a_hidden_capture_that_was_never_listed_stays_unlisted_when_its_collection_is_opened(
+    staff: Staff, tmp_path: Path
+) -> None:
+    """A deleted record would be the first to say that it exists."""
+    (tmp_path / "more").mkdir()
+    staff.rule("z", WITHHELD)
+    index(staff.database, tmp_path / "more", ["h.cz"], collection=collection(staff.database, "z").id)
+    with staff.database.session() as session:
+        hide(session, Selection(url="http://h.cz/"), margin=1)
+    staff.rule("z", OPEN)
+
+    assert staff.documents()["h.cz"].datestamp.year == 9999
