@@ -52,7 +52,7 @@ _CODES_OF_KINDS: Final = {
     "running": "repository_busy",
     "interrupted": "interrupted",
     "database": "database",
-    "disk": "disk_full",
+    "disk": "disk_full disk_floor",
     "fault": "internal_error",
     "process": "process_lost process_not_started process_signalled process_exited",
 }
@@ -105,6 +105,14 @@ SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
         FailureCode.WAITING_TIME: (
             "the repository asked to wait for more than %(limit)s seconds in total without sending "
             "a page; to wait longer, raise %(setting)s"
+        ),
+        FailureCode.DISK_FLOOR: (
+            "the disk of %(folder)s has %(free)s bytes free, less than the %(floor)s that harvests leave;"
+            " free some space, or lower %(setting)s"
+        ),
+        FailureCode.QUOTA_RECORDS: (
+            "organisation '%(organisation)s' may store %(limit)s records and has %(stored)s; the next page"
+            " has more new ones than fit; an administrator can raise the limit"
         ),
         FailureCode.JOB_STOPPED: "the job was stopped after a page; the next harvest resumes there",
         FailureCode.JOB_PAUSED: "the job was paused after a page; it resumes there when it is continued",
