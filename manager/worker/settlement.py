@@ -330,13 +330,14 @@ def _another_try(
         return None
     if job.attempt >= settings.retries and not no_room:
         return None
-    pause = pause_after(job.attempt + 1, settings)
+    attempt = min(job.attempt + 1, max(settings.retries, 1))
+    pause = pause_after(attempt, settings)
     if job.recurring_id is not None:
         if schedule is None or schedule.state in (RecurringState.PAUSED, RecurringState.SUSPENDED):
             return None
         # Earlier due times of the schedule are skipped, because they would fail in the same way.
         pause = max(pause, pause_after(schedule.failures, settings))
-    return _copy(job, due=now + pause, attempt=min(job.attempt + 1, max(settings.retries, 1)))
+    return _copy(job, due=now + pause, attempt=attempt)
 
 
 def _copy(job: Job, *, due: datetime, attempt: int) -> Job:
