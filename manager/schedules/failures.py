@@ -41,8 +41,7 @@ def note_end(
 
     A good run ends a streak of failures. A run that failed or was lost continues it, and so does one that was
     cut off before its first record; runs that users ended, that wait for a person, or that had no room do
-    neither. Suspends
-    the schedule after `manager.suspend_after` failures. The caller commits.
+    neither. Suspends the schedule after `manager.suspend_after` failures. The caller commits.
     """
     schedule = session.get(RecurringJob, recurring_id, with_for_update=True, populate_existing=True)
     if schedule is None:
