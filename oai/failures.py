@@ -8,191 +8,19 @@ language; `explained` returns it.
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self
 
+from oai.failure_codes import FailureCode
+
+__all__ = ["SENTENCES", "Explanation", "Failure", "FailureCode", "explained", "failure_columns"]
+
 _TRANSLATIONS: Final = Path(__file__).parent / "translations"
 _TIMES: Final = frozenset({"at", "first", "last", "until", "end"})
 """Facts that are times."""
 _UNKNOWN: Final = "?"
-
-
-class FailureCode(StrEnum):
-    """What failed. The values are stored in rows and must not change; the comments list the facts of each."""
-
-    # Connection to the repository. Facts: url, if the request is known.
-    HOST_UNKNOWN = "host_unknown"
-    CONNECTION_REFUSED = "connection_refused"
-    TLS = "tls"
-    TIMEOUT = "timeout"
-    DISCONNECTED = "disconnected"
-    """The connection was closed before the answer was complete."""
-    REDIRECT = "redirect"
-    ADDRESS_INVALID = "address_invalid"
-    ADDRESS_PRIVATE = "address_private"
-    # HTTP. Facts: url, status; seconds (or null) for a busy server.
-    HTTP_GONE = "http_gone"
-    HTTP_FORBIDDEN = "http_forbidden"
-    HTTP_SERVER_ERROR = "http_server_error"
-    HTTP_STATUS = "http_status"
-    SERVER_BUSY = "server_busy"
-    # Protocol. Facts: url; error and message, as the repository sent them.
-    NOT_OAI_PMH = "not_oai_pmh"
-    MALFORMED_ANSWER = "malformed_answer"
-    BAD_REQUEST = "bad_request"
-    BAD_TOKEN = "bad_token"  # noqa: S105 a resumption token
-    FORMAT_NOT_OFFERED = "format_not_offered"
-    NO_SETS = "no_sets"
-    REPOSITORY_ERROR = "repository_error"
-    """Another protocol error, or a code that the protocol does not define."""
-    INVALID = "invalid"
-    """A strict harvest found something that the protocol or the format does not allow."""
-    # Limits. Facts: limit, setting, and those that the comment names.
-    ANSWER_BYTES = "answer_bytes"
-    """An answer exceeds the limit on bytes; facts: limit, setting."""
-    ANSWER_RATIO = "answer_ratio"
-    """A compressed answer exceeds the maximum compression ratio; facts: limit, sent, unpacked, setting."""
-    PART_BYTES = "part_bytes"
-    """One record, or one part around the records, is too large; facts: limit, offset, setting."""
-    PART_ELEMENTS = "part_elements"
-    """One record, or one part around the records, has too many elements; facts: limit, offset, setting."""
-    PART_DEPTH = "part_depth"
-    """Elements are nested too deeply; facts: limit, offset, setting."""
-    MEMORY = "memory"
-    """A process that parses answers reached its memory limit; facts: limit, setting."""
-    EMPTY_PAGES = "empty_pages"
-    """Too many consecutive pages have no record; facts: pages, setting."""
-    NO_NEW_RECORDS = "no_new_records"
-    """Too many consecutive pages repeat records of the same list; facts: pages, setting."""
-    LIST_IN_CIRCLES = "list_in_circles"
-    """A resumption token leads back to a page that was already received; facts: token."""
-    RECOVERY_TIME = "recovery_time"
-    """Recovering from faults took longer than a run may spend on it; facts: limit, setting."""
-    WAITING_TIME = "waiting_time"
-    """The repository repeatedly asked to wait and sent no page; facts: limit, setting."""
-    # End of a list. Facts: count.
-    RECORDS_MISSING = "records_missing"
-    LIST_ENDED_ABRUPTLY = "list_ended_abruptly"
-    """The last page was full and had no empty resumption token."""
-    LIST_ENDED_BY_ERROR = "list_ended_by_error"
-    """noRecordsMatch instead of a last page."""
-    LIST_UNCONFIRMED = "list_unconfirmed"
-    """An answer was malformed, and the repository does not state how many records there are."""
-    REQUESTS_SPENT = "requests_spent"
-    """Isolating the record that makes an answer unreadable took too many requests; facts: setting."""
-    RECORDS_REFUSED = "records_refused"
-    RECORDS_UNDATED = "records_undated"
-    """Records without a datestamp, which got the date of the answer; additional fact: identifier."""
-    RECORDS_NOT_VALID = "records_not_valid"
-    """Records that break their XML Schema, stored by a lenient harvest; additional fact: checked."""
-    # Runs that wait for a decision.
-    HELD = "held"
-    RELEASED = "released"
-    """A held run that a user released; facts: at."""
-    # Local causes.
-    RULES = "rules"
-    REQUEST_INVALID = "request_invalid"
-    """The request or the schedule is impossible."""
-    REPOSITORY_BUSY = "repository_busy"
-    INTERRUPTED = "interrupted"
-    DATABASE = "database"
-    DISK_FULL = "disk_full"
-    PLACE_UNUSABLE = "place_unusable"
-    INTERNAL_ERROR = "internal_error"
-    """Facts: error, the name of its class."""
-    OTHER = "other"
-    """Not classified; also rows written by earlier versions."""
-    # Jobs stopped between two pages, and processes that ended. Facts of processes: number, host; said, the
-    # last line of their output.
-    JOB_STOPPED = "job_stopped"
-    JOB_PAUSED = "job_paused"
-    JOB_RESTARTED = "job_restarted"
-    MANAGER_ENDED = "manager_ended"
-    PROCESS_STOPPED = "process_stopped"
-    PROCESS_PAUSED = "process_paused"
-    PROCESS_DELETED = "process_deleted"
-    PROCESS_KILLED = "process_killed"
-    PROCESS_RESTARTED = "process_restarted"
-    PROCESS_ENDED_WITH_MANAGER = "process_ended_with_manager"
-    PROCESS_LOST = "process_lost"
-    PROCESS_NOT_STARTED = "process_not_started"
-    PROCESS_SIGNALLED = "process_signalled"
-    """Additional fact: signal."""
-    PROCESS_EXITED = "process_exited"
-    """Additional fact: exit_code."""
-    IMPORT_LOST = "import_lost"
-    # Due times at which no run started. Facts: count, more (whether there are more), first, last.
-    RUN_SKIPPED = "run_skipped"
-    RUN_MISSED = "run_missed"
-    # Schedules that create no further jobs.
-    SCHEDULE_FAILING = "schedule_failing"
-    """Facts: count, schedule; last, the last run's failure as `Failure.as_json`; reason, in English."""
-    SCHEDULE_OVER = "schedule_over"
-    """Facts: end."""
-    # One record, or one part of an answer. Facts: line and column, if the parser knows them.
-    RECORD_CHARACTER = "record_character"
-    """A character that XML does not allow."""
-    RECORD_ENCODING = "record_encoding"
-    RECORD_XML = "record_xml"
-    RECORD_HEADER = "record_header"
-    RECORD_METADATA_MISSING = "record_metadata_missing"
-    RECORD_STRUCTURE = "record_structure"
-    """Not header, metadata and about; or another element instead of a record."""
-    RECORD_INVALID = "record_invalid"
-    RECORD_NOT_VALID = "record_not_valid"
-    """A lenient harvest stored it although it breaks its XML Schema; facts: identifier, line."""
-    RECORD_RULE_LIMIT = "record_rule_limit"
-    RECORD_MISMATCH = "record_mismatch"
-    """The answer has another record than the requested one; facts: found."""
-    RECORD_OTHER = "record_other"
-    """Also rows written by earlier versions."""
-    # Archive files, and records in them. Facts: bytes, how many a damaged record costs.
-    ARCHIVE_NOT_READABLE = "archive_not_readable"
-    ARCHIVE_NOT_ARCHIVE = "archive_not_archive"
-    ARCHIVE_PACKED = "archive_packed"
-    """In a format that is not read; facts: format."""
-    ARCHIVE_UNFINISHED = "archive_unfinished"
-    ARCHIVE_RECORD_BROKEN = "archive_record_broken"
-    ARCHIVE_RECORD_TRUNCATED = "archive_record_truncated"
-    ARCHIVE_RECORD_LENGTH = "archive_record_length"
-    """A record with a wrong length whose content is complete and was indexed."""
-    ARCHIVE_RECORD_INVALID = "archive_record_invalid"
-    """A record without a valid URL or capture time."""
-    ARCHIVE_RECORDS_JOINED = "archive_records_joined"
-    ARCHIVE_LINE_INVALID = "archive_line_invalid"
-    """Facts: line."""
-    ARCHIVE_DIGEST_DIFFERS = "archive_digest_differs"
-    """A capture with the URL and time of another one, but different content."""
-    ARCHIVE_NAME_AMBIGUOUS = "archive_name_ambiguous"
-    """A CDX file lists a name that several archive files have; facts: name, count."""
-    ARCHIVE_DOCUMENTS_GONE = "archive_documents_gone"
-    """Facts: count."""
-    ARCHIVE_MORE_PROBLEMS = "archive_more_problems"
-    """Problems that are not stored one by one; facts: count."""
-    ARCHIVE_NOT_INDEXED = "archive_not_indexed"
-    """The database does not accept the file's captures."""
-    ARCHIVE_PROCESS_LOST = "archive_process_lost"
-    """The process or worker that indexed the file ended early."""
-    ARCHIVE_TASK_LOST = "archive_task_lost"
-    """The queue no longer has a task for the file."""
-    ARCHIVE_MOVED = "archive_moved"
-    """The file is missing, and one with its name is elsewhere."""
-    ARCHIVE_CHANGED = "archive_changed"
-    ARCHIVE_ALTERED = "archive_altered"
-    ARCHIVE_OTHER = "archive_other"
-    """Only in rows written by earlier versions; facts: text, the reason as stored."""
-    # Audits of the store.
-    STORE_DAMAGED = "store_damaged"
-    """Files do not match their rows; facts: missing, altered, stray."""
-    STORE_AUDIT_INCOMPLETE = "store_audit_incomplete"
-    """An audit did not finish; facts: said, why, in English."""
-    # Waits.
-    WAITING = "waiting"
-    """Facts: until; for, the failure that causes the wait as `Failure.as_json`."""
-
 
 _CODES_OF_KINDS: Final = {
     "name": "host_unknown",
@@ -224,7 +52,7 @@ _CODES_OF_KINDS: Final = {
     "running": "repository_busy",
     "interrupted": "interrupted",
     "database": "database",
-    "disk": "disk_full",
+    "disk": "disk_full disk_floor",
     "fault": "internal_error",
     "process": "process_lost process_not_started process_signalled process_exited",
 }
@@ -277,6 +105,14 @@ SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
         FailureCode.WAITING_TIME: (
             "the repository asked to wait for more than %(limit)s seconds in total without sending "
             "a page; to wait longer, raise %(setting)s"
+        ),
+        FailureCode.DISK_FLOOR: (
+            "the disk of %(folder)s has %(free)s bytes free, less than the %(floor)s that harvests leave;"
+            " free some space, or lower %(setting)s"
+        ),
+        FailureCode.QUOTA_RECORDS: (
+            "organisation '%(organisation)s' may store %(limit)s records and has %(stored)s; the next page"
+            " has more new ones than fit; an administrator can raise the limit"
         ),
         FailureCode.JOB_STOPPED: "the job was stopped after a page; the next harvest resumes there",
         FailureCode.JOB_PAUSED: "the job was paused after a page; it resumes there when it is continued",

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Identity, Text, func, select
+from sqlalchemy import BigInteger, ForeignKey, Identity, Text, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from oai.models import Base
@@ -17,6 +17,10 @@ class Organisation(Base):
     short_name: Mapped[str] = mapped_column(Text, unique=True)
     """Also the value of `oai_recurring_job.owner` and `oai_job.owner`, between which workers alternate."""
     name: Mapped[str] = mapped_column(Text)
+    records: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Records that its repositories store; counted again when one of its harvests begins."""
+    max_records: Mapped[int | None] = mapped_column(BigInteger)
+    """Records that it may store; 0: no limit, NULL: the setting `harvester.organisation_records`."""
     created: Mapped[datetime] = mapped_column(server_default=func.now())
 
 

@@ -14,6 +14,7 @@ from harvester.harvest.checkpoint import Checkpoint
 from harvester.harvest.fetch import PreparedPage
 from harvester.harvest.plan import RunPlan
 from harvester.harvest.progress import RunProgress, StateChange, progress_from_json
+from harvester.harvest.room import Quota
 from harvester.harvest.run_warnings import Note, Warnings
 from harvester.harvest.seen_identifiers import Marks
 from harvester.harvest.transform import Refusal
@@ -216,6 +217,7 @@ class Checkpointer:
     store: FileStore
     state: RunState
     point: Checkpoint
+    quota: Quota | None
     begun: float
     """Reading of the monotonic clock at which the run began."""
     old_seconds: float
@@ -252,6 +254,8 @@ class Checkpointer:
             # Files must be durable before their rows: a row without its file would be damage.
             self.store.settle()
             self._save(session)
+            if self.quota is not None:
+                self.quota.save(session)
             self._uncommitted.commit()
         except BaseException as error:
             self.abandon(error)

@@ -19,6 +19,7 @@ from harvester.harvest.page_pipeline import PagePipeline, Progress, RunThread
 from harvester.harvest.page_reader import PageReader
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
+from harvester.harvest.room import NoRoomError
 from harvester.harvest.run import PreparedRun, Requested, Run, Tuning
 from harvester.harvest.source import as_it_is
 from harvester.harvest.verdict import End
@@ -82,6 +83,8 @@ async def _concluded(attempt: _Attempt, stop: asyncio.Event, on_progress: Progre
         return attempt.phase.conclude(End.INTERRUPTED)
     except HeldRunError as error:
         return attempt.phase.conclude(End.HELD, error)
+    except NoRoomError as error:
+        return attempt.phase.conclude(End.NO_ROOM, error)
     except ZatvaError as error:
         return attempt.phase.conclude(End.LIMIT if failure_of(error).is_limit else End.ERROR, error)
     except MemoryError:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from harvester.harvest.checkpointer import RunState
 from harvester.harvest.mass_change_guard import MassChangeGuard
 from harvester.harvest.request import HarvestRequest
+from harvester.harvest.room import DiskFloor, Quota
 from harvester.harvest.seen_identifiers import mark
 from harvester.harvest.transform import Prepared, RecordBatch
 from harvester.store import deletions
@@ -75,6 +76,8 @@ class PageWriter:
     repository_id: int
     layout: Layout
     guard: MassChangeGuard
+    floor: DiskFloor
+    quota: Quota | None
     brought: Brought = lambda _session, _records: ()
     """Finds the records that the run has already received; called for those with an older datestamp."""
 
@@ -85,13 +88,17 @@ class PageWriter:
 
         Return the number of records by outcome: new, updated, unchanged, deleted, tombstones (deletions of
         records that were never stored), and outdated (this run has received a newer version). Raises
-        HeldRunError, with nothing written, if the run would change too many records.
+        HeldRunError if the run would change too many records, and NoRoomError if they have no room; nothing
+        is written then.
         """
         known = self._known(session, batch)
         outdated = self._outdated(session, batch, known)
         batch = batch.without(outdated)
         fates = {record.key: fate_of(record, known.get(record.key)) for record in batch.records}
         updated = [record.header.identifier for record in batch.records if fates[record.key] == "updated"]
+        self.floor.check()
+        if self.quota is not None:
+            self.quota.check(sum(fate == "new" for fate in fates.values()))
         self.guard.check_updates(session, len(updated), updated)
         self.guard.note_seen(session, [known[key].record_id for key in batch.passed_over if key in known])
         same = self._mark_same(session, batch, known, fates)

@@ -22,6 +22,7 @@ from harvester.harvest.page_writer import PageWriter
 from harvester.harvest.preparation import check_wait, choose_layout
 from harvester.harvest.quarantine import Quarantine
 from harvester.harvest.request import HarvestRequest
+from harvester.harvest.room import open_floor, open_quota
 from harvester.harvest.transform import RecordBatch
 from harvester.isolated import isolated
 from harvester.models import Harvest
@@ -204,10 +205,20 @@ def _store(
         estate = approval.estate(repository, settings, request.metadata_prefix)
         guard = _open_guard(session, request, estate, now)
         layout = choose_layout(session, request, repository)
+        quota = open_quota(session, request.repository_id, settings.harvester)
         # Leaving the inner block makes the files durable, before their rows are committed.
         with FileStore(estate.folder) as files:
-            writer = PageWriter(store=files, repository_id=request.repository_id, layout=layout, guard=guard)
+            writer = PageWriter(
+                store=files,
+                repository_id=request.repository_id,
+                layout=layout,
+                guard=guard,
+                floor=open_floor(settings, estate.folder),
+                quota=quota,
+            )
             counts = writer.take(session, batch, now=now)
+        if quota is not None:
+            quota.save(session)
         session.commit()
     if counts["deleted"]:
         deletions.apply_staged(database, guard.run, estate)

@@ -35,6 +35,7 @@ from harvester.harvest.result import (
     resumable,
     watermark,
 )
+from harvester.harvest.room import DiskFloor, NoRoomError, Quota, open_floor, open_quota
 from harvester.harvest.run_warnings import Note
 from harvester.harvest.source import AnswerSource, as_it_is, check_standing, open_source, without_superseded
 from harvester.harvest.transform import RecordBatch, Refusal, RefusedRecordError, Transformer, joined
@@ -97,14 +98,18 @@ class Requested:
             repository = repositories.get_repository(session, request.repository_id)
             if not request.ignore_wait:
                 check_wait(repository, utc_now())
+            folder = repositories.base_folder(repository, self.settings)
+            floor = open_floor(self.settings, folder)
+            floor.check()
             layout = choose_layout(session, request, repository)
             source = open_source(session, self.settings, request, started=datetime.now(UTC))
             source.around = self.around
             prepared = PreparedRun(
                 requested=self,
                 base_url=repository.base_url,
-                folder=repositories.base_folder(repository, self.settings),
+                folder=folder,
                 layout=layout,
+                floor=floor,
                 source=source,
                 transformer=transformer,
                 rule_digests=digests,
@@ -127,6 +132,7 @@ class PreparedRun:
     base_url: str
     folder: Path
     layout: Layout
+    floor: DiskFloor
     source: AnswerSource
     transformer: Transformer
     rule_digests: tuple[str | None, str | None]
@@ -170,16 +176,19 @@ class PreparedRun:
             quarantine = open_quarantine(session, request, run_started=point.run_started)
             key = RunKey(harvest_id=point.harvest_id, run_started=point.run_started)
             guard = open_guard(session, repository, self.settings, request, run=key, point=point)
+            quota = open_quota(session, request.repository_id, self.settings.harvester)
             session.commit()
         self.source.note_run(request, planned, point)
         self.state.take_up(point, planned)
-        checkpointer = self._checkpointer(store, point)
+        checkpointer = self._checkpointer(store, point, quota)
         returned = ReturnedRecords(request=request, run_started=key.run_started, state=self.state)
         writer = PageWriter(
             store=store,
             repository_id=request.repository_id,
             layout=self.layout,
             guard=guard,
+            floor=self.floor,
+            quota=quota,
             brought=returned.keys,
         )
         return Run(
@@ -192,12 +201,15 @@ class PreparedRun:
             guard=guard,
         )
 
-    def _checkpointer(self, store: FileStore, point: checkpoint.Checkpoint) -> Checkpointer:
+    def _checkpointer(
+        self, store: FileStore, point: checkpoint.Checkpoint, quota: Quota | None
+    ) -> Checkpointer:
         return Checkpointer(
             database=self.requested.database,
             store=store,
             state=self.state,
             point=point,
+            quota=quota,
             begun=self.requested.begun,
             old_seconds=self.requested.tuning.old_seconds,
         )
@@ -244,12 +256,12 @@ class Run:
 
         While only further pages are to be stored, the commit may wait: the files of these pages become
         durable while the rows of the next ones are written. This method limits the wait. A failure discards
-        everything that is not committed, except a HeldRunError, which is raised before any of its pages is
-        written.
+        everything that is not committed, except a HeldRunError or NoRoomError, which are raised before any
+        of its pages is written.
         """
         try:
             self._take(pages)
-        except HeldRunError:
+        except (HeldRunError, NoRoomError):
             raise
         except BaseException as error:
             self.checkpointer.abandon(error)

@@ -30,12 +30,14 @@ class End(StrEnum):
     INTERRUPTED = "interrupted"
     LIMIT = "limit"
     """A limit was reached: earlier records are stored, and a run with a higher limit resumes there."""
+    NO_ROOM = "no room"
+    """A quota or the disk floor stopped it: a later run resumes there once there is room."""
     ERROR = "error"
 
 
 PROPER = frozenset({End.NO_TOKEN, End.EMPTY_TOKEN, End.NO_RECORDS_MATCH, End.NO_RECORDS_MATCH_LATE})
 """Ends after which nothing is left to resume."""
-_CUT_SHORT = frozenset({End.INTERRUPTED, End.BROKEN_OFF, End.GAVE_UP, End.LIMIT})
+_CUT_SHORT = frozenset({End.INTERRUPTED, End.BROKEN_OFF, End.GAVE_UP, End.LIMIT, End.NO_ROOM})
 
 
 @dataclass(frozen=True, kw_only=True)

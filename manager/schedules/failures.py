@@ -18,6 +18,8 @@ logger = logging.getLogger("manager.failures")
 
 GOOD: Final = frozenset({RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_ERRORS, RunStatus.NO_CHANGES})
 BAD: Final = frozenset({RunStatus.FAILED, RunStatus.LOST})
+NO_ROOM: Final = frozenset({FailureCode.DISK_FLOOR, FailureCode.QUOTA_RECORDS})
+"""Failures after which a harvest resumes by itself once there is room, however long that takes."""
 _LONGEST: Final = timedelta(days=1)
 _DOUBLINGS: Final = 30
 _WEIGHT: Final = 0.3
@@ -38,8 +40,8 @@ def note_end(
     """Count the end of a run for its schedule; return the schedule, locked, or None if it is gone.
 
     A good run ends a streak of failures. A run that failed or was lost continues it, and so does one that was
-    cut off before its first record; runs that users ended, or that wait for a person, do neither. Suspends
-    the schedule after `manager.suspend_after` failures. The caller commits.
+    cut off before its first record; runs that users ended, that wait for a person, or that had no room do
+    neither. Suspends the schedule after `manager.suspend_after` failures. The caller commits.
     """
     schedule = session.get(RecurringJob, recurring_id, with_for_update=True, populate_existing=True)
     if schedule is None:
@@ -49,6 +51,8 @@ def note_end(
         seconds = (ended.harvest_end_time - ended.harvest_start_time).total_seconds()
         before = seconds if schedule.usual_seconds is None else schedule.usual_seconds
         schedule.usual_seconds = before + _WEIGHT * (max(seconds, 0) - before)
+    elif ended.failure_code in NO_ROOM:
+        pass
     elif ended.status in BAD or (ended.status == RunStatus.INCOMPLETE and not ended.record_count):
         schedule.failures += 1
         _suspend_where_due(session, schedule, ended, settings)

@@ -18,7 +18,7 @@ from harvester.store.records import RunKey
 from harvester.vocabulary import RunStatus
 from manager import queue
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
-from manager.schedules.failures import GOOD, note_end, pause_after
+from manager.schedules.failures import GOOD, NO_ROOM, note_end, pause_after
 from manager.schedules.service import database_now
 from manager.worker import process as processes
 from manager.worker.claim import Run, run_of
@@ -297,7 +297,9 @@ def _close(
     if job.recurring_id is not None and ending.cause in _AT_FAULT:
         schedule = note_end(session, job.recurring_id, ended, settings)
     status = ended.status if written else None
-    again = _another_try(session, job, schedule, ending, status, settings)
+    again = _another_try(
+        session, job, schedule, ending, status, settings, no_room=ended.failure_code in NO_ROOM
+    )
     if again is not None:
         session.add(again)
     session.delete(job)
@@ -310,8 +312,13 @@ def _another_try(
     ending: Ending,
     written: str | None,
     settings: ManagerSettings,
+    *,
+    no_room: bool,
 ) -> Job | None:
-    """Return the job that continues a cut-off one; None if it was not cut off or has no retries left."""
+    """Return the job that continues a cut-off one; None if it was not cut off or has no retries left.
+
+    One that had no room is tried until it has; its pauses then no longer grow.
+    """
     cut_off = written in (None, RunStatus.INCOMPLETE)
     now = database_now(session)
     if ending.cause is Cause.SHUTDOWN and cut_off:
@@ -321,15 +328,16 @@ def _another_try(
     )
     if not vanished and not (ending.cause in (Cause.LOST, Cause.RESTARTED) and cut_off):
         return None
-    if job.attempt >= settings.retries:
+    if job.attempt >= settings.retries and not no_room:
         return None
-    pause = pause_after(job.attempt + 1, settings)
+    attempt = min(job.attempt + 1, max(settings.retries, 1))
+    pause = pause_after(attempt, settings)
     if job.recurring_id is not None:
         if schedule is None or schedule.state in (RecurringState.PAUSED, RecurringState.SUSPENDED):
             return None
         # Earlier due times of the schedule are skipped, because they would fail in the same way.
         pause = max(pause, pause_after(schedule.failures, settings))
-    return _copy(job, due=now + pause, attempt=job.attempt + 1)
+    return _copy(job, due=now + pause, attempt=attempt)
 
 
 def _copy(job: Job, *, due: datetime, attempt: int) -> Job:

@@ -96,6 +96,19 @@ def test_only_what_the_other_side_or_the_machine_did_counts(
     assert failures(tables) == counted
 
 
+@pytest.mark.parametrize("code", ["disk_floor", "quota_records"])
+def test_a_harvest_without_room_is_tried_until_it_has_room_and_suspends_nothing(
+    database: Database, tables: Tables, code: str
+) -> None:
+    schedule(tables)
+    for _ in range(4):
+        run_once(database, tables, "incomplete", Ending(cause=Cause.ENDED, exit_code=75), failure_code=code)
+        (due,) = due_times(tables)
+        assert timedelta(minutes=4) < due - now() <= timedelta(minutes=5)
+    assert tables.one("SELECT state FROM oai_recurring_job") != 5
+    assert failures(tables) == 0
+
+
 def test_after_so_many_failures_a_schedule_is_suspended_and_says_why(
     database: Database, tables: Tables
 ) -> None:

@@ -1,0 +1,178 @@
+"""Partners and full disks: what an organisation may store, and what harvests leave free."""
+
+import shutil
+from collections import Counter
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from harvester.harvest.run import Tuning
+from harvester.store.audit import Audit
+from oai.failures import FailureCode
+from oai.owners import Organisation, RepositoryOwner
+from tests.harvester.conftest import library
+from tests.harvester.library import Library
+
+__all__ = ["library"]
+
+
+def owned(library: Library, **values: Any) -> int:
+    """Give the library's repository to an organisation."""
+    with library.database.session() as session:
+        owner = Organisation(short_name="mzk", name="Moravian Library", **values)
+        session.add(owner)
+        session.flush()
+        number = owner.organisation_id
+        session.add(RepositoryOwner(repository_id=library.repository_id, organisation_id=number))
+        session.commit()
+    return number
+
+
+def stored(library: Library) -> int:
+    with library.database.session() as session:
+        return session.scalars(select(Organisation.records)).one()
+
+
+def limit(library: Library, records: int) -> None:
+    with library.database.session() as session:
+        session.execute(update(Organisation).values(max_records=records))
+        session.commit()
+
+
+def audit(library: Library) -> Audit:
+    return library.audit()[0]
+
+
+async def test_a_harvest_stops_at_the_organisation_s_records_and_resumes_when_there_is_room(
+    library: Library,
+) -> None:
+    owned(library, max_records=20)
+    library.tuning = Tuning(group_records=1)
+    stopped = await library.run()
+    assert (stopped.status, stopped.verdict, len(library.records())) == ("incomplete", "partial", 20)
+    assert stopped.failure is not None
+    assert stopped.failure.code is FailureCode.QUOTA_RECORDS
+    assert stopped.failure.facts == {"organisation": "mzk", "limit": 20, "stored": 20}
+    assert (stored(library), audit(library).clean) == (20, True)
+    again = await library.run()
+    assert (again.status, len(library.records())) == ("incomplete", 20)
+    limit(library, 25)
+    asked = len(library.fake.asked)
+    resumed = await library.run()
+    assert (resumed.status, resumed.verdict, len(library.records())) == ("completed", "complete", 25)
+    assert (resumed.counts["new"], stored(library), audit(library).clean) == (25, 25, True)
+    lists = [one for one in library.fake.asked[asked:] if one["verb"] == "ListRecords"]
+    assert [("resumptionToken" in one) for one in lists] == [True]
+
+
+async def test_the_setting_limits_organisations_without_a_limit_of_their_own(library: Library) -> None:
+    owned(library)
+    library.tuning = Tuning(group_records=1)
+    library.change_settings(organisation_records=10)
+    assert ((await library.run()).status, len(library.records())) == ("incomplete", 10)
+    limit(library, 0)
+    assert ((await library.run()).status, len(library.records())) == ("completed", 25)
+
+
+async def test_repositories_without_an_organisation_have_no_quota(library: Library) -> None:
+    library.change_settings(organisation_records=1)
+    assert ((await library.run()).status, len(library.records())) == ("completed", 25)
+
+
+async def test_a_full_organisation_still_receives_changes_and_deletions(library: Library) -> None:
+    owned(library, max_records=25)
+    await library.run()
+    library.delete(3)
+    outcome = await library.run(full=True)
+    assert (outcome.status, outcome.counts["deleted"], outcome.counts["unchanged"]) == ("completed", 1, 24)
+
+
+async def test_what_was_deleted_makes_room_for_new_records(library: Library) -> None:
+    owned(library, max_records=25)
+    await library.run()
+    library.delete(3)
+    await library.run(full=True)
+    await library.run(full=True)
+    assert stored(library) == 24
+
+
+async def test_two_harvests_of_one_organisation_share_its_quota(library: Library) -> None:
+    number = owned(library, max_records=25)
+
+    def others(counts: Any, _total: object) -> None:
+        # Meanwhile another harvest of the organisation stores 10 records.
+        if counts["pages"] == 1:
+            with library.database.session() as session:
+                session.execute(
+                    update(Organisation)
+                    .where(Organisation.organisation_id == number)
+                    .values(records=Organisation.records + 10)
+                )
+                session.commit()
+
+    library.tuning = Tuning(group_records=1, old_seconds=0)
+    outcome = await library.run(on_progress=others)
+    assert (outcome.status, outcome.failure and outcome.failure.code) == (
+        "incomplete",
+        FailureCode.QUOTA_RECORDS,
+    )
+
+
+class Disk:
+    """A disk of 1 TB whose free space the test sets."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, total: int = 10**12) -> None:
+        self.total, self.free = total, total
+        usage = type(shutil.disk_usage("/"))
+        monkeypatch.setattr(
+            "harvester.harvest.room.shutil.disk_usage",
+            lambda _place: usage(self.total, self.total - self.free, self.free),
+        )
+
+
+async def test_no_harvest_starts_below_the_floor_and_it_starts_again_above(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+    disk.free = 5 * 10**9 - 1
+    outcome = await library.run()
+    assert (outcome.status, library.fake.asked) == ("incomplete", [])
+    assert outcome.failure is not None
+    assert (outcome.failure.code, outcome.failure.facts["free"], outcome.failure.facts["floor"]) == (
+        FailureCode.DISK_FLOOR,
+        5 * 10**9 - 1,
+        5 * 10**9,
+    )
+    disk.free += 1
+    assert (await library.run()).status == "completed"
+
+
+async def test_a_running_harvest_stops_below_the_floor_and_resumes_above(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+    library.tuning = Tuning(group_records=1)
+
+    def fill(counts: Counter[str], _total: int | None) -> None:
+        # The disk fills up once the first page is stored.
+        if counts["pages"] == 1:
+            disk.free = 10**9
+
+    outcome = await library.run(on_progress=fill)
+    assert (outcome.status, outcome.verdict, len(library.records())) == ("incomplete", "partial", 10)
+    assert outcome.failure is not None
+    assert (outcome.failure.code, audit(library).clean) == (FailureCode.DISK_FLOOR, True)
+    disk.free = 10**10
+    resumed = await library.run()
+    assert (resumed.status, resumed.counts["new"], audit(library).clean) == ("completed", 25, True)
+
+
+async def test_five_percent_are_left_on_a_small_disk(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch, total=10**10)
+    disk.free = 5 * 10**8 - 1
+    assert (await library.run()).status == "incomplete"
+    disk.free += 1
+    assert (await library.run()).status == "completed"
