@@ -211,8 +211,15 @@ class Reply:
 
 
 async def _reply(client: Client, method: str, ask: Ask) -> Reply:
-    arguments = {"data": ask.query} if method == "POST" else {"params": ask.query}
-    response = await client.request(method, ask.path, headers=ask.headers, allow_redirects=False, **arguments)
+    posted = method == "POST"
+    response = await client.request(
+        method,
+        ask.path,
+        headers=ask.headers,
+        allow_redirects=False,
+        data=ask.query if posted else None,
+        params=None if posted else ask.query,
+    )
     # The length of a compressed answer depends on the times in it; without compression it is the body's.
     timed = {"Date", "Content-Length"}
     headers = sorted((name, value) for name, value in response.headers.items() if name not in timed)
