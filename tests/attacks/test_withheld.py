@@ -64,9 +64,13 @@ ALL_URLS = [*SHOWN, *HIDDEN, REVISIT, "http://none.example.cz/"]
 KEYS = [*(capture_key(url, DATE) for url in ALL_URLS), capture_key(REVISIT, EARLIER)]
 FORMATS = ("oai_dc", "marc21", "mods", "webarchive")
 RANGES = (("", ""), ("2020-01-01T00:00:02Z", ""), ("", "9999-12-31T23:59:59Z"), ("9999-12-31T23:59:59Z", ""))
-LOOK_UPS: tuple[dict[str, str], ...] = (
-    {}, {"limit": "2"}, {"filter": "!mime:text/html"}, {"collapse": "urlkey"}, {"sort": "reverse"},
-)  # fmt: skip
+LOOK_UPS: Sequence[Mapping[str, str]] = (
+    {},
+    {"limit": "2"},
+    {"filter": "!mime:text/html"},
+    {"collapse": "urlkey"},
+    {"sort": "reverse"},
+)
 LISTS = ("ListIdentifiers", "ListRecords")
 HTML = "text/html,application/xhtml+xml"
 FOLLOWING = re.compile(r">([A-Za-z0-9_.-]+)</resumptionToken")
