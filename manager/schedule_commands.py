@@ -66,9 +66,9 @@ def show_schedule(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database, database.session() as session:
         view = find_view(session, invocation.arguments.recurring_id)
         facts = _row(view)
-    plan = read_plan(view.schedule)
+    plan = read_plan(view.schedule, partner_minutes=invocation.settings.manager.partner_minutes)
     due = view.next_due or utc_now()
-    further = [due := found for _ in range(_SHOWN_RUNS - 1) if (found := plan.next_after(due)) is not None]
+    further = [due := found for _ in range(_SHOWN_RUNS - 1) if (found := plan.next_run(due)) is not None]
     facts["runs"] = [] if view.next_due is None else [view.next_due, *further]
     invocation.console.facts(facts)
     return ExitCode.DONE

@@ -47,6 +47,7 @@ _SPEAKING: Final = {
     "manager/notices/addresses.py": "UsageError",
     "manager/notices/rules.py": "UsageError",
     "manager/rule_access.py": "RuleAccessError",
+    "manager/schedules/limits.py": "LimitError",
     "manager/schedules/plan.py": "UsageError",
     "manager/store_audits.py": "UsageError",
     "provider/holdings/access.py": "UsageError",

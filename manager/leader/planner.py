@@ -59,12 +59,12 @@ def note_left_out(
 
 
 def _between(plan: SchedulePlan, begin: datetime, end: datetime) -> list[datetime]:
-    """Return the due times later than `begin` and not later than `end`; at most `MOST`."""
+    """Return the due times after the run at `begin` and not later than `end`; at most `MOST`."""
     found: list[datetime] = []
-    following = plan.next_after(begin)
+    following = plan.next_run(begin)
     while following is not None and following <= end and len(found) < MOST:
         found.append(following)
-        following = plan.next_after(following)
+        following = plan.next_run(following)
     return found
 
 
@@ -148,7 +148,7 @@ def make_job(
         drop_planned_jobs(session, schedule)
     now = database_now(session)
     try:
-        plan = read_plan(schedule)
+        plan = read_plan(schedule, partner_minutes=settings.partner_minutes)
         check_surroundings(session, schedule, data)
         due = _next_due(schedule, plan, now, pause_after(schedule.failures, settings))
         # For a new or changed schedule, the user who planned it knows which due times have passed.
@@ -204,8 +204,8 @@ def _wants(session: Session, schedule: RecurringJob) -> bool:
 def _next_due(schedule: RecurringJob, plan: SchedulePlan, now: datetime, pause: timedelta) -> datetime | None:
     if plan.frequency is not None and schedule.last_due is not None:
         if pause:
-            return plan.next_after(max(now + pause, schedule.last_due))
-        following = plan.next_after(schedule.last_due)
+            return plan.next_run(schedule.last_due, not_before=now + pause)
+        following = plan.next_run(schedule.last_due)
         missed = following is not None and following <= now
         if missed and schedule.overlap == Overlap.QUEUE and not plan.is_over(now):
             return now

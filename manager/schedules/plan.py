@@ -7,7 +7,7 @@ refuse.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +28,7 @@ from manager.schedules.frequency import Frequency, parse_frequency, parse_zone
 from oai.datestamps import parse_datestamp
 from oai.errors import UsageError, ZatvaError, failure_of
 
+_INSTANT: Final = timedelta(microseconds=1)
 _YEARS: Final = range(1970, 9000)
 _CHOICES: Final = {
     one: tuple(choice.value for choice in one.choices)
@@ -52,12 +53,22 @@ class SchedulePlan:
     zone: tzinfo
     start: datetime
     end: datetime | None
+    floor: timedelta = timedelta(0)
+    """The least time between two runs."""
 
     def next_after(self, moment: datetime) -> datetime | None:
         """Return the first due time (UTC) after `moment`; None for a one-off and after the end."""
         if self.frequency is None:
             return None
         return self._unless_over(self.frequency.next_after(moment, start=self.start, zone=self.zone))
+
+    def next_run(self, last: datetime, *, not_before: datetime | None = None) -> datetime | None:
+        """Return the first due time (UTC) after the run that was due at `last`, and at least the floor later.
+
+        Due times in between are no missed runs: the schedule does not have them.
+        """
+        after = last + max(self.floor - _INSTANT, timedelta(0))
+        return self.next_after(max(after, not_before or after))
 
     def first(self) -> datetime | None:
         """Return the first due time (UTC); None if the end comes before it."""
@@ -73,8 +84,11 @@ class SchedulePlan:
         return None if self.is_over(due) else due
 
 
-def read_plan(schedule: RecurringJob) -> SchedulePlan:
-    """Read a row's plan and check its parameters; raises UsageError that says what is wrong."""
+def read_plan(schedule: RecurringJob, *, partner_minutes: float = 0) -> SchedulePlan:
+    """Read a row's plan and check its parameters; raises UsageError that says what is wrong.
+
+    `partner_minutes` is the floor of schedules that have an owner.
+    """
     for one, allowed in _CHOICES.items():
         value = getattr(schedule, one.column)
         if one.stored is not None and value not in (*allowed, None):
@@ -90,6 +104,7 @@ def read_plan(schedule: RecurringJob) -> SchedulePlan:
         zone=parse_zone(schedule.time_zone),
         start=schedule.start_date,
         end=schedule.end_date,
+        floor=timedelta(minutes=partner_minutes if schedule.owner else 0),
     )
 
 

@@ -11,6 +11,7 @@ from harvester.access import access_of
 from harvester.harvest_plan import Surface, carried
 from harvester.models import Repository
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
+from manager.schedules.limits import check_partner, priority_of
 from manager.schedules.plan import check_access, is_begun, read_plan
 from oai.errors import UsageError
 from oai.owners import owner_of
@@ -33,13 +34,21 @@ class ScheduleView:
     """When its next job is due (UTC), if there is one."""
 
 
-def add_schedule(session: Session, **columns: Any) -> RecurringJob:  # noqa: ANN401 each column's own type
+def add_schedule(
+    session: Session,
+    *,
+    partner_minutes: float | None = None,
+    **columns: Any,  # noqa: ANN401 each column's own type
+) -> RecurringJob:
     """Add a schedule with these columns of `oai_recurring_job`; `repository_id` is required.
 
     The owner is the repository's organisation unless another one is given. The manager makes the first job at
-    its next tick. The caller commits. Raises UsageError for an unknown repository or column, a frequency,
-    time zone or datestamp that cannot be read, or an end before the start; SelectionError for an invalid set
-    or query of the repository.
+    its next tick. `partner_minutes` limits the plan of a user who is a partner; None: an administrator asks.
+    The caller commits.
+
+    Raises LimitError for what partners may not ask for; UsageError for an unknown repository or column, a
+    frequency, time zone or datestamp that cannot be read, or an end before the start; SelectionError for an
+    invalid set or query of the repository.
     """
     _check_names(columns)
     repository_id = columns.get("repository_id")
@@ -55,14 +64,19 @@ def add_schedule(session: Session, **columns: Any) -> RecurringJob:  # noqa: ANN
         "metadata_prefix": access_of(repository.protocol).usual_format,
     }
     schedule = RecurringJob(**{**defaults, **given})
-    read_plan(schedule)
-    check_access(repository, schedule)
+    _check_row(repository, schedule, partner_minutes)
     session.add(schedule)
     session.flush()
     return schedule
 
 
-def change_schedule(session: Session, recurring_id: int, **columns: Any) -> RecurringJob:  # noqa: ANN401 as above
+def change_schedule(
+    session: Session,
+    recurring_id: int,
+    *,
+    partner_minutes: float | None = None,
+    **columns: Any,  # noqa: ANN401 as above
+) -> RecurringJob:
     """Change columns of a schedule; its next job is planned again. The caller commits.
 
     Raises UsageError as `add_schedule` does; nothing is changed then.
@@ -72,8 +86,7 @@ def change_schedule(session: Session, recurring_id: int, **columns: Any) -> Recu
     before = {name: getattr(schedule, name) for name in columns}
     _set(schedule, columns)
     try:
-        read_plan(schedule)
-        check_access(session.get_one(Repository, schedule.repository_id), schedule)
+        _check_row(session.get_one(Repository, schedule.repository_id), schedule, partner_minutes)
     except UsageError:
         _set(schedule, before)
         raise
@@ -128,6 +141,7 @@ def job_of(session: Session, schedule: RecurringJob, *, due: datetime) -> Job:
     """
     begun = schedule.incremental and is_begun(session, schedule.id)
     values = {one.job_column: getattr(schedule, one.column) for one in carried(Surface.SCHEDULE, Surface.JOB)}
+    values["priority"] = priority_of(schedule)
     values["harvest_from"] = None if begun else schedule.harvest_from or None
     return Job(
         **{**values, "harvest_to": schedule.harvest_to or None},
@@ -162,6 +176,13 @@ def _schedule(session: Session, recurring_id: int) -> RecurringJob:
     if schedule is None:
         raise UsageError(f"no schedule {recurring_id}; list schedules with `zatva schedule list`")
     return schedule
+
+
+def _check_row(repository: Repository, schedule: RecurringJob, partner_minutes: float | None) -> None:
+    plan = read_plan(schedule)
+    check_access(repository, schedule)
+    if partner_minutes is not None:
+        check_partner(schedule, plan, partner_minutes)
 
 
 def _set(schedule: RecurringJob, columns: dict[str, Any]) -> None:

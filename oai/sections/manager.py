@@ -36,6 +36,13 @@ class ManagerSettings(Section):
     overall: int | None = Field(
         None, ge=1, le=100_000, description="Maximum concurrent harvests on all machines; unset: no limit."
     )
+    partner_minutes: float = Field(
+        15,
+        ge=0,
+        le=1440,
+        description="Minutes between two runs of a schedule that has an owner. Partners may not plan more "
+        "frequent runs; other frequent schedules run at this distance.",
+    )
     suspend_after: int = Field(
         10, ge=0, le=1000, description="Consecutive failures after which a schedule is suspended; 0: never."
     )

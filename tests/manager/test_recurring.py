@@ -247,9 +247,9 @@ def test_nothing_is_made_up_for_after_the_end(database: Database, tables: Tables
 
 
 def test_jobs_have_their_schedules_priority_and_owner(database: Database, tables: Tables) -> None:
-    schedule(tables, priority=7, owner="library")
+    schedule(tables, priority=-7, owner="library")
     make_jobs(database)
-    assert tuple(tables("SELECT priority, owner FROM oai_job")[0]) == (7, "library")
+    assert tuple(tables("SELECT priority, owner FROM oai_job")[0]) == (-7, "library")
 
 
 def test_a_schedule_that_is_planned_again_does_not_go_through_all_jobs(

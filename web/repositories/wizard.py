@@ -33,7 +33,7 @@ from web.auth.access import Right, about, needs, who_asks
 from web.auth.organisations import add_own_repository, own_folder
 from web.auth.sessions import SignedIn
 from web.repositories.forms import UNASKED, PlacedForm, store_context, usable_address
-from web.schedules.forms import PlanForm, levels, methods, slices
+from web.schedules.forms import PlanForm, field_of, levels, methods, partner_minutes, slices
 from web.schedules.rules import rule_choices, rule_context
 from web.site.failures import problem_of
 from web.site.forms import Form, read_form, relative_folder
@@ -307,9 +307,11 @@ async def _save(request: web.Request, form: Form, facts: RepositoryFacts, *, run
             facts=facts,
             name=name,
             run=run,
+            minutes=partner_minutes(request),
         )
     except UsageError as error:
-        return await _plan_step(request, form.with_error("base_dir", told(error)), facts)
+        field = field_of(error, otherwise="base_dir")
+        return await _plan_step(request, form.with_error(field, told(error)), facts)
     about(request, "repository", number, name or asked.base_url)
     raise web.HTTPSeeOther(
         "/jobs?done=harvest-asked" if run else f"/repositories/{number}?done=repository-added"
@@ -325,6 +327,7 @@ def _add(
     facts: RepositoryFacts,
     name: str,
     run: bool,
+    minutes: float | None,
 ) -> int:
     """Add the repository and its schedule, with its first run now if `run` is set; return its id."""
     repository = add_own_repository(
@@ -336,7 +339,8 @@ def _add(
         key: value for key, value in asked.columns().items() if key not in {"base_url", "base_dir"}
     }
     if asked.frequency or run:
-        schedule = add_schedule(session, repository_id=repository.repository_id, **columns)
+        number = repository.repository_id
+        schedule = add_schedule(session, repository_id=number, partner_minutes=minutes, **columns)
         check_rule_access(session, schedule, data)
         if run and asked.frequency:
             run_now(session, schedule.id)

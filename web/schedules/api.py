@@ -1,5 +1,6 @@
 """REST API: schedules: list, add, show, change, remove, pause, resume, run now, sample."""
 
+from collections.abc import Awaitable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +12,7 @@ from harvester.harvest_plan import Parameter, Surface, carried
 from harvester.models import Repository
 from manager.models import RecurringJob
 from manager.rule_access import check_rule_access
+from manager.schedules.limits import LimitError
 from manager.schedules.service import (
     MOST_RECORDS,
     ScheduleView,
@@ -25,11 +27,12 @@ from manager.schedules.service import (
     sample_schedule,
 )
 from oai.rights import Right
+from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
-from web.schedules.forms import ScheduleForm
+from web.schedules.forms import ScheduleForm, partner_minutes
 from web.schedules.rules import rule_context, rule_paths
 
 _TAG: Final = "schedules"
@@ -116,14 +119,14 @@ async def _list(call: Call) -> Page[ScheduleOut]:
 async def _add(call: Call) -> ScheduleOut:
     asked = call.sent(NewSchedule)
     await _own_repository(call, asked.repository_id)
-    columns = asked.columns()
+    columns = {**asked.columns(), "partner_minutes": partner_minutes(call.request)}
 
     def add(session: Session) -> ScheduleView:
         added = add_schedule(session, **columns)
         check_rule_access(session, added, call.settings.data)
         return find_view(session, added.id)
 
-    view = await call.database.run(add)
+    view = await _within_limits(call.database.run(add))
     about(call.request, "schedule", view.schedule.id, view.repository_name)
     return _shown(call, view)
 
@@ -136,13 +139,26 @@ async def _show(call: Call) -> ScheduleOut:
 async def _change(call: Call) -> ScheduleOut:
     row = await _asked(call)
     asked = call.sent(ScheduleChange)
-    columns = {**asked.columns(), "repository_id": row.repository_id}
+    columns = {
+        **asked.columns(),
+        "repository_id": row.repository_id,
+        "partner_minutes": partner_minutes(call.request),
+    }
 
     def change(session: Session) -> ScheduleView:
         check_rule_access(session, change_schedule(session, row.id, **columns), call.settings.data)
         return find_view(session, row.id)
 
-    return _shown(call, await call.database.run(change))
+    return _shown(call, await _within_limits(call.database.run(change)))
+
+
+async def _within_limits(work: Awaitable[ScheduleView]) -> ScheduleView:
+    """Await the work; a plan that partners may not have is an error of its field."""
+    try:
+        return await work
+    except LimitError as error:
+        fault = FieldFault(pointer=f"/{error.field}", detail=str(error))
+        raise ApiError(422, str(error), errors=[fault]) from None
 
 
 async def _remove(call: Call) -> None:

@@ -7,19 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from zoneinfo import ZoneInfo
 
+from aiohttp import web
 from pydantic import Field, ValidationInfo, create_model, field_validator, model_validator
 
-from harvester.access import Access
+from harvester.access import Access, SelectionError
 from harvester.harvest_plan import PREFIX, Parameter, Surface, carried
 from harvester.rule_lab.models import RuleKind
 from harvester.rules.filters import load_filters
 from harvester.rules.normalisation import load_mappings
+from manager.rule_access import RuleAccessError
 from manager.schedules.frequency import parse_frequency, parse_zone
+from manager.schedules.limits import LimitError
 from oai.datestamps import parse_datestamp, utc_now
-from oai.errors import ZatvaError
+from oai.errors import UsageError, ZatvaError
+from web.auth.access import who_asks
 from web.schedules.rules import RULES, rule_chosen
 from web.site.forms import FormModel
 from web.site.i18n import _, told
+from web.site.keys import SETTINGS
 
 FURTHER: Final = [one for one in carried(Surface.FORM) if one.label]
 """Parameters that pages lay out as declared."""
@@ -156,6 +161,23 @@ class ScheduleForm(PlanForm):
 
     repository_id: int
     metadata_prefix: str = Field(pattern=PREFIX, max_length=60)
+
+
+def partner_minutes(request: web.Request) -> float | None:
+    """Return the minutes between two runs that the user's plans must leave; None for administrators."""
+    if who_asks(request).sees_everything:
+        return None
+    minutes: float = request.config_dict[SETTINGS].manager.partner_minutes
+    return minutes
+
+
+def field_of(error: UsageError, otherwise: str = "frequency") -> str:
+    """Return the field at which to show an error of the plan as a whole."""
+    if isinstance(error, LimitError):
+        return error.field
+    if isinstance(error, RuleAccessError):
+        return error.column
+    return "set_spec" if isinstance(error, SelectionError) else otherwise
 
 
 def methods() -> list[tuple[str, str]]:

@@ -13,13 +13,13 @@ from aiohttp import web
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from harvester.access import SelectionError, access_of
+from harvester.access import access_of
 from harvester.harvest_plan import Surface, carried
 from harvester.listing import name_repositories
 from harvester.models import Repository
 from harvester.probing.findings import Profile
 from manager.models import RecurringJob
-from manager.rule_access import RuleAccessError, check_rule_access
+from manager.rule_access import check_rule_access
 from manager.schedules.calendar import DueGroup, due_groups, schedule_names
 from manager.schedules.frequency import parse_frequency
 from manager.schedules.service import (
@@ -36,7 +36,16 @@ from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.repositories.forms import Details
-from web.schedules.forms import FURTHER, ScheduleForm, levels, methods, overlaps, slices
+from web.schedules.forms import (
+    FURTHER,
+    ScheduleForm,
+    field_of,
+    levels,
+    methods,
+    overlaps,
+    partner_minutes,
+    slices,
+)
 from web.schedules.rules import rule_choices, rule_context, rule_paths
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
@@ -259,11 +268,11 @@ async def add(request: web.Request) -> web.Response:
     asked, form = await _read(request, repository_id)
     if asked is None or form.values.get("do") == "show-plan":
         return await _form(request, details, form, plan=asked)
-    columns = asked.columns()
+    columns = {**asked.columns(), "partner_minutes": partner_minutes(request)}
     try:
         made = await database_of(request).run(_add, request.config_dict[SETTINGS].data, columns)
     except UsageError as error:
-        return await _form(request, details, form.with_error(_field(error), told(error)))
+        return await _form(request, details, form.with_error(field_of(error), told(error)))
     about(request, "schedule", made.id, details.name)
     raise web.HTTPSeeOther("/schedules?done=schedule-added")
 
@@ -285,11 +294,11 @@ async def change(request: web.Request) -> web.Response:
     asked, form = await _read(request, schedule.repository_id)
     if asked is None or form.values.get("do") == "show-plan":
         return await _form(request, details, form, plan=asked, schedule=schedule)
-    columns = asked.columns()
+    columns = {**asked.columns(), "partner_minutes": partner_minutes(request)}
     try:
         await database_of(request).run(_change, request.config_dict[SETTINGS].data, schedule.id, columns)
     except UsageError as error:
-        return await _form(request, details, form.with_error(_field(error), told(error)), schedule=schedule)
+        return await _form(request, details, form.with_error(field_of(error), told(error)), schedule=schedule)
     raise web.HTTPSeeOther("/schedules?done=schedule-changed")
 
 
@@ -366,13 +375,6 @@ def _change(session: Session, data: Path, number: int, columns: Mapping[str, Any
     check_rule_access(session, change_schedule(session, number, **columns), data)
 
 
-def _field(error: UsageError) -> str:
-    """Return the field at which to show an error of the plan as a whole."""
-    if isinstance(error, RuleAccessError):
-        return error.column
-    return "set_spec" if isinstance(error, SelectionError) else "frequency"
-
-
 async def _read(request: web.Request, repository_id: int) -> tuple[ScheduleForm | None, Form]:
     posted = (await request.post()).copy()
     posted["repository_id"] = str(repository_id)
@@ -404,6 +406,8 @@ async def _form(
         schedule=schedule,
         plan=plan,
         runs=plan.next_runs() if plan else [],
+        limited=bool(schedule.owner) if schedule else partner_minutes(request) is not None,
+        minutes=f"{request.config_dict[SETTINGS].manager.partner_minutes:g}",
         profiled=details.repository.profile is not None and schedule is None,
         access=access,
         formats=formats or [(access.usual_format, access.usual_format)],

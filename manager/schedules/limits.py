@@ -1,0 +1,61 @@
+"""What partners may ask of the workers that all organisations share: how often, and with which priority."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import islice, pairwise
+from typing import Final, Self
+
+from manager.models import RecurringJob
+from manager.schedules.plan import SchedulePlan
+from oai.errors import UsageError
+
+HIGHEST: Final = 0
+"""The highest priority of a schedule that has an owner."""
+_LOOKED_AT: Final = 300
+"""Due times of a frequency that are compared: two days of runs every 10 minutes. The planner keeps apart
+what they do not show."""
+_SPAN: Final = timedelta(days=400)
+
+
+class LimitError(UsageError):
+    """A partner asks for more than partners may have; names the field."""
+
+    field: str = ""
+
+    def at(self, field: str) -> Self:
+        """Return the error with the name of the column."""
+        self.field = field
+        return self
+
+
+def priority_of(schedule: RecurringJob) -> int:
+    """Return the priority of the schedule's jobs, whatever its row asks for."""
+    return min(schedule.priority, HIGHEST) if schedule.owner else schedule.priority
+
+
+def check_partner(schedule: RecurringJob, plan: SchedulePlan, partner_minutes: float) -> None:
+    """Raise LimitError if a partner may not have this plan."""
+    if schedule.priority > HIGHEST:
+        raise LimitError(
+            "priority %(found)s: at most %(most)s is allowed; only an administrator can give more",
+            found=schedule.priority,
+            most=HIGHEST,
+        ).at("priority")
+    floor = timedelta(minutes=partner_minutes)
+    gap = min((after - before for before, after in pairwise(islice(_dues(plan), _LOOKED_AT))), default=floor)
+    if gap < floor:
+        raise LimitError(
+            "frequency %(frequency)s: two runs are only %(found)s minutes apart, and at least %(least)s are "
+            "allowed; an administrator can change the limit (setting manager.partner_minutes)",
+            frequency=repr(schedule.frequency),
+            found=f"{gap.total_seconds() / 60:g}",
+            least=f"{partner_minutes:g}",
+        ).at("frequency")
+
+
+def _dues(plan: SchedulePlan) -> Iterator[datetime]:
+    """Yield the due times of the span that begins with the first one."""
+    due = first = plan.first()
+    while due is not None and first is not None and due <= first + _SPAN:
+        yield due
+        due = plan.next_after(due)

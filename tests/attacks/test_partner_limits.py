@@ -1,0 +1,187 @@
+"""Partners who ask for more of the shared workers than others get."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from harvester.models import History, Repository
+from harvester.vocabulary import RunStatus
+from manager.leader.planner import make_job
+from manager.models import Job, RecurringJob, RecurringState
+from manager.schedules.service import database_now, run_now
+from oai.database import Database
+from oai.sections import ManagerSettings
+from tests.harvester.fake_repository import FakeRepository, many, serve
+from tests.web.api.conftest import Using, using
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository, a_schedule
+from web.auth.organisations import find_organisation, give_repository
+
+__all__ = ["using"]
+
+FORM = {"metadata_prefix": "oai_dc", "time_zone": "UTC"}
+TOO_OFTEN = (
+    "every minute",
+    "every 899 seconds",
+    "* * * * *",
+    "0,1 3 1 1 *",
+    "0,5 3 29 2 *",
+    "55,0 0,23 1,31 * *",
+)
+OFTEN_ENOUGH = ("", "every 15 minutes", "*/15 * * * *", "monthly on 31 at 03:00", "0 0 29 2 *", "daily")
+LATER = datetime(2126, 1, 1, tzinfo=UTC)
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _given(server: Server, **columns: Any) -> int:
+    """Id of a schedule of Olga's organisation, as an administrator made it."""
+    with server.database.session() as session:
+        repository = a_repository(session)
+        organisation = find_organisation(session, "mzk")
+        assert organisation is not None
+        give_repository(session, repository.repository_id, organisation.organisation_id)
+        schedule = a_schedule(session, repository, **columns)
+        session.commit()
+        return schedule.id
+
+
+def _plans(database: Database) -> list[tuple[str | None, int]]:
+    with database.session() as session:
+        rows = session.execute(
+            select(RecurringJob.frequency, RecurringJob.priority).order_by(RecurringJob.id)
+        )
+        return [(row.frequency, row.priority) for row in rows]
+
+
+@pytest.mark.parametrize("frequency", TOO_OFTEN)
+async def test_a_partner_plans_no_runs_that_are_closer_than_the_floor(
+    server: Server, owner: Browser, frequency: str
+) -> None:
+    number = _given(server)
+    form = {**FORM, "frequency": frequency}
+
+    for path in ("/schedules/new?repository=1", f"/schedules/{number}/edit"):
+        status, page, _ = await owner.post(path, form)
+        assert (status, "at least 15 are allowed" in page, 'id="frequency-fault"' in page) == (
+            422,
+            True,
+            True,
+        )
+    assert _plans(server.database) == [("daily at 02:30", 0)]
+
+
+@pytest.mark.parametrize("frequency", OFTEN_ENOUGH)
+async def test_a_partner_plans_whatever_leaves_the_floor(
+    server: Server, owner: Browser, frequency: str
+) -> None:
+    number = _given(server)
+
+    status, page, _ = await owner.post(f"/schedules/{number}/edit", {**FORM, "frequency": frequency})
+
+    assert status == 303, page
+
+
+async def test_a_partner_has_no_priority_over_others(server: Server, owner: Browser) -> None:
+    number = _given(server)
+    form = {**FORM, "frequency": "daily", "priority": "1"}
+
+    for path in ("/schedules/new?repository=1", f"/schedules/{number}/edit"):
+        status, page, _ = await owner.post(path, form)
+        assert (status, "only an administrator" in page, 'id="priority-fault"' in page) == (422, True, True)
+    status, page, _ = await owner.post(f"/schedules/{number}/edit", {**form, "priority": "-5"})
+    assert status == 303, page
+    assert _plans(server.database) == [("daily", -5)]
+
+
+@pytest.mark.parametrize(
+    ("pointer", "plan"),
+    [("/frequency", {"frequency": "every minute"}), ("/priority", {"frequency": "daily", "priority": 1000})],
+)
+async def test_the_programs_of_a_partner_have_the_same_limits(
+    server: Server, using: Using, pointer: str, plan: dict[str, object]
+) -> None:
+    number = _given(server)
+    body = {"repository_id": 1, "metadata_prefix": "oai_dc", **plan}
+
+    async with using("Olga") as program:
+        for method, path in (("POST", "/schedules"), ("PUT", f"/schedules/{number}")):
+            answer = await program.ask(method, path, body)
+            assert (answer.status, [one["pointer"] for one in answer.body["errors"]]) == (422, [pointer])
+    assert _plans(server.database) == [("daily at 02:30", 0)]
+
+
+async def test_the_wizard_of_a_partner_has_the_same_limits(server: Server, owner: Browser) -> None:
+    async with serve(FakeRepository(items=many(3))) as served:
+        form = {**FORM, "base_url": served.url, "base_dir": "telc", "do": "save", "frequency": "every minute"}
+        status, page, _ = await owner.post("/repositories/new", form)
+
+    assert (status, "at least 15 are allowed" in page) == (422, True)
+    with server.database.session() as session:
+        assert session.scalars(select(Repository)).all() == []
+
+
+async def test_an_administrator_has_no_such_limits(server: Server, administrator: Browser) -> None:
+    number = _given(server)
+    form = {**FORM, "frequency": "every minute", "priority": "7"}
+
+    status, page, _ = await administrator.post(f"/schedules/{number}/edit", form)
+
+    assert status == 303, page
+    assert _plans(server.database) == [("every minute", 7)]
+
+
+async def test_the_page_of_a_schedule_tells_its_limits(
+    server: Server, owner: Browser, administrator: Browser
+) -> None:
+    number = _given(server)
+    with server.database.session() as session:
+        free = a_schedule(session, a_repository(session, folder="free")).id
+        session.commit()
+
+    for browser in (owner, administrator):
+        assert "at least 15 minutes apart" in (await browser.get(f"/schedules/{number}/edit"))[1]
+    assert "minutes apart" not in (await administrator.get(f"/schedules/{free}/edit"))[1]
+
+
+def _by_sql(session: Session, last_due: datetime, held_by: str | None) -> RecurringJob:
+    schedule = RecurringJob(
+        repository_id=a_repository(session).repository_id,
+        metadata_prefix="oai_dc",
+        frequency="every minute",
+        start_date=LONG_AGO,
+        last_due=last_due,
+        state=RecurringState.RECURRING,
+        priority=1000,
+        owner=held_by,
+    )
+    session.add(schedule)
+    session.flush()
+    return schedule
+
+
+@pytest.mark.parametrize(("held_by", "minutes", "priority"), [("mzk", 15, 0), (None, 1, 1000)])
+def test_a_row_by_sql_with_an_owner_runs_no_oftener_than_the_floor(
+    database: Database, held_by: str | None, minutes: int, priority: int
+) -> None:
+    last_due = LATER
+    with database.session() as session:
+        schedule = _by_sql(session, last_due, held_by)
+        make_job(session, schedule.id, ManagerSettings())
+        job = session.scalars(select(Job)).one()
+
+        assert (job.harvest_start_time - last_due, job.priority) == (timedelta(minutes=minutes), priority)
+        assert run_now(session, schedule.id).priority == priority
+        assert (schedule.frequency, schedule.priority) == ("every minute", 1000)
+
+
+def test_due_times_that_the_floor_leaves_out_are_no_missed_runs(database: Database) -> None:
+    with database.session() as session:
+        last_due = database_now(session).replace(second=0, microsecond=0) - timedelta(minutes=65)
+        schedule = _by_sql(session, last_due, "mzk")
+        make_job(session, schedule.id, ManagerSettings())
+
+        missed = session.scalars(select(History)).one()
+        assert (missed.status, missed.evidence["due_times"]) == (RunStatus.MISSED, 4)
