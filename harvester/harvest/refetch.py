@@ -146,7 +146,7 @@ async def _read(
     client: Client, settings: Settings, request: HarvestRequest, identifier: str
 ) -> tuple[RecordBatch, tuple[str, ...]]:
     """Return the record, prepared for the store. Raises ClientError and StrictCheckError."""
-    transformer = request.transformer(RuleLimits(seconds=settings.harvester.rule_seconds))
+    transformer = request.transformer(RuleLimits(seconds=settings.harvester.rule_seconds), data=settings.data)
     loose = request.validation is Level.LOOSE
     record = await client.get_record(identifier, request.metadata_prefix, loose=loose)
     if record.header.identifier != identifier:

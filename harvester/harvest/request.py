@@ -46,16 +46,16 @@ class HarvestRequest(HarvestParameters):
         """Return the same request for a repository that has been identified."""
         return replace(self, repository_id=repository_id)
 
-    def transformer(self, limits: RuleLimits | None = None) -> Transformer:
+    def transformer(self, limits: RuleLimits | None = None, *, data: Path | None = None) -> Transformer:
         """Return the transformer with the rules read. Raises UsageError with file and line.
 
-        It has no validator yet. Errors name files without their folders: they are stored with runs and
-        records, which users of organisations see.
+        It has no validator yet. Errors name files in the `data` folder without it: they are stored with runs
+        and records, which users of organisations see.
         """
         filters, mappings = self.filter_file, self.normalize_file
         return Transformer(
-            filters=load_filters(filters, limits, source=filters.name) if filters else None,
-            mappings=load_mappings(mappings, limits, source=mappings.name) if mappings else None,
+            filters=load_filters(filters, limits, source=_shown(filters, data)) if filters else None,
+            mappings=load_mappings(mappings, limits, source=_shown(mappings, data)) if mappings else None,
             level=self.validation,
         )
 
@@ -99,6 +99,11 @@ def in_granularity(datestamp: str | None, granularity: str | None, *, last: bool
     if granularity != Granularity.SECOND:
         return format_datestamp(parsed.moment, Granularity.DAY)
     return format_datestamp(parsed.last_second if last else parsed.moment)
+
+
+def _shown(file: Path, data: Path | None) -> str:
+    root = None if data is None else data.resolve()
+    return str(file.relative_to(root) if root and file.is_relative_to(root) else file)
 
 
 def _bound(name: str, datestamp: str | None) -> Datestamp | None:

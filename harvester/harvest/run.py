@@ -88,7 +88,8 @@ class Requested:
         """
         request, ours = self.request, self.settings.harvester
         request.check()
-        transformer = request.transformer(RuleLimits(seconds=ours.rule_seconds))
+        limits = RuleLimits(seconds=ours.rule_seconds)
+        transformer = request.transformer(limits, data=self.settings.data)
         if request.validation is Level.LOOSE:
             cache = SchemaCache(folder=self.settings.schemas)
             sampler = open_sampler(request.metadata_prefix, ours.schema_check, cache)

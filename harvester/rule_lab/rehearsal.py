@@ -199,7 +199,7 @@ def rehearse_replay(session: Session, settings: Settings, request: HarvestReques
         )
     found = Rehearsal(run=request.replay, repository_id=request.repository_id)
     limits = RuleLimits(seconds=settings.harvester.rule_seconds)
-    transformer = replace(request, validation=Level.LOOSE).transformer(limits)
+    transformer = replace(request, validation=Level.LOOSE).transformer(limits, data=settings.data)
     folder = base_folder(repository, settings)
     looking = _Looking(session=session, request=request, transformer=transformer, folder=folder, found=found)
     for asked, reply in open_kept(session, settings, request.replay).exchanges():
