@@ -222,7 +222,7 @@ ACTIONS: Final = (
            command="organisation add", target="short_name"),
     Action(verb="organisation.edit", pages=("/admin/organisations/{id}",),
            api="PUT /organisations/{organisation}",
-           lacks="the command line adds and removes organisations; names change in the dashboard"),
+           lacks="the command line adds and removes organisations; names and limits change in the dashboard"),
     Action(verb="organisation.give", pages=("/admin/organisations/{id}/repositories",),
            api="PUT /repositories/{repository}/owner", command="organisation give", target="repository",
            kind="repository"),

@@ -19,6 +19,8 @@ from oai.models import FormerSigningKey, SigningKey
 
 REREAD_SECONDS: Final = 60.0
 """After this time every server has noticed that a key was replaced."""
+UNKNOWN_SECONDS: Final = 1.0
+"""Keys as old as this are read again for a signature of none of them: another server may have a newer key."""
 _KEY_BYTES: Final = 32
 
 
@@ -88,10 +90,10 @@ class KeyRing:
         self._clock = clock
         self._read: tuple[float, Sequence[bytes]] | None = None
 
-    def keys(self) -> Sequence[bytes]:
-        """Return what `signing_keys` returned at most a minute ago."""
+    def keys(self, *, seconds: float = REREAD_SECONDS) -> Sequence[bytes]:
+        """Return what `signing_keys` returned at most so many seconds ago."""
         known = self._read
-        if known is None or self._clock() - known[0] >= REREAD_SECONDS:
+        if known is None or self._clock() - known[0] >= seconds:
             with self._database.session() as session:
                 known = self._read = (self._clock(), signing_keys(session, self._purpose))
         return known[1]

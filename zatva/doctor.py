@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from harvester.harvest.room import NoRoomError, open_floor
 from oai import migrations
 from oai.cli import Invocation
 from oai.database import open_database
@@ -21,8 +22,6 @@ from oai.errors import ExitCode, ZatvaError
 from oai.private_files import exposed_files, how_to_close
 from oai.settings import Settings
 from provider.indexing.first_load import missing_indexes
-
-_FREE_BYTES = 1024**3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,13 +63,13 @@ def _data(settings: Settings) -> Iterator[SetupFinding]:
         found=f"{settings.data}" + ("" if settings.data.exists() else " (will be created)"),
         advice="" if writable else f"{there} is not writable; set another folder with ZATVA_DATA",
     )
+    advice = ""
+    try:
+        open_floor(settings, settings.store).check()
+    except NoRoomError:
+        advice = "free some space: harvests neither start nor continue (harvester.floor_bytes, floor_percent)"
     free = shutil.disk_usage(there).free
-    yield SetupFinding(
-        check="free space",
-        well=free >= _FREE_BYTES,
-        found=f"{free / 1024**3:.1f} GiB",
-        advice="" if free >= _FREE_BYTES else "free some space: a harvest stops when the disk is full",
-    )
+    yield SetupFinding(check="free space", well=not advice, found=f"{free / 1024**3:.1f} GiB", advice=advice)
 
 
 def _secrets(settings: Settings) -> Iterator[SetupFinding]:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from oai.database import Database
 from oai.datestamps import utc_now
 from oai.sections import ProviderSettings
-from oai.signing import KeyRing
+from oai.signing import UNKNOWN_SECONDS, KeyRing
 from oai.vocabulary import ErrorCode, Verb
 from provider.protocol import answers
 from provider.protocol.archive import ArchiveCatalogue
@@ -60,7 +60,7 @@ class Repository:
         moment = utc_now()
         try:
             request = check_request(pairs, self.catalogue.prefixes)
-            tokens = Tokens(self._ring.keys(), self._lifetime)
+            tokens = self._tokens(request.arguments.get("resumptionToken"))
             with self.database.session() as session:
                 moment = _begin(session)
                 content = self._content(session, request, moment, tokens)
@@ -76,6 +76,13 @@ class Repository:
     @cached_property
     def _ring(self) -> KeyRing:
         return KeyRing(self.database, self.token_purpose)
+
+    def _tokens(self, token: str | None) -> Tokens:
+        """Return the keys that sign and verify, among them that of the token if this repository issued it."""
+        tokens = Tokens(self._ring.keys(), self._lifetime)
+        if token is None or tokens.is_signed(token):
+            return tokens
+        return Tokens(self._ring.keys(seconds=UNKNOWN_SECONDS), self._lifetime)
 
     @property
     def _lifetime(self) -> timedelta:

@@ -77,6 +77,10 @@ class Tokens:
         whole = {"v": _VERSION, "e": _number(now + self.lifetime), **fields}
         return _text(self._serializers[0].dumps(whole))
 
+    def is_signed(self, token: str) -> bool:
+        """Return whether one of the keys has signed the token, whatever is in it."""
+        return self._signed(token) is not None
+
     def read_items(self, token: str, verb: Verb, now: datetime) -> ItemList:
         """Return the list of records or headers that the token continues.
 

@@ -9,10 +9,12 @@ from sqlalchemy import select, update
 
 from harvester.harvest.run import Tuning
 from harvester.store.audit import Audit
+from oai.audit import AuditEntry
 from oai.failures import FailureCode
 from oai.owners import Organisation, RepositoryOwner
 from tests.harvester.conftest import library
 from tests.harvester.library import Library
+from tests.web.conftest import Browser, Server
 
 __all__ = ["library"]
 
@@ -176,3 +178,33 @@ async def test_five_percent_are_left_on_a_small_disk(
     assert (await library.run()).status == "incomplete"
     disk.free += 1
     assert (await library.run()).status == "completed"
+
+
+async def test_an_administrator_limits_an_organisation_by_page_and_api(
+    server: Server, administrator: Browser, owner: Browser
+) -> None:
+    def limited() -> int | None:
+        with server.database.session() as session:
+            return session.scalars(
+                select(Organisation.max_records).where(Organisation.organisation_id == number)
+            ).one()
+
+    with server.database.session() as session:
+        number, name = session.execute(
+            select(Organisation.organisation_id, Organisation.short_name)
+        ).first() or (0, "")
+        session.execute(update(Organisation).where(Organisation.organisation_id == number).values(records=90))
+        session.commit()
+    form = {"name": "Library", "short_name": name, "max_records": "100"}
+    at = f"/admin/organisations/{number}"
+    assert (await administrator.post(at, form))[0] == 303
+    page = (await administrator.get(at))[1]
+    assert (limited(), "90 of 100 records are stored" in page, "almost full" in page) == (100, True, True)
+    assert (await administrator.post(at, {**form, "max_records": "-1"}))[0] == 422
+    assert (await administrator.post(at, {**form, "max_records": ""}))[0] == 303
+    assert limited() is None
+    assert (await owner.post(at, form))[0] in {403, 404}
+    assert limited() is None
+    with server.database.session() as session:
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "organisation.edit")).all()
+        assert "max_records" in str(entries[0].after)

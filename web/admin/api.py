@@ -14,6 +14,7 @@ from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.auth import api_tokens, organisations, second_factor, users
 from web.auth.access import about
+from web.auth.organisations import MOST_RECORDS
 from web.auth.users import find_user_view, find_users
 from web.models import ApiToken, User
 
@@ -204,6 +205,10 @@ class OrganisationOut(Out):
     created: datetime
     users: int
     repositories: int
+    records: int = Field(description="Stored records, as counted when one of its harvests last ran.")
+    max_records: int | None = Field(
+        description="Records that it may store. 0: no limit; null: harvester.organisation_records."
+    )
 
 
 class NewOrganisation(In):
@@ -211,6 +216,14 @@ class NewOrganisation(In):
 
     short_name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=50)
     name: str = Field("", max_length=200)
+
+
+class ChangedOrganisation(NewOrganisation):
+    """The names of an organisation, and how much it may store."""
+
+    max_records: int | None = Field(
+        None, ge=0, le=MOST_RECORDS, description="0: no limit; null: the setting; left out: unchanged."
+    )
 
 
 class OwnerBody(In):
@@ -240,10 +253,14 @@ async def _add_organisation(call: Call) -> OrganisationOut:
 
 async def _change_organisation(call: Call) -> OrganisationOut:
     number = await _organisation(call)
-    asked = call.sent(NewOrganisation)
-    await call.database.run(
-        organisations.change_organisation, number, short_name=asked.short_name, name=asked.name
-    )
+    asked = call.sent(ChangedOrganisation)
+
+    def work(session: Session) -> None:
+        organisations.change_organisation(session, number, short_name=asked.short_name, name=asked.name)
+        if "max_records" in asked.model_fields_set:
+            organisations.limit_organisation(session, number, asked.max_records)
+
+    await call.database.run(work)
     return await _organisation_out(call, number)
 
 
@@ -361,9 +378,9 @@ OPERATIONS: Final = (
         "changeOrganisation",
         "PUT",
         "/organisations/{organisation}",
-        "Rename an organisation.",
+        "Rename an organisation, or limit what it may store.",
         _change_organisation,
-        body=NewOrganisation,
+        body=ChangedOrganisation,
         answer=OrganisationOut,
     ),
     _op(

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from aiohttp import web
-from pydantic import Field
+from pydantic import Field, field_validator
+from sqlalchemy.orm import Session
 
 from harvester.listing import find_repositories
 from harvester.models import Repository
@@ -12,23 +13,25 @@ from oai.errors import UsageError
 from oai.owners import Organisation
 from web.auth.access import about, administrators_only, asked_for, repositories_of
 from web.auth.organisations import (
+    MOST_RECORDS,
     OrganisationView,
     add_organisation,
     change_organisation,
     give_repository,
+    limit_organisation,
     list_organisations,
     remove_organisation,
 )
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
-from web.site.keys import database_of
+from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, Shown, number_in, page_of, text_in
 from web.site.params import NUMBER, number_of
 from web.site.render import render
 
 _COLUMNS: Final = columns_of(
-    "organisation_id", "short_name", "name", "created", "users", "repositories",
+    "organisation_id", "short_name", "name", "created", "users", "repositories", "records", "max_records",
 )  # fmt: skip
 
 
@@ -37,6 +40,17 @@ class OrganisationForm(FormModel):
 
     name: str = Field("", max_length=200)
     short_name: str = Field(min_length=1, max_length=50)
+
+
+class ChangeForm(OrganisationForm):
+    """The names, and how much it may store."""
+
+    max_records: int | None = Field(None, ge=0, le=MOST_RECORDS)
+
+    @field_validator("max_records", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: str) -> str | None:
+        return value.strip() or None
 
 
 class GivingForm(FormModel):
@@ -94,16 +108,19 @@ async def show(request: web.Request) -> web.Response:
 
 @administrators_only
 async def change(request: web.Request) -> web.Response:
-    """Rename the organisation."""
+    """Rename the organisation and limit what it may store."""
     organisation = await _organisation_of(request)
-    asked, form = read_form(OrganisationForm, await request.post())
+    asked, form = read_form(ChangeForm, await request.post())
     if asked is None:
         return await _page(request, organisation, form)
     number = organisation.organisation_id
+
+    def work(session: Session) -> None:
+        change_organisation(session, number, short_name=asked.short_name, name=asked.name)
+        limit_organisation(session, number, asked.max_records)
+
     try:
-        await database_of(request).run(
-            change_organisation, number, short_name=asked.short_name, name=asked.name
-        )
+        await database_of(request).run(work)
     except UsageError as error:
         return await _page(request, organisation, form.with_error("short_name", told(error)))
     raise web.HTTPSeeOther(f"/admin/organisations/{number}?done=organisation-changed")
@@ -169,7 +186,9 @@ async def _page(
     repositories = None
     if organisation is not None:
         repositories = await _repositories(request, organisation)
-        form = form or Form(values={"name": organisation.name, "short_name": organisation.short_name})
+        limit = organisation.max_records
+        names = {"name": organisation.name, "short_name": organisation.short_name}
+        form = form or Form(values={**names, "max_records": "" if limit is None else str(limit)})
     faulty = [one for one in (form, given) if one is not None and one.errors]
     return render(
         request,
@@ -179,7 +198,14 @@ async def _page(
         form=form,
         given=given or Form(values={}),
         repositories=repositories,
+        limit=_limit(request, organisation),
     )
+
+
+def _limit(request: web.Request, organisation: Organisation | None) -> int:
+    """Return how many records it may store; 0: any number."""
+    own = None if organisation is None else organisation.max_records
+    return request.config_dict[SETTINGS].harvester.organisation_records if own is None else own
 
 
 async def _repositories(request: web.Request, organisation: Organisation) -> Shown[Repository]:

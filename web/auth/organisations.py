@@ -91,6 +91,10 @@ def _owner_in(name: str) -> str | None:
     return owner if mark else None
 
 
+MOST_RECORDS: Final = 10**12
+"""The greatest limit of records that can be set for an organisation."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class OrganisationView:
     """An organisation as lists show it."""
@@ -101,6 +105,10 @@ class OrganisationView:
     created: datetime
     users: int
     repositories: int
+    records: int
+    """Stored records, as counted when one of its harvests last ran."""
+    max_records: int | None
+    """Records that it may store; 0: no limit, None: as `harvester.organisation_records`."""
 
 
 def add_organisation(session: Session, *, short_name: str, name: str = "") -> Organisation:
@@ -166,6 +174,11 @@ def change_organisation(
         session.execute(update(table).where(table.repository_id.in_(theirs)).values(owner=short_name))
     session.flush()
     return organisation
+
+
+def limit_organisation(session: Session, organisation_id: int, max_records: int | None) -> None:
+    """Limit the records that it may store; 0: no limit, None: as `harvester.organisation_records`."""
+    _organisation(session, organisation_id).max_records = max_records
 
 
 def remove_organisation(session: Session, organisation_id: int) -> Organisation:
@@ -283,6 +296,8 @@ def _view(row: Organisation, users: int, repositories: int) -> OrganisationView:
         created=row.created,
         users=users,
         repositories=repositories,
+        records=row.records,
+        max_records=row.max_records,
     )
 
 

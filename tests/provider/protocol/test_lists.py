@@ -1,5 +1,6 @@
 """Lists page by page: complete, in order, by set and by window, with tokens that keep their promises."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -10,7 +11,7 @@ from sqlalchemy import update
 from oai.database import Database, open_database
 from oai.datestamps import format_datestamp, utc_now
 from oai.settings import Settings
-from oai.signing import signing_keys
+from oai.signing import UNKNOWN_SECONDS, replace_keys, signing_keys
 from oai.vocabulary import Verb
 from provider.app import create_app
 from provider.models import UNLISTED, Mimetype
@@ -185,6 +186,24 @@ async def test_a_token_is_good_on_another_instance(
         second = await other.ask(verb="ListRecords", resumptionToken=token)
         await other.client.close()
     assert len(second.identifiers) == 1
+
+
+async def test_an_instance_takes_tokens_of_another_one_that_has_a_new_key_already(
+    provider: Provider, archive: Archive, settings: Settings, aiohttp_client: AiohttpClient
+) -> None:
+    archive.add_many(4)
+    with open_database(settings) as database:
+        app = create_app(settings, database, base_url="http://other.example/oai")
+        other = Provider(client=await aiohttp_client(app))
+        assert (await other.ask(verb="ListRecords", metadataPrefix="oai_dc")).identifiers  # it knows the key
+        with archive.database.session() as session:
+            replace_keys(session, overlap=timedelta(0))
+            session.commit()
+        token = (await provider.ask(verb="ListRecords", metadataPrefix="oai_dc")).token or ""
+        await asyncio.sleep(UNKNOWN_SECONDS)
+        second = await other.ask(verb="ListRecords", resumptionToken=token)
+        await other.client.close()
+    assert (second.codes, len(second.identifiers)) == ([], 1)
 
 
 async def test_what_comes_after_the_first_request_is_left_to_the_next_harvest(
