@@ -42,6 +42,11 @@ class SampleRecord:
     metadata: Mapping[str, str]
     """XML by metadataPrefix, sent unchanged including its faults; empty for a record without metadata."""
 
+    @property
+    def place(self) -> int:
+        """Its place in lists among the records of its datestamp."""
+        return self.id
+
     def header(self) -> str:
         """Return the `header` element."""
         return (
