@@ -96,9 +96,7 @@ class PageWriter:
         batch = batch.without(outdated)
         fates = {record.key: fate_of(record, known.get(record.key)) for record in batch.records}
         updated = [record.header.identifier for record in batch.records if fates[record.key] == "updated"]
-        self.floor.check()
-        if self.quota is not None:
-            self.quota.check(sum(fate == "new" for fate in fates.values()))
+        self._check_room(fates)
         self.guard.check_updates(session, len(updated), updated)
         self.guard.note_seen(session, [known[key].record_id for key in batch.passed_over if key in known])
         same = self._mark_same(session, batch, known, fates)
@@ -122,6 +120,11 @@ class PageWriter:
         counts["unchanged"] += counts.pop("restored", 0)
         counts["outdated"] = len(outdated)
         return self._with_deletions(session, others, known, fates, counts)
+
+    def _check_room(self, fates: Mapping[str, str]) -> None:
+        self.floor.check()
+        if self.quota is not None:
+            self.quota.check(sum(fate == "new" for fate in fates.values()))
 
     def _known(self, session: Session, batch: RecordBatch) -> dict[str, KnownRecord]:
         """Return the rows of the page's records, and of filtered ones if disappeared records are sought."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sqlalchemy import func, null, select, update
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from harvester.harvest_plan import Surface, carried
 from harvester.models import Harvest
@@ -51,6 +52,14 @@ def claim(
     # Checked again: a rule may have been given to another organisation while the job was queued.
     if queued is None or queued.status != JobStatus.QUEUED or not is_valid(session, queued, data):
         return None
+    job = session.scalars(_taking(job_id, host, worker_id)).one_or_none()
+    if job is None:
+        return None
+    return run_of(job, computes_from=bring_up_to_date(session, job, overlap))
+
+
+def _taking(job_id: int, host: str, worker_id: int | None) -> ReturningUpdate[Job]:
+    """Return the statement that takes a queued job for this host and returns its row."""
     before = (
         select(Harvest.counts["pages"].as_integer())
         .where(
@@ -60,7 +69,7 @@ def claim(
         )
         .scalar_subquery()
     )
-    taken = (
+    return (
         # Compare-and-swap: of two workers only one finds the row queued; the other one updates no row.
         update(Job)
         .where(Job.job_id == job_id, Job.status == JobStatus.QUEUED)
@@ -76,10 +85,6 @@ def claim(
         )
         .returning(Job)
     )
-    job = session.scalars(taken).one_or_none()
-    if job is None:
-        return None
-    return run_of(job, computes_from=bring_up_to_date(session, job, overlap))
 
 
 def note_process(session: Session, job_id: int, process_id: int) -> None:
