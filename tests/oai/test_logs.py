@@ -1,4 +1,4 @@
-"""Logs on standard error: one entry can be told from the next, whatever strangers write."""
+"""Logs on standard error: entries stay apart, whatever strangers write."""
 
 import json
 import logging
