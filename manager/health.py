@@ -26,7 +26,7 @@ from oai.serving import create_runner, open_listener, serving
 LATE: Final = timedelta(minutes=1)
 """A job that has not begun this long after its due time counts as late."""
 
-_WAITING: Final = (JobStatus.SCHEDULED, JobStatus.QUEUED)
+WAITING: Final = (JobStatus.SCHEDULED, JobStatus.QUEUED)
 _SHUTDOWN: Final = 1.0
 
 
@@ -51,7 +51,7 @@ class Figures:
 
 def read_figures(session: Session) -> Figures:
     """Count the figures; each table is read through an index, except for the jobs, of which there are few."""
-    waits = Job.status.in_(_WAITING) & (Job.harvest_start_time <= func.now())
+    waits = Job.status.in_(WAITING) & (Job.harvest_start_time <= func.now())
     oldest = func.min(case((waits, Job.harvest_start_time)))
     due, late, running, lag = session.execute(
         select(

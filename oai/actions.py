@@ -257,6 +257,7 @@ UNCHANGING: Final[Mapping[str, str]] = MappingProxyType({
     "POST /api/v1/rules/{rule}/trial": "tries a rule on samples",
     "POST /api/v1/rules/{rule}/rehearsal": "shows what a replay would change",
     "POST /api/v1/filtering-sets/try": "tries conditions on samples",
+    "POST /preferences": "sets cookies of the browser that asks: theme, and language before sign-in",
     # Commands.
     "database backup": "writes a file of the administrator's own",
     "database restore": "replaces the audit log, too",

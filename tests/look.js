@@ -1,5 +1,5 @@
 // Looks at the page as it is shown now. Runs axe with the given options, where there are any; of colours
-// it looks at one text of each kind that is not known yet. Gives what is wrong, the kinds, and the width.
+// it looks at one text of each kind that is not known yet. Gives what is wrong, the kinds.
 async ({ options, contrast, known }) => {
     // On these depends how a text differs from what is behind it, and how much it has to.
     const own = ["color", "fontSize", "fontWeight", "textShadow", "textDecorationLine", "borderBottom"];
@@ -36,5 +36,5 @@ async ({ options, contrast, known }) => {
     if (contrast && kinds.size > 0) {
         violations.push(...(await axe.run({ include: [...kinds.values()] }, contrast)).violations);
     }
-    return { violations, kinds: [...kinds.keys()], width: document.documentElement.scrollWidth };
+    return { violations, kinds: [...kinds.keys()] };
 };

@@ -31,7 +31,7 @@ from web.imports import pages_records as imported_records
 from web.imports import pages_sets
 from web.imports.sources import IMPORTS, ImportProcesses
 from web.jobs import pages as jobs
-from web.overview import exports, guide
+from web.overview import exports, guide, search
 from web.overview import pages as overview
 from web.repositories import diagnostics, explorer, wizard
 from web.repositories import pages as repositories
@@ -45,7 +45,7 @@ from web.rules.trials import TRIALS, Trials
 from web.runs import pages as runs
 from web.runs import pages_history
 from web.schedules import pages as schedules
-from web.site import health, sse
+from web.site import health, preferences, sse
 from web.site.faults import add_headers, faults
 from web.site.i18n import languages
 from web.site.keys import DATABASE, PAGE_SIZES, SETTINGS, PageSizes, open_executor
@@ -72,6 +72,7 @@ _ROUTES = (
     diagnostics.ROUTES,
     explorer.ROUTES,
     exports.ROUTES,
+    search.ROUTES,
     schedules.ROUTES,
     jobs.ROUTES,
     pages_history.ROUTES,
@@ -88,6 +89,7 @@ _ROUTES = (
     pages_collections.ROUTES,
     pages_documents.ROUTES,
     guide.ROUTES,
+    preferences.ROUTES,
     health.ROUTES,
     table.ROUTES,
 )

@@ -75,6 +75,8 @@ PAGES: Final = (
     "/archive/aggregate",
     "/archive/harvesters",
     "/archive/check",
+    "/search",
+    "/search?q=telc",
     "/help",
     "/api/docs",
     "/account",

@@ -41,6 +41,7 @@ PUBLIC: Final = frozenset(
         ("GET", "/alerts/confirm"),
         ("POST", "/alerts/confirm"),
         ("GET", "/alerts/confirmed"),
+        ("POST", "/preferences"),
         ("GET", "/static"),
         ("GET", "/healthz"),
         ("GET", "/readyz"),

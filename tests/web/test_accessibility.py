@@ -13,6 +13,7 @@ from harvester.models import Harvest, History, Record, Repository
 from harvester.vocabulary import RunStatus
 from manager.models import JobStatus
 from manager.notices.models import Kind, Notice, NoticeRule, NoticeState, Occasion
+from oai.errors import required
 from tests.inspector import Inspector
 from tests.web.conftest import Server, sign_in
 from tests.web.pages import PAGES
@@ -28,11 +29,14 @@ from tests.web.rows import (
     a_store_audit,
     an_examination,
 )
+from web.auth.users import find_user, set_language
 
 pytestmark = pytest.mark.browser
 
 _PARTS = 4
 """So many tests share the pages, for processes that run at the same time."""
+_LANGUAGES = ("cs", "sk", "cs", "en")
+"""Of the parts; Czech words are the longest."""
 _LONG = "https://repository.example/oai?verb=ListRecords&resumptionToken=" + "x" * 120 + ": HTTP status 500"
 
 
@@ -128,6 +132,10 @@ def _fill_alerts(session: Session, telc: Repository) -> None:
 @pytest.mark.parametrize("part", range(_PARTS))
 async def test_every_page_is_accessible(server: Server, inspector: Inspector, part: int) -> None:
     _fill(server)
+    with server.database.session() as session:
+        alena = required(find_user(session, "Alena"), "a standing user")
+        set_language(session, alena.user_id, _LANGUAGES[part])
+        session.commit()
     await sign_in(inspector.page, server)
     for path in PAGES[part::_PARTS]:
         await inspector.check(server.base_url + path)
@@ -141,7 +149,7 @@ async def test_signing_in_and_adding_a_repository_are_accessible(
     await inspector.check(server.base_url + "/sign-in")
     await inspector.check(server.link("Viktor"))
     await sign_in(inspector.page, server)
-    await page.locator(".menu summary").click()
+    await page.locator(".tabs summary").click()
     await inspector.check()
     await page.goto(server.base_url + "/repositories/new")
     await page.get_by_role("button", name="Check address", exact=True).click()

@@ -102,7 +102,7 @@ def _list() -> ProviderList:
         ("/archive/documents?url=http://nowhere.example/", ["No archived documents found."]),
         ("/archive/collections", ["collection:serials"]),
         ("/archive/collections/collection:serials", ["Add or remove documents"]),
-        ("/archive/indexing", ["store1", "no end of the record", "1\u202f234", "A record ends too early"]),
+        ("/archive/indexing", ["store1", "no end of the record", "1,234", "A record ends too early"]),
         ("/archive/indexing", ["Copy the file again from its source"]),
         (
             "/archive/indexing/1",
@@ -114,7 +114,7 @@ def _list() -> ProviderList:
             ],
         ),
         ("/archive/harvesters", ["GreatHarvester/1", "someone@example.org"]),
-        (f"/archive/harvesters/{uuid.UUID(int=1)}", ["ListRecords", "1\u202f000", "abandoned"]),
+        (f"/archive/harvesters/{uuid.UUID(int=1)}", ["ListRecords", "1,000", "abandoned"]),
         ("/archive/check", ["Run self-test"]),
         ("/help", ["Refused record"]),
     ],

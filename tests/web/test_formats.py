@@ -1,8 +1,13 @@
+import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from web.site.formats import duration, moment, number, size
+from web.site.formats import ago, clock, duration, exact, moment, number, second, size
+from web.site.i18n import catalogue, language, translations
+
+_NOW = datetime(2026, 7, 1, 0, 30, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -29,15 +34,46 @@ def test_sizes_have_a_binary_unit(count: int, text: str) -> None:
     assert size(count) == text
 
 
-def test_thousands_are_set_apart_by_blanks_that_do_not_break() -> None:
-    assert number(128300) == "128\u202f300"
+@pytest.fixture
+def czech() -> Iterator[None]:
+    """Pages in Czech."""
+    before = language.set("cs"), translations.set(catalogue("cs"))
+    yield
+    language.reset(before[0])
+    translations.reset(before[1])
 
 
-def test_a_moment_is_told_in_utc_to_the_second() -> None:
+def test_numbers_have_the_separators_of_english() -> None:
+    assert number(128300) == "128,300"
+
+
+@pytest.mark.usefixtures("czech")
+def test_numbers_and_times_are_written_as_in_czech() -> None:
+    assert number(128300) == "128\xa0300"
+    assert ago(_NOW - timedelta(minutes=3), _NOW) == "před 3 min"
+    assert clock(_NOW) == "1. 7. 2026 0:30"
+
+
+@pytest.mark.parametrize(
+    ("distance", "text"),
+    [
+        (timedelta(seconds=-59), "just now"),
+        (timedelta(seconds=59), "in a moment"),
+        (timedelta(minutes=-3), "3 min ago"),
+        (timedelta(hours=5), "in 5 hr"),
+        (timedelta(days=-6), "6 days ago"),
+        (timedelta(days=-7), "24 Jun 2026"),
+    ],
+)
+def test_near_times_are_told_by_their_distance(distance: timedelta, text: str) -> None:
+    assert ago(_NOW + distance, _NOW) == text
+
+
+def test_the_exact_time_is_in_the_tooltip() -> None:
     local = datetime(2026, 7, 1, 2, 30, 0, 999999, tzinfo=timezone(timedelta(hours=2)))
+    element = '<time datetime="2026-07-01T00:30:00Z" title="1 Jul 2026 00:30:00 UTC"{}>{}</time>'
 
-    assert moment(local) == '<time datetime="2026-07-01T00:30:00Z">2026-07-01 00:30:00 UTC</time>'
-    assert moment(datetime(2026, 1, 1, tzinfo=UTC)) == (
-        '<time datetime="2026-01-01T00:00:00Z">2026-01-01 00:00:00 UTC</time>'
-    )
-    assert moment(None) == "never"
+    assert re.fullmatch(element.format(" data-relative", "[^<]+"), moment(local))
+    assert exact(local) == element.format("", "1 Jul 2026 00:30")
+    assert second(local) == element.format("", "1 Jul 2026 00:30:00")
+    assert (moment(None), exact(None), second(None)) == ("never", "never", "never")

@@ -32,11 +32,11 @@ async def test_a_run_is_shown_in_full(server: Server, viewer: Browser) -> None:
     _, parameters = await viewer.get("/runs/1/parameters")
 
     for fact in (
-        "70\u202f509",
+        "70,509",
         "page 3: HTTP status 500",
         "oai:x:1 &lt;b&gt;: not well-formed",
         "complete list size",
-        "80\u202f000",
+        "80,000",
         "118 MiB",
         "1:00 min",
         "Only some of the requested records were harvested.",
@@ -116,7 +116,7 @@ async def test_the_overview_names_what_needs_attention_until_it_went_well(
         telc, knav = a_repository(session), a_repository(session, name="KNAV", folder="knav")
         a_run(session, telc, status=RunStatus.FAILED, harvest_end_time=now, record_count=5)
         a_run(session, knav, status=RunStatus.INCOMPLETE, harvest_end_time=now, failure_reason="power cut")
-        a_run(session, telc, status=RunStatus.COMPLETED, harvest_end_time=now, record_count=1200)
+        a_run(session, telc, status=RunStatus.COMPLETED, harvest_end_time=now, new_count=1200)
         session.commit()
 
     _, page = await viewer.get("/")
@@ -125,5 +125,5 @@ async def test_the_overview_names_what_needs_attention_until_it_went_well(
     assert "KNAV" in attention
     assert "power cut" in attention
     assert "Library of Telč" not in attention
-    assert 'Problems, 24 hours</span> <span class="much">2</span>' in page
-    assert "1\u202f205" in page
+    assert 'New, 24 hours</span> <span class="much">1,200</span>' in page
+    assert 'Late</span> <span class="much">0</span>' in page

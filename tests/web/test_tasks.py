@@ -107,7 +107,7 @@ async def test_an_administrator_sees_what_runs_and_stops_it(server: Server, page
         await page.goto(server.base_url + "/repositories/1")
         await page.get_by_role("button", name="Harvest now").click()
         row = page.get_by_role("row", name="Fake")
-        await expect(row).to_contain_text("/ ~5\u202f000", timeout=_PATIENCE)
+        await expect(row).to_contain_text("/ ~5,000", timeout=_PATIENCE)
         first = await row.locator("progress").get_attribute("value")
         await expect(row.locator("progress")).not_to_have_attribute("value", first or "", timeout=_PATIENCE)
 

@@ -22,6 +22,7 @@ from web.errors import api as errors
 from web.imports import api as imports
 from web.imports import api_sets
 from web.jobs import api as jobs
+from web.overview import search
 from web.repositories import api as repositories
 from web.repositories import api_questions
 from web.repositories import api_records as harvested_records
@@ -174,6 +175,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
     *api_activity.OPERATIONS,
     *api_collections.OPERATIONS,
     *people.OPERATIONS,
+    *search.OPERATIONS,
 )
 
 

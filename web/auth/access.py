@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from multidict import MultiMapping
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 from yarl import URL
@@ -43,6 +44,7 @@ __all__ = [
     "is_api",
     "is_static",
     "let_in",
+    "local_path",
     "needs",
     "needs_fresh_sign_in",
     "repositories_of",
@@ -236,6 +238,14 @@ def _page_of(request: web.Request) -> str:
         return URL(request.headers.get("Referer", "/")).path or "/"
     except ValueError:
         return "/"
+
+
+def local_path(values: MultiMapping[object]) -> str:
+    """Return the field `next`, to which a form leads: a path on this site, otherwise the overview."""
+    text = values.get("next", "/")
+    if not isinstance(text, str) or not text.startswith("/") or text.startswith(("//", "/\\")):
+        return "/"
+    return text if text.isascii() and text.isprintable() and len(text) <= LONGEST_RETURN else "/"
 
 
 def canonical(request: web.Request) -> str | None:

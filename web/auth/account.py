@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from oai.errors import UsageError, required
 from oai.rights import Scope, scopes_for
 from oai.sections import WebSettings
-from web.auth.access import Right, about, needs, needs_fresh_sign_in, who_asks
+from web.auth.access import Right, about, local_path, needs, needs_fresh_sign_in, who_asks
 from web.auth.api_tokens import TokenView, list_tokens, make_token, revoke_token
 from web.auth.pages import check_password_of, chosen_password
 from web.auth.sessions import end_sessions, leave, list_sessions, mark_of, session_token
@@ -70,11 +70,12 @@ async def change_password(request: web.Request) -> web.StreamResponse:
 @needs(Right.ACCOUNT)
 async def change_language(request: web.Request) -> web.StreamResponse:
     """Store the language that the user chose, or return to the browser's."""
-    who, code = who_asks(request), (await request.post()).get("language")
+    who, form = who_asks(request), await request.post()
+    code = form.get("language")
     chosen = code if isinstance(code, str) and code in LANGUAGES else None
     await database_of(request).run(set_language, who.user_id, chosen)
     about(request, "user", who.user_id, who.name)
-    raise web.HTTPSeeOther("/account?done=language-changed")
+    raise web.HTTPSeeOther(local_path(form) if "next" in form else "/account?done=language-changed")
 
 
 @needs(Right.ACCOUNT)
@@ -159,12 +160,11 @@ async def _page(
         password=password or Form(values={}),
         token_form=token_form or Form(values={"days": _usual_days(settings), "scope-read": "yes"}),
         zone_form=zone or Form(values={"time_zone": who.time_zone or ""}),
-        zones=zone_choices(settings.time_zone),
+        zones=zone_choices(),
         fresh=fresh,
         has_password=known is not None and known.password_hash is not None,
         least=settings.password_length,
         most_days=f"{settings.token_days:g}",
-        languages=LANGUAGES,
         sessions=await database.run(list_sessions, who.user_id),
         here=mark_of(cookie) if cookie else None,
         token_page=await _tokens(request),

@@ -17,6 +17,8 @@ from web.site.i18n import _
 from web.site.keys import SETTINGS
 
 FIELD: Final = "csrf_token"
+_HARMLESS: Final = frozenset({"/preferences"})
+"""Forms of pages without a token, whose cookie only decides how pages look; the origin is checked."""
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 
@@ -26,7 +28,10 @@ async def csrf(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Reject a change that another site initiated, or whose form lacks the session's token."""
     if request.method in _SAFE_METHODS or canonical(request) is None:
         return await handler(request)
-    if not is_api(request):  # the API does its own check
+    if canonical(request) in _HARMLESS:
+        if not from_here(request):
+            raise _elsewhere()
+    elif not is_api(request):  # the API does its own check
         form = await _form(request)
         who = signed_in(request)
         # A bearer token is not a cookie: another site cannot make a browser send it.
@@ -48,12 +53,16 @@ async def _form(request: web.Request) -> MultiMapping[object]:
 
 def _check(request: web.Request, form: MultiMapping[object]) -> None:
     if not from_here(request):
-        raise web.HTTPForbidden(text=_("The request came from another site, so no changes were made."))
+        raise _elsewhere()
     given, expected = form.get(FIELD), expected_token(request)
     if not isinstance(given, str) or not expected or not _same(given, expected):
         raise web.HTTPForbidden(
             text=_("The form has expired, so no changes were made. Reload the page and send it again.")
         )
+
+
+def _elsewhere() -> web.HTTPForbidden:
+    return web.HTTPForbidden(text=_("The request came from another site, so no changes were made."))
 
 
 def expected_token(request: web.Request) -> str | None:

@@ -11,7 +11,7 @@ from yarl import URL
 
 from oai.errors import UsageError, required
 from oai.sections import WebSettings
-from web.auth.access import LONGEST_RETURN, Right, about, needs, who_asks
+from web.auth.access import Right, about, local_path, needs, who_asks
 from web.auth.attempts import attempt, place_of, remember_browser, succeeded, too_many
 from web.auth.audit import count_refusal
 from web.auth.identify import client_address
@@ -49,7 +49,7 @@ async def ask(request: web.Request) -> web.Response:
     """
     token = request.query.get("token")
     if token is None:
-        return with_form_token(request, "sign_in.html", form=Form(values={}), next=_next(request.query))
+        return with_form_token(request, "sign_in.html", form=Form(values={}), next=local_path(request.query))
     link = await database_of(request).run(open_link, token)
     if link is None:
         return render(request, "sign_in_expired.html", status=410)
@@ -96,7 +96,7 @@ async def _by_link(request: web.Request, form: MultiMapping[object], token: str)
 
 
 async def _by_password(request: web.Request, form: MultiMapping[object]) -> web.StreamResponse:
-    name, password, following = _text(form, "name").strip(), _text(form, "password"), _next(form)
+    name, password, following = _text(form, "name").strip(), _text(form, "password"), local_path(form)
     shown = Form(values={"name": name})
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
         return _again(request, shown.with_error("name", _("Enter your user name.")), following)
@@ -223,14 +223,14 @@ def _start(
 async def ask_code(request: web.Request) -> web.Response:
     """Ask for the second factor of a sign-in whose password or link was right."""
     await _waiting(request)
-    return with_form_token(request, "sign_in_code.html", form=Form(values={}), next=_next(request.query))
+    return with_form_token(request, "sign_in_code.html", form=Form(values={}), next=local_path(request.query))
 
 
 @needs(Right.ANYBODY)
 async def enter_code(request: web.Request) -> web.StreamResponse:
     """Finish the sign-in with a code of the authenticator app or a recovery code."""
     waiting, form = await _waiting(request), await request.post()
-    following = _next(form)
+    following = local_path(form)
     try:
         factor = await check_code(request, waiting.user_id, waiting.name, _text(form, "code"))
     except UsageError as error:
@@ -289,14 +289,14 @@ async def _waiting(request: web.Request) -> WaitingForCode:
 @needs(Right.ACCOUNT)
 async def ask_again(request: web.Request) -> web.Response:
     """Ask a signed-in user to prove again who they are, before a step that needs it."""
-    return await _again_page(request, Form(values={}), _next(request.query))
+    return await _again_page(request, Form(values={}), local_path(request.query))
 
 
 @needs(Right.ACCOUNT)
 async def sign_in_again(request: web.Request) -> web.StreamResponse:
     """Check password and second factor, as far as the user has them, and return to the step."""
     who, form, database = who_asks(request), await request.post(), database_of(request)
-    following, shown = _next(form), Form(values={})
+    following, shown = local_path(form), Form(values={})
     known = required(await database.run(known_user, who.name), "the user is signed in")
     if known.password_hash is None and not known.has_second_factor:
         raise web.HTTPConflict(text=_("You have no password: sign out, and sign in with a new link."))
@@ -341,14 +341,6 @@ def _again(
 def _rules(request: web.Request, form: Form | None = None) -> dict[str, Any]:
     least = request.config_dict[SETTINGS].web.password_length
     return {"form": form or Form(values={}), "least": least}
-
-
-def _next(values: MultiMapping[object]) -> str:
-    """Return the target after sign-in: a path on this site, or the overview."""
-    text = values.get("next", "/")
-    if not isinstance(text, str) or not text.startswith("/") or text.startswith(("//", "/\\")):
-        return "/"
-    return text if text.isascii() and text.isprintable() and len(text) <= LONGEST_RETURN else "/"
 
 
 def _text(form: MultiMapping[object], name: str) -> str:

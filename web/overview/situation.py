@@ -9,14 +9,22 @@ from sqlalchemy.orm import Session, aliased
 
 from harvester.models import History, Repository
 from harvester.vocabulary import NOT_RUN
+from manager.health import LATE, WAITING
 from manager.jobs.runs import TROUBLED
-from manager.models import RecurringJob, RecurringState
+from manager.models import Job, RecurringJob, RecurringState
 from manager.store_audits import AuditView, last_audits
 from oai.datestamps import utc_now
 from oai.failures import Failure
 from web.runs.words import is_made_up
 
 _ATTENTION_DAYS: Final = 30
+_COUNTS: Final = (
+    History.record_count,
+    History.new_count,
+    History.updated_count,
+    History.deleted_count,
+    History.invalid_count,
+)
 _ATTENTION_ROWS: Final = 10
 
 Among = Select[int] | None
@@ -34,6 +42,13 @@ class Figures:
     runs: int
     troubled: int
     records: int
+    new: int
+    changed: int
+    """Updated and deleted records."""
+    refused: int
+    late: int
+    """Jobs that have been due for a minute and have not begun."""
+    stuck: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +74,14 @@ def figures(session: Session, among: Among = None) -> Figures:
     day = select(
         func.count().filter(History.status.not_in(NOT_RUN)),
         func.count().filter(History.status.in_(TROUBLED)),
-        func.coalesce(func.sum(History.record_count), 0),
+        *(func.coalesce(func.sum(column), 0) for column in _COUNTS),
     ).where(
         History.harvest_end_time > utc_now() - timedelta(days=1),
         History.continued_by.is_(None),
         *_seen(History.repository_id, among),
     )
-    runs, troubled, records = session.execute(day).one()
+    runs, troubled, *counts = session.execute(day).one()
+    records, new, updated, deleted, refused = map(int, counts)
     off = (RecurringState.SET_ASIDE, RecurringState.SUSPENDED)
     kept = select(
         func.count(),
@@ -73,6 +89,9 @@ def figures(session: Session, among: Among = None) -> Figures:
         func.count().filter(RecurringJob.state.in_(off)),
     ).where(*_seen(RecurringJob.repository_id, among))
     schedules, paused, set_aside = session.execute(kept).one()
+    is_late = Job.status.in_(WAITING) & (Job.harvest_start_time <= func.now() - LATE)
+    jobs = select(func.count().filter(is_late), func.count(Job.stuck_since))
+    late, stuck = session.execute(jobs.where(*_seen(Job.repository_id, among))).one()
     repositories = select(func.count()).select_from(Repository).where(*_seen(Repository.repository_id, among))
     return Figures(
         repositories=session.scalars(repositories).one(),
@@ -81,7 +100,12 @@ def figures(session: Session, among: Among = None) -> Figures:
         set_aside=set_aside,
         runs=runs,
         troubled=troubled,
-        records=int(records),
+        records=records,
+        new=new,
+        changed=updated + deleted,
+        refused=refused,
+        late=late,
+        stuck=stuck,
     )
 
 

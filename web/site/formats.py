@@ -2,40 +2,78 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
+from babel import Locale
+from babel.dates import format_date, format_time, format_timedelta
+from babel.numbers import format_decimal
 from markupsafe import Markup
 
 from manager.jobs.reasons import Reason, in_words
-from oai.datestamps import parse_datestamp
-from web.site.i18n import _
+from oai.datestamps import parse_datestamp, utc_now
+from web.site.i18n import LANGUAGES, SOURCE, _, language
 from web.site.zones import here, local
 
-_THIN_SPACE: Final = "\u202f"
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 _DAY: Final = 86400
 _KIBI: Final = 1024
 _CLOCK: Final = "%Y-%m-%d %H:%M:%S"
+_ISO: Final = "%Y-%m-%dT%H:%M:%SZ"
+_A_MINUTE: Final = timedelta(minutes=1)
+_WEEK: Final = timedelta(days=7)
+_DIFFERENCE: Final = timedelta(seconds=5)
+_LOCALES: Final = MappingProxyType(
+    {code: Locale.parse("en_GB" if code == SOURCE else code) for code in LANGUAGES}
+)
+"""By language code. English times are those of Europe: 24 hours, the day before the month."""
 _TIMES: Final = frozenset({"at", "since", "until"})
 """Facts of reasons that are times."""
 
 
 def number(value: int) -> str:
-    """Return the number with narrow no-break spaces between thousands."""
-    return f"{value:,}".replace(",", _THIN_SPACE)
+    """Return the number with the separators of the reader's language."""
+    return format_decimal(value, locale=_locale())
+
+
+def some(value: int) -> str:
+    """Return the number; a dash for zero, so that columns show where there is something."""
+    return number(value) if value else "–"  # noqa: RUF001 en dash intended
 
 
 def moment(value: datetime | None) -> Markup | str:
-    """Return a `<time>` element in the reader's zone to the second, with UTC in its tooltip if different."""
+    """Return a `<time>` element such as "3 min ago" or "in 2 hr", with the exact time in its tooltip.
+
+    The script keeps it up to date. A time more than a week away is a date.
+    """
     if value is None:
         return _("never")
-    utc, shown = value.astimezone(UTC), clock(value)
-    told = f"{utc:{_CLOCK}} UTC"
-    title = Markup("") if shown == told else Markup(' title="{}"').format(told)
-    return Markup('<time datetime="{}"{}>{}</time>').format(utc.strftime("%Y-%m-%dT%H:%M:%SZ"), title, shown)
+    return _element(value, ago(value, utc_now()), relative=True)
+
+
+def ago(value: datetime, now: datetime) -> str:
+    """Return how long ago or until when, as words; the date if that is more than a week."""
+    distance = value - now
+    if abs(distance) >= _WEEK:
+        return format_date(local(value), "medium", locale=_locale())
+    if abs(distance) < _A_MINUTE:
+        # Clocks of machines differ by seconds, and what has happened is not announced.
+        return _("just now") if distance <= _DIFFERENCE else _("in a moment")
+    return format_timedelta(
+        distance, granularity="minute", threshold=1, add_direction=True, format="short", locale=_locale()
+    )
+
+
+def exact(value: datetime | None) -> Markup | str:
+    """Return a `<time>` element with date, hour and minute in the reader's zone."""
+    return _("never") if value is None else _element(value, clock(value))
+
+
+def second(value: datetime | None) -> Markup | str:
+    """Return a `<time>` element to the second, for lists of what happened one after the other."""
+    return _("never") if value is None else _element(value, clock(value, "medium"))
 
 
 def hour(value: datetime) -> Markup:
@@ -43,15 +81,33 @@ def hour(value: datetime) -> Markup:
     utc = value.astimezone(UTC)
     # A week has hundreds of these, and a time contains nothing to escape.
     return Markup(  # noqa: S704 see above
-        f'<time datetime="{utc:%Y-%m-%dT%H:%M:%SZ}" title="{utc:{_CLOCK}} UTC">{local(value):%H:%M}</time>'
+        f'<time datetime="{utc:{_ISO}}" title="{utc:{_CLOCK}} UTC">{local(value):%H:%M}</time>'
     )
 
 
-def clock(value: datetime) -> str:
-    """Return the time in the reader's zone; names the zone for UTC and for the repeated hour in autumn."""
-    shown = local(value)
+def clock(value: datetime, length: Literal["short", "medium"] = "short") -> str:
+    """Return date and time in the reader's zone; names the zone for the repeated hour in autumn.
+
+    `short` ends with the minute, `medium` with the second.
+    """
+    shown, locale = local(value), _locale()
     twice = shown.replace(fold=1 - shown.fold).utcoffset() != shown.utcoffset()
-    return f"{shown:{_CLOCK}} {shown:%Z}" if twice or here().key == "UTC" else f"{shown:{_CLOCK}}"
+    day, time = format_date(shown, "medium", locale=locale), format_time(shown, length, locale=locale)
+    return f"{day} {time}{f' {shown:%Z}' if twice else ''}"
+
+
+def _element(value: datetime, text: str, *, relative: bool = False) -> Markup:
+    utc = value.astimezone(UTC)
+    title = f"{clock(value, 'medium')} {local(value):%Z}" + (
+        "" if here().key == "UTC" else f" ({utc:{_CLOCK}} UTC)"
+    )
+    return Markup('<time datetime="{}" title="{}"{}>{}</time>').format(
+        f"{utc:{_ISO}}", title, Markup(" data-relative") if relative else "", text
+    )
+
+
+def _locale() -> Locale:
+    return _LOCALES[language.get()]
 
 
 def duration(seconds: float) -> str:

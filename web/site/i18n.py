@@ -30,6 +30,8 @@ _FUZZY: Final = "#, "
 LANGUAGES: Final = MappingProxyType({"en": "English", "cs": "Čeština", "sk": "Slovenčina"})
 """Language codes with each language's own name."""
 SOURCE: Final = "en"
+LANGUAGE_COOKIE: Final = "zatva_language"
+"""Holds the language chosen before signing in."""
 CATALOGUES: Final = Path(__file__).parent.parent / "translations"
 """The directory of `cs.po` and `sk.po`."""
 
@@ -148,8 +150,9 @@ def _plural_forms(messages: list[Message]) -> str:
 
 @web.middleware
 async def languages(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Set the language that the browser asks for, until the user is known."""
-    speak(accepted(request.headers.get("Accept-Language", "")))
+    """Set the language chosen in this browser or in its settings, until the user is known."""
+    chosen = request.cookies.get(LANGUAGE_COOKIE, "")
+    speak(chosen if chosen in LANGUAGES else accepted(request.headers.get("Accept-Language", "")))
     return await handler(request)
 
 

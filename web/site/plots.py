@@ -47,11 +47,24 @@ def text(x: float, y: float, words: str, *, kind: str = "axis", anchor: str = "s
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
-def frame(width: float, height: float, label: str, parts: Iterable[str], *, links: bool = False) -> Markup:
-    """Return the SVG: a group if it contains links, so that they can be reached, else a single image."""
+def frame(
+    width: float,
+    height: float,
+    label: str,
+    parts: Iterable[str],
+    *,
+    links: bool = False,
+    stretches: bool = False,
+) -> Markup:
+    """Return the SVG: a group if it contains links, so that they can be reached, else a single image.
+
+    One that stretches fills its place in both directions.
+    """
     role = "group" if links else "img"
+    fit = ' preserveAspectRatio="none"' if stretches else ""
     return Markup(  # noqa: S704 our own numbers; texts are escaped above
-        f'<svg class="plot" viewBox="0 0 {width:g} {height:g}" role="{role}" aria-label="{escape(label)}">'
+        f'<svg class="plot" viewBox="0 0 {width:g} {height:g}" role="{role}"{fit} '
+        f'aria-label="{escape(label)}">'
         f"{''.join(parts)}</svg>"
     )
 
@@ -153,7 +166,7 @@ def sparkline(values: Sequence[float], label: str) -> Markup:
     top = max(*values, 1)
     step = 100 / max(len(values) - 1, 1)
     points = " ".join(f"{place * step:.1f},{26 - value / top * 24:.1f}" for place, value in enumerate(values))
-    return frame(100, 28, label, [f'<polyline class="line" points="{points}"/>'])
+    return frame(100, 28, label, [f'<polyline class="line" points="{points}"/>'], stretches=True)
 
 
 def _cell(day: date, found: Day | None, x: float, y: float, link: Link) -> str:

@@ -1,6 +1,7 @@
 """Rendering of pages: Jinja2 with autoescaping, and the context that every page needs."""
 
 import hashlib
+import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -21,7 +22,8 @@ from web.auth.sessions import SignedIn, form_token, new_token, set_form
 from web.runs.words import is_made_up
 from web.site import failures, formats
 from web.site.formats import look_of
-from web.site.i18n import _, language, mark, ngettext
+from web.site.i18n import LANGUAGES, _, language, mark, ngettext
+from web.site.preferences import theme_of
 from web.site.zones import here
 
 _SHAPES: Final = MappingProxyType(
@@ -33,6 +35,10 @@ _SHAPES: Final = MappingProxyType(
             ' 3.5-3.2-2.2 0-3.5 1.2-3.5 3.2z"/>'
         ),
         "person": ('<circle cx="8" cy="5" r="2.7"/><path d="M2.8 14c.5-3 2.6-4.6 5.2-4.6s4.7 1.6 5.2 4.6"/>'),
+        "lens": '<circle cx="7" cy="7" r="4.5"/><path d="M10.4 10.4L14 14"/>',
+        "question": (
+            '<circle cx="8" cy="8" r="6.5"/><path d="M6 6.3c0-2.6 4-2.6 4 0 0 1.7-2 1.8-2 3.4M8 11.4v.3"/>'
+        ),
         "dot": '<circle cx="8" cy="8" r="2.5"/>',
         "clock": '<circle cx="8" cy="8" r="6"/><path d="M8 4.6V8l2.4 1.6"/>',
         "play": '<path d="M5 3.2v9.6l7.6-4.8z" fill="currentColor"/>',
@@ -173,7 +179,10 @@ def environment() -> Environment:
     made.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
     made.filters.update(
         number=formats.number,
+        some=formats.some,
         moment=formats.moment,
+        exact=formats.exact,
+        second=formats.second,
         hour=formats.hour,
         duration=formats.duration,
         size=formats.size,
@@ -187,6 +196,7 @@ def environment() -> Environment:
         failures=failures,
         is_made_up=is_made_up,
         mail_link=mail_link,
+        version=importlib.metadata.version("zatva"),
     )
     return made
 
@@ -204,6 +214,9 @@ def render(
     shared = {
         "who": who,
         "language": language.get(),
+        "languages": LANGUAGES,
+        "theme": theme_of(request),
+        "here": request.path_qs,
         "zone": here().key,
         "tabs": _tabs(request.path, who),
         "seldom_tabs": _seldom_tabs(request.path, who),
@@ -213,6 +226,13 @@ def render(
     }
     text = page.render({**shared, **context})
     return web.Response(text=text, content_type="text/html", status=status, headers=headers)
+
+
+def pages_of(path: str, who: SignedIn) -> list[Tab]:
+    """Return the entries of the navigation, and the pages that the header and the footer link to."""
+    others = {"/help": _("Help"), "/api/docs": _("API"), "/account": _("Account")}
+    more = [_tab(path, place, title) for place, title in others.items()]
+    return [*_tabs(path, who), *_seldom_tabs(path, who), *more]
 
 
 def _tabs(path: str, who: SignedIn | None) -> list[Tab]:

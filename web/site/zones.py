@@ -1,6 +1,7 @@
 """The time zone of a request, in which its pages show times and its plots and filters count days.
 
-It is the zone that the user chose, or else that of the installation (`web.time_zone`).
+It is the zone that the user chose, otherwise that of the browser, otherwise that of the installation
+(`web.time_zone`).
 """
 
 from contextvars import ContextVar
@@ -22,6 +23,8 @@ from web.site.i18n import _
 from web.site.keys import SETTINGS
 
 _UTC: Final = "UTC"
+_COOKIE: Final = "zatva_zone"
+"""Set by `zatva.js`."""
 _AREAS: Final = frozenset(
     {
         "Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Europe", "Indian",
@@ -36,8 +39,9 @@ zone: ContextVar[ZoneInfo] = ContextVar("zone", default=ZoneInfo(_UTC))  # noqa:
 
 @web.middleware
 async def zones(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Set the installation's time zone, until the user is known."""
-    live_in(request.config_dict[SETTINGS].web.time_zone)
+    """Set the browser's time zone if its script has stored one, otherwise the installation's."""
+    found = request.cookies.get(_COOKIE)
+    live_in(found if found in _names() else request.config_dict[SETTINGS].web.time_zone)
     return await handler(request)
 
 
@@ -71,10 +75,9 @@ def midnight(day: date) -> datetime:
     return datetime.combine(day, time(), here()).astimezone(UTC)
 
 
-def zone_choices(installation: str) -> list[tuple[str, str]]:
-    """Return the zones to choose from: the installation's, UTC, then all others by name."""
-    usual = _("default of this installation: %(zone)s") % {"zone": installation}
-    return [("", usual), *((name, name) for name in _names())]
+def zone_choices() -> list[tuple[str, str]]:
+    """Return the zones to choose from: the browser's, UTC, then all others by name."""
+    return [("", _("browser's time zone")), *((name, name) for name in _names())]
 
 
 @cache

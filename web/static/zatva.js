@@ -1,6 +1,7 @@
 "use strict";
 
-// What pages gain with a script: live rows, buttons that copy, and menus that close. Every page works without it.
+// What pages gain with a script: live rows, times, the search key, buttons that copy, menus that close.
+// Every page works without it.
 (() => {
   const parseRow = (html) => {
     const template = document.createElement("template");
@@ -116,6 +117,41 @@
     }
   };
 
+  // Relative times ("3 min ago") stay right while a page is open; the tooltip has the exact one.
+  const UNITS = [["day", 86_400], ["hour", 3600], ["minute", 60]];
+  const tellTimes = () => {
+    const { lang } = document.documentElement;
+    const words = new Intl.RelativeTimeFormat(lang === "en" ? "en-GB" : lang, { style: "short" });
+    for (const time of document.querySelectorAll("time[data-relative]")) {
+      const seconds = (new Date(time.dateTime) - Date.now()) / 1000;
+      const unit = UNITS.find(([, length]) => Math.abs(seconds) >= length);
+      if (unit && Math.abs(seconds) < 7 * 86_400) {
+        time.textContent = words.format(Math.round(seconds / unit[1]), unit[0]);
+      }
+    }
+  };
+
+  // Pages show times in the browser's zone, which the server learns from this cookie.
+  const tellZone = () => {
+    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    document.cookie = `zatva_zone=${zone}; path=/; max-age=31536000; samesite=lax`;
+  };
+
+  // The key / leads to the search field, as long as nothing is being typed.
+  const offerSearch = () => {
+    const field = document.querySelector("[data-search]");
+    document.addEventListener("keydown", (event) => {
+      const typing = event.target.closest("input, textarea, select, [contenteditable]");
+      if (field && event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+        event.preventDefault();
+        field.focus();
+      }
+    });
+  };
+
+  tellZone();
+  offerSearch();
+  setInterval(tellTimes, 30_000);
   offerCopies();
   tendMenus();
   document.querySelector("[role=alert][tabindex]")?.focus();

@@ -1,0 +1,49 @@
+// What a person could not use or read at this width: controls that are cut off, words that are broken.
+() => {
+    const LONGEST_WORD = 24;
+    const faults = [];
+    const name = (element) =>
+        `<${element.localName}${element.className ? ` class="${element.className}"` : ""}> ` +
+        (element.textContent.trim() || element.name || "").slice(0, 60);
+
+    // A control is in reach if every box around it shows that part of it, or scrolls there.
+    const isCut = (control) => {
+        let { left, right } = control.getBoundingClientRect();
+        for (let box = control.parentElement; box !== document.body; box = box.parentElement) {
+            const overflow = getComputedStyle(box).overflowX;
+            if (overflow === "visible") continue;
+            const edge = box.getBoundingClientRect();
+            const leaves = left < edge.left - 1 || right > edge.right + 1;
+            if (leaves && (overflow === "hidden" || overflow === "clip")) return true;
+            ({ left, right } = edge);
+        }
+        return left < -1 || right > innerWidth + 1;
+    };
+    for (const control of document.querySelectorAll("a[href], button, input, select, textarea, summary")) {
+        const seen = control.checkVisibility() && !control.matches(".skip, .by-return, [type=hidden]");
+        if (seen && isCut(control)) faults.push(`out of reach: ${name(control)}`);
+    }
+
+    // Words may be broken at hyphens and other signs only; addresses, codes and other long ones anywhere.
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let text = texts.nextNode(); text; text = texts.nextNode()) {
+        const element = text.parentElement;
+        const isProse = element.checkVisibility() && !element.closest(".mono, code, pre, svg, script");
+        if (!text.data.trim() || !isProse) continue;
+        if (element.closest("thead")?.clientWidth === 1) continue; // for screen readers only
+        const range = document.createRange();
+        range.selectNodeContents(text);
+        if (range.getClientRects().length < 2) continue;
+        for (const token of text.data.matchAll(/\S+/g)) {
+            if (token[0].length > LONGEST_WORD) continue;
+            for (const word of token[0].matchAll(/[\p{L}\p{N}]{2,}/gu)) {
+                range.setStart(text, token.index + word.index);
+                range.setEnd(text, token.index + word.index + word[0].length);
+                const lines = new Set([...range.getClientRects()].map((place) => Math.round(place.top)));
+                if (lines.size > 1) faults.push(`broken: ${word[0]} in ${name(element)}`);
+            }
+        }
+    }
+    if (document.documentElement.scrollWidth > innerWidth) faults.push(`page: ${document.documentElement.scrollWidth}`);
+    return [...new Set(faults)];
+}

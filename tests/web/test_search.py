@@ -1,0 +1,100 @@
+"""The search in the header, the theme, and the language before signing in."""
+
+import pytest
+from sqlalchemy.orm import Session
+
+from harvester.models import Harvest, Record
+from harvester.store.paths import identifier_key
+from oai.owners import RepositoryOwner
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_bibliographic_record, a_repository, a_run
+from web.auth.organisations import get_organisation
+
+_IDENTIFIER = "oai:telc.example:7"
+
+
+def _fill(session: Session) -> None:
+    """Fill in a repository of each organisation, and a record and a run of the first."""
+    for name, owner in (("Library of Telč", "mzk"), ("Library of Třebíč", "nk")):
+        made = a_repository(session, name=name, folder=owner)
+        organisation_id = get_organisation(session, owner).organisation_id
+        session.add(RepositoryOwner(repository_id=made.repository_id, organisation_id=organisation_id))
+        a_run(session, made)
+        session.add(Harvest(repository_id=made.repository_id, metadata_prefix="oai_dc"))
+        session.add(
+            Record(
+                repository_id=made.repository_id, identifier=_IDENTIFIER, metadata_prefix="oai_dc",
+                identifier_key=identifier_key(_IDENTIFIER), datestamp="2026-01-01",
+            )
+        )  # fmt: skip
+        a_bibliographic_record(session, made, title=f"Kronika {owner}")
+    session.commit()
+
+
+@pytest.mark.parametrize(
+    ("words", "own", "others"),
+    [
+        ("library", "/repositories/1", "/repositories/2"),
+        ("#1", "/runs/1", ""),
+        (_IDENTIFIER, "/records/1", "/records/2"),
+        ("kronika", "/records/bibliographic/1", "/records/bibliographic/2"),
+    ],
+)
+async def test_everyone_finds_only_what_they_may_see(
+    server: Server, owner: Browser, administrator: Browser, words: str, own: str, others: str
+) -> None:
+    with server.database.session() as session:
+        _fill(session)
+
+    query = words.replace("#", "%23")
+    _, mine = await owner.get(f"/search?q={query}")
+    _, all_of_them = await administrator.get(f"/search?q={query}")
+    async with owner.http.get(f"{server.base_url}/api/v1/search?q={query}") as answer:
+        items = (await answer.json())["items"]
+
+    assert f'href="{own}"' in mine
+    assert not others or f'href="{others}"' not in mine
+    assert f'href="{others or own}"' in all_of_them
+    assert [item["address"] for item in items] == [own]
+
+
+async def test_a_foreign_run_is_not_found_by_its_number(server: Server, owner: Browser) -> None:
+    with server.database.session() as session:
+        _fill(session)
+
+    _, page = await owner.get("/search?q=2")
+
+    assert "Nothing found." in page
+
+
+async def test_pages_are_found_by_their_names_and_odd_words_are_no_fault(administrator: Browser) -> None:
+    _, found = await administrator.get("/search?q=audit")
+    odd = [await administrator.get(f"/search?q={words}") for words in ("%00", "%25_", "((", "*.", "x" * 5000)]
+
+    assert 'href="/store-audits"' in found
+    assert [status for status, _ in odd] == [200] * len(odd)
+
+
+async def test_theme_and_language_are_chosen_before_signing_in(stranger: Browser) -> None:
+    _, _, target = await stranger.post("/preferences", {"theme": "dark", "next": "/sign-in?next=%2Fruns"})
+    await stranger.post("/preferences", {"language": "cs"})
+    _, page = await stranger.get("/sign-in")
+    _, _, elsewhere = await stranger.post("/preferences", {"theme": "", "next": "//evil.example/"})
+    _, later = await stranger.get("/sign-in")
+
+    assert target == "/sign-in?next=/runs"
+    assert '<html lang="cs" data-theme="dark">' in page
+    assert "Přihlásit" in page
+    assert elsewhere == "/"
+    assert '<html lang="cs">' in later
+
+
+async def test_another_site_cannot_change_how_pages_look(server: Server, stranger: Browser) -> None:
+    async with stranger.http.post(
+        f"{server.base_url}/preferences",
+        data={"theme": "dark"},
+        headers={"Sec-Fetch-Site": "cross-site"},
+        allow_redirects=False,
+    ) as answer:
+        assert answer.status == 403
+        assert not answer.cookies

@@ -1,0 +1,236 @@
+"""Search over everything that the user may see: pages, repositories, runs, records, archived documents."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from harvester.listing import find_repositories
+from harvester.models import Harvest, History, Record
+from harvester.store.paths import identifier_key
+from oai.errors import UsageError
+from oai.rights import Right
+from provider.holdings.identifiers import parse_oai_identifier
+from provider.holdings.lookup import Query, find_captures, read_wildcard
+from web.api.operations import Call, Operation
+from web.api.shapes import Out
+from web.auth.access import find_visible, needs, visible_repositories, who_asks
+from web.auth.sessions import SignedIn
+from web.imports.pages_records import RecordSearch, find_hits
+from web.site.i18n import _
+from web.site.keys import SETTINGS, database_of
+from web.site.render import pages_of, render
+
+_MOST: Final = 5
+"""Hits of each kind; the link below them leads to the others."""
+_MOST_EXAMINED: Final = 2_000
+_LONGEST: Final = 1000
+_MOST_DIGITS: Final = 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """One hit."""
+
+    title: str
+    address: str
+    details: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The hits of one kind."""
+
+    kind: str
+    """page, repository, run, record, catalogue or document."""
+    hits: Sequence[Found]
+    more: str | None = None
+    """Address of the page with further hits, if there are any."""
+
+
+def search(session: Session, who: SignedIn, words: str, namespace: str) -> list[Group]:
+    """Return the hits by kind; kinds without a hit are missing.
+
+    A number finds the run of that number, an OAI identifier its record, an address its archived document.
+    """
+    searches = (_repositories, _runs, _records, _catalogue)
+    groups = [find(session, who, words) for find in searches]
+    if who.may(Right.LOOK_AROUND):
+        groups.append(_documents(session, words, namespace))
+    return [group for group in groups if group.hits]
+
+
+def _repositories(session: Session, who: SignedIn, words: str) -> Group:
+    found = find_repositories(session, limit=_MOST + 1, search=words, among=visible_repositories(who))
+    hits = [
+        Found(
+            title=one.repository_name or one.base_url,
+            address=f"/repositories/{one.repository_id}",
+            details=one.base_url,
+        )
+        for one in found
+    ]
+    return _group("repository", hits, f"/repositories?{urlencode({'find': words})}")
+
+
+def _runs(session: Session, who: SignedIn, words: str) -> Group:
+    digits = words.removeprefix("#")
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > _MOST_DIGITS:
+        return Group(kind="run", hits=())
+    run = find_visible(session, who, History, int(digits))
+    if run is None:
+        return Group(kind="run", hits=())
+    details = " · ".join(filter(None, (run.metadata_prefix, run.set_spec)))
+    title = _("Run %(number)s") % {"number": run.history_id}
+    return Group(kind="run", hits=[Found(title=title, address=f"/runs/{run.history_id}", details=details)])
+
+
+def _records(session: Session, who: SignedIn, words: str) -> Group:
+    """Find harvested records by their whole identifier."""
+    seen = visible_repositories(who)
+    # The index of records begins with repository and format, so each pair that was harvested is looked up.
+    named = (
+        select(Record)
+        .join(
+            Harvest,
+            (Harvest.repository_id == Record.repository_id)
+            & (Harvest.metadata_prefix == Record.metadata_prefix),
+        )
+        .where(Record.identifier_key == identifier_key(words))
+        .distinct()
+        .limit(_MOST)
+    )
+    if seen is not None:
+        named = named.where(Record.repository_id.in_(seen))
+    hits = [
+        Found(title=one.identifier, address=f"/records/{one.record_id}", details=one.metadata_prefix)
+        for one in session.scalars(named)
+    ]
+    return Group(kind="record", hits=hits)
+
+
+def _catalogue(session: Session, who: SignedIn, words: str) -> Group:
+    found = find_hits(session, who, RecordSearch(find=words), after=None, limit=_MOST + 1)
+    hits = [
+        Found(
+            title=hit.title or "–",  # noqa: RUF001 en dash intended
+            address=f"/records/bibliographic/{hit.bibliographic_id}",
+            details=", ".join(filter(None, (*hit.contributors, hit.date_text))),
+        )
+        for hit in found.hits
+    ]
+    return _group("catalogue", hits, f"/records?{urlencode({'find': words})}")
+
+
+def _documents(session: Session, words: str, namespace: str) -> Group:
+    key = parse_oai_identifier(namespace, words)
+    if key is not None:
+        return Group(kind="document", hits=[Found(title=words, address=f"/archive/documents/{key}")])
+    url, match = read_wildcard(words)
+    if " " in words or "." not in words:
+        return Group(kind="document", hits=())
+    wanted = Query(url=url, match=match, limit=_MOST + 1, examined=_MOST_EXAMINED, hidden=True)
+    try:
+        found = find_captures(session, wanted).found
+    except UsageError:  # no address: other kinds may have hits
+        return Group(kind="document", hits=())
+    hits = [
+        Found(title=one.url, address=f"/archive/documents/{one.key}", details=f"{one.archived:%Y-%m-%d}")
+        for one in found
+    ]
+    more = urlencode({"url": url, "match": match.value})
+    return _group("document", hits, f"/archive/documents?{more}")
+
+
+def _group(kind: str, hits: Sequence[Found], more: str) -> Group:
+    return Group(kind=kind, hits=hits[:_MOST], more=more if len(hits) > _MOST else None)
+
+
+def _pages(path: str, who: SignedIn, words: str) -> Iterator[Found]:
+    """Yield the pages whose name contains the words."""
+    for tab in pages_of(path, who):
+        if words.casefold() in tab.title.casefold():
+            yield Found(title=tab.title, address=tab.path)
+
+
+@needs(Right.LOOK)
+async def show(request: web.Request) -> web.Response:
+    """Show what was found; without words, the search form."""
+    who, words = who_asks(request), request.query.get("q", "").strip().replace("\0", "")[:_LONGEST]
+    groups: list[Group] = []
+    if words:
+        pages = list(_pages(request.path, who, words))
+        namespace = request.config_dict[SETTINGS].provider.namespace
+        groups = await database_of(request).run(search, who, words, namespace)
+        groups = [Group(kind="page", hits=pages), *groups] if pages else groups
+    return render(request, "search.html", words=words, groups=groups, kinds=_kinds())
+
+
+def _kinds() -> dict[str, str]:
+    return {
+        "page": _("Pages"),
+        "repository": _("Repositories"),
+        "run": _("Runs"),
+        "record": _("Harvested records"),
+        "catalogue": _("Catalogue"),
+        "document": _("Archived documents"),
+    }
+
+
+class SearchQuery(BaseModel):
+    """What is searched for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    q: str = Field(
+        min_length=1,
+        max_length=_LONGEST,
+        description="Words, the number of a run, an OAI identifier, or the address of an archived document.",
+    )
+
+
+class FoundOut(Out):
+    """One hit."""
+
+    kind: str = Field(description="repository, run, record, catalogue or document.")
+    title: str
+    details: str
+    address: str = Field(description="Path of the dashboard's page.")
+
+
+class FoundList(Out):
+    """The hits, at most five of each kind."""
+
+    items: list[FoundOut]
+
+
+async def _search(call: Call) -> FoundList:
+    words = call.asked(SearchQuery).q.strip().replace("\0", "")
+    groups = await call.database.run(search, call.who, words, call.settings.provider.namespace)
+    return FoundList(items=[_out(group.kind, hit) for group in groups for hit in group.hits])
+
+
+def _out(kind: str, hit: Found) -> FoundOut:
+    shown: dict[str, Any] = {"title": hit.title, "details": hit.details, "address": hit.address}
+    return FoundOut(kind=kind, **shown)
+
+
+ROUTES = (web.get("/search", show),)
+OPERATIONS: Final = (
+    Operation(
+        name="search",
+        method="GET",
+        path="/search",
+        tag="search",
+        summary="Search repositories, runs, records and archived documents.",
+        right=Right.LOOK,
+        work=_search,
+        query=SearchQuery,
+        answer=FoundList,
+    ),
+)
