@@ -14,7 +14,7 @@ from oai.settings import Settings
 from web.admin import pages as admin
 from web.admin import pages_organisations, pages_users
 from web.alerts import pages as alerts
-from web.api import table
+from web.api import docs, table
 from web.api.dispatch import LIMITER, Limiter
 from web.archive import pages as archive
 from web.archive import pages_activity, pages_collections, pages_documents
@@ -91,6 +91,7 @@ _ROUTES = (
     guide.ROUTES,
     preferences.ROUTES,
     health.ROUTES,
+    docs.ROUTES,
     table.ROUTES,
 )
 

@@ -42,6 +42,7 @@ PUBLIC: Final = frozenset(
         ("POST", "/alerts/confirm"),
         ("GET", "/alerts/confirmed"),
         ("POST", "/preferences"),
+        ("GET", "/api/openapi.json"),
         ("GET", "/static"),
         ("GET", "/healthz"),
         ("GET", "/readyz"),

@@ -1,13 +1,14 @@
 """All operations of the API, and their routes."""
 
 import importlib.metadata
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, Final
 
 from aiohttp import web
 from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from oai.rights import Right
 from web.admin import api as people
@@ -18,6 +19,7 @@ from web.api.operations import PLACES, PREFIX, Operation
 from web.api.shapes import NoQuery
 from web.archive import api as archive
 from web.archive import api_activity, api_collections
+from web.auth.access import needs
 from web.errors import api as errors
 from web.imports import api as imports
 from web.imports import api_sets
@@ -32,6 +34,7 @@ from web.runs import api as runs
 from web.schedules import api as schedules
 from web.store import api as store
 
+_PAGE: Final = re.compile(r"Page\[(\w+)\]")
 _REF: Final = "#/components/schemas/{model}"
 _VERSION: Final = "3.1.0"
 _ABOUT: Final = (
@@ -42,10 +45,19 @@ _ABOUT: Final = (
 )
 
 
+class _Names(GenerateJsonSchema):
+    """Names a page after its items: `RunLinePage` instead of `Page_RunLine_`."""
+
+    def normalize_name(self, name: str) -> str:
+        """Return the name of a model in the document."""
+        page = _PAGE.fullmatch(name)
+        return f"{page[1].removesuffix('Out')}Page" if page else super().normalize_name(name)
+
+
 def document(operations: Sequence[Operation], *, version: str, server: str = PREFIX) -> dict[str, Any]:
     """Return the OpenAPI document of these operations as a JSON-compatible value."""
     models = _models(operations)
-    refs, definitions = models_json_schema(list(models), ref_template=_REF)
+    refs, definitions = models_json_schema(list(models), ref_template=_REF, schema_generator=_Names)
     named = {model: refs[model, mode] for model, mode in models}
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
@@ -185,8 +197,9 @@ def whole_document() -> dict[str, Any]:
     return document(OPERATIONS, version=importlib.metadata.version("zatva"))
 
 
+@needs(Right.ANYBODY)
 async def openapi(_: web.Request) -> web.Response:
-    """Serve the OpenAPI document to every signed-in user."""
+    """Serve the OpenAPI document, which contains no data of the installation."""
     return web.json_response(whole_document())
 
 

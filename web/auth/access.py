@@ -84,7 +84,7 @@ def subject_of(request: web.Request) -> Subject | None:
 STREAMS: Final = frozenset({"/events"})
 """Paths that answer 401 instead of redirecting to the sign-in page, because scripts request them."""
 _API: Final = "/api/"
-_API_PAGES: Final = frozenset({"/api/docs"})
+_API_PAGES: Final = frozenset({"/api/docs", "/api/docs/try"})
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _STATIC: Final = "/static"
 _RIGHT: Final = "needed_right"

@@ -1,12 +1,10 @@
-"""`/help`, the guide with its glossary, and `/api/docs`, the API reference made from the OpenAPI document."""
+"""`/help`, the guide with its glossary."""
 
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
 from oai.rights import Right
-from web.api.faults import TITLES
-from web.api.table import whole_document
 from web.auth.access import needs
 from web.site.i18n import _
 from web.site.render import render
@@ -16,65 +14,6 @@ from web.site.render import render
 async def explain(request: web.Request) -> web.Response:
     """Show the dashboard's glossary and where to find what."""
     return render(request, "help.html", words=_words(), states=_states())
-
-
-@needs(Right.LOOK)
-async def api(request: web.Request) -> web.Response:
-    """Show every operation with its parameters, bodies and responses."""
-    document = whole_document()
-    schemas = document["components"]["schemas"]
-    return render(
-        request,
-        "api_docs.html",
-        document=document,
-        tags=[(tag["name"], _operations(document, tag["name"])) for tag in document["tags"]],
-        shapes=[(name, shape, _fields(shape)) for name, shape in sorted(schemas.items())],
-        faults=sorted(TITLES.items()),
-    )
-
-
-def _operations(document: dict[str, Any], tag: str) -> list[dict[str, Any]]:
-    return [
-        {
-            **operation,
-            "method": method.upper(),
-            "path": path,
-            "body": _named(operation.get("requestBody", {})),
-            "answers": [(status, _named(answer)) for status, answer in operation["responses"].items()],
-        }
-        for path, methods in document["paths"].items()
-        for method, operation in methods.items()
-        if tag in operation["tags"]
-    ]
-
-
-def _named(carrier: dict[str, Any]) -> str | None:
-    """Return the name of the schema of a body or a response."""
-    for content in carrier.get("content", {}).values():
-        reference: str = content.get("schema", {}).get("$ref", "")
-        return reference.rpartition("/")[2] or None
-    return None
-
-
-def _fields(shape: dict[str, Any]) -> list[tuple[str, str, bool, str]]:
-    """Return name, type, whether it is required, and description of each field."""
-    needed = set(shape.get("required", ()))
-    return [
-        (name, _kind(field), name in needed, field.get("description", ""))
-        for name, field in shape.get("properties", {}).items()
-    ]
-
-
-def _kind(schema: dict[str, Any]) -> str:
-    if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
-    if "anyOf" in schema:
-        return " | ".join(_kind(one) for one in schema["anyOf"])
-    if schema.get("type") == "array":
-        return f"[{_kind(schema.get('items', {}))}]"
-    if "enum" in schema:
-        return " | ".join(map(str, schema["enum"]))
-    return str(schema.get("format") or schema.get("type") or "any")
 
 
 def _words() -> list[tuple[str, str]]:
@@ -116,4 +55,4 @@ def _states() -> list[tuple[str, str]]:
     ]
 
 
-ROUTES: Final = (web.get("/help", explain), web.get("/api/docs", api))
+ROUTES: Final = (web.get("/help", explain),)

@@ -194,7 +194,7 @@ class SearchQuery(BaseModel):
     )
 
 
-class FoundOut(Out):
+class SearchHit(Out):
     """One hit."""
 
     kind: str = Field(description="repository, run, record, catalogue or document.")
@@ -203,21 +203,21 @@ class FoundOut(Out):
     address: str = Field(description="Path of the dashboard's page.")
 
 
-class FoundList(Out):
+class SearchHits(Out):
     """The hits, at most five of each kind."""
 
-    items: list[FoundOut]
+    items: list[SearchHit]
 
 
-async def _search(call: Call) -> FoundList:
+async def _search(call: Call) -> SearchHits:
     words = call.asked(SearchQuery).q.strip().replace("\0", "")
     groups = await call.database.run(search, call.who, words, call.settings.provider.namespace)
-    return FoundList(items=[_out(group.kind, hit) for group in groups for hit in group.hits])
+    return SearchHits(items=[_out(group.kind, hit) for group in groups for hit in group.hits])
 
 
-def _out(kind: str, hit: Found) -> FoundOut:
+def _out(kind: str, hit: Found) -> SearchHit:
     shown: dict[str, Any] = {"title": hit.title, "details": hit.details, "address": hit.address}
-    return FoundOut(kind=kind, **shown)
+    return SearchHit(kind=kind, **shown)
 
 
 ROUTES = (web.get("/search", show),)
@@ -231,6 +231,6 @@ OPERATIONS: Final = (
         right=Right.LOOK,
         work=_search,
         query=SearchQuery,
-        answer=FoundList,
+        answer=SearchHits,
     ),
 )

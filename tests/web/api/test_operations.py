@@ -1,5 +1,9 @@
 """What single operations do, and what every operation has in common."""
 
+import html
+import json
+import re
+import shlex
 from collections.abc import Mapping
 from io import BytesIO
 from typing import Any, Final
@@ -317,3 +321,38 @@ async def test_the_documents_page_names_every_operation(viewer: Browser) -> None
     for operation in OPERATIONS:
         assert f'id="{operation.name}"' in page
         assert operation.path in page
+
+
+def test_names_in_the_document_are_words() -> None:
+    assert [name for name in whole_document()["components"]["schemas"] if not name.isalnum()] == []
+
+
+async def test_a_reader_tries_an_operation_from_its_form(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+
+    async with viewer.http.get(
+        f"{server.base_url}/api/docs/try?operation=listRepositories&limit=1&cursor="
+    ) as answer:
+        listed = await answer.json()
+    async with viewer.http.get(
+        f"{server.base_url}/api/docs/try?operation=getRepository&repository=1"
+    ) as answer:
+        shown = await answer.json()
+    unknown, _ = await viewer.get("/api/docs/try?operation=removeRepository&repository=1")
+
+    assert [item["repository_id"] for item in listed["items"]] == [shown["repository_id"]] == [1]
+    assert unknown == 404
+
+
+async def test_the_example_requests_are_whole_commands(server: Server, viewer: Browser) -> None:
+    _, page = await viewer.get("/api/docs")
+    commands = [html.unescape(found) for found in re.findall(r"<pre[^>]*>(curl [^<]+)</pre>", page)]
+
+    assert len(commands) == len(OPERATIONS)
+    for command in commands:
+        words = shlex.split(command)
+        assert words[-1].startswith(f"{server.base_url}/api/v1/")
+        if "-d" in words:
+            json.loads(words[words.index("-d") + 1])
