@@ -151,6 +151,8 @@ class Record(Base):
     update_flag: Mapped[str] = mapped_column(Text, server_default=Change.NEW)
     digest: Mapped[bytes | None] = mapped_column(LargeBinary)
     """SHA-256 of the file's bytes (fixity)."""
+    size: Mapped[int | None] = mapped_column(BigInteger)
+    """Bytes of the file; NULL for a deleted record, and for one stored before sizes were kept."""
     deletion_reason: Mapped[str | None] = mapped_column(Text)
     """For a deleted record: tombstone, or disappeared if the repository does not report deletions."""
 

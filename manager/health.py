@@ -20,8 +20,10 @@ from manager.worker.registry import ManagerStatus, manager_status
 from oai import probes
 from oai.connections import ConnectionLimits, bound
 from oai.executor import DatabaseExecutor
-from oai.sections import ManagerSettings
+from oai.owners import Organisation, limits_of
+from oai.sections import HarvesterSettings
 from oai.serving import create_runner, open_listener, serving
+from oai.settings import Settings
 
 LATE: Final = timedelta(minutes=1)
 """A job that has not begun this long after its due time counts as late."""
@@ -47,6 +49,7 @@ class Figures:
     """Notices that are waiting or could not be sent, by state."""
     audits: Sequence[AuditView]
     """The last complete audit of each repository's store."""
+    organisations: Sequence[Organisation]
 
 
 def read_figures(session: Session) -> Figures:
@@ -78,10 +81,11 @@ def read_figures(session: Session) -> Figures:
         ended={row[0]: row[1] for row in ended},
         notices={row[0]: row[1] for row in notices},
         audits=last_audits(session, complete=True),
+        organisations=session.scalars(select(Organisation)).all(),
     )
 
 
-def registry_of(figures: Figures, *, leads: bool) -> CollectorRegistry:
+def registry_of(figures: Figures, settings: HarvesterSettings, *, leads: bool) -> CollectorRegistry:
     """Return the figures, and this process's memory and time, as metrics."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
@@ -105,7 +109,22 @@ def registry_of(figures: Figures, *, leads: bool) -> CollectorRegistry:
         for word, count in counts.items():
             gauge.labels(word).set(count)
     _add_audits(registry, figures.audits)
+    _add_organisations(registry, figures.organisations, settings)
     return registry
+
+
+def _add_organisations(
+    registry: CollectorRegistry, organisations: Sequence[Organisation], settings: HarvesterSettings
+) -> None:
+    labels = ("organisation",)
+    for place, what in enumerate(("records", "bytes")):
+        stored = Gauge(f"zatva_organisation_{what}", f"Stored {what}.", labels, registry=registry)
+        limit = Gauge(
+            f"zatva_organisation_{what}_limit", f"Limit of stored {what}; 0: none.", labels, registry=registry
+        )
+        for one in organisations:
+            stored.labels(one.short_name).set(getattr(one, what))
+            limit.labels(one.short_name).set(limits_of(one, settings)[place])
 
 
 def _add_audits(registry: CollectorRegistry, audits: Sequence[AuditView]) -> None:
@@ -130,24 +149,27 @@ def _add_audits(registry: CollectorRegistry, audits: Sequence[AuditView]) -> Non
 
 @contextlib.asynccontextmanager
 async def health(
-    settings: ManagerSettings, transactions: DatabaseExecutor, leads: Callable[[], bool]
+    settings: Settings, transactions: DatabaseExecutor, leads: Callable[[], bool]
 ) -> AsyncIterator[None]:
     """Serve the health addresses during the block if `manager.health_port` is set.
 
     Raises UsageError if the port is in use.
     """
-    if not settings.health_port:
+    ours = settings.manager
+    if not ours.health_port:
         yield
         return
-    listener = open_listener(
-        settings.health_host, settings.health_port, option="the setting manager.health_port"
+    listener = open_listener(ours.health_host, ours.health_port, option="the setting manager.health_port")
+    runner = create_runner(
+        create_app(transactions, leads, settings.harvester), log=__name__, stop_seconds=_SHUTDOWN
     )
-    runner = create_runner(create_app(transactions, leads), log=__name__, stop_seconds=_SHUTDOWN)
     async with serving(runner, listener):
         yield
 
 
-def create_app(transactions: DatabaseExecutor, leads: Callable[[], bool]) -> web.Application:
+def create_app(
+    transactions: DatabaseExecutor, leads: Callable[[], bool], settings: HarvesterSettings
+) -> web.Application:
     """Return the application with the three addresses; `leads` returns whether this manager leads now."""
 
     async def ready(_: web.Request) -> web.Response:
@@ -161,7 +183,7 @@ def create_app(transactions: DatabaseExecutor, leads: Callable[[], bool]) -> web
             figures.append(await transactions.run(read_figures))
 
         answer = await probes.ready(read)
-        return probes.metrics(registry_of(figures[0], leads=leads())) if figures else answer
+        return probes.metrics(registry_of(figures[0], settings, leads=leads())) if figures else answer
 
     app = web.Application()
     bound(app, ConnectionLimits())

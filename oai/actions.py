@@ -223,6 +223,8 @@ ACTIONS: Final = (
     Action(verb="organisation.edit", pages=("/admin/organisations/{id}",),
            api="PUT /organisations/{organisation}",
            lacks="the command line adds and removes organisations; names and limits change in the dashboard"),
+    Action(verb="organisation.limit", command="organisation limit", target="short_name",
+           kind="organisation", lacks="pages and API change names and limits together: organisation.edit"),
     Action(verb="organisation.give", pages=("/admin/organisations/{id}/repositories",),
            api="PUT /repositories/{repository}/owner", command="organisation give", target="repository",
            kind="repository"),

@@ -87,6 +87,8 @@ class FailureCode(StrEnum):
     """Less disk space is free than harvests must leave; facts: folder, free, floor, setting."""
     QUOTA_RECORDS = "quota_records"
     """An organisation has as many records as it may store; facts: organisation, limit, stored."""
+    QUOTA_BYTES = "quota_bytes"
+    """An organisation has as many bytes as it may store; facts: organisation, limit, stored."""
     PLACE_UNUSABLE = "place_unusable"
     INTERNAL_ERROR = "internal_error"
     """Facts: error, the name of its class."""

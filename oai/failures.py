@@ -114,6 +114,10 @@ SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
             "organisation '%(organisation)s' may store %(limit)s records and has %(stored)s; the next page"
             " has more new ones than fit; an administrator can raise the limit"
         ),
+        FailureCode.QUOTA_BYTES: (
+            "organisation '%(organisation)s' may store %(limit)s bytes and has %(stored)s; the next page"
+            " needs more than is left; an administrator can raise the limit"
+        ),
         FailureCode.JOB_STOPPED: "the job was stopped after a page; the next harvest resumes there",
         FailureCode.JOB_PAUSED: "the job was paused after a page; it resumes there when it is continued",
         FailureCode.JOB_RESTARTED: (

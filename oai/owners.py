@@ -6,6 +6,7 @@ from sqlalchemy import BigInteger, ForeignKey, Identity, Text, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from oai.models import Base
+from oai.sections import HarvesterSettings
 
 
 class Organisation(Base):
@@ -19,8 +20,12 @@ class Organisation(Base):
     name: Mapped[str] = mapped_column(Text)
     records: Mapped[int] = mapped_column(BigInteger, server_default="0")
     """Records that its repositories store; counted again when one of its harvests begins."""
+    bytes: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Bytes of their files and raw answers, counted at the same time."""
     max_records: Mapped[int | None] = mapped_column(BigInteger)
     """Records that it may store; 0: no limit, NULL: the setting `harvester.organisation_records`."""
+    max_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    """Bytes that it may store; 0: no limit, NULL: the setting `harvester.organisation_bytes`."""
     created: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
@@ -45,6 +50,14 @@ def owner_of(session: Session, repository_id: int) -> Organisation | None:
         .where(RepositoryOwner.repository_id == repository_id)
     )
     return session.scalars(owner).one_or_none()
+
+
+def limits_of(owner: Organisation, settings: HarvesterSettings) -> tuple[int, int]:
+    """Return how many records and how many bytes the organisation may store; 0: no limit."""
+    return (
+        settings.organisation_records if owner.max_records is None else owner.max_records,
+        settings.organisation_bytes if owner.max_bytes is None else owner.max_bytes,
+    )
 
 
 def folder_of(organisation_id: int) -> str:

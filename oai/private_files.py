@@ -14,8 +14,11 @@ _SECRETS: Final = (("database_url",), ("mail", "password"), ("webhooks", "secret
 
 
 def open_private(file: Path) -> BinaryIO:
-    """Open a file for writing that only this account can read, also if it existed with another mode."""
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, _MODE)
+    """Open a file for writing that only this account can read, also if it existed with another mode.
+
+    Raises OSError for a symbolic link: whoever placed it would choose the file that is replaced.
+    """
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, _MODE)
     # Before the first byte, and before older content would be replaced by secrets.
     os.fchmod(descriptor, _MODE)
     os.ftruncate(descriptor, 0)

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from oai.cli import Invocation
 from oai.console import Console, counted
 from oai.database import Database, open_database
+from oai.disk import open_floor
 from oai.errors import ExitCode, UsageError
 from oai.failures import Failure, explained, failure_columns
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
@@ -122,6 +123,7 @@ def _index(
 ) -> list[FileReport]:
     reports: list[FileReport] = []
     documents = 0
+    floor = open_floor(invocation.settings)
     total = sum(map(size_of, files)) // _MEGABYTE
     with invocation.console.progress("indexing, MB") as advance:
 
@@ -132,6 +134,8 @@ def _index(
         jobs = invocation.arguments.jobs or os.cpu_count() or 1
         for report in index_files(database, invocation.settings, files, options, jobs=jobs, tell=tell):
             reports.append(report)
+            # Files that other processes are indexing now are stored whole or not at all.
+            floor.check()
             documents += sum(_row(report)[name] for name in _ALL_OF_THEM)
     return reports
 

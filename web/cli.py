@@ -101,6 +101,19 @@ def _add_organisation_commands(organisation: "Subcommands") -> None:
         handler="web.admin.commands:remove",
     )
     remove.add_argument("short_name", metavar="SHORT")
+    limit = add_command(
+        organisation,
+        "limit",
+        help="limit what an organisation may store",
+        handler="web.admin.commands:limit",
+    )
+    limit.add_argument("short_name", metavar="SHORT")
+    limit.add_argument(
+        "--records", metavar="NUMBER", help="records; 0: no limit, default: harvester.organisation_records"
+    )
+    limit.add_argument(
+        "--gigabytes", metavar="NUMBER", help="gigabytes; 0: no limit, default: harvester.organisation_bytes"
+    )
     add_command(
         organisation, "list", help="list organisations", handler="web.admin.commands:organisation_show"
     )

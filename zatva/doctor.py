@@ -13,10 +13,10 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from harvester.harvest.room import NoRoomError, open_floor
 from oai import migrations
 from oai.cli import Invocation
 from oai.database import open_database
+from oai.disk import NoRoomError, open_floor
 from oai.error_translation import mishap
 from oai.errors import ExitCode, ZatvaError
 from oai.private_files import exposed_files, how_to_close
@@ -65,7 +65,7 @@ def _data(settings: Settings) -> Iterator[SetupFinding]:
     )
     advice = ""
     try:
-        open_floor(settings, settings.store).check()
+        open_floor(settings, settings.store)
     except NoRoomError:
         advice = "free some space: harvests neither start nor continue (harvester.floor_bytes, floor_percent)"
     free = shutil.disk_usage(there).free

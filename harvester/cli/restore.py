@@ -15,6 +15,7 @@ from harvester.restoring.outcome import RestoreOutcome, RestorePlan
 from harvester.restoring.restore import Restore, plan, restore
 from oai.cli import Invocation
 from oai.console import Advance, Console
+from oai.disk import open_floor
 from oai.errors import ExitCode, InterruptedRunError, UsageError
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def restore_site(invocation: Invocation) -> ExitCode:
         base_url=check_base_url(arguments.base_url or settings.provider.base_url or _OWN),
         form=arguments.form,
         settings=settings.harvester,
+        floor=open_floor(settings, Path(arguments.folder)),
         at=None if arguments.at is None else read_moment(arguments.at),
         on_wait=on_wait,
     )

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -32,6 +32,7 @@ from harvester.store.records import RunKey
 from oai.cli import Invocation
 from oai.console import Console, checked_output, counted
 from oai.database import Database, open_database
+from oai.disk import open_floor
 from oai.errors import ExitCode, UsageError
 
 _COLUMNS = {
@@ -133,9 +134,17 @@ def export_records(invocation: Invocation) -> ExitCode:
             on_missing=lambda name: invocation.console.note(f"skipped {name}: missing or altered"),
         )
         with _output(arguments.out) as out:
-            exported = write(out)
+            exported = write(out, on_written=_watch(invocation))
     _tell_export(invocation, exported)
     return ExitCode.RECORDS_REFUSED if exported.missing else ExitCode.DONE
+
+
+def _watch(invocation: Invocation) -> Callable[[int], None]:
+    """Return what counts the written bytes; standard output leads to the disk of somebody else, if any."""
+    out: Path | None = invocation.arguments.out
+    if out is None:
+        return lambda _bytes: None
+    return open_floor(invocation.settings, out.absolute().parent).wrote
 
 
 def run_of(session: Session, history_id: int) -> tuple[int, RunKey]:

@@ -19,7 +19,6 @@ from harvester.harvest.page_pipeline import PagePipeline, Progress, RunThread
 from harvester.harvest.page_reader import PageReader
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
-from harvester.harvest.room import NoRoomError
 from harvester.harvest.run import PreparedRun, Requested, Run, Tuning
 from harvester.harvest.source import as_it_is
 from harvester.harvest.verdict import End
@@ -27,6 +26,7 @@ from harvester.reading.errors import AnswerTooLargeError, RepositoryBusyError
 from harvester.repositories import get_repository
 from harvester.store.files import FileStore
 from oai.database import Database
+from oai.disk import NoRoomError
 from oai.errors import InterruptedRunError, ZatvaError, failure_of
 from oai.failures import FailureCode
 from oai.settings import Settings

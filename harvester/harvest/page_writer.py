@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from harvester.harvest.checkpointer import RunState
 from harvester.harvest.mass_change_guard import MassChangeGuard
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.room import DiskFloor, Quota
+from harvester.harvest.room import Quota, Stored
 from harvester.harvest.seen_identifiers import mark
 from harvester.harvest.transform import Prepared, RecordBatch
 from harvester.store import deletions
@@ -28,6 +28,7 @@ from harvester.store.records import (
 )
 from harvester.vocabulary import Change, DeletionReason, RecordStatus
 from oai.datestamps import is_later
+from oai.disk import DiskFloor
 
 _NOT_WRITTEN = frozenset({"unchanged", "restored", "deleted"})
 _ROW_CHANGE = {"new": Change.NEW, "updated": Change.UPDATED}
@@ -96,7 +97,7 @@ class PageWriter:
         batch = batch.without(outdated)
         fates = {record.key: fate_of(record, known.get(record.key)) for record in batch.records}
         updated = [record.header.identifier for record in batch.records if fates[record.key] == "updated"]
-        self._check_room(fates)
+        self._check_room(batch.records, known, fates)
         self.guard.check_updates(session, len(updated), updated)
         self.guard.note_seen(session, [known[key].record_id for key in batch.passed_over if key in known])
         same = self._mark_same(session, batch, known, fates)
@@ -121,10 +122,16 @@ class PageWriter:
         counts["outdated"] = len(outdated)
         return self._with_deletions(session, others, known, fates, counts)
 
-    def _check_room(self, fates: Mapping[str, str]) -> None:
+    def _check_room(self, records: Sequence[Prepared], known: Known, fates: Mapping[str, str]) -> None:
         self.floor.check()
-        if self.quota is not None:
-            self.quota.check(sum(fate == "new" for fate in fates.values()))
+        if self.quota is None:
+            return
+        growth = sum(
+            len(record.data) - _replaced(fates[record.key], known.get(record.key), len(record.data))
+            for record in records
+            if record.data is not None and fates[record.key] in {"new", "updated"}
+        )
+        self.quota.check(Stored(sum(fate == "new" for fate in fates.values()), growth))
 
     def _known(self, session: Session, batch: RecordBatch) -> dict[str, KnownRecord]:
         """Return the rows of the page's records, and of filtered ones if disappeared records are sought."""
@@ -229,6 +236,13 @@ class PageWriter:
         return paths
 
 
+def _replaced(fate: str, before: KnownRecord | None, size: int) -> int:
+    """Return the bytes of the file that the record's new one replaces; taken as equal if not known."""
+    if fate == "new" or before is None:
+        return 0
+    return size if before.size is None else before.size
+
+
 def fate_of(record: Prepared, known: KnownRecord | None) -> str:
     """Return what becomes of a record, given its row."""
     if record.data is None:
@@ -287,6 +301,7 @@ def _row(record: Prepared, path: str | None, fate: str, before: KnownRecord | No
         change=_ROW_CHANGE[fate],
         digest=record.digest,
         set_specs=header.set_specs,
+        size=len(record.data),
     )
 
 

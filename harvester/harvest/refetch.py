@@ -22,7 +22,7 @@ from harvester.harvest.page_writer import PageWriter
 from harvester.harvest.preparation import check_wait, choose_layout
 from harvester.harvest.quarantine import Quarantine
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.room import open_floor, open_quota
+from harvester.harvest.room import open_quota
 from harvester.harvest.transform import RecordBatch
 from harvester.isolated import isolated
 from harvester.models import Harvest
@@ -36,6 +36,7 @@ from harvester.store.records import RunKey
 from harvester.vocabulary import Level
 from oai.database import Database
 from oai.datestamps import utc_now
+from oai.disk import open_floor
 from oai.errors import StrictCheckError, UsageError
 from oai.settings import Settings
 
@@ -205,7 +206,7 @@ def _store(
         estate = approval.estate(repository, settings, request.metadata_prefix)
         guard = _open_guard(session, request, estate, now)
         layout = choose_layout(session, request, repository)
-        quota = open_quota(session, request.repository_id, settings.harvester)
+        quota = open_quota(session, request.repository_id, settings)
         # Leaving the inner block makes the files durable, before their rows are committed.
         with FileStore(estate.folder) as files:
             writer = PageWriter(

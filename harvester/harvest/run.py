@@ -35,7 +35,7 @@ from harvester.harvest.result import (
     resumable,
     watermark,
 )
-from harvester.harvest.room import DiskFloor, NoRoomError, Quota, open_floor, open_quota
+from harvester.harvest.room import Quota, open_quota
 from harvester.harvest.run_warnings import Note
 from harvester.harvest.source import AnswerSource, as_it_is, check_standing, open_source, without_superseded
 from harvester.harvest.transform import RecordBatch, Refusal, RefusedRecordError, Transformer, joined
@@ -50,6 +50,7 @@ from harvester.store.records import RunKey
 from harvester.vocabulary import Level
 from oai.database import Database
 from oai.datestamps import utc_now
+from oai.disk import DiskFloor, NoRoomError, open_floor
 from oai.errors import failure_of
 from oai.settings import Settings
 
@@ -101,7 +102,6 @@ class Requested:
                 check_wait(repository, utc_now())
             folder = repositories.base_folder(repository, self.settings)
             floor = open_floor(self.settings, folder)
-            floor.check()
             layout = choose_layout(session, request, repository)
             source = open_source(session, self.settings, request, started=datetime.now(UTC))
             source.around = self.around
@@ -177,7 +177,9 @@ class PreparedRun:
             quarantine = open_quarantine(session, request, run_started=point.run_started)
             key = RunKey(harvest_id=point.harvest_id, run_started=point.run_started)
             guard = open_guard(session, repository, self.settings, request, run=key, point=point)
-            quota = open_quota(session, request.repository_id, self.settings.harvester)
+            quota = open_quota(session, request.repository_id, self.settings)
+            if quota is not None:
+                quota.raw_bytes = self.source.raw_bytes
             session.commit()
         self.source.note_run(request, planned, point)
         self.state.take_up(point, planned)

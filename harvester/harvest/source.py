@@ -78,6 +78,10 @@ class AnswerSource:
         """The time to plan with: the present, or that of the replayed run."""
         return datetime.fromisoformat(self.replay.facts["planned"]) if self.replay else utc_now()
 
+    def raw_bytes(self) -> int:
+        """Return the size of the captured file until now."""
+        return self.capture.path.stat().st_size if self.capture is not None and self.capture.begun else 0
+
     @property
     def raw_path(self) -> str | None:
         """The captured file, as a path relative to the data folder; None if there is none."""

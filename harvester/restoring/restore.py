@@ -31,6 +31,7 @@ from harvester.restoring.outcome import RestoreOutcome, RestorePlan
 from harvester.restoring.warc_files import FOLDER as WARC_FOLDER
 from harvester.restoring.warc_files import WarcKeeper
 from harvester.store.files import FileStore
+from oai.disk import DiskFloor
 from oai.errors import RemoteError
 from oai.sections import HarvesterSettings
 
@@ -230,6 +231,7 @@ class Restore:
     form: str
     """`files` or `warc`."""
     settings: HarvesterSettings
+    floor: DiskFloor
     at: datetime | None = None
     report: Report = lambda _step, _done, _total, _note: None
     on_wait: Callable[[float, str], None] = lambda _seconds, _reason: None
@@ -361,6 +363,7 @@ async def _fetched(
     asked: Restore, manifest: Manifest, keeper: Keeper, fetcher: Fetcher, captures: Sequence[Capture]
 ) -> list[Missing]:
     def keep(documents: Sequence[FetchedDocument]) -> None:
+        asked.floor.wrote(sum(len(one.body) for one in documents))
         manifest.add(keeper.keep(documents))
 
     def on_done(done: int, absent: int) -> None:

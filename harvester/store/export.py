@@ -89,12 +89,14 @@ def export(
     folder: Path,
     run: RunKey | None = None,
     on_missing: Callable[[str], None] = lambda _name: None,
+    on_written: Callable[[int], None] = lambda _bytes: None,
 ) -> Exported:
     """Write the records in their present state, one at a time; with `run`, those that it changed.
 
     tar and zip have the files at their paths, and a listing (`++records.jsonl`) at the end; each JSON line
     has the record's XML. `on_missing` is called with the path of each file that does not exist, or has other
-    bytes than were written: it is left out. `out` need not be seekable.
+    bytes than were written: it is left out. `on_written` is called with the bytes of each record. `out` need
+    not be seekable.
     """
     exported = Exported()
     with _ARCHIVES[form](out) as archive:
@@ -106,6 +108,7 @@ def export(
                     exported.missing += 1
                     on_missing(row["filename"])
             archive.add(_facts(row), data)
+            on_written(len(data or b""))
             exported.records += 1
             exported.files += data is not None
     return exported

@@ -85,6 +85,7 @@ class _Found:
     header: Header
     prefix: str
     digest: bytes
+    size: int
     key: str
 
 
@@ -191,6 +192,7 @@ class Rebuilder:
             header=header,
             prefix=prefix,
             digest=hashlib.sha256(data).digest(),
+            size=len(data),
             key=identifier_digits(header.identifier),
         )
 
@@ -257,7 +259,8 @@ def _is_right(row: KnownRecord, sets: set[str], found: _Found) -> bool:
     return same and (
         deleted
         or (
-            (found.header.undated or row.datestamp == found.header.datestamp)
+            row.size == found.size
+            and (found.header.undated or row.datestamp == found.header.datestamp)
             and sets == {*found.header.set_specs}
         )
     )
@@ -276,6 +279,7 @@ def _row(found: _Found, record_id: int | None) -> RecordRow:
         digest=found.digest,
         set_specs=found.header.set_specs,
         reason=DeletionReason.TOMBSTONE if deleted else None,
+        size=None if deleted else found.size,
     )
 
 

@@ -27,9 +27,9 @@ def of_keys(values: Iterable[str]) -> str:
     return "{" + ",".join(values) + "}"
 
 
-def of_numbers(values: Iterable[int]) -> str:
-    """Return an array of whole numbers."""
-    return "{" + ",".join(map(str, values)) + "}"
+def of_numbers(values: Iterable[int | None]) -> str:
+    """Return an array of whole numbers, with None as NULL."""
+    return "{" + ",".join([_NULL if value is None else str(value) for value in values]) + "}"
 
 
 def of_bytes(values: Iterable[bytes | None]) -> str:
@@ -50,6 +50,8 @@ class KnownRecord(NamedTuple):
     digest: bytes | None
     status: str
     datestamp: str
+    size: int | None = None
+    """Bytes of the file, if known."""
 
 
 class RecordRow(NamedTuple):
@@ -68,6 +70,8 @@ class RecordRow(NamedTuple):
     set_specs: tuple[str, ...] | None
     """None leaves the record in its present sets."""
     reason: DeletionReason | None = None
+    size: int | None = None
+    """Bytes of the file; None without a file."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,7 +84,8 @@ class RunKey:
 
 _KNOWN = text(
     """
-    SELECT encode(uuid_send(identifier_key), 'hex'), record_id, filename, digest, status, datestamp
+    SELECT encode(uuid_send(identifier_key), 'hex'), record_id, filename, digest, status, datestamp,
+           size
     FROM oai_record
     WHERE repository_id = :repository_id AND metadata_prefix = :prefix
       AND identifier_key = ANY(CAST(:keys AS uuid[]))
@@ -102,8 +107,10 @@ _INSERT = """
         SELECT row.* FROM unnest(CAST(:ids AS bigint[]), CAST(:keys AS uuid[]), CAST(:identifiers AS text[]),
                                  CAST(:filenames AS text[]), CAST(:datestamps AS text[]),
                                  CAST(:statuses AS text[]), CAST(:changes AS text[]),
-                                 CAST(:digests AS bytea[]), CAST(:reasons AS text[]))
-            AS row(record_id, identifier_key, identifier, filename, datestamp, status, change, digest, reason)
+                                 CAST(:digests AS bytea[]), CAST(:reasons AS text[]),
+                                 CAST(:sizes AS bigint[]))
+            AS row(record_id, identifier_key, identifier, filename, datestamp, status, change, digest, reason,
+                   size)
     ), told AS (
         INSERT INTO oai_change (transaction_id, repository_id, harvest_id, run_started, identifier,
                                 metadata_prefix, change, filename, datestamp)
@@ -113,9 +120,9 @@ _INSERT = """
     )
     INSERT INTO oai_record AS known (record_id, repository_id, metadata_prefix, identifier_key, identifier,
                                      filename, datestamp, status, update_flag, digest, deletion_reason,
-                                     harvest_time)
+                                     size, harvest_time)
     SELECT record_id, :repository_id, :prefix, identifier_key, identifier, filename, datestamp, status,
-           change, digest, reason, :now
+           change, digest, reason, size, :now
     FROM page
     """
 _INSERT_NEW = text(_INSERT)
@@ -126,7 +133,8 @@ _WRITE = text(
     ON CONFLICT (repository_id, metadata_prefix, identifier_key) DO UPDATE
     SET filename = excluded.filename, datestamp = excluded.datestamp, status = excluded.status,
         update_flag = excluded.update_flag, digest = excluded.digest,
-        deletion_reason = excluded.deletion_reason, harvest_time = excluded.harvest_time
+        deletion_reason = excluded.deletion_reason, size = excluded.size,
+        harvest_time = excluded.harvest_time
     """
 )
 # Allocates ids, so that the sets can be written without querying the new rows. The sequence is looked up
@@ -233,6 +241,7 @@ def _columns(rows: Sequence[RecordRow]) -> dict[str, str]:
     return {
         "keys": of_keys(columns["key"]),
         "digests": of_bytes(columns["digest"]),
+        "sizes": of_numbers(columns["size"]),
         **{parameter: of_texts(columns[name]) for parameter, name in _TEXTS.items()},
     }
 

@@ -18,7 +18,7 @@ logger = logging.getLogger("manager.failures")
 
 GOOD: Final = frozenset({RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_ERRORS, RunStatus.NO_CHANGES})
 BAD: Final = frozenset({RunStatus.FAILED, RunStatus.LOST})
-NO_ROOM: Final = frozenset({FailureCode.DISK_FLOOR, FailureCode.QUOTA_RECORDS})
+NO_ROOM: Final = frozenset({FailureCode.DISK_FLOOR, FailureCode.QUOTA_RECORDS, FailureCode.QUOTA_BYTES})
 """Failures after which a harvest resumes by itself once there is room, however long that takes."""
 _LONGEST: Final = timedelta(days=1)
 _DOUBLINGS: Final = 30

@@ -5,8 +5,14 @@ from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from typing import Final, Self
 
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from harvester.models import History
+from harvester.vocabulary import RunStatus
 from manager.models import RecurringJob
 from manager.schedules.plan import SchedulePlan
+from oai.datestamps import format_datestamp
 from oai.errors import UsageError
 
 HIGHEST: Final = 0
@@ -15,6 +21,7 @@ _LOOKED_AT: Final = 300
 """Due times of a frequency that are compared: two days of runs every 10 minutes. The planner keeps apart
 what they do not show."""
 _SPAN: Final = timedelta(days=400)
+_SUCCEEDED: Final = (RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_ERRORS, RunStatus.NO_CHANGES)
 
 
 class LimitError(UsageError):
@@ -51,6 +58,27 @@ def check_partner(schedule: RecurringJob, plan: SchedulePlan, partner_minutes: f
             found=f"{gap.total_seconds() / 60:g}",
             least=f"{partner_minutes:g}",
         ).at("frequency")
+
+
+def check_run(session: Session, repository_id: int, due: datetime, partner_minutes: float) -> None:
+    """Raise LimitError if a partner's run of the repository would be due too soon after the last one.
+
+    Runs that failed or were interrupted do not count: whoever has corrected the cause may try at once.
+    """
+    last = session.scalar(
+        select(func.max(History.harvest_start_time)).where(
+            History.repository_id == repository_id, History.status.in_(_SUCCEEDED)
+        )
+    )
+    if last is None or due - last >= timedelta(minutes=partner_minutes):
+        return
+    raise LimitError(
+        "the repository was harvested at %(last)s, and %(least)s minutes must be between two runs; run it "
+        "again at %(next)s or later, or ask an administrator (setting manager.partner_minutes)",
+        last=format_datestamp(last),
+        least=f"{partner_minutes:g}",
+        next=format_datestamp(last + timedelta(minutes=partner_minutes)),
+    ).at("frequency")
 
 
 def _dues(plan: SchedulePlan) -> Iterator[datetime]:

@@ -11,7 +11,7 @@ from harvester.access import access_of
 from harvester.harvest_plan import Surface, carried
 from harvester.models import Repository
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
-from manager.schedules.limits import check_partner, priority_of
+from manager.schedules.limits import check_partner, check_run, priority_of
 from manager.schedules.plan import check_access, is_begun, read_plan
 from oai.errors import UsageError
 from oai.owners import owner_of
@@ -65,6 +65,10 @@ def add_schedule(
     }
     schedule = RecurringJob(**{**defaults, **given})
     _check_row(repository, schedule, partner_minutes)
+    if partner_minutes is not None:
+        # Of its own runs, the planner keeps the distance; a schedule that is added again has none yet.
+        due = max(read_plan(schedule).first() or schedule.start_date, database_now(session))
+        check_run(session, repository.repository_id, due, partner_minutes)
     session.add(schedule)
     session.flush()
     return schedule
@@ -124,9 +128,14 @@ def remove_schedule(session: Session, recurring_id: int) -> None:
     session.flush()
 
 
-def run_now(session: Session, recurring_id: int) -> Job:
-    """Make a job of a schedule that is due now, in addition to the planned ones. The caller commits."""
+def run_now(session: Session, recurring_id: int, *, partner_minutes: float | None = None) -> Job:
+    """Make a job of a schedule that is due now, in addition to the planned ones. The caller commits.
+
+    Raises LimitError if a partner asks (`partner_minutes`) and the last run was a short while ago.
+    """
     schedule = _schedule(session, recurring_id)
+    if partner_minutes is not None:
+        check_run(session, schedule.repository_id, database_now(session), partner_minutes)
     job = job_of(session, schedule, due=database_now(session))
     session.add(job)
     session.flush()

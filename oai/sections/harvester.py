@@ -119,16 +119,23 @@ class HarvesterSettings(Section):
     floor_bytes: int = Field(
         5 * 10**9,
         ge=0,
-        description="Free bytes that harvests leave on the disk: none starts below, and running ones stop. "
+        description="Free bytes that must stay on the disk: below, no harvest, restore, export or indexing "
+        "starts, and running ones stop. "
         "The smaller of `floor_bytes` and `floor_percent` applies, so that small disks can be used and large "
         "ones filled; 0: no floor.",
     )
-    floor_percent: float = Field(5, ge=0, le=50, description="The same in percent of the disk; 0: no floor.")
+    floor_percent: float = Field(5, ge=0, le=100, description="The same in percent of the disk; 0: no floor.")
     organisation_records: int = Field(
         1_000_000,
         ge=0,
         description="Records that an organisation may store in all of its repositories, unless an "
         "administrator sets another limit for it; 0: no limit.",
+    )
+    organisation_bytes: int = Field(
+        20 * 10**9,
+        ge=0,
+        description="Bytes of record files and raw answers that an organisation may store in all of its "
+        "repositories, unless an administrator sets another limit for it; 0: no limit.",
     )
     registry_url: str | None = Field(
         "https://www.openarchives.org/Register/ListFriends",

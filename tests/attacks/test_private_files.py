@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oai.private_files import open_private
 from tests.commands import results, zatva, zatva_beside
 from tests.harvester.fake_repository import FakeRepository, many, serve
 
@@ -39,6 +40,15 @@ def test_settings_and_backups_are_for_their_owner_alone(environment: dict[str, s
 
     assert zatva(environment, "database", "backup", backup).returncode == 0
     assert _mode(backup) == 0o600
+
+
+def test_a_backup_is_not_written_through_a_link(folder: Path) -> None:
+    target, link = folder / "target", folder / "backup.part"
+    target.write_text("of another account")
+    link.symlink_to(target)
+    with pytest.raises(OSError, match="symbolic links"):
+        open_private(link)
+    assert target.read_text() == "of another account"
 
 
 async def test_what_is_harvested_is_for_the_account_and_its_group(

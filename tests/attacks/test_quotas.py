@@ -2,19 +2,28 @@
 
 import shutil
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import select, update
 
+from harvester.harvest.raw_capture import raw_folder
+from harvester.harvest.room import Quota, Stored, open_quota
 from harvester.harvest.run import Tuning
+from harvester.models import Record
 from harvester.store.audit import Audit
+from harvester.vocabulary import RunStatus
 from oai.audit import AuditEntry
+from oai.datestamps import utc_now
+from oai.disk import DiskFloor, NoRoomError
 from oai.failures import FailureCode
 from oai.owners import Organisation, RepositoryOwner
+from tests.commands import zatva
 from tests.harvester.conftest import library
 from tests.harvester.library import Library
 from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository, a_run, a_schedule
 
 __all__ = ["library"]
 
@@ -77,6 +86,55 @@ async def test_the_setting_limits_organisations_without_a_limit_of_their_own(lib
     assert ((await library.run()).status, len(library.records())) == ("completed", 25)
 
 
+async def test_a_harvest_stops_at_the_organisation_s_bytes_and_resumes_when_there_is_room(
+    library: Library,
+) -> None:
+    number = owned(library)
+    library.tuning = Tuning(group_records=1)
+    await library.run(max_records=1)
+    with library.database.session() as session:
+        one = session.scalars(select(Record.size)).one()
+        assert one is not None
+        session.execute(update(Organisation).values(max_bytes=21 * one))
+        session.commit()
+    stopped = await library.run(full=True)
+    assert (stopped.status, len(library.records())) == ("incomplete", 20)
+    assert stopped.failure is not None
+    assert (stopped.failure.code, stopped.failure.facts["organisation"]) == (FailureCode.QUOTA_BYTES, "mzk")
+    with library.database.session() as session:
+        sizes, files = session.scalars(select(Record.size)).all(), [*library.folder.rglob("*.xml")]
+        organisation = session.get_one(Organisation, number)
+        assert organisation.bytes == sum(filter(None, sizes)) == sum(file.stat().st_size for file in files)
+        organisation.max_bytes = 0
+        session.commit()
+    assert ((await library.run()).status, len(library.records())) == ("completed", 25)
+
+
+async def test_raw_answers_count_and_records_without_a_size_count_as_the_others(library: Library) -> None:
+    number = owned(library)
+    await library.run()
+    raw = raw_folder(library.settings, library.repository_id)
+    raw.mkdir(parents=True)
+    (raw / "1.warc.gz").write_bytes(b"x" * 1000)
+    with library.database.session() as session:
+        known = sum(filter(None, session.scalars(select(Record.size))))
+        session.execute(update(Record).where(Record.record_id <= 5).values(size=None))
+        quota = open_quota(session, library.repository_id, library.settings)
+        counted = session.get_one(Organisation, number).bytes
+    assert quota is not None
+    assert counted == pytest.approx(known + 1000, rel=0.02)
+    assert quota.stored.bytes == counted
+
+
+async def test_a_smaller_version_fits_into_a_full_organisation(library: Library) -> None:
+    owned(library, max_bytes=1)
+    quota = Quota(organisation_id=1, short_name="mzk", limit=Stored(0, 100), stored=Stored(1, 100))
+    quota.check(Stored(0, -10))
+    quota.check(Stored(0, 10))
+    with pytest.raises(NoRoomError):
+        quota.check(Stored(0, 1))
+
+
 async def test_repositories_without_an_organisation_have_no_quota(library: Library) -> None:
     library.change_settings(organisation_records=1)
     assert ((await library.run()).status, len(library.records())) == ("completed", 25)
@@ -128,7 +186,7 @@ class Disk:
         self.total, self.free = total, total
         usage = type(shutil.disk_usage("/"))
         monkeypatch.setattr(
-            "harvester.harvest.room.shutil.disk_usage",
+            "oai.disk.shutil.disk_usage",
             lambda _place: usage(self.total, self.total - self.free, self.free),
         )
 
@@ -199,7 +257,7 @@ async def test_an_administrator_limits_an_organisation_by_page_and_api(
     at = f"/admin/organisations/{number}"
     assert (await administrator.post(at, form))[0] == 303
     page = (await administrator.get(at))[1]
-    assert (limited(), "90 of 100 records are stored" in page, "almost full" in page) == (100, True, True)
+    assert (limited(), "90 of 100 records" in page, "almost full" in page) == (100, True, True)
     assert (await administrator.post(at, {**form, "max_records": "-1"}))[0] == 422
     assert (await administrator.post(at, {**form, "max_records": ""}))[0] == 303
     assert limited() is None
@@ -208,3 +266,57 @@ async def test_an_administrator_limits_an_organisation_by_page_and_api(
     with server.database.session() as session:
         entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "organisation.edit")).all()
         assert "max_records" in str(entries[0].after)
+
+
+async def test_partners_and_administrators_see_that_an_organisation_is_almost_full(
+    server: Server, administrator: Browser, owner: Browser, colleague: Browser
+) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.execute(
+            update(Organisation)
+            .where(Organisation.short_name == "mzk")
+            .values(bytes=8 * 10**9, max_bytes=10**10)
+        )
+        for number, short_name in ((1, "mzk"), (2, "nk")):
+            made = a_repository(session, folder=short_name)
+            session.add(RepositoryOwner(repository_id=made.repository_id, organisation_id=number))
+        session.commit()
+    for browser, sees in ((administrator, True), (owner, True), (colleague, False)):
+        assert ("almost full" in (await browser.get("/"))[1]) is sees
+    assert "almost full" in (await administrator.get("/admin/organisations"))[1]
+
+
+async def test_a_partner_cannot_run_again_at_once_but_an_administrator_can(
+    server: Server, administrator: Browser, owner: Browser
+) -> None:
+    with server.database.session() as session:
+        made = a_repository(session)
+        session.add(RepositoryOwner(repository_id=made.repository_id, organisation_id=1))
+        number = a_schedule(session, made).id
+        failed = a_run(session, made, status=RunStatus.FAILED, harvest_start_time=utc_now())
+        session.commit()
+        assert (await owner.post(f"/schedules/{number}/run"))[0] == 303
+        failed.status = RunStatus.COMPLETED
+        session.commit()
+    status, page, _ = await owner.post(f"/schedules/{number}/run")
+    again = {"metadata_prefix": "oai_dc", "frequency": "", "time_zone": "UTC", "do": "save"}
+    once, added, _ = await owner.post("/schedules/new?repository=1", again)
+    assert (status, "15 minutes must be between two runs" in page) == (409, True)
+    assert (once, "15 minutes must be between two runs" in added) == (422, True)
+    assert (await administrator.post(f"/schedules/{number}/run"))[0] == 303
+
+
+def test_indexing_stops_before_the_disk_is_full(environment: dict[str, str], tmp_path: Path) -> None:
+    everything = {"ZATVA_HARVESTER__FLOOR_BYTES": "1" + 18 * "0", "ZATVA_HARVESTER__FLOOR_PERCENT": "100"}
+    archive = tmp_path / "empty.warc"
+    archive.write_bytes(b"")
+    done = zatva({**environment, **everything}, "provider", "index", archive)
+    assert (done.returncode, "free some space, or lower harvester.floor_bytes" in done.stderr) == (75, True)
+
+
+def test_what_is_written_counts_until_the_next_look_at_the_disk(tmp_path: Path) -> None:
+    floor = DiskFloor(folders=[tmp_path / "new" / "folder"], bytes=10**18, percent=100, every=100)
+    floor.wrote(60)
+    with pytest.raises(NoRoomError, match="free some space"):
+        floor.wrote(60)

@@ -15,6 +15,7 @@ from manager.health import create_app, health, read_figures, registry_of
 from oai.database import Database
 from oai.errors import UsageError
 from oai.executor import DatabaseExecutor
+from oai.sections import HarvesterSettings
 from oai.settings import Settings
 from tests.manager.conftest import Tables, managing
 from tests.ports import free_port
@@ -23,7 +24,7 @@ from tests.ports import free_port
 @contextlib.asynccontextmanager
 async def asking(database: Database, *, leads: bool) -> AsyncIterator[TestClient]:  # type: ignore[type-arg]
     with DatabaseExecutor(database, threads=2, name="manager-database") as transactions:
-        app = create_app(transactions, lambda: leads)
+        app = create_app(transactions, lambda: leads, HarvesterSettings())
         async with TestClient(TestServer(app)) as client:
             yield client
 
@@ -89,15 +90,15 @@ async def test_no_port_is_no_server_and_a_taken_one_is_told(settings: Settings, 
         DatabaseExecutor(database, threads=2, name="manager-database") as transactions,
         socket.socket() as taken,
     ):
-        async with health(settings.manager, transactions, lambda: True):
+        async with health(settings, transactions, lambda: True):
             pass
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
+        ours = settings.manager.model_copy(update={"health_port": port})
+        listening = settings.model_copy(update={"manager": ours})
         with pytest.raises(UsageError, match=r"manager\.health_port"):
-            async with health(
-                settings.manager.model_copy(update={"health_port": port}), transactions, lambda: True
-            ):
+            async with health(listening, transactions, lambda: True):
                 pass
 
 
@@ -128,4 +129,5 @@ def test_figures_of_an_empty_database_are_all_nought(database: Database) -> None
     with database.session() as session:
         figures = read_figures(session)
     assert (figures.due, figures.late, figures.running, figures.lag) == (0, 0, 0, 0)
-    assert b"zatva_manager_lag_seconds 0.0" in generate_latest(registry_of(figures, leads=False))
+    registry = registry_of(figures, HarvesterSettings(), leads=False)
+    assert b"zatva_manager_lag_seconds 0.0" in generate_latest(registry)

@@ -64,6 +64,13 @@ def test_users_are_invited_given_roles_and_disabled(zatva: Zatva) -> None:
     states = {user["name"]: (user["role"], user["organisation"], user["state"]) for user in users}
     assert states == {"Alena": ("administrator", None, "active"), "Olga": ("curator", None, "disabled")}
     assert zatva("organisation", "give", "mzk", "99").returncode == 2
+    limited = zatva("organisation", "limit", "mzk", "--records", "100", "--gigabytes", "0.5", "--json")
+    assert json.loads(limited.stdout) == {
+        "organisation_id": 1, "short_name": "mzk", "max_records": 100, "max_bytes": 500_000_000,
+    }  # fmt: skip
+    assert zatva("organisation", "limit", "mzk", "--records", "default").returncode == 0
+    for wrong in (("--records", "-1"), ("--gigabytes", "many"), ()):
+        assert zatva("organisation", "limit", "mzk", *wrong).returncode == 2
     assert zatva("organisation", "remove", "mzk").returncode == 0
     assert zatva("organisation", "list").stdout.startswith("no organisations")
 

@@ -14,7 +14,7 @@ from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.auth import api_tokens, organisations, second_factor, users
 from web.auth.access import about
-from web.auth.organisations import MOST_RECORDS
+from web.auth.organisations import MOST_BYTES, MOST_RECORDS
 from web.auth.users import find_user_view, find_users
 from web.models import ApiToken, User
 
@@ -209,6 +209,10 @@ class OrganisationOut(Out):
     max_records: int | None = Field(
         description="Records that it may store. 0: no limit; null: harvester.organisation_records."
     )
+    bytes: int = Field(description="Bytes of record files and raw answers, counted at the same time.")
+    max_bytes: int | None = Field(
+        description="Bytes that it may store. 0: no limit; null: harvester.organisation_bytes."
+    )
 
 
 class NewOrganisation(In):
@@ -224,6 +228,7 @@ class ChangedOrganisation(NewOrganisation):
     max_records: int | None = Field(
         None, ge=0, le=MOST_RECORDS, description="0: no limit; null: the setting; left out: unchanged."
     )
+    max_bytes: int | None = Field(None, ge=0, le=MOST_BYTES, description="As `max_records`.")
 
 
 class OwnerBody(In):
@@ -257,8 +262,8 @@ async def _change_organisation(call: Call) -> OrganisationOut:
 
     def work(session: Session) -> None:
         organisations.change_organisation(session, number, short_name=asked.short_name, name=asked.name)
-        if "max_records" in asked.model_fields_set:
-            organisations.limit_organisation(session, number, asked.max_records)
+        limits = {"max_records", "max_bytes"} & asked.model_fields_set
+        organisations.limit_organisation(session, number, **asked.model_dump(include=limits))
 
     await call.database.run(work)
     return await _organisation_out(call, number)

@@ -1,19 +1,23 @@
 """Commands for users, organisations and API tokens (`zatva user`, …), including one-time sign-in links."""
 
+from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from sqlalchemy.orm import Session
 
 from oai.cli import Invocation
 from oai.database import open_database
-from oai.errors import ExitCode
+from oai.errors import ExitCode, UsageError
 from oai.rights import Scope
 from web.auth import second_factor
 from web.auth.api_tokens import list_tokens, make_token, revoke_token
 from web.auth.organisations import (
+    MOST_BYTES,
+    MOST_RECORDS,
     add_organisation,
     get_organisation,
     give_repository,
+    limit_organisation,
     list_organisations,
     remove_organisation,
 )
@@ -23,6 +27,8 @@ from web.models import LinkKind, Role, User
 
 _LOCAL: Final = "http://127.0.0.1:8090"
 _NOBODY = "-"
+_DEFAULT: Final = "default"
+_GIGA: Final = 10**9
 
 
 def user_add(invocation: Invocation) -> ExitCode:
@@ -186,6 +192,40 @@ def remove(invocation: Invocation) -> ExitCode:
     return ExitCode.DONE
 
 
+def limit(invocation: Invocation) -> ExitCode:
+    """Limit what an organisation may store."""
+    arguments = invocation.arguments
+    limits = {}
+    if arguments.records is not None:
+        limits["max_records"] = _limit(arguments.records, "--records", 1, MOST_RECORDS)
+    if arguments.gigabytes is not None:
+        limits["max_bytes"] = _limit(arguments.gigabytes, "--gigabytes", _GIGA, MOST_BYTES)
+    if not limits:
+        raise UsageError("give --records, --gigabytes or both")
+    with open_database(invocation.settings) as database, database.session() as session:
+        number = get_organisation(session, arguments.short_name).organisation_id
+        limit_organisation(session, number, **limits)
+        session.commit()
+    invocation.about(number, arguments.short_name, **limits)
+    told = ", ".join(f"{name}: {_DEFAULT if value is None else value}" for name, value in limits.items())
+    result = {"organisation_id": number, "short_name": arguments.short_name, **limits}
+    invocation.console.result(result, f"{arguments.short_name!r} is limited to {told}")
+    return ExitCode.DONE
+
+
+def _limit(given: str, option: str, unit: int, most: int) -> int | None:
+    """Return the limit in records or bytes; None for `default`. Raises UsageError for anything else."""
+    if given == _DEFAULT:
+        return None
+    try:
+        value = Decimal(given) * unit
+    except InvalidOperation:
+        value = Decimal(-1)
+    if not 0 <= value <= most or (value != int(value)):
+        raise UsageError(f"{option} {given!r}: give a number from 0 to {most // unit}, or `{_DEFAULT}`")
+    return int(value)
+
+
 def organisation_show(invocation: Invocation) -> ExitCode:
     """List the organisations."""
     with open_database(invocation.settings) as database, database.session() as session:
@@ -196,10 +236,19 @@ def organisation_show(invocation: Invocation) -> ExitCode:
                 "name": one.name,
                 "users": one.users,
                 "repositories": one.repositories,
+                "records": one.records,
+                "bytes": one.bytes,
             }
             for one in list_organisations(session)
         ]
-    columns = {"short_name": "Short", "name": "Name", "users": "Users", "repositories": "Repositories"}
+    columns = {
+        "short_name": "Short",
+        "name": "Name",
+        "users": "Users",
+        "repositories": "Repositories",
+        "records": "Records",
+        "bytes": "Bytes",
+    }
     empty = "no organisations; add one with `zatva organisation add SHORT`"
     invocation.console.table(rows, columns, empty=empty)
     return ExitCode.DONE

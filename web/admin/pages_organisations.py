@@ -1,6 +1,7 @@
 """Administration of organisations and of the repositories that they own."""
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Final
 
 from aiohttp import web
@@ -13,10 +14,13 @@ from oai.errors import UsageError
 from oai.owners import Organisation
 from web.auth.access import about, administrators_only, asked_for, repositories_of
 from web.auth.organisations import (
+    MOST_BYTES,
     MOST_RECORDS,
+    Fullness,
     OrganisationView,
     add_organisation,
     change_organisation,
+    fullness,
     give_repository,
     limit_organisation,
     list_organisations,
@@ -30,8 +34,10 @@ from web.site.paging import PAGE, Shown, number_in, page_of, text_in
 from web.site.params import NUMBER, number_of
 from web.site.render import render
 
+_GIGA: Final = 10**9
 _COLUMNS: Final = columns_of(
     "organisation_id", "short_name", "name", "created", "users", "repositories", "records", "max_records",
+    "bytes", "max_bytes",
 )  # fmt: skip
 
 
@@ -47,7 +53,9 @@ class ChangeForm(OrganisationForm):
 
     max_records: int | None = Field(None, ge=0, le=MOST_RECORDS)
 
-    @field_validator("max_records", mode="before")
+    max_gigabytes: Decimal | None = Field(None, ge=0, le=MOST_BYTES // _GIGA)
+
+    @field_validator("max_records", "max_gigabytes", mode="before")
     @classmethod
     def _empty_is_none(cls, value: str) -> str | None:
         return value.strip() or None
@@ -66,7 +74,9 @@ async def listing(request: web.Request) -> web.Response:
     after = text_in(request, "after")
     found = await database_of(request).run(list_organisations, limit=PAGE + 1, after=after)
     page = page_of(found, lambda organisation: organisation.short_name, behind=after)
-    return render(request, "admin_organisations.html", page=page)
+    settings = request.config_dict[SETTINGS].harvester
+    full = {one.organisation_id: one for one in await database_of(request).run(fullness, settings)}
+    return render(request, "admin_organisations.html", page=page, full=full)
 
 
 @administrators_only
@@ -117,7 +127,8 @@ async def change(request: web.Request) -> web.Response:
 
     def work(session: Session) -> None:
         change_organisation(session, number, short_name=asked.short_name, name=asked.name)
-        limit_organisation(session, number, asked.max_records)
+        size = None if asked.max_gigabytes is None else int(asked.max_gigabytes * _GIGA)
+        limit_organisation(session, number, max_records=asked.max_records, max_bytes=size)
 
     try:
         await database_of(request).run(work)
@@ -186,9 +197,7 @@ async def _page(
     repositories = None
     if organisation is not None:
         repositories = await _repositories(request, organisation)
-        limit = organisation.max_records
-        names = {"name": organisation.name, "short_name": organisation.short_name}
-        form = form or Form(values={**names, "max_records": "" if limit is None else str(limit)})
+        form = form or Form(values=_values(organisation))
     faulty = [one for one in (form, given) if one is not None and one.errors]
     return render(
         request,
@@ -198,14 +207,25 @@ async def _page(
         form=form,
         given=given or Form(values={}),
         repositories=repositories,
-        limit=_limit(request, organisation),
+        stored=await _stored(request, organisation),
     )
 
 
-def _limit(request: web.Request, organisation: Organisation | None) -> int:
-    """Return how many records it may store; 0: any number."""
-    own = None if organisation is None else organisation.max_records
-    return request.config_dict[SETTINGS].harvester.organisation_records if own is None else own
+def _values(organisation: Organisation) -> dict[str, str]:
+    records, size = organisation.max_records, organisation.max_bytes
+    return {
+        "name": organisation.name,
+        "short_name": organisation.short_name,
+        "max_records": "" if records is None else str(records),
+        "max_gigabytes": "" if size is None else f"{size / _GIGA:g}",
+    }
+
+
+async def _stored(request: web.Request, organisation: Organisation | None) -> Fullness | None:
+    if organisation is None:
+        return None
+    settings, number = request.config_dict[SETTINGS].harvester, organisation.organisation_id
+    return next(iter(await database_of(request).run(fullness, settings, number)), None)
 
 
 async def _repositories(request: web.Request, organisation: Organisation) -> Shown[Repository]:

@@ -21,8 +21,9 @@ from harvester.recognition import RepositoryFacts
 from harvester.repositories import FolderTakenError, add_repository, folder_key
 from manager.models import Job, RecurringJob
 from oai.errors import UsageError
-from oai.owners import Organisation, RepositoryOwner, folder_of
+from oai.owners import Organisation, RepositoryOwner, folder_of, limits_of
 from oai.rights import Right
+from oai.sections import HarvesterSettings
 from web.auth.sessions import SignedIn
 from web.models import User
 from web.site.i18n import _
@@ -93,6 +94,9 @@ def _owner_in(name: str) -> str | None:
 
 MOST_RECORDS: Final = 10**12
 """The greatest limit of records that can be set for an organisation."""
+MOST_BYTES: Final = 10**15
+_NEARLY: Final = 0.8
+_FULL: Final = 0.999
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +113,10 @@ class OrganisationView:
     """Stored records, as counted when one of its harvests last ran."""
     max_records: int | None
     """Records that it may store; 0: no limit, None: as `harvester.organisation_records`."""
+    bytes: int
+    """Of record files and raw answers, counted at the same time."""
+    max_bytes: int | None
+    """Bytes that it may store; 0: no limit, None: as `harvester.organisation_bytes`."""
 
 
 def add_organisation(session: Session, *, short_name: str, name: str = "") -> Organisation:
@@ -176,9 +184,60 @@ def change_organisation(
     return organisation
 
 
-def limit_organisation(session: Session, organisation_id: int, max_records: int | None) -> None:
-    """Limit the records that it may store; 0: no limit, None: as `harvester.organisation_records`."""
-    _organisation(session, organisation_id).max_records = max_records
+def limit_organisation(session: Session, organisation_id: int, **limits: int | None) -> None:
+    """Limit what it may store: `max_records`, `max_bytes`; 0: no limit, None: as the setting."""
+    organisation = _organisation(session, organisation_id)
+    for name, value in limits.items():
+        setattr(organisation, name, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fullness:
+    """How much of what an organisation may store it has stored."""
+
+    organisation_id: int
+    name: str
+    records: int
+    most_records: int
+    """0: no limit."""
+    bytes: int
+    most_bytes: int
+    """0: no limit."""
+
+    @property
+    def share(self) -> float:
+        """The larger share: 1 is full."""
+        pairs = ((self.records, self.most_records), (self.bytes, self.most_bytes))
+        return max(stored / most if most else 0.0 for stored, most in pairs)
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether something has reached its limit, or nearly: the next page does not fit."""
+        return self.share >= _FULL
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """Return whether the organisation and the administrators should know."""
+        return self.share >= _NEARLY
+
+
+def fullness(
+    session: Session, settings: HarvesterSettings, organisation_id: int | None = None
+) -> list[Fullness]:
+    """Return how full the organisation is, or each one; by name."""
+    rows = select(Organisation).order_by(Organisation.name)
+    if organisation_id is not None:
+        rows = rows.where(Organisation.organisation_id == organisation_id)
+    found = []
+    for row in session.scalars(rows):
+        records, size = limits_of(row, settings)
+        found.append(
+            Fullness(
+                organisation_id=row.organisation_id, name=row.name, records=row.records,
+                most_records=records, bytes=row.bytes, most_bytes=size,
+            )
+        )  # fmt: skip
+    return found
 
 
 def remove_organisation(session: Session, organisation_id: int) -> Organisation:
@@ -298,6 +357,8 @@ def _view(row: Organisation, users: int, repositories: int) -> OrganisationView:
         repositories=repositories,
         records=row.records,
         max_records=row.max_records,
+        bytes=row.bytes,
+        max_bytes=row.max_bytes,
     )
 
 

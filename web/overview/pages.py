@@ -6,13 +6,17 @@ from datetime import date, timedelta
 from typing import Any, Final
 
 from aiohttp import web
+from sqlalchemy.orm import Session
 
 from manager.jobs.runs import Day, RunFilter, days_of
 from manager.jobs.views import count_jobs
 from manager.worker.registry import manager_status
+from oai.settings import Settings
 from provider.holdings.status import archive_status
 from web.admin.installation import rooms
 from web.auth.access import Right, visible_repositories, who_asks
+from web.auth.organisations import Fullness, fullness
+from web.auth.sessions import SignedIn
 from web.jobs.pages import visible_jobs
 from web.overview.situation import damaged_stores, figures, troubles
 from web.runs.words import STRIP_DAYS, day_link, first_day
@@ -48,8 +52,17 @@ async def show(request: web.Request) -> web.Response:
         **_plots(days, today()),
         health=health,
         archive=await database.run(archive_status) if health else None,
+        nearly_full=await database.run(_nearly_full, request.config_dict[SETTINGS], who),
         rooms=await asyncio.to_thread(rooms, request.config_dict[SETTINGS]) if health else [],
     )
+
+
+def _nearly_full(session: Session, settings: Settings, who: SignedIn) -> list[Fullness]:
+    """Return the user's organisation if it has stored most of what it may; for administrators, each one."""
+    if who.organisation_id is None and not who.may(Right.ADMINISTER):
+        return []
+    found = fullness(session, settings.harvester, who.organisation_id)
+    return [one for one in found if one.is_nearly_full]
 
 
 def _plots(days: list[Day], last: date) -> dict[str, Any]:

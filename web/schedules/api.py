@@ -174,7 +174,11 @@ async def _resume(call: Call) -> ScheduleOut:
 
 
 async def _run(call: Call) -> Started:
-    job = await call.database.run(run_now, (await _asked(call)).id)
+    number, minutes = (await _asked(call)).id, partner_minutes(call.request)
+    try:
+        job = await call.database.run(run_now, number, partner_minutes=minutes)
+    except LimitError as error:
+        raise ApiError(409, str(error)) from None
     about(call.request, "schedule", job.recurring_id, job_id=job.job_id)
     return Started(job_id=job.job_id)
 

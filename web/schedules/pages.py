@@ -306,7 +306,10 @@ async def change(request: web.Request) -> web.Response:
 async def run(request: web.Request) -> web.Response:
     """Create a job of the schedule that is due now."""
     await asked_for(request, RecurringJob)
-    await database_of(request).run(run_now, number_of(request))
+    try:
+        await database_of(request).run(run_now, number_of(request), partner_minutes=partner_minutes(request))
+    except UsageError as error:
+        raise web.HTTPConflict(text=told(error)) from None
     raise web.HTTPSeeOther("/jobs?done=harvest-asked")
 
 

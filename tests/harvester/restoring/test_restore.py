@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from harvester.restoring import restore as wanted
 from harvester.restoring.addresses import read_scope
 from harvester.restoring.outcome import RestoreOutcome
 from harvester.restoring.restore import FILES, Restore, restore
+from oai.disk import DiskFloor, NoRoomError
 from oai.errors import ExitCode
 from oai.sections import HarvesterSettings
 from tests.harvester.restoring.fake_provider import FakeProvider, serve_provider
@@ -33,8 +35,26 @@ async def provider() -> AsyncIterator[FakeProvider]:
 
 async def _restored(provider: FakeProvider, folder: Path) -> RestoreOutcome:
     return await restore(
-        Restore(scope=read_scope("all"), folder=folder, base_url=provider.url, form=FILES, settings=_QUICK)
+        Restore(
+            scope=read_scope("all"),
+            folder=folder,
+            base_url=provider.url,
+            form=FILES,
+            settings=_QUICK,
+            floor=DiskFloor(folders=[folder], bytes=0, percent=0),
+        )
     )
+
+
+async def test_a_restore_stops_before_the_disk_is_full(provider: FakeProvider, tmp_path: Path) -> None:
+    full = DiskFloor(folders=[tmp_path], bytes=10**18, percent=100, every=1)
+    asked = Restore(
+        scope=read_scope("all"), folder=tmp_path / "site", base_url=provider.url, form=FILES,
+        settings=_QUICK, floor=full,
+    )  # fmt: skip
+    with pytest.raises(NoRoomError):
+        await restore(asked)
+    assert (await restore(replace(asked, floor=replace(full, bytes=0)))).restored == _DOCUMENTS
 
 
 async def _broken_off(provider: FakeProvider, folder: Path, *, after: int) -> None:

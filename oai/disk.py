@@ -1,0 +1,62 @@
+"""The free disk space that Zatva leaves: whatever writes much stops before the disk is full."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from oai.errors import ExitCode, ZatvaError
+from oai.failures import Failure, FailureCode
+from oai.settings import Settings
+
+
+class NoRoomError(ZatvaError):
+    """There is no room for what comes next, of which nothing has been written."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.TRY_LATER
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.sentence())
+        self.failure = failure
+
+
+@dataclass(kw_only=True)
+class DiskFloor:
+    """The free space that must stay on the disks of these folders."""
+
+    folders: Sequence[Path]
+    bytes: int
+    percent: float
+    every: int = 64 * 1024**2
+    """Bytes that `wrote` waits for between two looks at the disk."""
+    _written: int = 0
+
+    def check(self) -> None:
+        """Raise NoRoomError if one of the disks has less free space."""
+        for folder in self.folders:
+            existing = next(step for step in (folder, *folder.absolute().parents) if step.exists())
+            disk = shutil.disk_usage(existing)
+            floor = min(self.bytes, int(disk.total * self.percent / 100))
+            if disk.free < floor:
+                facts = {"folder": str(folder), "free": disk.free, "floor": floor}
+                setting = "harvester.floor_bytes or harvester.floor_percent"
+                raise NoRoomError(Failure(code=FailureCode.DISK_FLOOR, facts={**facts, "setting": setting}))
+
+    def wrote(self, count: int) -> None:
+        """Count written bytes, and look at the disks from time to time. Raises NoRoomError like `check`."""
+        self._written += count
+        if self._written >= self.every:
+            self._written = 0
+            self.check()
+
+
+def open_floor(settings: Settings, *folders: Path) -> DiskFloor:
+    """Return the floor of the data folder's disk and of those of the folders, after a first look at them.
+
+    Raises NoRoomError if there is too little space already.
+    """
+    ours = settings.harvester
+    floor = DiskFloor(folders=(settings.data, *folders), bytes=ours.floor_bytes, percent=ours.floor_percent)
+    floor.check()
+    return floor
