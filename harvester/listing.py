@@ -29,6 +29,16 @@ def find_repositories(
     return session.scalars(query.order_by(Repository.repository_id).limit(limit)).all()
 
 
+def repositories_at(session: Session, base_url: str, among: Among = None) -> Sequence[Repository]:
+    """Return the repositories with that base URL, whatever its scheme and its last slash."""
+    _scheme, _mark, rest = base_url.rstrip("/").partition("://")
+    same = [f"{scheme}://{rest}{end}" for scheme in ("http", "https", "z3950") for end in ("", "/")]
+    query = select(Repository).where(Repository.base_url.in_(same))
+    if among is not None:
+        query = query.where(Repository.repository_id.in_(among))
+    return session.scalars(query.order_by(Repository.repository_id)).all()
+
+
 def name_repositories(
     session: Session, *, limit: int, among: Among = None
 ) -> Sequence[Row[int, str | None, str]]:

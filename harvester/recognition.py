@@ -3,6 +3,7 @@
 Nothing here reads the database, so that the process that asks for the dashboard starts quickly.
 """
 
+import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +15,20 @@ from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Client
 from harvester.protocols import open_protocol_client, protocol_of, spoken_at
 from harvester.reading.answers import FormatInfo, Identity, SetInfo
-from harvester.reading.errors import ClientError, OaiError, TransportError
+from harvester.reading.errors import ClientError, HttpStatusError, NotOaiPmhError, OaiError, TransportError
 from harvester.vocabulary import AccessProtocol
 from harvester.z3950.session import read_address
 from oai.errors import UsageError, required
 from oai.settings import Settings
 
 _TRIES_WHEN_ASKED: Final = 1
+_USUAL_PATHS: Final = (
+    "oai", "oai/request", "server/oai/request", "oai2", "oai-pmh", "OAIHandler", "cgi/oai2",
+    "index.php/index/oai",
+)  # fmt: skip
+"""Where DSpace, EPrints, OJS and others have their repositories."""
+_COPIED_REQUEST: Final = re.compile(r"\?verb=\w+(&.*)?$")
+_NO_REPOSITORY: Final = (NotOaiPmhError, HttpStatusError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +63,39 @@ async def recognise_repository(
         except ClientError as error:
             first = first or error
     raise required(first, "there is at least one protocol")
+
+
+async def find_repository(
+    address: str, settings: Settings, *, protocol: str | None = None
+) -> tuple[str, RepositoryFacts]:
+    """Identify the repository at an address as people type it; return its base URL and its description.
+
+    An address without a scheme is tried by https, then by http; if a site's root is no repository, the usual
+    paths below it are tried. Raises the error of the first address that answered, or of the last one.
+    """
+    failure: ClientError | None = None
+    for possible in _addresses(address):
+        try:
+            return possible, await recognise_repository(possible, settings, protocol=protocol)
+        except TransportError as error:
+            failure = failure or error
+            continue
+        except ClientError as error:
+            if not isinstance(error, _NO_REPOSITORY) or urlsplit(possible).path not in {"", "/"}:
+                raise
+            failure = error
+        for path in _USUAL_PATHS:
+            usual = f"{possible.rstrip('/')}/{path}"
+            with contextlib.suppress(ClientError):
+                return usual, await identify_repository(usual, settings, protocol=AccessProtocol.OAI_PMH)
+        break
+    raise required(failure, "there is at least one address")
+
+
+def _addresses(address: str) -> Sequence[str]:
+    """Return the complete addresses that a person may mean, without a request that was copied with them."""
+    address = _COPIED_REQUEST.sub("", address)
+    return [address] if "://" in address else [f"https://{address}", f"http://{address}"]
 
 
 async def identify_repository(

@@ -10,7 +10,7 @@ from lxml import etree
 
 from harvester.client.selection import Selection
 from harvester.protocols import open_protocol_client
-from harvester.reading.answers import Page, Record, title_of
+from harvester.reading.answers import Page, Record, author_and_year_of, title_of
 from harvester.reading.errors import NoRecordsMatchError
 from harvester.rules.filters import Filters, load_filters
 from harvester.rules.normalisation import Mappings, load_mappings
@@ -39,6 +39,8 @@ class Sampled:
     datestamp: str
     deleted: bool
     title: str
+    details: str
+    """First author and year, as far as it names them."""
     kept: bool
     """Whether the filters accept it."""
     before: str
@@ -115,6 +117,7 @@ def try_rules(record: Record, rules: Rules) -> Sampled:
         datestamp=record.header.datestamp,
         deleted=record.header.deleted,
         title=title_of(record.element),
+        details=", ".join(filter(None, author_and_year_of(record.element))),
         kept=kept,
         before=indented(record.element),
         after=indented(changed),

@@ -1,5 +1,6 @@
 """A repository's answers as values."""
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from oai.xml import parse
 _METADATA = f"{{{OAI_NAMESPACE}}}metadata"
 _ABOUT = f"{{{OAI_NAMESPACE}}}about"
 _TITLE_FIELD = "245"
+_YEAR = re.compile(r"\b[12][0-9]{3}\b")
 
 
 def as_document(record: etree._Element) -> bytes:
@@ -28,6 +30,22 @@ def title_of(record: etree._Element) -> str:
         if text and field in {None, _TITLE_FIELD}:
             return text
     return ""
+
+
+def author_and_year_of(record: etree._Element) -> tuple[str, str]:
+    """Return first author and year of a `<record>` in Dublin Core or MARC 21; empty where it has none."""
+    author = year = ""
+    for element in record.iter("{*}creator", "{*}date", "{*}datafield"):
+        field = element.get("tag")
+        if field is None:
+            parts = {"a" if element.tag.endswith("}creator") else "c": " ".join(map(str, element.itertext()))}
+        else:
+            parts = {part.get("code", ""): part.text or "" for part in element.iterfind("{*}subfield")}
+        if field in {None, "100", "110"} and not author:
+            author = parts.get("a", "").strip().rstrip(",.")
+        if field in {None, "260", "264"} and not year and (found := _YEAR.search(parts.get("c", ""))):
+            year = found[0]
+    return author, year
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

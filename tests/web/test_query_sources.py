@@ -97,7 +97,7 @@ async def test_a_plan_with_a_query_is_told_in_words_and_saved(server: Server, ad
         in plan
     )
     assert "Only records changed" not in plan
-    assert (status, target) == (303, "/jobs?done=harvest-asked"), said
+    assert (status, target) == (303, "/jobs/1?done=harvest-asked"), said
     with server.database.session() as session:
         assert session.scalars(select(Repository.protocol)).one() == "sru"
         assert session.scalars(select(RecurringJob.set_spec)).one() == _TITLE

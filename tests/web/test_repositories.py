@@ -111,7 +111,7 @@ async def test_a_repository_shows_its_schedules_and_runs(server: Server, viewer:
 
     _, page = await viewer.get("/repositories/1")
 
-    assert "daily at 02:30" in page
+    assert "every day at 02:30" in page
     assert "12,345" in page
     assert '<time datetime="2026-01-02T03:05:05Z" title="2 Jan 2026 03:05:05 UTC" data-relative>' in page
 

@@ -164,7 +164,7 @@ async def test_a_rule_tells_who_uses_it_and_which_run_read_it(
         session.commit()
         number = run.history_id
     _, text = await owner.get("/rules/1")
-    assert "daily at 02:30" in text
+    assert "every day at 02:30" in text
     assert f"Last used by run {number}" in text
     _, text = await owner.get(f"/runs/{number}/parameters")
     assert '<a href="/rules/1">Culture, version 1</a>' in text

@@ -299,7 +299,7 @@ async def test_the_parameters_of_a_run_are_told_with_its_schedule(server: Server
     _, page = await viewer.get("/runs/1/parameters")
     _, by_hand = await viewer.get("/runs/2/parameters")
 
-    assert "daily at 02:30" in page
+    assert "every day at 02:30" in page
     assert "--data-urlencode set=maps" in page
     assert "list ended" in page
     assert "the run was started manually" in by_hand

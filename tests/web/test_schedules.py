@@ -52,7 +52,7 @@ async def test_a_schedule_is_added_with_what_its_form_says(server: Server, admin
         assert (row.method, row.validation, row.incremental) == (1, 0, False)
         assert row.start_date.isoformat() == "2027-01-31T07:00:00+00:00"
     _, page = await administrator.get(target)
-    assert "weekly on monday at 02:30" in page
+    assert "every week on Monday at 02:30" in page
     assert "books:old" in page
 
 
@@ -88,7 +88,7 @@ async def test_run_now_makes_a_job(server: Server, administrator: Browser) -> No
 
     _, _, target = await administrator.post(f"/schedules/{number}/run")
 
-    assert target == "/jobs?done=harvest-asked"
+    assert target == "/jobs/1?done=harvest-asked"
     with server.database.session() as session:
         assert session.scalars(select(Job)).one().recurring_id == number
 
@@ -305,6 +305,6 @@ async def test_a_sample_of_a_schedule_is_a_job_that_ends_early(
     _, _, target = await administrator.post(f"/schedules/{number}/sample", {"records": "10"})
 
     assert status == 400
-    assert target == "/jobs?done=harvest-asked"
+    assert target == "/jobs/1?done=harvest-asked"
     with server.database.session() as session:
         assert session.scalars(select(Job.max_records)).one() == 10

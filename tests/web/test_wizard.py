@@ -10,6 +10,7 @@ from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
+from tests.web.rows import a_repository
 from web.app import create_app
 from web.repositories.diagnostics import DIAGNOSTICS
 from web.repositories.wizard import DRAFTS
@@ -61,7 +62,7 @@ async def test_save_and_run_makes_repository_schedule_and_job(server: Server, ad
         }  # fmt: skip
         status, said, target = await administrator.post("/repositories/new", form)
 
-    assert (status, target) == (303, "/jobs?done=harvest-asked"), said
+    assert (status, target) == (303, "/jobs/1?done=harvest-asked"), said
     with server.database.session() as session:
         assert session.scalars(select(Repository.repository_name)).one() == "Telč"
         schedule = session.scalars(select(RecurringJob)).one()
@@ -153,3 +154,34 @@ async def test_addresses_of_private_networks_are_asked_in_no_step(
             await diagnose(served.url, app[DIAGNOSTICS].settings)
 
     assert served.asked == []
+
+
+async def test_an_address_without_scheme_and_path_is_completed(
+    server: Server, administrator: Browser
+) -> None:
+    async with repository() as address:
+        host = address.removeprefix("http://")
+        _, page, _ = await administrator.post("/repositories/new", {"base_url": host, "do": "ask"})
+        _, copied, _ = await administrator.post(
+            "/repositories/new", {"base_url": f"{host}/oai?verb=Identify", "do": "ask"}
+        )
+        with server.database.session() as session:
+            a_repository(session).base_url = f"{address}/oai/"
+            session.commit()
+        _, again, _ = await administrator.post("/repositories/new", {"base_url": host, "do": "ask"})
+
+    for found in (page, copied):
+        assert f'name="base_url" value="{address}/oai"' in found
+        assert "already added" not in found
+    assert "This repository was already added as Library of Telč." in again
+    assert 'href="/schedules/new?repository=1"' in again
+
+
+async def test_partners_do_not_learn_what_others_have_added(server: Server, owner: Browser) -> None:
+    async with repository() as address:
+        with server.database.session() as session:
+            a_repository(session).base_url = f"{address}/oai"
+            session.commit()
+        _, page, _ = await owner.post("/repositories/new", {"base_url": f"{address}/oai", "do": "ask"})
+
+    assert "already added" not in page

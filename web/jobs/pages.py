@@ -6,14 +6,15 @@ from types import MappingProxyType
 from typing import Final
 
 from aiohttp import web
-from sqlalchemy import Select
+from sqlalchemy import Select, func, literal, select
 from sqlalchemy.orm import Session
 
+from harvester.models import History
 from manager.jobs.control import KILL, PAUSE, RESUME, STOP, Change, change_job
 from manager.jobs.views import JobPlace, JobView, count_jobs, find_job, list_jobs, remove_job
 from manager.models import Job
 from oai.errors import UsageError
-from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
+from web.auth.access import Right, asked_for, find_visible, needs, visible_repositories, who_asks
 from web.site.formats import number
 from web.site.i18n import _, mark
 from web.site.keys import database_of
@@ -21,6 +22,7 @@ from web.site.live_rows import Rows, Topic
 from web.site.params import NUMBER
 from web.site.render import render
 
+_DIGITS: Final = 10
 MOST_JOBS: Final = 100
 """Maximum number of jobs shown: running ones, then those due next."""
 
@@ -95,6 +97,25 @@ async def listing(request: web.Request) -> web.Response:
         next=str(jobs[-1].place) if len(found) > MOST_JOBS else None,
         waiting=waiting,
     )
+
+
+async def show(request: web.Request) -> web.Response:
+    """Show one job, live; when it has ended, lead to its run."""
+    who, number = who_asks(request), int(request.match_info["id"])
+    run = await database_of(request).run(_run_of, visible_repositories(who), number)
+    row = await database_of(request).run(find_visible, who, Job, number)
+    job = None if row is None else await database_of(request).run(find_job, number)
+    if job is None and run is None:
+        await asked_for(request, Job)  # names what does not exist
+    if job is None or (run is not None and not job.under_way):
+        raise web.HTTPSeeOther(f"/runs/{run}")
+    return render(request, "job.html", job=job, jobs=[job], topic=f"job:{number}")
+
+
+def _run_of(session: Session, among: Select[int] | None, job_id: int) -> int | None:
+    """Return the last run of the job, if it has ended and the user may see it."""
+    runs = select(func.max(History.history_id)).where(History.job_id == job_id)
+    return session.scalar(runs if among is None else runs.where(History.repository_id.in_(among)))
 
 
 async def visible_jobs(request: web.Request, after: JobPlace | None = None) -> list[JobView]:
@@ -193,6 +214,18 @@ def _all(session: Session, among: Select[int] | None, place: str) -> Rows:
     return [(f"job-{job.job_id}", {"job": job}) for job in jobs[:MOST_JOBS]]
 
 
+def _one(session: Session, among: Select[int] | None, place: str) -> Rows:
+    job = find_job(session, int(place)) if place else None
+    seen = job is not None and (
+        among is None or session.scalar(select(literal(job.repository_id).in_(among)))
+    )
+    return [(f"job-{job.job_id}", {"job": job})] if job is not None and seen else []
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < _DIGITS
+
+
 def _under_way(session: Session, among: Select[int] | None, _place: str) -> Rows:
     return [row for row in _all(session, among, "") if row[1]["job"].under_way]
 
@@ -204,12 +237,14 @@ def _is_place(text: str) -> bool:
 TOPICS: Final[Mapping[str, Topic]] = MappingProxyType(
     {
         "jobs": Topic(load=_all, template="job_row.html", is_place=_is_place),
+        "job": Topic(load=_one, template="job_row.html", is_place=_is_number),
         "running": Topic(load=_under_way, template="job_row.html"),
     }
 )
 
 ROUTES = (
     web.get("/jobs", listing),
+    web.get(f"/jobs/{NUMBER}", show),
     web.get(f"/jobs/{NUMBER}/remove", confirm_removal),
     web.post(f"/jobs/{NUMBER}/remove", remove),
     web.get(f"/jobs/{NUMBER}/{_CONTROL}", confirm),

@@ -9,7 +9,7 @@ from aiohttp import web
 from pydantic import Field, field_validator
 from sqlalchemy.orm import Session
 
-from harvester.access import SelectionError, access_of
+from harvester.access import access_of
 from harvester.bibliographic.record_view import described_as
 from harvester.harvest_plan import LONGEST_SELECTION, PREFIX
 from harvester.listing import find_records, find_repositories, sets_of_record
@@ -35,6 +35,7 @@ from web.auth.access import Right, asked_for, needs, visible_repositories, who_a
 from web.jobs.pages import MOST_JOBS
 from web.repositories.forms import UNASKED, usable_address
 from web.runs.words import PLOTTED_DAYS, day_link, first_day
+from web.schedules.forms import partner_minutes
 from web.site.failures import problem_of
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
@@ -141,18 +142,18 @@ async def harvest(request: web.Request) -> web.Response:
     if asked is None:
         raise web.HTTPBadRequest(text=_("Choose the metadata format, and for a sample a number of records."))
 
-    def plan(session: Session) -> None:
+    def plan(session: Session) -> int | None:
         number, what = repository.repository_id, asked.model_dump(exclude={"records"})
         if asked.records is not None:
-            sample_repository(session, number, records=asked.records, **what)
-        else:
-            add_schedule(session, repository_id=number, **what)
+            return sample_repository(session, number, records=asked.records, **what).job_id
+        add_schedule(session, repository_id=number, partner_minutes=partner_minutes(request), **what)
+        return None  # the manager makes the job
 
     try:
-        await database_of(request).run(plan)
-    except SelectionError as error:
+        job_id = await database_of(request).run(plan)
+    except UsageError as error:
         raise web.HTTPBadRequest(text=told(error)) from None
-    raise web.HTTPSeeOther("/jobs?done=harvest-asked")
+    raise web.HTTPSeeOther(f"/jobs{f'/{job_id}' if job_id else ''}?done=harvest-asked")
 
 
 @needs(Right.HARVEST)

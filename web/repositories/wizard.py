@@ -19,9 +19,10 @@ from sqlalchemy.orm import Session
 from harvester.access import ACCESSES, SelectionError, access_of
 from harvester.client.selection import Selection
 from harvester.isolated import isolated
+from harvester.listing import repositories_at
 from harvester.probing.sample import RepositorySample, fetch_sample
 from harvester.reading.errors import AnswerTooLargeError
-from harvester.recognition import RepositoryFacts, recognise_repository
+from harvester.recognition import RepositoryFacts, find_repository
 from harvester.registry import Registry, friends_of, load_registry
 from harvester.repositories import name_repository
 from harvester.vocabulary import AccessProtocol
@@ -29,12 +30,13 @@ from manager.rule_access import check_rule_access
 from manager.schedules.service import add_schedule, run_now
 from oai.errors import RemoteError, TryLaterError, UsageError
 from oai.settings import Settings
-from web.auth.access import Right, about, needs, who_asks
+from web.auth.access import Right, about, needs, visible_repositories, who_asks
 from web.auth.organisations import add_own_repository, own_folder
 from web.auth.sessions import SignedIn
 from web.repositories.forms import UNASKED, PlacedForm, store_context, usable_address
 from web.schedules.forms import PlanForm, field_of, levels, methods, partner_minutes, slices
 from web.schedules.rules import rule_choices, rule_context
+from web.schedules.timing import timing_in, weekday_names
 from web.site.failures import problem_of
 from web.site.forms import Form, read_form, relative_folder
 from web.site.i18n import _, told
@@ -86,26 +88,29 @@ class Drafts:
 
     settings: Settings
     clock: Callable[[], float] = time.monotonic
-    _kept: OrderedDict[tuple[str, str | None], tuple[float, RepositoryFacts]] = field(
+    _kept: OrderedDict[tuple[str, str | None], tuple[float, tuple[str, RepositoryFacts]]] = field(
         default_factory=OrderedDict
     )
 
-    async def ask(self, base_url: str, protocol: str | None = None, *, anew: bool = False) -> RepositoryFacts:
-        """Return the repository's description; queries it if it is not cached, or with `anew`.
+    async def ask(
+        self, address: str, protocol: str | None = None, *, anew: bool = False
+    ) -> tuple[str, RepositoryFacts]:
+        """Return the repository's base URL and description; queries it if it is not cached, or with `anew`.
 
         Without a protocol, it is detected. Raises ClientError, TryLaterError and SettingsError.
         """
-        key = (base_url, protocol)
+        key = (address, protocol)
         known = self._kept.get(key)
         if known is not None and not anew and self.clock() - known[0] < _SECONDS:
             return known[1]
-        facts = await ask_apart(recognise_repository, base_url, self.settings, protocol=protocol)
+        base_url, facts = await ask_apart(find_repository, address, self.settings, protocol=protocol)
         # Two requests for one address may both have waited above; the later description replaces the other.
-        self._kept[key] = (self.clock(), facts)
-        self._kept.move_to_end(key)
+        for name in (address, base_url):
+            self._kept[name, protocol] = (self.clock(), (base_url, facts))
+            self._kept.move_to_end((name, protocol))
         while len(self._kept) > _MOST:
             self._kept.popitem(last=False)
-        return facts
+        return base_url, facts
 
 
 DRAFTS = web.AppKey("drafts", Drafts)
@@ -116,12 +121,6 @@ _SAVING: Final = frozenset({"save", "save-and-run"})
 _BEFORE_THE_CHOICE: Final = frozenset({"ask", "sets", "what"})
 """Button actions that are possible while the set or query is not chosen yet."""
 _SUGGESTIONS: Final = 30
-_SUGGESTED_TIMES: Final = (
-    "every 6 hours",
-    "daily at 02:30",
-    "weekly on saturday at 01:00",
-    "monthly on 1 at 03:00",
-)
 
 
 @needs(Right.HARVEST)
@@ -138,7 +137,7 @@ async def go_on(request: web.Request) -> web.Response:
     action = values.pop("do", "") or ("save" if "base_dir" in values else "ask")
     form = Form(values=values)
     try:
-        values["base_url"] = usable_address(values.get("base_url", "").strip(), _protocol(values))
+        values["base_url"] = _typed_address(values.get("base_url", "").strip(), _protocol(values))
     except ValueError as error:
         return await _address_step(request, form.with_error("base_url", str(error)))
     if action == "back-to-address":
@@ -150,10 +149,18 @@ async def go_on(request: web.Request) -> web.Response:
     return await _asked(request, form, values, action)
 
 
+def _typed_address(text: str, protocol: str | None) -> str:
+    """Return the address, which may lack its scheme. Raises ValueError with the expected form."""
+    if "://" in text or not text:
+        return usable_address(text, protocol)
+    usable_address(f"https://{text}", protocol)
+    return text
+
+
 async def _asked(request: web.Request, form: Form, values: dict[str, str], action: str) -> web.Response:
     """Show the step that needs the repository's description."""
     try:
-        facts = await request.config_dict[DRAFTS].ask(
+        values["base_url"], facts = await request.config_dict[DRAFTS].ask(
             values["base_url"], _protocol(values), anew=action == "ask"
         )
     except UNASKED as error:
@@ -231,6 +238,7 @@ async def _what_step(
     matching = [one for one in facts.sets if words in f"{one.set_spec} {one.set_name}".lower()]
     chosen = str(values.get("set_spec", ""))
     shown = matching[:_SETS_SHOWN]
+    base_url, among = str(values.get("base_url", "")), visible_repositories(who_asks(request))
     if chosen and all(one.set_spec != chosen for one in shown):
         shown = [*(one for one in facts.sets if one.set_spec == chosen), *shown]
     return render(
@@ -243,6 +251,7 @@ async def _what_step(
         sets=shown,
         matching=len(matching),
         sample=tried,
+        present=await database_of(request).run(repositories_at, base_url, among),
     )
 
 
@@ -286,7 +295,8 @@ async def _plan_step(request: web.Request, form: Form, facts: RepositoryFacts | 
         runs=asked.next_runs() if asked else [],
         store=own_folder(who).name if not who.sees_everything else settings.store,
         rule_files=rule_choices(context, form.values),
-        times=_SUGGESTED_TIMES,
+        chosen=timing_in(form.values),
+        weekdays=weekday_names(),
         methods=methods(),
         levels=levels(),
         slices=slices(),
@@ -299,7 +309,7 @@ async def _save(request: web.Request, form: Form, facts: RepositoryFacts, *, run
         return await _plan_step(request, checked, facts)
     name = str(form.values.get("repository_name", "")).strip()
     try:
-        number = await database_of(request).run(
+        number, job_id = await database_of(request).run(
             _add,
             who_asks(request),
             asked,
@@ -313,6 +323,8 @@ async def _save(request: web.Request, form: Form, facts: RepositoryFacts, *, run
         field = field_of(error, otherwise="base_dir")
         return await _plan_step(request, form.with_error(field, told(error)), facts)
     about(request, "repository", number, name or asked.base_url)
+    if job_id is not None:
+        raise web.HTTPSeeOther(f"/jobs/{job_id}?done=harvest-asked")
     raise web.HTTPSeeOther(
         "/jobs?done=harvest-asked" if run else f"/repositories/{number}?done=repository-added"
     )
@@ -328,8 +340,12 @@ def _add(
     name: str,
     run: bool,
     minutes: float | None,
-) -> int:
-    """Add the repository and its schedule, with its first run now if `run` is set; return its id."""
+) -> tuple[int, int | None]:
+    """Add the repository and its schedule, with its first run now if `run` is set.
+
+    Return the id of the repository and that of the run's job; a run without a schedule gets its job from the
+    manager.
+    """
     repository = add_own_repository(
         session, who, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts, protocol=facts.protocol
     )
@@ -343,8 +359,8 @@ def _add(
         schedule = add_schedule(session, repository_id=number, partner_minutes=minutes, **columns)
         check_rule_access(session, schedule, data)
         if run and asked.frequency:
-            run_now(session, schedule.id)
-    return repository.repository_id
+            return number, run_now(session, schedule.id).job_id
+    return repository.repository_id, None
 
 
 async def _folder_fault(request: web.Request, values: Mapping[str, str]) -> str | None:

@@ -1,6 +1,6 @@
 """The form that plans a harvest, validated field by field, and its description in words."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -22,6 +22,7 @@ from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import UsageError, ZatvaError
 from web.auth.access import who_asks
 from web.schedules.rules import RULES, rule_chosen
+from web.schedules.timing import NO_WEEKDAY, When, often, timing_in
 from web.site.forms import FormModel
 from web.site.i18n import _, told
 from web.site.keys import SETTINGS
@@ -76,9 +77,19 @@ class PlanForm(_Parameters):
     def _empty_is_zero(cls, value: object) -> object:
         return 0 if isinstance(value, str) and not value.strip() else value
 
+    @model_validator(mode="before")
+    @classmethod
+    def _kind_is_frequency(cls, values: Any) -> Any:  # noqa: ANN401 whatever the form sends
+        """Compose the frequency from the kind and its details, which only our pages send."""
+        if isinstance(values, Mapping) and values.get("when") not in {None, When.EXPERT}:
+            return {**values, "frequency": timing_in(values).frequency}
+        return values
+
     @field_validator("frequency")
     @classmethod
     def _frequency_is_known(cls, value: str) -> str:
+        if value == NO_WEEKDAY:
+            raise ValueError(_("Choose at least one day of the week."))
         if value:
             _as_value_error(parse_frequency, value)
         return value
@@ -149,11 +160,15 @@ class PlanForm(_Parameters):
         changes = self.incremental and access.query is None
         how = _("only changed records") if changes else _("all records each time")
         return _("%(often)s (%(zone)s): %(what)s, %(how)s.") % {
-            "often": self.frequency,
+            "often": _capital(often(self.frequency)),
             "zone": self.time_zone,
             "what": what,
             "how": how,
         }
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 class ScheduleForm(PlanForm):

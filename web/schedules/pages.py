@@ -47,6 +47,7 @@ from web.schedules.forms import (
     slices,
 )
 from web.schedules.rules import rule_choices, rule_context, rule_paths
+from web.schedules.timing import timing_in, weekday_names
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
@@ -61,13 +62,6 @@ SHOWN: Final = 4
 """Maximum number of schedules that a cell and each frequent plan name."""
 _HOURLY: Final = DAYS * 25
 """Runs a week; more frequent plans are listed beside the grid. One day may have 25 hours."""
-SUGGESTED: Final = (
-    "every 6 hours",
-    "daily at 02:30",
-    "weekly on saturday at 01:00",
-    "monthly on 1 at 03:00",
-    "30 2 * * 1-5",
-)
 _CHOICES: Final = 1000
 _PAGE: Final = 50
 
@@ -307,10 +301,12 @@ async def run(request: web.Request) -> web.Response:
     """Create a job of the schedule that is due now."""
     await asked_for(request, RecurringJob)
     try:
-        await database_of(request).run(run_now, number_of(request), partner_minutes=partner_minutes(request))
+        job = await database_of(request).run(
+            run_now, number_of(request), partner_minutes=partner_minutes(request)
+        )
     except UsageError as error:
         raise web.HTTPConflict(text=told(error)) from None
-    raise web.HTTPSeeOther("/jobs?done=harvest-asked")
+    raise web.HTTPSeeOther(f"/jobs/{job.job_id}?done=harvest-asked")
 
 
 @needs(Right.HARVEST)
@@ -320,8 +316,8 @@ async def sample(request: web.Request) -> web.Response:
     asked, _shown = read_form(SampleForm, await request.post())
     if asked is None:
         raise web.HTTPBadRequest(text=_("Enter a number of records from 1 to 100000."))
-    await database_of(request).run(sample_schedule, number_of(request), asked.records)
-    raise web.HTTPSeeOther("/jobs?done=harvest-asked")
+    job = await database_of(request).run(sample_schedule, number_of(request), asked.records)
+    raise web.HTTPSeeOther(f"/jobs/{job.job_id}?done=harvest-asked")
 
 
 @needs(Right.HARVEST)
@@ -414,7 +410,8 @@ async def _form(
         profiled=details.repository.profile is not None and schedule is None,
         access=access,
         formats=formats or [(access.usual_format, access.usual_format)],
-        frequencies=SUGGESTED,
+        chosen=timing_in(form.values),
+        weekdays=weekday_names(),
         methods=methods(),
         levels=levels(),
         slices=slices(),

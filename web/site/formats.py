@@ -35,7 +35,7 @@ _TIMES: Final = frozenset({"at", "since", "until"})
 
 def number(value: int) -> str:
     """Return the number with the separators of the reader's language."""
-    return format_decimal(value, locale=_locale())
+    return format_decimal(value, locale=locale())
 
 
 def some(value: int) -> str:
@@ -57,12 +57,12 @@ def ago(value: datetime, now: datetime) -> str:
     """Return how long ago or until when, as words; the date if that is more than a week."""
     distance = value - now
     if abs(distance) >= _WEEK:
-        return format_date(local(value), "medium", locale=_locale())
+        return format_date(local(value), "medium", locale=locale())
     if abs(distance) < _A_MINUTE:
         # Clocks of machines differ by seconds, and what has happened is not announced.
         return _("just now") if distance <= _DIFFERENCE else _("in a moment")
     return format_timedelta(
-        distance, granularity="minute", threshold=1, add_direction=True, format="short", locale=_locale()
+        distance, granularity="minute", threshold=1, add_direction=True, format="short", locale=locale()
     )
 
 
@@ -90,9 +90,12 @@ def clock(value: datetime, length: Literal["short", "medium"] = "short") -> str:
 
     `short` ends with the minute, `medium` with the second.
     """
-    shown, locale = local(value), _locale()
+    shown, conventions = local(value), locale()
     twice = shown.replace(fold=1 - shown.fold).utcoffset() != shown.utcoffset()
-    day, time = format_date(shown, "medium", locale=locale), format_time(shown, length, locale=locale)
+    day, time = (
+        format_date(shown, "medium", locale=conventions),
+        format_time(shown, length, locale=conventions),
+    )
     return f"{day} {time}{f' {shown:%Z}' if twice else ''}"
 
 
@@ -106,7 +109,8 @@ def _element(value: datetime, text: str, *, relative: bool = False) -> Markup:
     )
 
 
-def _locale() -> Locale:
+def locale() -> Locale:
+    """Return the conventions of the reader's language."""
     return _LOCALES[language.get()]
 
 

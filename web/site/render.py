@@ -20,6 +20,7 @@ from web.auth.access import signed_in
 from web.auth.csrf import FIELD, expected_token
 from web.auth.sessions import SignedIn, form_token, new_token, set_form
 from web.runs.words import is_made_up
+from web.schedules.timing import often
 from web.site import failures, formats
 from web.site.formats import look_of
 from web.site.i18n import LANGUAGES, _, language, mark, ngettext
@@ -187,6 +188,7 @@ def environment() -> Environment:
         duration=formats.duration,
         size=formats.size,
         reason=formats.reason,
+        often=often,
     )
     made.globals.update(
         icon=icon,

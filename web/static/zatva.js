@@ -71,6 +71,10 @@
     }
     if (news.order) {
       arrange(body, news.order);
+      // The page of a job that has ended leads to its result, once that is written.
+      if (news.order.length === 0 && body.closest("[data-live-end]")) {
+        setTimeout(() => window.location.reload(), 1000);
+      }
     }
   };
 

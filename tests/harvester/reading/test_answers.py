@@ -3,9 +3,10 @@
 import pytest
 from lxml import etree
 
-from harvester.reading.answers import title_of
+from harvester.reading.answers import author_and_year_of, title_of
 
 _MARC = '<record xmlns="http://www.loc.gov/MARC21/slim">{}</record>'
+_DC = "http://purl.org/dc/elements/1.1/"
 _FIELD = (
     '<datafield tag="{}"><subfield code="a">{}</subfield><subfield code="c">J. Collins</subfield></datafield>'
 )
@@ -31,3 +32,25 @@ _FIELD = (
 )
 def test_a_record_is_called_by_its_title_in_any_format(metadata: str, title: str) -> None:
     assert title_of(etree.fromstring(f"<record><header/><metadata>{metadata}</metadata></record>")) == title
+
+
+@pytest.mark.parametrize(
+    ("metadata", "found"),
+    [
+        (
+            f"<dc xmlns='{_DC}'><date>1899-05</date><creator>Neruda, Jan</creator></dc>",
+            ("Neruda, Jan", "1899"),
+        ),
+        (
+            _MARC.format(
+                "<datafield tag='100'><subfield code='a'>Němcová, Božena,</subfield></datafield>"
+                "<datafield tag='264'><subfield code='c'>[1855]</subfield></datafield>"
+            ),
+            ("Němcová, Božena", "1855"),
+        ),
+        (f"<dc xmlns='{_DC}'><date>undated</date></dc>", ("", "")),
+    ],
+)
+def test_a_record_names_its_first_author_and_its_year(metadata: str, found: tuple[str, str]) -> None:
+    record = etree.fromstring(f"<record><header/><metadata>{metadata}</metadata></record>")
+    assert author_and_year_of(record) == found

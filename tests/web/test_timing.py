@@ -1,0 +1,78 @@
+"""When a schedule runs, in forms and in sentences."""
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from manager.schedules.frequency import parse_frequency
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository
+from web.schedules.timing import Timing, When, often, timing_in, timing_of
+from web.site.i18n import catalogue, language, translations
+
+
+@pytest.mark.parametrize(
+    ("frequency", "words"),
+    [
+        ("", "only by hand"),
+        ("hourly", "every hour"),
+        ("daily at 2:30", "every day at 02:30"),
+        ("30 2 * * *", "every day at 02:30"),
+        ("Weekly on Saturday at 01:00", "every week on Saturday at 01:00"),
+        ("5 1 * * 7,1,3", "every week on Monday, on Wednesday and on Sunday at 01:05"),
+        ("0 1 * * 0", "every week on Sunday at 01:00"),
+        ("monthly on 31 at 03:00", "every month on day 31 at 03:00"),
+        ("every 6 hours", "every 6 hours"),
+        ("30 2 * * 1-5", "30 2 * * 1-5"),
+    ],
+)
+def test_frequencies_are_told_in_words(frequency: str, words: str) -> None:
+    assert often(frequency) == words
+
+
+@pytest.mark.parametrize("frequency", ["hourly", "daily at 02:30", "5 1 * * 1,3,7", "monthly on 31 at 03:00"])
+def test_the_choices_of_a_form_give_the_frequency_that_they_were_read_from(frequency: str) -> None:
+    chosen = timing_of(frequency)
+    now, zone = datetime(2026, 11, 25, tzinfo=UTC), ZoneInfo("Europe/Prague")
+
+    def dues(text: str) -> list[datetime]:
+        upcoming = parse_frequency(text).upcoming(now, start=now, zone=zone)
+        return [next(upcoming) for _ in range(5)]
+
+    assert dues(chosen.frequency) == dues(frequency)
+
+
+def test_days_are_written_as_in_czech() -> None:
+    before = language.set("cs"), translations.set(catalogue("cs"))
+    try:
+        assert often("5 1 * * 1,3") == "každý týden v pondělí a\xa0ve středu v 01:05"
+    finally:
+        language.reset(before[0])
+        translations.reset(before[1])
+
+
+def test_nonsense_in_a_form_falls_back_and_is_no_fault() -> None:
+    odd = timing_in({"when": "weekly", "weekday-9": "yes", "at": "25:99x", "month_day": "²"})
+    assert odd == Timing(when=When.WEEKLY, weekdays=(), day=1, at="01:00")
+    assert timing_in({"when": "never", "frequency": "hourly"}).when is When.HOURLY
+
+
+async def test_a_schedule_runs_on_the_chosen_days(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+    form = {
+        "metadata_prefix": "oai_dc", "when": "weekly", "at": "02:30", "time_zone": "Europe/Prague",
+        "frequency": "left from before", "do": "show-plan",
+    }  # fmt: skip
+    none, page, _ = await administrator.post("/schedules/new?repository=1", form)
+    chosen = {**form, "weekday-0": "yes", "weekday-2": "yes"}
+    _, plan, _ = await administrator.post("/schedules/new?repository=1", chosen)
+    await administrator.post("/schedules/new?repository=1", {**chosen, "do": "save"})
+    _, edit = await administrator.get("/schedules/1/edit")
+
+    assert (none, "Choose at least one day of the week." in page) == (422, True)
+    assert "Every week on Monday and on Wednesday at 02:30 (Europe/Prague)" in plan
+    assert 'id="weekday-2" name="weekday-2" value="yes" checked' in edit
+    assert 'id="weekday-1" name="weekday-1" value="yes">' in edit

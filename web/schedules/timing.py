@@ -1,0 +1,139 @@
+"""When a schedule runs, as people choose it (kind, weekdays, day, time), and as a sentence.
+
+The stored form is the frequency of `manager.schedules.frequency`; one of another kind is for experts.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from babel.dates import get_day_names
+from babel.lists import format_list
+
+from manager.schedules.frequency import WEEKDAYS
+from web.site.formats import locale
+from web.site.i18n import _, mark
+
+NO_WEEKDAY: Final = "weekly on no day"
+"""The frequency of a form without a weekday; its validation asks for one."""
+_SATURDAY: Final = 5
+_AT: Final = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})"
+_CRON: Final = r"(?P<minute>[0-9]{1,2}) (?P<hour>[0-9]{1,2})"
+_ON: Final = (
+    mark("on Monday"), mark("on Tuesday"), mark("on Wednesday"), mark("on Thursday"), mark("on Friday"),
+    mark("on Saturday"), mark("on Sunday"),
+)  # fmt: skip
+
+
+class When(StrEnum):
+    """A kind of schedule."""
+
+    BY_HAND = "by-hand"
+    HOURLY = "hourly"
+    DAILY = "daily"
+    WEEKLY = "weekly"
+    MONTHLY = "monthly"
+    EXPERT = "expert"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """The choices of the form; those that do not belong to the kind have defaults."""
+
+    when: When
+    weekdays: tuple[int, ...] = (_SATURDAY,)
+    """0 is Monday."""
+    day: int = 1
+    at: str = "01:00"
+    """Hour and minute."""
+
+    @property
+    def frequency(self) -> str:
+        """Return the frequency; for experts, none is known here."""
+        if self.when is When.WEEKLY and not self.weekdays:
+            return NO_WEEKDAY
+        if self.when is When.WEEKLY and len(self.weekdays) > 1:
+            hour, minute = self.at.split(":")
+            days = ",".join(str(day + 1) for day in self.weekdays)
+            return f"{int(minute)} {int(hour)} * * {days}"
+        return {
+            When.HOURLY: "hourly",
+            When.DAILY: f"daily at {self.at}",
+            When.WEEKLY: f"weekly on {WEEKDAYS[self.weekdays[0]] if self.weekdays else ''} at {self.at}",
+            When.MONTHLY: f"monthly on {self.day} at {self.at}",
+        }.get(self.when, "")
+
+    def in_words(self) -> str:
+        """Return when it runs, as the middle of a sentence."""
+        words = {
+            When.BY_HAND: _("only by hand"),
+            When.HOURLY: _("every hour"),
+            When.DAILY: _("every day at %(time)s"),
+            When.WEEKLY: _("every week %(days)s at %(time)s"),
+            When.MONTHLY: _("every month on day %(day)s at %(time)s"),
+        }.get(self.when, "")
+        days = format_list([_(_ON[day]) for day in self.weekdays], locale=locale()) if self.weekdays else ""
+        return words % {"time": self.at, "day": self.day, "days": days}
+
+
+def timing_of(frequency: str | None) -> Timing:
+    """Return the choices that give this frequency, or those of an expert."""
+    text = " ".join((frequency or "").lower().split())
+    if not text:
+        return Timing(when=When.BY_HAND)
+    if text in {"hourly", "every hour", "every 1 hour"}:
+        return Timing(when=When.HOURLY)
+    for pattern, when in _PATTERNS:
+        found = pattern.fullmatch(text)
+        if found:
+            return _read(found.groupdict(), when)
+    return Timing(when=When.EXPERT)
+
+
+def _read(found: Mapping[str, str], when: When) -> Timing:
+    named, numbers = found.get("weekday"), found.get("weekdays")
+    days: tuple[int, ...] = (_SATURDAY,)
+    if named in WEEKDAYS:
+        days = (WEEKDAYS.index(named),)
+    elif numbers:
+        # Cron counts from Sunday, which is both 0 and 7.
+        days = tuple(sorted({(int(number) + 6) % 7 for number in numbers.split(",")}))
+    at = f"{int(found['hour']):02}:{found['minute']:0>2}"
+    return Timing(when=when, weekdays=days, day=int(found.get("day") or 1), at=at)
+
+
+def timing_in(values: Mapping[str, Any]) -> Timing:
+    """Return the choices in the values of a form, or those that its frequency means."""
+    if values.get("when") not in set(When):
+        return timing_of(str(values.get("frequency", "")))
+    days = tuple(day for day in range(len(WEEKDAYS)) if values.get(f"weekday-{day}"))
+    at, day = str(values.get("at", "")), str(values.get("month_day", ""))
+    return Timing(
+        when=When(values["when"]),
+        weekdays=days,
+        day=int(day) if day.isascii() and day.isdecimal() else 1,
+        at=at if re.fullmatch(_AT, at) else "01:00",
+    )
+
+
+def weekday_names() -> list[str]:
+    """Return the short names of the days of the week, Monday first."""
+    names = get_day_names("abbreviated", locale=locale())
+    return [names[day] for day in range(len(WEEKDAYS))]
+
+
+def often(frequency: str | None) -> str:
+    """Return when a schedule with this frequency runs, in words; that of an expert as it is written."""
+    return timing_of(frequency).in_words() or str(frequency)
+
+
+_PATTERNS: Final = (
+    (re.compile(rf"daily at {_AT}"), When.DAILY),
+    (re.compile(rf"weekly on (?P<weekday>{'|'.join(WEEKDAYS)}) at {_AT}"), When.WEEKLY),
+    (re.compile(rf"monthly on (?P<day>[0-9]{{1,2}}) at {_AT}"), When.MONTHLY),
+    (re.compile(rf"{_CRON} \* \* \*"), When.DAILY),
+    (re.compile(rf"{_CRON} \* \* (?P<weekdays>[0-7](?:,[0-7])*)"), When.WEEKLY),
+    (re.compile(rf"{_CRON} (?P<day>[0-9]{{1,2}}) \* \*"), When.MONTHLY),
+)
