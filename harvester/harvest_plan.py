@@ -194,22 +194,22 @@ class HarvestParameters:
     method: Method = field(default=Method.RECORDS, metadata=_of(
         choices=Method, job_column="harvest_method",
         about="0 ListRecords, 1 ListIdentifiers and GetRecord.",
-        schedule=Option("--method", "0 ListRecords, 1 ListIdentifiers and GetRecord"),
+        schedule=Option("--method", "ListRecords, or ListIdentifiers with a GetRecord for each"),
         command=Option("--method", "ListRecords, or ListIdentifiers with a GetRecord for each"),
     ))
     validation: Level = field(default=Level.LOOSE, metadata=_of(
         choices=Level, about="0 strict, 1 very strict, 2 loose.",
-        schedule=Option("--validation", "0 strict, 1 very strict, 2 lenient"),
+        schedule=Option("--validation", _STRICTNESS),
         command=Option("--validation", _STRICTNESS),
     ))
     filter_file: Path | None = field(default=None, metadata=_of(
         kind=Path, column="filter_file_path",
-        schedule=Option("--filter-file", "rules that select records", "FILE", place=2),
+        schedule=Option("--filter --filter-file", "rules that select records", "FILE", place=2),
         command=Option("--filter", "rules that select records", "FILE"),
     ))
     normalize_file: Path | None = field(default=None, metadata=_of(
         kind=Path, column="normalize_file_path",
-        schedule=Option("--normalize-file", "rules that add normalised elements", "FILE", place=2),
+        schedule=Option("--normalise --normalize --normalize-file", "rules that add values", "FILE", place=2),
         command=Option("--normalise --normalize", "rules that add values", "FILE"),
     ))
     max_records: int | None = field(default=None, metadata=_of(

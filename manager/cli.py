@@ -1,6 +1,7 @@
 """Argument parsers for the commands of manager and workers; the handlers are in `commands.py`."""
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from harvester.cli.harvest_parser import add_protocol
@@ -9,6 +10,7 @@ from oai.cli import add_command, add_group
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
+    from oai.command_parser import CommandParser
 
 
 _NOTICES = "manager.notices.commands:"
@@ -313,19 +315,39 @@ def _add_plan_options(parser: argparse.ArgumentParser, *, with_defaults: bool) -
         for option, value in ((one.schedule, True), (one.schedule_no, False)):
             if option is None:
                 continue
-            text = option.help + (" (default: %(default)s)" if shown and one.kind is not bool else "")
+            text = option.help + (f" (default: {_default(one)})" if shown and one.kind is not bool else "")
             default = one.stored if shown else None
             how = {"action": "store_const", "const": value} if one.kind is bool else _value(one, option)
-            parser.add_argument(option.flags, dest=one.column, help=text, default=default, **how)
+            parser.add_argument(*option.flags.split(), dest=one.column, help=text, default=default, **how)
+
+
+def _default(one: Parameter) -> object:
+    """Return the default as the help shows it: by its name, if it has one."""
+    return next((word for word, choice in one.words.items() if choice.value == one.stored), one.stored)
 
 
 def _value(one: Parameter, option: Option) -> dict[str, Any]:
     how: dict[str, Any] = {"type": int if one.kind is int else str, "metavar": option.metavar}
+    if one.choices is not None and one.kind is int:
+        return {"type": _named(one), "metavar": f"{{{','.join(one.words)}}}"}
     choices = tuple(choice.value for choice in one.choices or ())
     if choices and one.stored is None:
         # An empty value removes the option's stored value.
         return {**how, "choices": (*choices, ""), "metavar": f"{{{','.join(map(str, choices))}}}"}
     return {**how, "choices": choices} if choices else how
+
+
+def _named(one: Parameter) -> Callable[[str], int]:
+    """Return the reader of a choice by its name, or by the number that the tables have."""
+
+    def read(text: str) -> int:
+        numbers = {str(choice.value): int(choice.value) for choice in one.words.values()}
+        known = {**numbers, **{word: int(choice.value) for word, choice in one.words.items()}}
+        if text not in known:
+            raise argparse.ArgumentTypeError(f"{text!r}: choose from {', '.join(one.words)}")
+        return known[text]
+
+    return read
 
 
 def add_commands(commands: "Subcommands") -> None:
@@ -407,7 +429,7 @@ def add_queue_option(index: argparse.ArgumentParser) -> None:
     )
 
 
-def _add(commands: "Subcommands", name: str, *, help: str, handler: str) -> argparse.ArgumentParser:  # noqa: A002 argparse's own word
+def _add(commands: "Subcommands", name: str, *, help: str, handler: str) -> "CommandParser":  # noqa: A002 argparse's own word
     return add_command(commands, name, help=help, handler=_PROGRAMS + handler)
 
 

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 if TYPE_CHECKING:
     from oai.actions import Action
     from oai.audit import Subject
+    from oai.command_parser import CommandParser
     from oai.console import Console
     from oai.errors import ZatvaError
     from oai.settings import Settings
 
-    Subcommands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 no public name
+    Subcommands = argparse._SubParsersAction[CommandParser]  # noqa: SLF001 no public name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,27 +59,28 @@ def add_command(
     *,
     help: str,  # noqa: A002 argparse's name
     handler: str,
-) -> argparse.ArgumentParser:
+) -> "CommandParser":
     """Add a command with the options that all commands share; `handler` is `"module:function"`."""
     parser = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
     add_shared_options(parser)
     # argparse prepends the names of the parent commands: `zatva schedule pause`.
-    parser.set_defaults(handler=handler, command=parser.prog.partition(" ")[2])
+    parser.set_defaults(handler=handler, command=parser.prog.partition(" ")[2], used=parser)
     return parser
 
 
 def add_group(commands: "Subcommands", name: str, *, help: str) -> "Subcommands":  # noqa: A002
     """Add a command group and return the object to which its commands are added."""
     parser = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
-    return parser.add_subparsers(metavar="COMMAND", required=True)
+    made: Subcommands = parser.add_subparsers(metavar="COMMAND")
+    return made
 
 
 def group_of(commands: "Subcommands", name: str) -> "Subcommands":
     """Return the commands of a group that was added before, so that a higher layer can add more."""
-    groups = commands.choices[name]._subparsers  # noqa: SLF001 argparse has no public name for it
-    if groups is None:
+    found = commands.choices[name].commands
+    if found is None:
         raise RuntimeError(f"internal error: `{name}` has no commands yet")
-    return groups._group_actions[0]  # type: ignore[return-value] # noqa: SLF001 the same
+    return found
 
 
 def add_shared_options(parser: argparse.ArgumentParser) -> None:
@@ -92,8 +94,20 @@ def add_shared_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:
-    """Parse the arguments, run the command, and return its exit code; errors go to standard error."""
+    """Parse the arguments, run the command, and return its exit code; errors go to standard error.
+
+    Without a command, the help of the group is printed.
+    """
     arguments = parser.parse_args(argv)
+    if hasattr(arguments, "handler"):
+        return _run(arguments)
+    from oai.errors import ExitCode
+
+    arguments.shown.print_overview()
+    return ExitCode.USAGE
+
+
+def _run(arguments: argparse.Namespace) -> int:
     from oai.errors import ExitCode, ZatvaError
 
     # What Zatva writes is for this account and its group, as far as the account's own umask allows.

@@ -11,23 +11,34 @@ import manager.cli
 import provider.cli
 import web.cli
 from oai.cli import add_command, add_group, group_of, run
+from oai.command_parser import CommandParser
 from zatva import __version__
+from zatva.examples import EXAMPLES, FIRST
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
 
 
+_PURPOSES: Final = {
+    "start": ("demo", "init", "doctor", "serve"),
+    "harvest": ("probe", "harvest", "repository", "schedule", "job", "rule", "store", "import", "restore"),
+    "archive": ("provider",),
+    "run": ("manager", "worker", "web"),
+    "administer": ("user", "organisation", "token", "notify", "keys", "database"),
+}
+"""The commands in the order in which people need them."""
 _MOST_HOURS: Final = 10_000
 """More than a year; longer overlaps would make the replacement pointless."""
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> CommandParser:
     """Return the parser of the whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="zatva", description="OAI-PMH 2.0 for web archives and libraries.", allow_abbrev=False
     )
+    parser.purposes, parser.examples = _PURPOSES, FIRST
     parser.add_argument("--version", action="version", version=f"zatva {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND")
     init = add_command(
         commands,
         "init",
@@ -59,7 +70,18 @@ def build_parser() -> argparse.ArgumentParser:
         part.cli.add_commands(commands)
     manager.cli.add_store_audits(group_of(commands, "store"))
     manager.cli.add_queue_option(provider.cli.index_command(commands))
+    for line in EXAMPLES.strip().splitlines():
+        _add_example(parser, line)
     return parser
+
+
+def _add_example(parser: CommandParser, line: str) -> None:
+    """Add the example to the help of its command: that of the longest sequence of names."""
+    for word in line.split()[1:]:
+        if parser.commands is None or word not in parser.commands.choices:
+            break
+        parser = parser.commands.choices[word]
+    parser.examples = (*parser.examples, line)
 
 
 def _add_database(database: "Subcommands") -> None:

@@ -26,6 +26,7 @@ _COMMANDS = dict(commands_of("zatva", build_parser()))
 _OF_A_REQUEST = {"repository_id", "replay", "job_id", "recurring_id"}
 """Names that identify a harvest; they are not parameters."""
 _FORM = Path(__file__).parents[2] / "web" / "templates" / "schedule_form.html"
+_TIMING = _FORM.with_name("timing.html")
 
 
 def _destinations(parser: argparse.ArgumentParser) -> set[str]:
@@ -77,7 +78,8 @@ def test_no_surface_has_a_parameter_that_is_not_declared() -> None:
 
 @pytest.mark.parametrize("one", carried(Surface.FORM), ids=lambda one: one.name)
 def test_the_form_has_a_field_for_the_parameter(one: Parameter) -> None:
-    assert one.label or f'(form, "{one.column}"' in _FORM.read_text(encoding="utf-8")
+    shown = _FORM.read_text(encoding="utf-8") + _TIMING.read_text(encoding="utf-8")
+    assert one.label or f'(form, "{one.column}"' in shown
 
 
 def test_the_default_of_a_parameter_is_that_of_its_surface() -> None:

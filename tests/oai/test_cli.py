@@ -1,6 +1,5 @@
 """Commands: shared options, lazy handlers, and the exit code that each end has."""
 
-import argparse
 import json
 import logging
 import os
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from oai.cli import Invocation, add_command, add_group, run
+from oai.command_parser import CommandParser
 from oai.errors import ExitCode, StrictCheckError
 
 
@@ -25,8 +25,8 @@ def _as_if_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     logging.root.handlers[:] = logged
 
 
-def _parser(handler: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="zatva")
+def _parser(handler: str) -> CommandParser:
+    parser = CommandParser(prog="zatva")
     commands = parser.add_subparsers(required=True)
     add_command(
         add_group(commands, "some", help="some"), "thing", help="do it", handler=f"{__name__}:{handler}"

@@ -1,6 +1,5 @@
 """A full disk and a database that goes away end a command with words, and not with a trace."""
 
-import argparse
 import errno
 import logging
 import os
@@ -15,6 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from oai.cli import Invocation, add_command, run
+from oai.command_parser import CommandParser
 from oai.database import Database, open_database, place
 from oai.error_translation import mishap
 from oai.errors import ExitCode, ZatvaError
@@ -38,7 +38,7 @@ def _as_if_alone(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def command(handler: str, *words: str) -> int:
-    parser = argparse.ArgumentParser(prog="zatva")
+    parser = CommandParser(prog="zatva")
     thing = add_command(
         parser.add_subparsers(required=True), "thing", help="do it", handler=f"{__name__}:{handler}"
     )

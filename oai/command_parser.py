@@ -1,0 +1,88 @@
+"""The parser of the command line: suggestions for mistyped words, examples, and an overview by purpose."""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+_USAGE: Final = 2
+_ROOM: Final = 80
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose errors take two lines: what is wrong, and what to do."""
+
+    examples: Sequence[str] = ()
+    """Command lines shown at the end of the help."""
+    purposes: Mapping[str, Sequence[str]] = {}
+    """For an overview: headings with the names of their commands."""
+    commands: "argparse._SubParsersAction[CommandParser] | None" = None
+    """The parser's commands, if it is a group."""
+
+    def add_subparsers(self, **options: Any) -> Any:  # noqa: ANN401 as argparse declares it
+        """Add commands; without one of them, the group's help is shown."""
+        self.set_defaults(shown=self)
+        self.commands = super().add_subparsers(**options)
+        return self.commands
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401 as argparse declares it
+        """Parse the arguments; what is unknown is an error of the command that it was given to."""
+        parsed, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            used: CommandParser = getattr(parsed, "used", self)
+            used.refuse(next((word for word in unknown if word.startswith("-")), unknown[0]))
+        return parsed
+
+    def refuse(self, word: str) -> NoReturn:
+        """End with an error that names the unknown word, and the option that is most like it."""
+        options = [name for action in self._actions for name in action.option_strings]
+        kind = "option" if word.startswith("-") else "argument"
+        self.error(f"unknown {kind} {word}{_like(word.partition('=')[0], options)}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 whatever was parsed
+        # argparse has no public hook for this; its own message lists all choices.
+        if action is self.commands and value not in (action.choices or ()):
+            raise argparse.ArgumentError(
+                None, f"unknown command {value!r}{_like(value, action.choices or ())}"
+            )
+        super()._check_value(action, value)
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error and how to get help, and exit."""
+        self.exit(_USAGE, f"zatva: {message}\nRun `{self.prog} --help` for help.\n")
+
+    def print_overview(self) -> None:
+        """Print the help on standard error: a command is missing."""
+        self.print_help(sys.stderr)
+
+    def format_help(self) -> str:
+        """Return the help: of the whole program by purpose, otherwise argparse's, with the examples."""
+        text = self._overview() if self.purposes else super().format_help()
+        if self.examples:
+            text += "\nexamples:\n" + "".join(f"  {example}\n" for example in self.examples)
+        if self.purposes:
+            text += f"\nRun `{self.prog} COMMAND --help` for more about a command.\n"
+        return text
+
+    def _overview(self) -> str:
+        lines = [f"{self.description}", ""]
+        choices = self.commands.choices if self.commands is not None else {}
+        width = max(map(len, choices), default=0)
+        for heading, names in self.purposes.items():
+            lines.append(f"{heading}:")
+            lines += [f"  {name:{width}}  {_short(choices[name].description, width)}" for name in names]
+            lines.append("")
+        return "\n".join(lines).rstrip() + "\n"
+
+
+def _short(description: str | None, width: int) -> str:
+    """Return the description on one line of a terminal, without its full stop."""
+    text, most = (description or "").rstrip("."), _ROOM - width - 4
+    return text if len(text) <= most else f"{text[: most - 1].rsplit(' ', 1)[0]}…"
+
+
+def _like(word: str, known: Any) -> str:  # noqa: ANN401 any iterable of texts
+    import difflib  # noqa: PLC0415 only for a mistyped word
+
+    found = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean `{found[0]}`?" if found else ""

@@ -1,0 +1,87 @@
+"""What the command line says to those who do not know it: overview, suggestions, examples, names."""
+
+import shlex
+from collections.abc import Iterator
+
+import pytest
+
+from oai.cli import run
+from oai.command_parser import CommandParser
+from zatva.cli import build_parser
+from zatva.examples import EXAMPLES, FIRST
+
+_LINES = EXAMPLES.strip().splitlines()
+
+
+def _commands(parser: CommandParser) -> Iterator[CommandParser]:
+    """Yield the parsers of all commands that run something."""
+    if parser.get_default("handler"):
+        yield parser
+    for one in parser.commands.choices.values() if parser.commands else ():
+        yield from _commands(one)
+
+
+@pytest.mark.parametrize("line", [*_LINES, *FIRST])
+def test_every_example_is_a_command_line(line: str) -> None:
+    assert hasattr(build_parser().parse_args(shlex.split(line)[1:]), "handler")
+
+
+def test_every_command_has_an_example() -> None:
+    assert [one.prog for one in _commands(build_parser()) if not one.examples] == []
+
+
+def test_the_overview_names_every_command_by_its_purpose(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = build_parser()
+    assert run(parser, []) == 2
+    shown = capsys.readouterr().err
+    assert parser.commands is not None
+    assert sorted(name for names in parser.purposes.values() for name in names) == sorted(
+        parser.commands.choices
+    )
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    assert "harvest:\n  probe " in shown
+    assert FIRST[0] in shown
+
+
+def test_a_group_without_its_command_shows_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(build_parser(), ["schedule"]) == 2
+    assert "resume a schedule" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "said", "where"),
+    [
+        ("harvst x", "unknown command 'harvst'; did you mean `harvest`?", "zatva"),
+        ("schedule ad 7", "unknown command 'ad'; did you mean `add`?", "zatva schedule"),
+        ("harvest http://x --fromat y", "unknown option --fromat; did you mean `--format`?", "zatva harvest"),
+        ("harvest http://x --zzz=y", "unknown option --zzz=y", "zatva harvest"),
+        ("user list extra", "unknown argument extra", "zatva user list"),
+        (
+            "schedule add 7 --validation lose",
+            "'lose': choose from strict, very-strict, loose",
+            "zatva schedule add",
+        ),
+    ],
+)
+def test_a_mistyped_word_is_named_with_what_was_meant(
+    line: str, said: str, where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(build_parser(), line.split())
+    lines = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 2
+    assert said in lines[0]
+    assert lines[1:] == [f"Run `{where} --help` for help."]
+
+
+@pytest.mark.parametrize(
+    ("words", "stored"), [(("identifiers", "very-strict"), (1, 1)), (("0", "2"), (0, 2))]
+)
+def test_schedules_take_the_names_of_harvest_and_the_numbers_of_the_tables(
+    words: tuple[str, str], stored: tuple[int, int]
+) -> None:
+    method, validation = words
+    line = f"schedule add 7 --method {method} --validation {validation} --filter a.xml --normalise b.xml"
+    asked = build_parser().parse_args(line.split())
+    assert (asked.method, asked.validation) == stored
+    assert (str(asked.filter_file_path), str(asked.normalize_file_path)) == ("a.xml", "b.xml")
