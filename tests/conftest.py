@@ -235,9 +235,9 @@ async def page(context: BrowserContext) -> Page:
 
 
 @pytest.fixture
-async def inspector(context: BrowserContext) -> Inspector:
+async def inspector(context: BrowserContext, request: pytest.FixtureRequest) -> Inspector:
     """One that looks at pages in a tab."""
-    return await inspecting(context)
+    return await inspecting(context, long=request.config.getoption("--long"))
 
 
 def _name(settings: Settings) -> str | None:

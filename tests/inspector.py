@@ -1,6 +1,6 @@
 """Pages under axe's eyes, light and dark, wide and narrow."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -18,8 +18,10 @@ _STRUCTURE: Final = {**_EVERYTHING, "rules": {rule: {"enabled": False} for rule 
 _CONTRAST: Final = {**_EVERYTHING, "runOnly": _COLOURS}
 _LOOK: Final = Path(__file__).with_name("look.js").read_text(encoding="utf-8")
 _LAYOUT: Final = Path(__file__).with_name("layout.js").read_text(encoding="utf-8")
-_WIDTHS: Final = (390, 768, 1024, 1180, 1280, 1440)
-"""Of phones, tablets, and windows in which tables are narrowest before they become cards."""
+_WIDTHS: Final = (390, 1024, 1180)
+"""Of phones, and of windows in which tables are narrowest before they become cards."""
+ALL_WIDTHS: Final = (390, 768, 1024, 1180, 1280, 1440)
+"""Those that `--long` looks at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +45,9 @@ _LOOKS: Final = (
 class Inspector:
     """Looks at pages, and remembers the kinds of text whose contrast it has seen in each scheme."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, widths: Sequence[int] = _WIDTHS) -> None:
         self.page = page
+        self._widths = widths
         self._known: dict[str, set[str]] = {"light": set(), "dark": set()}
 
     async def check(self, address: str | None = None) -> None:
@@ -57,7 +60,7 @@ class Inspector:
             await self.page.set_viewport_size({"width": look.width, "height": 800})
             await self.page.emulate_media(color_scheme=look.scheme)
             await self._check_as_shown(look)
-        for width in _WIDTHS:
+        for width in self._widths:
             await self.page.set_viewport_size({"width": width, "height": 800})
             faults = await self.page.evaluate(_LAYOUT)
             assert not faults, f"{self.page.url} {width}\n" + "\n".join(faults)
@@ -73,7 +76,7 @@ class Inspector:
         known.update(found["kinds"])
 
 
-async def inspecting(context: BrowserContext) -> Inspector:
+async def inspecting(context: BrowserContext, *, long: bool = False) -> Inspector:
     """One that looks at a tab of its own, where axe is in every page from the beginning."""
     await context.add_init_script(AXE_SCRIPT)
-    return Inspector(await context.new_page())
+    return Inspector(await context.new_page(), ALL_WIDTHS if long else _WIDTHS)

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -11,6 +12,12 @@ from zatva.cli import build_parser
 from zatva.examples import EXAMPLES, FIRST
 
 _LINES = EXAMPLES.strip().splitlines()
+
+
+@cache
+def _parser() -> CommandParser:
+    """Return the parser, which parsing does not change."""
+    return build_parser()
 
 
 def _commands(parser: CommandParser) -> Iterator[CommandParser]:
@@ -23,7 +30,7 @@ def _commands(parser: CommandParser) -> Iterator[CommandParser]:
 
 @pytest.mark.parametrize("line", [*_LINES, *FIRST])
 def test_every_example_is_a_command_line(line: str) -> None:
-    assert hasattr(build_parser().parse_args(shlex.split(line)[1:]), "handler")
+    assert hasattr(_parser().parse_args(shlex.split(line)[1:]), "handler")
 
 
 def test_every_command_has_an_example() -> None:
