@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _PURPOSES: Final = {
-    "start": ("demo", "init", "doctor", "serve"),
+    "start": ("demo", "init", "doctor", "settings", "serve"),
     "harvest": ("probe", "harvest", "repository", "schedule", "job", "rule", "store", "import", "restore"),
     "archive": ("provider",),
     "run": ("manager", "worker", "web"),
@@ -53,6 +53,13 @@ def build_parser() -> CommandParser:
     add_command(
         commands, "doctor", help="check that Zatva can run on this machine", handler="zatva.doctor:doctor"
     )
+    settings = add_command(
+        commands,
+        "settings",
+        help="show the settings and where each comes from",
+        handler="zatva.settings:show",
+    )
+    settings.add_argument("--changed", action="store_true", help="only those that are not the defaults")
     _add_database(add_group(commands, "database", help="manage the database: tables and backups"))
     _add_keys(add_group(commands, "keys", help="manage the keys that sign resumption tokens"))
     serve = add_command(

@@ -15,6 +15,8 @@ zatva demo
 zatva demo --once
 zatva doctor
 zatva doctor --json
+zatva settings
+zatva settings --changed --json
 zatva serve
 zatva serve --port 8081 --web-port 8091
 zatva database upgrade

@@ -83,6 +83,7 @@ PAGES: Final = (
     "/account/second-factor",
     "/sign-in/again",
     "/admin",
+    "/admin/settings?changed=yes",
     "/admin/users",
     "/admin/users?words=nobody",
     "/admin/users/new",

@@ -16,6 +16,7 @@ from manager.worker.registry import manager_status
 from oai.audit import AuditEntry, Filter, list_actions, list_entries
 from oai.errors import UsageError
 from oai.owners import Organisation
+from oai.settings_view import settings_in_effect
 from provider.holdings.status import archive_status
 from web.admin.installation import database_facts, process_words, rooms
 from web.auth.access import about, administrators_only
@@ -74,9 +75,23 @@ async def front(request: web.Request) -> web.Response:
             path="/admin/workers", title=_("Workers"), about=_("harvest processes by host"), count=workers
         ),
         AdminLink(path="/admin/health", title=_("Health"), about=_("database, disks, archive, this process")),
+        AdminLink(path="/admin/settings", title=_("Settings"), about=_("values, and where they come from")),
         AdminLink(path="/admin/audit", title=_("Audit log"), about=_("changes by user, time and origin")),
     ]
     return render(request, "admin.html", places=places)
+
+
+@administrators_only
+async def settings(request: web.Request) -> web.Response:
+    """Show the settings in effect, with the place that each comes from."""
+    words, changed = request.query.get("words", "").strip().lower(), "changed" in request.query
+    lines = settings_in_effect(request.config_dict[SETTINGS])
+    found = [
+        line
+        for line in lines
+        if words in f"{line.name} {line.about}".lower() and (line.source or not changed)
+    ]
+    return render(request, "admin_settings.html", lines=found, words=words, changed=changed)
 
 
 @administrators_only
@@ -224,6 +239,7 @@ def _day(text: str | None, *, later: timedelta = timedelta()) -> datetime | None
 
 ROUTES = (
     web.get("/admin", front),
+    web.get("/admin/settings", settings),
     web.get("/admin/tokens", tokens),
     web.get(f"/admin/tokens.{KINDS}", tokens_as_file, allow_head=False),
     web.post(f"/admin/tokens/{NUMBER}/revoke", revoke),
