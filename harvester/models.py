@@ -245,9 +245,7 @@ class History(Base):
     harvest_id: Mapped[int | None]
     run_started: Mapped[datetime | None]
     """Start of the run, before any interruption; with `harvest_id` it identifies the run in `oai_change`."""
-    repository_id: Mapped[int] = mapped_column(
-        ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), index=True
-    )
+    repository_id: Mapped[int] = mapped_column(ForeignKey("oai_repository.repository_id", ondelete="CASCADE"))
     record_count: Mapped[int] = mapped_column(BigInteger, server_default="0")
     """Records seen, including deletions and repetitions, without rejected ones."""
     harvest_start_time: Mapped[datetime]
@@ -332,6 +330,8 @@ Index(
     History.continued_by,
     postgresql_where=text("continued_by IS NOT NULL"),
 )
+# The last runs of each repository, for lists of repositories.
+Index("ix_oai_history_repository_runs", History.repository_id, History.history_id)
 Index("ix_oai_history_status", History.status, History.history_id)
 # Includes the columns that a calendar adds up, so that a year of runs is read from the index alone.
 Index(

@@ -1,11 +1,14 @@
+from datetime import timedelta
+
 import pytest
 from sqlalchemy import func, select, text
 
 from harvester.models import OaiSet, Repository
+from harvester.vocabulary import RunStatus
 from manager.models import RecurringJob
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
-from tests.web.rows import a_repository, a_run, a_schedule
+from tests.web.rows import BEGAN, a_repository, a_run, a_schedule
 
 
 async def test_base_url_and_folder_are_enough_to_add_a_repository(
@@ -240,3 +243,21 @@ async def test_a_viewer_asks_and_changes_nothing(server: Server, viewer: Browser
     for path in ("/repositories/1/settings", "/repositories/1/refresh"):
         assert (await viewer.post(path))[0] == 403
     assert "/repositories/1/settings" not in (await viewer.get("/repositories/1"))[1]
+
+
+async def test_the_list_shows_how_each_repository_fares(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        telc, _knav = a_repository(session), a_repository(session, name="KNAV", folder="knav")
+        for number in range(22):
+            status = RunStatus.FAILED if number == 21 else RunStatus.COMPLETED
+            a_run(session, telc, status=status, harvest_end_time=BEGAN + timedelta(days=number))
+        session.commit()
+
+    _, page = await administrator.get("/repositories")
+
+    row = page[page.index('id="repository-1"') : page.index('id="repository-2"')]
+    strip = row[row.index("<svg") :]
+    assert strip.count('class="cell ') == 20
+    assert strip.index("/runs/3") < strip.index("/runs/22")
+    assert "failed" in row
+    assert "never harvested" in page[page.index('id="repository-2"') :]

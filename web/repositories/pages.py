@@ -28,6 +28,7 @@ from harvester.repositories import (
 from harvester.vocabulary import DeletionPolicy
 from manager.jobs.runs import RunFilter, days_of, find_runs
 from manager.jobs.views import list_jobs
+from manager.repository_states import repository_states
 from manager.schedules.service import add_schedule, find_schedules, sample_repository
 from manager.store_audits import last_audits
 from oai.errors import UsageError
@@ -41,7 +42,7 @@ from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER, number_of, repository_of
-from web.site.plots import bars
+from web.site.plots import bars, run_strip
 from web.site.render import render
 from web.site.timeouts import ask_apart
 from web.site.zones import here, local, today
@@ -96,10 +97,14 @@ async def listing(request: web.Request) -> web.Response:
         search=words or None,
         among=visible_repositories(who_asks(request)),
     )
+    shown = found[:_PAGE]
+    states = await database_of(request).run(repository_states, [one.repository_id for one in shown])
     return render(
         request,
         "repositories.html",
-        repositories=found[:_PAGE],
+        repositories=shown,
+        states=states,
+        strips={number: run_strip(state.runs) for number, state in states.items()},
         next=found[_PAGE - 1].repository_id if len(found) > _PAGE else None,
         first=after == 0,
         find=words,

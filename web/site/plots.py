@@ -9,7 +9,8 @@ from typing import Any, Final
 from markupsafe import Markup, escape
 
 from manager.jobs.runs import Day
-from web.site.formats import duration, look_of, number
+from manager.repository_states import RUNS, LastRun
+from web.site.formats import clock, duration, look_of, number
 from web.site.i18n import _, ngettext
 from web.site.zones import local, midnight
 
@@ -134,6 +135,20 @@ def strip(days: Mapping[date, Day], first: date, last: date, *, link: Link, labe
         for place, day in ((place, first + timedelta(days=place)) for place in range(count))
     ]
     return frame(count * _STEP, _STEP, label, cells, links=bool(days))
+
+
+def run_strip(runs: Sequence[LastRun]) -> Markup:
+    """Return a cell for each run, the oldest first, which leads to the run."""
+    cells = [
+        mark(
+            f'<rect x="{place * _STEP}" y="0" width="{_CELL}" height="{_CELL}" rx="2" '
+            f'class="cell {look_of(run.status).tone}"',
+            f"{clock(run.ended)}: {_(run.status)}",
+            link=f"/runs/{run.history_id}",
+        )
+        for place, run in enumerate(reversed(runs))
+    ]
+    return frame(RUNS * _STEP, _STEP, _("Last runs, by outcome"), cells, links=bool(runs))
 
 
 def bars(days: Sequence[Day], first: date, last: date, *, link: Link, label: str) -> Markup:

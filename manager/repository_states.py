@@ -1,0 +1,68 @@
+"""What lists of repositories show beside their names: last runs, next run, formats, organisation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+RUNS: Final = 20
+"""Last runs of each repository, the newest first."""
+_STATES: Final = text(
+    """
+    SELECT wanted.number, runs.found,
+           (SELECT min(harvest_start_time) FROM oai_job
+            WHERE repository_id = wanted.number AND status IN (0, 2)) AS next_due,
+           ARRAY(SELECT DISTINCT metadata_prefix FROM oai_harvest
+                 WHERE repository_id = wanted.number ORDER BY 1) AS formats,
+           (SELECT name FROM web_organisation JOIN web_repository_owner USING (organisation_id)
+            WHERE repository_id = wanted.number) AS organisation
+    FROM unnest(CAST(:numbers AS integer[])) AS wanted(number)
+    CROSS JOIN LATERAL (
+        SELECT coalesce(json_agg(json_build_array(history_id, status, ended) ORDER BY history_id DESC), '[]')
+               AS found
+        FROM (SELECT history_id, status, harvest_end_time AS ended FROM oai_history
+              WHERE repository_id = wanted.number AND continued_by IS NULL
+              ORDER BY history_id DESC LIMIT :runs) AS last
+    ) AS runs
+    """
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastRun:
+    """One of a repository's last runs."""
+
+    history_id: int
+    status: str
+    ended: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepositoryState:
+    """A repository's runs and plans."""
+
+    runs: Sequence[LastRun]
+    next_due: datetime | None
+    formats: Sequence[str]
+    """Formats that have been harvested."""
+    organisation: str | None
+
+
+def repository_states(session: Session, numbers: Sequence[int]) -> dict[int, RepositoryState]:
+    """Return the state of each of these repositories, by number."""
+    rows = session.execute(_STATES, {"numbers": list(numbers), "runs": RUNS}).mappings()
+    return {
+        row["number"]: RepositoryState(
+            runs=[
+                LastRun(history_id=number, status=status, ended=datetime.fromisoformat(ended))
+                for number, status, ended in row["found"]
+            ],
+            next_due=row["next_due"],
+            formats=row["formats"],
+            organisation=row["organisation"],
+        )
+        for row in rows
+    }
