@@ -38,7 +38,6 @@ _LOOKS: Final = (
     Look(width=WIDE, scheme="light", options=_EVERYTHING, contrast=None),
     Look(width=WIDE, scheme="dark", options=None, contrast=_CONTRAST),
     Look(width=NARROW, scheme="dark", options=_STRUCTURE, contrast=_CONTRAST),
-    Look(width=NARROW, scheme="light", options=None, contrast=_CONTRAST),
 )
 
 

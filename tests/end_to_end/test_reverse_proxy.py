@@ -74,7 +74,8 @@ async def test_whom_the_proxy_has_signed_in_uses_the_dashboard_at_once(
 
     await page.goto(f"{proxy}/jobs")
     await expect(page.locator("[data-live-status]")).to_have_text("Live")
-    await page.get_by_role("link", name="Viktor").click()
+    await page.get_by_text("Viktor", exact=True).click()
+    await page.get_by_role("link", name="Account").click()
     await page.get_by_label("Page language").select_option("cs")
     await page.get_by_role("button", name="Change language").click()
 

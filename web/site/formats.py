@@ -66,6 +66,14 @@ def ago(value: datetime, now: datetime) -> str:
     )
 
 
+def elapsed(value: datetime) -> Markup:
+    """Return a `<time>` element with the time that has passed since, which the script counts on."""
+    passed = duration((utc_now() - value).total_seconds())
+    return Markup('<time datetime="{}" data-elapsed>{}</time>').format(
+        f"{value.astimezone(UTC):{_ISO}}", passed
+    )
+
+
 def exact(value: datetime | None) -> Markup | str:
     """Return a `<time>` element with date, hour and minute in the reader's zone."""
     return _("never") if value is None else _element(value, clock(value))

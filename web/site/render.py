@@ -183,6 +183,7 @@ def environment() -> Environment:
         some=formats.some,
         moment=formats.moment,
         exact=formats.exact,
+        elapsed=formats.elapsed,
         second=formats.second,
         hour=formats.hour,
         duration=formats.duration,

@@ -135,6 +135,17 @@
     }
   };
 
+  // How long there has been no answer, in the words of `duration` in formats.py.
+  const countOn = () => {
+    for (const time of document.querySelectorAll("time[data-elapsed]")) {
+      const seconds = Math.max(0, Math.round((Date.now() - new Date(time.dateTime)) / 1000));
+      const rest = String(seconds % 60).padStart(2, "0");
+      if (seconds < 3600) {
+        time.textContent = seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)}:${rest} min`;
+      }
+    }
+  };
+
   // Pages show times in the browser's zone, which the server learns from this cookie.
   const tellZone = () => {
     const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -156,6 +167,7 @@
   tellZone();
   offerSearch();
   setInterval(tellTimes, 30_000);
+  setInterval(countOn, 1000);
   offerCopies();
   tendMenus();
   document.querySelector("[role=alert][tabindex]")?.focus();
