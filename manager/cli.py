@@ -1,11 +1,10 @@
 """Argument parsers for the commands of manager and workers; the handlers are in `commands.py`."""
 
 import argparse
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harvester.cli.harvest_parser import add_protocol
-from harvester.harvest_plan import Default, Option, Parameter, Surface, carried
+from manager.schedule_options import add_plan_options
 from oai.cli import add_command, add_group
 
 if TYPE_CHECKING:
@@ -285,7 +284,7 @@ def add_schedule_commands(schedule: "Subcommands") -> None:
         schedule, "add", help="plan harvests of a repository", handler=f"{_SCHEDULES}add_schedule"
     )
     add.add_argument("repository_id", type=int, metavar="REPOSITORY_ID")
-    _add_plan_options(add, with_defaults=True)
+    add_plan_options(add, with_defaults=True)
     listing = add_command(schedule, "list", help="list schedules", handler=f"{_SCHEDULES}list_schedules")
     listing.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
     for name, text in (
@@ -304,50 +303,7 @@ def add_schedule_commands(schedule: "Subcommands") -> None:
                 "--records", type=int, default=100, metavar="N", help="how many (default: %(default)s)"
             )
         if name == "edit":
-            _add_plan_options(command, with_defaults=False)
-
-
-def _add_plan_options(parser: argparse.ArgumentParser, *, with_defaults: bool) -> None:
-    """Add an option for each parameter: with its default for a new schedule, without one for a change."""
-    options = [(one.schedule, one) for one in carried(Surface.SCHEDULE_COMMAND) if one.schedule]
-    for _, one in sorted(options, key=lambda pair: pair[0].place):
-        shown = with_defaults and one.stored not in (None, Default.NOW)
-        for option, value in ((one.schedule, True), (one.schedule_no, False)):
-            if option is None:
-                continue
-            text = option.help + (f" (default: {_default(one)})" if shown and one.kind is not bool else "")
-            default = one.stored if shown else None
-            how = {"action": "store_const", "const": value} if one.kind is bool else _value(one, option)
-            parser.add_argument(*option.flags.split(), dest=one.column, help=text, default=default, **how)
-
-
-def _default(one: Parameter) -> object:
-    """Return the default as the help shows it: by its name, if it has one."""
-    return next((word for word, choice in one.words.items() if choice.value == one.stored), one.stored)
-
-
-def _value(one: Parameter, option: Option) -> dict[str, Any]:
-    how: dict[str, Any] = {"type": int if one.kind is int else str, "metavar": option.metavar}
-    if one.choices is not None and one.kind is int:
-        return {"type": _named(one), "metavar": f"{{{','.join(one.words)}}}"}
-    choices = tuple(choice.value for choice in one.choices or ())
-    if choices and one.stored is None:
-        # An empty value removes the option's stored value.
-        return {**how, "choices": (*choices, ""), "metavar": f"{{{','.join(map(str, choices))}}}"}
-    return {**how, "choices": choices} if choices else how
-
-
-def _named(one: Parameter) -> Callable[[str], int]:
-    """Return the reader of a choice by its name, or by the number that the tables have."""
-
-    def read(text: str) -> int:
-        numbers = {str(choice.value): int(choice.value) for choice in one.words.values()}
-        known = {**numbers, **{word: int(choice.value) for word, choice in one.words.items()}}
-        if text not in known:
-            raise argparse.ArgumentTypeError(f"{text!r}: choose from {', '.join(one.words)}")
-        return known[text]
-
-    return read
+            add_plan_options(command, with_defaults=False)
 
 
 def add_commands(commands: "Subcommands") -> None:

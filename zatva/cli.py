@@ -39,6 +39,20 @@ def build_parser() -> CommandParser:
     parser.purposes, parser.examples = _PURPOSES, FIRST
     parser.add_argument("--version", action="version", version=f"zatva {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND")
+    _add_start(commands)
+    _add_database(add_group(commands, "database", help="manage the database: tables and backups"))
+    _add_keys(add_group(commands, "keys", help="manage the keys that sign resumption tokens"))
+    for part in (provider, harvester, manager, web):
+        part.cli.add_commands(commands)
+    manager.cli.add_store_audits(group_of(commands, "store"))
+    manager.cli.add_queue_option(provider.cli.index_command(commands))
+    for line in EXAMPLES.strip().splitlines():
+        _add_example(parser, line)
+    return parser
+
+
+def _add_start(commands: "Subcommands") -> None:
+    """Add the commands of the whole program, with which people start."""
     init = add_command(
         commands,
         "init",
@@ -60,8 +74,6 @@ def build_parser() -> CommandParser:
         handler="zatva.settings:show",
     )
     settings.add_argument("--changed", action="store_true", help="only those that are not the defaults")
-    _add_database(add_group(commands, "database", help="manage the database: tables and backups"))
-    _add_keys(add_group(commands, "keys", help="manage the keys that sign resumption tokens"))
     serve = add_command(
         commands,
         "serve",
@@ -73,13 +85,6 @@ def build_parser() -> CommandParser:
     serve.add_argument(
         "--web-port", type=int, default=8090, help="the dashboard's port (default: %(default)s)"
     )
-    for part in (provider, harvester, manager, web):
-        part.cli.add_commands(commands)
-    manager.cli.add_store_audits(group_of(commands, "store"))
-    manager.cli.add_queue_option(provider.cli.index_command(commands))
-    for line in EXAMPLES.strip().splitlines():
-        _add_example(parser, line)
-    return parser
 
 
 def _add_example(parser: CommandParser, line: str) -> None:
