@@ -48,7 +48,7 @@ class WebSettings(Section):
     )
     time_zone: str = Field(
         "UTC",
-        description="Time zone of dates and times on pages for browsers that do not tell theirs, such as "
+        description="Time zone of dates and times on pages for browsers that do not report theirs, such as "
         "Europe/Prague; each user can choose another.",
     )
     session_hours: float = Field(
