@@ -271,6 +271,7 @@ UNCHANGING: Final[Mapping[str, str]] = MappingProxyType({
     "restore": "writes files of the archive into a folder of the administrator's own",
     "rule try": "tries a rule on samples",
     "serve": "runs until it is ended",
+    "settings": "shows the settings in effect",
     "store export": "writes files into a folder of the administrator's own",
     "store verify": "compares files with the database and keeps when",
     "worker": "runs until it is ended; its work is in the history",
