@@ -245,6 +245,8 @@ ACTIONS: Final = (
            lacks=_ACCOUNT),
     Action(verb="account.recovery-codes", pages=("/account/second-factor/codes",), kind="user",
            lacks=_ACCOUNT, shows_secret=True),
+    Action(verb="account.openid", pages=("/account/openid/connect",), kind="user", lacks=_ACCOUNT),
+    Action(verb="account.openid-off", pages=("/account/openid/disconnect",), kind="user", lacks=_ACCOUNT),
     Action(verb="sign-in", pages=("/sign-in",), kind="user", lacks=_ACCOUNT),
     Action(verb="sign-in.code", pages=("/sign-in/code",), kind="user", lacks=_ACCOUNT),
     Action(verb="sign-in.again", pages=("/sign-in/again",), kind="user", lacks=_ACCOUNT),

@@ -7,10 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from pydantic import SecretStr
+
+from oai.errors import SettingsError
 from oai.settings import Settings
 
 _MODE: Final = 0o600
-_SECRETS: Final = (("database_url",), ("mail", "password"), ("webhooks", "secret"))
+_SECRETS: Final = (
+    ("database_url",),
+    ("mail", "password"),
+    ("webhooks", "secret"),
+    ("openid", "client_secret"),
+)
 
 
 def open_private(file: Path) -> BinaryIO:
@@ -25,10 +33,32 @@ def open_private(file: Path) -> BinaryIO:
     return os.fdopen(descriptor, "wb")
 
 
+def read_secret(given: SecretStr | None, file: Path | None, *, setting: str) -> str | None:
+    """Return a secret from a setting or the first line of a file; None if neither is set.
+
+    `setting` names the setting with the file. Raises SettingsError if the file is unreadable or empty.
+    """
+    if file is None:
+        return given.get_secret_value() if given is not None else None
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(
+            f"setting {setting}: {file}: {error}; make the file readable for the user that runs Zatva"
+        ) from None
+    if not lines or not lines[0].strip():
+        raise SettingsError(f"setting {setting}: {file}: its first line is empty; write the secret there")
+    return lines[0].strip()
+
+
 def exposed_files(settings: Settings) -> Iterator[Path]:
     """Yield the absolute paths of the settings' files with secrets that other accounts can read."""
     config = settings.toml_file
-    files = [settings.mail.password_file, settings.webhooks.secret_file]
+    files = [
+        settings.mail.password_file,
+        settings.webhooks.secret_file,
+        settings.openid.client_secret_file,
+    ]
     if config is not None and _has_secrets(config):
         files.append(config)
     yield from filter(_others_can_read, (file.absolute() for file in files if file is not None))

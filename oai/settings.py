@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -25,6 +25,7 @@ from oai.sections import (
     InteractiveSettings,
     LogSettings,
     ManagerSettings,
+    OpenIdSettings,
     ProviderSettings,
     WebSettings,
 )
@@ -61,6 +62,7 @@ class Settings(BaseSettings):
     harvester: HarvesterSettings = HarvesterSettings()
     manager: ManagerSettings = ManagerSettings()
     web: WebSettings = WebSettings()
+    openid: OpenIdSettings = OpenIdSettings()
     mail: MailSettings = MailSettings()
     webhooks: WebhookSettings = WebhookSettings()
 
@@ -68,6 +70,12 @@ class Settings(BaseSettings):
     @classmethod
     def _empty_is_none(cls, value: SecretStr | None) -> SecretStr | None:
         return value if value is not None and value.get_secret_value() else None
+
+    @model_validator(mode="after")
+    def _has_return_address(self) -> "Settings":
+        if self.openid.issuer is not None and self.web.base_url is None:
+            raise ValueError("openid.issuer needs web.base_url, to which the provider sends users back")
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Support pickling for other processes with a class they know: `load_settings` makes one per file."""

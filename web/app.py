@@ -19,12 +19,13 @@ from web.api.dispatch import LIMITER, Limiter
 from web.archive import pages as archive
 from web.archive import pages_activity, pages_collections, pages_documents
 from web.archive.pages_activity import SELF_TESTS, SelfTests
-from web.auth import account, pages_second_factor
+from web.auth import account, pages_openid, pages_second_factor
 from web.auth import pages as sign_in
 from web.auth.access import access
 from web.auth.audit import auditing
 from web.auth.csrf import csrf
 from web.auth.identify import sessions
+from web.auth.openid import PROVIDER, RETURN, OpenIdProvider
 from web.errors import pages as errors
 from web.imports import pages as imports
 from web.imports import pages_records as imported_records
@@ -58,6 +59,7 @@ from web.store import pages as store
 _FORM_BYTES = 1024 * 1024
 _ROUTES = (
     sign_in.ROUTES,
+    pages_openid.ROUTES,
     account.ROUTES,
     pages_second_factor.ROUTES,
     admin.ROUTES,
@@ -126,6 +128,10 @@ def create_app(
     app[TRIALS] = Trials(settings=app[SETTINGS], database=app[DATABASE])
     app[REPLAYS] = Replays(settings=app[SETTINGS])
     app[DRAFTS] = Drafts(settings=app[SETTINGS])
+    if settings.openid.issuer is not None:
+        app[PROVIDER] = OpenIdProvider(
+            settings.openid, return_address=(settings.web.base_url or "").rstrip("/") + RETURN
+        )
     app[DIAGNOSTICS] = DiagnosticsRuns(settings=app[SETTINGS], database=app[DATABASE])
     app[EXPLORATIONS] = Explorations(settings=app[SETTINGS])
     app[IMPORTS] = ImportProcesses(settings=app[SETTINGS], database=app[DATABASE])
@@ -137,6 +143,12 @@ def create_app(
         app.add_routes(routes)
     app.router.add_static("/static", STATIC)
     return app
+
+
+def _add_provider(app: web.Application, settings: Settings) -> None:
+    if settings.openid.issuer is not None:
+        here = (settings.web.base_url or "").rstrip("/")
+        app[PROVIDER] = OpenIdProvider(settings.openid, return_address=here + RETURN)
 
 
 async def _database_threads(app: web.Application) -> AsyncIterator[None]:

@@ -33,6 +33,7 @@ __all__ = [
     "SignInAttempt",
     "SignInLink",
     "User",
+    "UserIdentity",
     "UserSession",
 ]
 
@@ -78,6 +79,21 @@ class User(Base):
     """Number of the 30-second step of the last accepted code: each code is accepted once."""
 
 
+class UserIdentity(Base):
+    """An account of an OpenID provider with which a user signs in."""
+
+    __tablename__ = "web_identity"
+
+    issuer: Mapped[str] = mapped_column(Text, primary_key=True)
+    """Address of the provider, as in its discovery document."""
+    subject: Mapped[str] = mapped_column(Text, primary_key=True)
+    """The provider's identifier of the account; never given to another."""
+    user_id: Mapped[int] = mapped_column(ForeignKey("web_user.user_id", ondelete="CASCADE"), index=True)
+    created: Mapped[datetime] = mapped_column(server_default=func.now())
+    last_used: Mapped[datetime | None]
+    """Time of the last sign-in."""
+
+
 class UserSession(Base):
     """A session of a signed-in browser."""
 
@@ -94,7 +110,7 @@ class UserSession(Base):
     browser: Mapped[str | None] = mapped_column(Text)
     """User-Agent header at sign-in."""
     way: Mapped[str] = mapped_column(Text, server_default="link")
-    """How the user signed in: link, password or proxy."""
+    """How the user signed in: link, password, proxy or openid."""
     idle_until: Mapped[datetime] = mapped_column(server_default=text("now() + interval '1 hour'"))
     """Time at which the session ends unless the user makes a request before."""
     confirmed: Mapped[datetime] = mapped_column(server_default=func.now())

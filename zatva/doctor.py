@@ -1,5 +1,6 @@
 """`zatva doctor`: check whether everything needed is available, and say what to do otherwise."""
 
+import asyncio
 import importlib.util
 import os
 import platform
@@ -22,6 +23,7 @@ from oai.errors import ExitCode, ZatvaError
 from oai.private_files import exposed_files, how_to_close
 from oai.settings import Settings
 from provider.indexing.first_load import missing_indexes
+from web.auth.openid import OpenIdError, OpenIdProvider
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,8 +134,26 @@ def _missing_indexes(connection: Connection) -> list[str]:
         return missing_indexes(session)
 
 
+def _openid(settings: Settings) -> Iterator[SetupFinding]:
+    if settings.openid.issuer is None:
+        return
+    provider, advice = OpenIdProvider(settings.openid, return_address=""), ""
+    try:
+        keys = len(asyncio.run(provider.keys()).keys)
+        found = f"{settings.openid.issuer} answers; it has {keys} keys"
+    except OpenIdError as error:
+        found, advice = str(error), "compare openid.issuer with the provider's documentation"
+    yield SetupFinding(check="OpenID provider", well=not advice, found=found, advice=advice)
+
+
 def _nearest(folder: Path) -> Path:
     return next(step for step in (folder, *folder.absolute().parents) if step.exists())
 
 
-CHECKS: tuple[Callable[[Settings], Iterator[SetupFinding]], ...] = (_python, _data, _secrets, _database)
+CHECKS: tuple[Callable[[Settings], Iterator[SetupFinding]], ...] = (
+    _python,
+    _data,
+    _secrets,
+    _database,
+    _openid,
+)

@@ -16,8 +16,9 @@ import aiohttp
 from pydantic import SecretStr
 
 from manager.notices.outbox import NotSentError, RefusedError
-from oai.errors import UsageError
+from oai.errors import SettingsError, UsageError
 from oai.outgoing import WebhookSettings
+from oai.private_files import read_secret
 from oai.reach import UnreachableZoneError, ZoneOf, check_address, guarded_connector, zone_of
 
 
@@ -50,17 +51,10 @@ def _refusal(error: UnreachableZoneError) -> str:
 
 def secret_of(given: SecretStr | None, file: Path | None, *, setting: str) -> str | None:
     """Return the secret; None if none is set. Raises NotSentError if the file is unreadable or empty."""
-    if file is None:
-        return given.get_secret_value() if given is not None else None
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise NotSentError(
-            f"setting {setting}: {file}: {error}; make the file readable for the manager's user"
-        ) from None
-    if not lines or not lines[0].strip():
-        raise NotSentError(f"setting {setting}: {file}: its first line is empty; write the secret there")
-    return lines[0].strip()
+        return read_secret(given, file, setting=setting)
+    except SettingsError as error:
+        raise NotSentError(str(error)) from None
 
 
 logger = logging.getLogger(__name__)

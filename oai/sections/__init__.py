@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 
 from oai.sections.harvester import HarvesterSettings, InteractiveSettings
 from oai.sections.manager import ManagerSettings
+from oai.sections.openid import OpenIdSettings
 from oai.sections.provider import ProviderSettings
 from oai.sections.section import (
     BodySeconds,
@@ -24,6 +25,7 @@ __all__ = [
     "InteractiveSettings",
     "LogSettings",
     "ManagerSettings",
+    "OpenIdSettings",
     "ProviderSettings",
     "WebSettings",
 ]

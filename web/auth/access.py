@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from multidict import MultiMapping
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 from yarl import URL
@@ -218,12 +217,12 @@ def _check_sign_in(request: web.Request, who: SignedIn, path: str) -> None:
     """Send a user to set up the second factor, or to sign in again, before this step."""
     if who.scopes is not None:
         return
-    settings = request.config_dict[SETTINGS].web
+    settings = request.config_dict[SETTINGS]
     if who.lacks_second_factor(settings) and path not in _SETTING_UP:
         if path in STREAMS or is_api(request):
             raise web.HTTPForbidden(text=_("Set up your second factor first, on the page of your account."))
         raise web.HTTPSeeOther("/account/second-factor")
-    if getattr(request.match_info.handler, _FRESH, False) and not who.is_fresh(settings):
+    if getattr(request.match_info.handler, _FRESH, False) and not who.is_fresh(settings.web):
         if is_api(request):
             raise web.HTTPForbidden(text=_("Sign in again: this step needs a recent sign-in."))
         raise _sign_in_at("/sign-in/again", _page_of(request))
@@ -240,7 +239,7 @@ def _page_of(request: web.Request) -> str:
         return "/"
 
 
-def local_path(values: MultiMapping[object]) -> str:
+def local_path(values: Mapping[str, object]) -> str:
     """Return the field `next`, to which a form leads: a path on this site, otherwise the overview."""
     text = values.get("next", "/")
     if not isinstance(text, str) or not text.startswith("/") or text.startswith(("//", "/\\")):

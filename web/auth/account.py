@@ -11,6 +11,7 @@ from oai.rights import Scope, scopes_for
 from oai.sections import WebSettings
 from web.auth.access import Right, about, local_path, needs, needs_fresh_sign_in, who_asks
 from web.auth.api_tokens import TokenView, list_tokens, make_token, revoke_token
+from web.auth.openid_users import is_connected
 from web.auth.pages import check_password_of, chosen_password
 from web.auth.sessions import end_sessions, leave, list_sessions, mark_of, session_token
 from web.auth.sign_in import known_user
@@ -152,7 +153,8 @@ async def _page(
     """Render the page; the token `fresh` is shown but not stored."""
     who, database, cookie = who_asks(request), database_of(request), session_token(request)
     shown = [form for form in (password, token_form, zone) if form is not None]
-    settings, known = request.config_dict[SETTINGS].web, await database.run(known_user, who.name)
+    settings, openid = request.config_dict[SETTINGS].web, request.config_dict[SETTINGS].openid
+    known = await database.run(known_user, who.name)
     return render(
         request,
         "account.html",
@@ -163,6 +165,9 @@ async def _page(
         zones=zone_choices(),
         fresh=fresh,
         has_password=known is not None and known.password_hash is not None,
+        provider=openid.name if openid.issuer else None,
+        is_connected=openid.issuer is not None
+        and await database.run(is_connected, who.user_id, openid.issuer),
         least=settings.password_length,
         most_days=f"{settings.token_days:g}",
         sessions=await database.run(list_sessions, who.user_id),

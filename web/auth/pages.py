@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from datetime import datetime
 from typing import Any
 
 from aiohttp import web
@@ -10,11 +11,11 @@ from sqlalchemy.orm import Session
 from yarl import URL
 
 from oai.errors import UsageError, required
-from oai.sections import WebSettings
 from web.auth.access import Right, about, local_path, needs, who_asks
 from web.auth.attempts import attempt, place_of, remember_browser, succeeded, too_many
 from web.auth.audit import count_refusal
 from web.auth.identify import client_address
+from web.auth.openid_users import is_connected
 from web.auth.passwords import hash_password, password_fits
 from web.auth.second_factor import RECOVERY_CODE, accepted_factor
 from web.auth.sessions import (
@@ -49,7 +50,9 @@ async def ask(request: web.Request) -> web.Response:
     """
     token = request.query.get("token")
     if token is None:
-        return with_form_token(request, "sign_in.html", form=Form(values={}), next=local_path(request.query))
+        return with_form_token(
+            request, "sign_in.html", form=Form(values={}), **_ways(request, local_path(request.query))
+        )
     link = await database_of(request).run(open_link, token)
     if link is None:
         return render(request, "sign_in_expired.html", status=410)
@@ -92,10 +95,12 @@ async def _by_link(request: web.Request, form: MultiMapping[object], token: str)
     used = await database.run(_use, token, hashed)
     if used is None:
         return render(request, "sign_in_expired.html", status=410)
-    return await _enter(request, used, way="link", following="/")
+    raise await enter(request, used, way="link", following="/")
 
 
 async def _by_password(request: web.Request, form: MultiMapping[object]) -> web.StreamResponse:
+    if not request.config_dict[SETTINGS].openid.passwords:
+        raise web.HTTPForbidden(text=_("Signing in with passwords is turned off here."))
     name, password, following = _text(form, "name").strip(), _text(form, "password"), local_path(form)
     shown = Form(values={"name": name})
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
@@ -111,7 +116,7 @@ async def _by_password(request: web.Request, form: MultiMapping[object]) -> web.
         words = _("Wrong user name or password. An administrator can send you a link to set a new password.")
         return _again(request, shown.with_error("password", words), following)
     known = required(known, "only a user's password fits")
-    return await _enter(request, known, way="password", following=following)
+    raise await enter(request, known, way="password", following=following)
 
 
 class TooManyAttemptsError(UsageError):
@@ -171,52 +176,61 @@ def _use(session: Session, token: str, password_hash: str | None) -> Known | Non
     return known_user(session, link.user_name)
 
 
-async def _enter(request: web.Request, user: Known, *, way: str, following: str) -> web.StreamResponse:
-    """Start the session with a new identifier, so that one planted before the sign-in is useless.
+async def enter(
+    request: web.Request, user: Known, *, way: str, following: str, since: datetime | None = None
+) -> web.HTTPException:
+    """Start the session, with a new identifier, so that one planted before the sign-in is useless.
 
-    A user with a second factor is asked for it first.
+    Returns the redirect to the page, or to the one that asks a user with a second factor for it. `since` is
+    the UTC time at which the user proved who they are, if that was before now.
     """
-    started, remembered = await database_of(request).run(
-        _start,
-        request.config_dict[SETTINGS].web,
-        user,
-        old=session_token(request),
-        way=way,
-        address=client_address(request),
-        browser=request.headers.get("User-Agent"),
-    )
+    started, remembered = await _start(request, user, way=way, waits=user.has_second_factor, since=since)
     if user.has_second_factor:
         about(request, "user", user.user_id, user.name, awaits="second factor")
         response = web.HTTPSeeOther(str(URL("/sign-in/code").with_query({"next": following})))
     else:
         about(request, "user", user.user_id, user.name)
         response = web.HTTPSeeOther(following)
+    _set_cookies(request, response, started, remembered)
+    return response
+
+
+def _set_cookies(
+    request: web.Request, response: web.StreamResponse, started: str, remembered: str | None
+) -> None:
     forget(request, response)
     set_session(request, response, started)
     if remembered is not None:
         set_browser(request, response, remembered)
-    raise response
 
 
-def _start(
-    session: Session,
-    settings: WebSettings,
-    user: Known,
-    *,
-    old: str | None,
-    way: str,
-    address: str | None,
-    browser: str | None,
-    awaits_code: bool | None = None,
+async def _start(
+    request: web.Request, user: Known, *, way: str, waits: bool, since: datetime | None = None
 ) -> tuple[str, str | None]:
-    """End the session `old`; return the cookies of the new one and, if the user is in, of the browser."""
-    if old:
-        end_session(session, old)
-    waits = user.has_second_factor if awaits_code is None else awaits_code
-    started = start_session(
-        session, settings, user.user_id, way=way, awaits_code=waits, address=address, browser=browser
+    """End the old session; return the cookies of the new one and, if the user is in, of the browser."""
+    settings, old, address = (
+        request.config_dict[SETTINGS].web,
+        session_token(request),
+        client_address(request),
     )
-    return started, None if waits else remember_browser(session, settings, user.user_id)
+    browser = request.headers.get("User-Agent")
+
+    def start(session: Session) -> tuple[str, str | None]:
+        if old:
+            end_session(session, old)
+        started = start_session(
+            session,
+            settings,
+            user.user_id,
+            way=way,
+            awaits_code=waits,
+            address=address,
+            browser=browser,
+            confirmed=since,
+        )
+        return started, None if waits else remember_browser(session, settings, user.user_id)
+
+    return await database_of(request).run(start)
 
 
 @needs(Right.ANYBODY)
@@ -237,22 +251,12 @@ async def enter_code(request: web.Request) -> web.StreamResponse:
         shown = Form(values={}).with_error("code", told(error))
         status = 429 if isinstance(error, TooManyAttemptsError) else 422
         return render(request, "sign_in_code.html", status=status, form=shown, next=following)
-    started, remembered = await database_of(request).run(
-        _start,
-        request.config_dict[SETTINGS].web,
-        Known(user_id=waiting.user_id, name=waiting.name, password_hash=None, has_second_factor=True),
-        old=session_token(request),
-        way=waiting.way,
-        awaits_code=False,
-        address=client_address(request),
-        browser=request.headers.get("User-Agent"),
-    )
+    known = Known(user_id=waiting.user_id, name=waiting.name, password_hash=None, has_second_factor=True)
+    started, remembered = await _start(request, known, way=waiting.way, waits=False)
     about(request, "user", waiting.user_id, waiting.name, second_factor=factor)
     spent = factor == RECOVERY_CODE
     response = web.HTTPSeeOther("/account/second-factor?done=recovery-code-used" if spent else following)
-    forget(request, response)
-    set_session(request, response, started)
-    set_browser(request, response, required(remembered, "the user is in"))
+    _set_cookies(request, response, started, required(remembered, "the user is in"))
     raise response
 
 
@@ -299,7 +303,7 @@ async def sign_in_again(request: web.Request) -> web.StreamResponse:
     following, shown = local_path(form), Form(values={})
     known = required(await database.run(known_user, who.name), "the user is signed in")
     if known.password_hash is None and not known.has_second_factor:
-        raise web.HTTPConflict(text=_("You have no password: sign out, and sign in with a new link."))
+        raise web.HTTPConflict(text=_("You have no password: sign out, and sign in again."))
     field = "password"
     try:
         if known.password_hash is not None:
@@ -324,7 +328,17 @@ async def _again_page(request: web.Request, form: Form, following: str) -> web.R
         form=form,
         next=following,
         has_password=known is not None and known.password_hash is not None,
+        provider=await provider_of(request, who.user_id),
     )
+
+
+async def provider_of(request: web.Request, user_id: int) -> str | None:
+    """Return the name of the OpenID provider if the user has connected an account there."""
+    openid = request.config_dict[SETTINGS].openid
+    if openid.issuer is None:
+        return None
+    connected = await database_of(request).run(is_connected, user_id, openid.issuer)
+    return openid.name if connected else None
 
 
 def _again(
@@ -335,7 +349,20 @@ def _again(
     status: int = 422,
     headers: dict[str, str] | None = None,
 ) -> web.Response:
-    return render(request, "sign_in.html", status=status, headers=headers, form=form, next=following)
+    return render(
+        request, "sign_in.html", status=status, headers=headers, form=form, **_ways(request, following)
+    )
+
+
+def _ways(request: web.Request, following: str) -> dict[str, Any]:
+    """Return what the sign-in page offers, and where it leads."""
+    openid = request.config_dict[SETTINGS].openid
+    return {
+        "next": following,
+        "provider": openid.name if openid.issuer else None,
+        "passwords": openid.passwords,
+        "leaving": request.query.get("done", "").startswith("signed-out"),
+    }
 
 
 def _rules(request: web.Request, form: Form | None = None) -> dict[str, Any]:

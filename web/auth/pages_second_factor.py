@@ -73,7 +73,7 @@ async def _page(
         status=422 if form is not None and form.errors else 200,
         form=form or Form(values={}),
         is_on=is_on,
-        must=who.lacks_second_factor(request.config_dict[SETTINGS].web) and not is_on,
+        must=who.lacks_second_factor(request.config_dict[SETTINGS]) and not is_on,
         codes=codes,
         left=await database.run(codes_left, who.user_id) if is_on else 0,
         secret=secret,

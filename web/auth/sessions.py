@@ -15,17 +15,19 @@ from oai.datestamps import utc_now
 from oai.owners import Organisation
 from oai.rights import Right, Scope, rights_of, sees_everything
 from oai.sections import WebSettings
+from oai.settings import Settings
 from web.models import Role, User, UserSession
 from web.site.keys import SETTINGS
 
 _SESSION = "zatva_session"
 _FORM = "zatva_form"
 _BROWSER = "zatva_browser"
+_DEPARTURE = "zatva_openid"
 _SECURE_PREFIX = "__Host-"
 _BYTES = 32
 _LONGEST_BROWSER = 300
 _CODE_MINUTES = 10
-"""How long a sign-in waits for its second factor."""
+"""How long a sign-in waits for its second factor, or for the OpenID provider."""
 _SEEN_EVERY = timedelta(minutes=1)
 """How exactly a session's last request is noted: once in this time, not with each request."""
 
@@ -43,6 +45,21 @@ def form_token(request: web.Request) -> str | None:
 def browser_token(request: web.Request) -> str | None:
     """Return the value of the cookie of a browser in which a user has signed in before."""
     return request.cookies.get(_name(request, _BROWSER))
+
+
+def departure_cookie(request: web.Request) -> str | None:
+    """Return the cookie of a browser that went to the OpenID provider."""
+    return request.cookies.get(_name(request, _DEPARTURE))
+
+
+def set_departure(request: web.Request, response: web.StreamResponse, value: str) -> None:
+    """Set the cookie of a browser that goes to the OpenID provider."""
+    _set(request, response, _DEPARTURE, value, max_age=_CODE_MINUTES * 60)
+
+
+def forget_departure(request: web.Request, response: web.StreamResponse) -> None:
+    """Delete the cookie of a browser that has come back: each departure ends once."""
+    _delete(request, response, _DEPARTURE)
 
 
 def set_browser(request: web.Request, response: web.StreamResponse, token: str) -> None:
@@ -65,9 +82,13 @@ def set_form(request: web.Request, response: web.StreamResponse, token: str) -> 
 def forget(request: web.Request, response: web.StreamResponse) -> None:
     """Delete the cookies of the session and of an anonymous visitor's forms."""
     for name in (_SESSION, _FORM):
-        response.del_cookie(
-            _name(request, name), path="/", secure=is_secure(request), httponly=True, samesite="Lax"
-        )
+        _delete(request, response, name)
+
+
+def _delete(request: web.Request, response: web.StreamResponse, name: str) -> None:
+    response.del_cookie(
+        _name(request, name), path="/", secure=is_secure(request), httponly=True, samesite="Lax"
+    )
 
 
 def leave(request: web.Request, response: web.StreamResponse) -> None:
@@ -128,7 +149,7 @@ class SignedIn:
     time_zone: str | None = None
     """IANA name; None: the installation's time zone."""
     way: str = "link"
-    """How the caller authenticated: link, password, proxy or token."""
+    """How the caller authenticated: link, password, proxy, openid or token."""
     scopes: frozenset[Scope] | None = None
     """Scopes of the API token; None for a user on a browser."""
     confirmed: datetime | None = None
@@ -151,12 +172,13 @@ class SignedIn:
         limit = timedelta(minutes=settings.fresh_minutes)
         return self.confirmed is not None and utc_now() - self.confirmed < limit
 
-    def lacks_second_factor(self, settings: WebSettings) -> bool:
+    def lacks_second_factor(self, settings: Settings) -> bool:
         """Return whether the user must set up a second factor before anything else."""
-        if self.has_second_factor or self.way not in ("link", "password"):
+        ways = {"link", "password"} | ({"openid"} if settings.openid.second_factor == "ours" else set())
+        if self.has_second_factor or self.way not in ways:
             return False
-        everybody = settings.second_factor == "all"
-        return everybody or (settings.second_factor == "administrators" and self.role is Role.ADMINISTRATOR)
+        who = settings.web.second_factor
+        return who == "all" or (who == "administrators" and self.role is Role.ADMINISTRATOR)
 
     @property
     def may_change(self) -> bool:
@@ -199,9 +221,11 @@ def start_session(
     address: str | None = None,
     browser: str | None = None,
     awaits_code: bool = False,
+    confirmed: datetime | None = None,
 ) -> str:
     """Start a session for the user and return the cookie's value; deletes expired sessions.
 
+    `confirmed` is the UTC time at which the user proved who they are, if that was before now.
     With `awaits_code`, it gives no access and lasts only as long as one needs to enter the second factor.
     The caller commits.
     """
@@ -217,7 +241,7 @@ def start_session(
         csrf_token=new_token(),
         expires=now + lasts,
         idle_until=now + timedelta(minutes=settings.idle_minutes),
-        confirmed=now,
+        confirmed=min(confirmed or now, now),
         awaits_code=awaits_code,
         way=way,
         address=address,

@@ -1,0 +1,126 @@
+"""The users behind accounts of the OpenID provider. The caller commits.
+
+An account is known by issuer and subject alone: names and mail addresses change, and at some providers users
+choose them.
+"""
+
+from typing import Any
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.orm import Session
+
+from oai.errors import UsageError
+from oai.owners import Organisation
+from oai.rights import Role
+from oai.sections import OpenIdSettings
+from web.auth.openid import Identity
+from web.auth.sign_in import Known
+from web.auth.users import add_user, change_role, find_user
+from web.models import User, UserIdentity
+from web.site.i18n import _
+
+
+def user_of(session: Session, settings: OpenIdSettings, identity: Identity) -> tuple[Known, dict[str, Any]]:
+    """Return the user who signs in, and what was changed, for the audit log.
+
+    Adds the user and applies the mapped role as the settings say. Raises UsageError, in words for the user,
+    if the account belongs to no user, the user is disabled, or no role is mapped.
+    """
+    user, changed = find_identity(session, identity), dict[str, Any]()
+    place = _place(session, settings, identity)
+    if user is None:
+        user = _added(session, settings, identity, place)
+        changed["added"] = user.name
+    if user.disabled is not None:
+        raise UsageError(_("Your user %(name)s is disabled. Ask an administrator.") % {"name": user.name})
+    if place is not None and (Role(user.role), user.organisation_id) != place:
+        changed["role"] = f"{user.role} → {place[0]}"
+        change_role(session, user.user_id, place[0], organisation_id=place[1])
+    session.execute(update(UserIdentity).where(_same(identity)).values(last_used=func.now()))
+    asks = user.totp_since is not None and settings.second_factor == "ours"
+    known = Known(
+        user_id=user.user_id, name=user.name, password_hash=user.password_hash, has_second_factor=asks
+    )
+    return known, changed
+
+
+def find_identity(session: Session, identity: Identity) -> User | None:
+    """Return the user to whom the account is connected, if any."""
+    joined = select(User).join(UserIdentity, UserIdentity.user_id == User.user_id)
+    return session.scalars(joined.where(_same(identity))).one_or_none()
+
+
+def connect(session: Session, identity: Identity, user_id: int) -> None:
+    """Connect the account to the user. Raises UsageError if it is connected to another one."""
+    owner = find_identity(session, identity)
+    if owner is not None and owner.user_id != user_id:
+        raise UsageError(_("This account is connected to another user. Nothing was changed."))
+    if owner is None:
+        session.add(UserIdentity(issuer=identity.issuer, subject=identity.subject, user_id=user_id))
+        session.flush()
+
+
+def disconnect(session: Session, user_id: int) -> None:
+    """Remove the user's connections to accounts of providers."""
+    session.execute(delete(UserIdentity).where(UserIdentity.user_id == user_id))
+
+
+def is_connected(session: Session, user_id: int, issuer: str) -> bool:
+    """Return whether the user has an account at the provider."""
+    found = select(UserIdentity.user_id).where(UserIdentity.user_id == user_id, UserIdentity.issuer == issuer)
+    return session.scalars(found.limit(1)).first() is not None
+
+
+def _same(identity: Identity) -> Any:  # noqa: ANN401 an SQL expression
+    return (UserIdentity.issuer == identity.issuer) & (UserIdentity.subject == identity.subject)
+
+
+def _place(session: Session, settings: OpenIdSettings, identity: Identity) -> tuple[Role, int | None] | None:
+    """Return the mapped role and organisation; None if administrators set them."""
+    if not settings.roles:
+        return None
+    found = settings.role_of(identity.groups)
+    if found is None:
+        raise UsageError(
+            _("None of your groups at %(provider)s has a role here. Ask an administrator.")
+            % {"provider": settings.name}
+        )
+    role, short_name = found
+    if short_name is None:
+        return role, None
+    organisation_id = session.scalar(
+        select(Organisation.organisation_id).where(Organisation.short_name == short_name)
+    )
+    if organisation_id is None:
+        raise UsageError(
+            _("Your organisation %(name)s does not exist here yet. Ask an administrator to add it.")
+            % {"name": short_name}
+        )
+    return role, organisation_id
+
+
+def _added(
+    session: Session, settings: OpenIdSettings, identity: Identity, place: tuple[Role, int | None] | None
+) -> User:
+    if not settings.create_users:
+        raise UsageError(
+            _(
+                "Your %(provider)s account is not connected to a user here. Sign in with a password or a "
+                "one-time link, and connect it on the page of your account; or ask an administrator."
+            )
+            % {"provider": settings.name}
+        )
+    # A name proves nothing: whoever can choose theirs at the provider would become that user.
+    if find_user(session, identity.name.strip()) is not None:
+        raise UsageError(
+            _(
+                "There is a user %(name)s already. If it is you, sign in with a password or a one-time link, "
+                "and connect your %(provider)s account on the page of your account."
+            )
+            % {"name": identity.name.strip(), "provider": settings.name}
+        )
+    role, organisation_id = place or (Role.VIEWER, None)
+    user = add_user(session, identity.name, role, organisation_id=organisation_id)
+    session.add(UserIdentity(issuer=identity.issuer, subject=identity.subject, user_id=user.user_id))
+    session.flush()
+    return user

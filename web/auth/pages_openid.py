@@ -1,0 +1,244 @@
+"""Sign-in with the account of an OpenID provider: leaving for it, coming back, connecting accounts."""
+
+import base64
+import json
+import logging
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Final, Literal
+
+from aiohttp import web
+from sqlalchemy.orm import Session
+from yarl import URL
+
+from oai.audit import record
+from oai.datestamps import utc_now
+from oai.errors import UsageError
+from web.auth.access import (
+    Right,
+    about,
+    local_path,
+    needs,
+    needs_fresh_sign_in,
+    signed_in,
+    subject_of,
+    who_asks,
+)
+from web.auth.audit import actor, count_refusal
+from web.auth.openid import PROVIDER, RETURN, Departure, Identity, OpenIdError, OpenIdProvider
+from web.auth.openid_users import connect, disconnect, find_identity, user_of
+from web.auth.pages import enter
+from web.auth.sessions import (
+    departure_cookie,
+    forget_departure,
+    new_token,
+    session_token,
+    set_departure,
+    was_confirmed,
+)
+from web.site.i18n import _, told
+from web.site.keys import SETTINGS, database_of
+from web.site.render import render
+
+_log = logging.getLogger(__name__)
+_ACTIONS: Final = {"sign-in": "sign-in", "again": "sign-in.again", "connect": "account.openid"}
+_SKEW: Final = timedelta(minutes=1)
+"""By how much the provider's clock may differ."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Errand:
+    """Why the browser went to the provider; kept in its cookie."""
+
+    secret: str
+    purpose: Literal["sign-in", "again", "connect"]
+    following: str = "/"
+    csrf: str = ""
+    """Token of the session that connects an account: a planted cookie does not know it."""
+
+    def packed(self) -> str:
+        return base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode()
+
+    @classmethod
+    def unpacked(cls, text: str) -> "_Errand | None":
+        """Return what the cookie holds; None for anything that is not ours."""
+        try:
+            errand = cls(**json.loads(base64.urlsafe_b64decode(text)))
+        except (ValueError, TypeError):
+            return None
+        return errand if all(isinstance(each, str) for each in asdict(errand).values()) else None
+
+
+@needs(Right.ANYBODY)
+async def leave_for_provider(request: web.Request) -> web.StreamResponse:
+    """Send the browser to the provider, to sign in or, with `again`, to confirm that it is the user."""
+    again = signed_in(request) is not None and "again" in request.query
+    errand = _Errand(
+        secret=new_token(), purpose="again" if again else "sign-in", following=local_path(request.query)
+    )
+    url = await _departure(request, errand)
+    response = web.HTTPSeeOther(url) if isinstance(url, URL) else None
+    if response is None:
+        return _failed(request, 502)
+    set_departure(request, response, errand.packed())
+    raise response
+
+
+@needs(Right.ACCOUNT)
+@needs_fresh_sign_in
+async def connect_account(request: web.Request) -> web.StreamResponse:
+    """Show the page that leads to the provider, to connect the user's account there."""
+    who = who_asks(request)
+    about(request, "user", who.user_id, who.name)
+    errand = _Errand(secret=new_token(), purpose="connect", following="/account", csrf=who.csrf_token)
+    url = await _departure(request, errand)
+    if url is None:
+        return _failed(request, 502)
+    # A page, not a redirect: our forms may lead to our own site alone (form-action).
+    response = render(request, "openid_leave.html", url=str(url), provider=_name(request))
+    set_departure(request, response, errand.packed())
+    return response
+
+
+@needs(Right.ACCOUNT)
+@needs_fresh_sign_in
+async def disconnect_account(request: web.Request) -> web.StreamResponse:
+    """Remove the connection to the user's account at the provider."""
+    who = who_asks(request)
+    about(request, "user", who.user_id, who.name)
+    await database_of(request).run(disconnect, who.user_id)
+    raise web.HTTPSeeOther("/account?done=account-disconnected")
+
+
+@needs(Right.ANYBODY)
+async def come_back(request: web.Request) -> web.StreamResponse:
+    """Finish what the browser went to the provider for."""
+    errand = _Errand.unpacked(departure_cookie(request) or "")
+    if errand is None:
+        return _failed(request, 403, _("The sign-in took too long, or began in another browser."))
+    try:
+        identity = await _provider(request).identity(dict(request.query), Departure.of(errand.secret))
+        raise await _finished(request, errand, identity)
+    except OpenIdError as error:
+        return await _refused(request, error)
+    except UsageError as error:
+        await count_refusal(request, "sign-in.refused", 422)
+        return _failed(request, 403, told(error))
+
+
+@needs(Right.ANYBODY)
+async def sign_out_there(request: web.Request) -> web.StreamResponse:
+    """Lead to the provider's own sign-out page, from which the user returns."""
+    after = str(URL(request.config_dict[SETTINGS].web.base_url or "/").join(URL("/sign-in")))
+    try:
+        url = await _provider(request).end_session_url(after)
+    except OpenIdError as error:
+        return await _refused(request, error)
+    raise web.HTTPSeeOther(url or "/sign-in?done=no-sign-out-there")
+
+
+async def _finished(request: web.Request, errand: _Errand, identity: Identity) -> web.HTTPException:
+    """Return the redirect after the errand is done. Raises UsageError."""
+    following = local_path({"next": errand.following})
+    if errand.purpose == "again":
+        await _confirm(request, identity)
+        done: web.HTTPException = web.HTTPSeeOther(following)
+    elif errand.purpose == "connect":
+        await _connect(request, errand, identity)
+        done = web.HTTPSeeOther("/account?done=account-connected")
+    else:
+        known, changed = await database_of(request).run(
+            user_of, request.config_dict[SETTINGS].openid, identity
+        )
+        done = await enter(request, known, way="openid", following=following, since=identity.since)
+        about(request, "user", known.user_id, known.name, **changed)
+    await _record(
+        request, {"sign-in": "sign-in", "again": "sign-in.again"}.get(errand.purpose, "account.openid")
+    )
+    forget_departure(request, done)
+    return done
+
+
+async def _confirm(request: web.Request, identity: Identity) -> None:
+    """Accept the proof of a user who is signed in; the time is the provider's, not the cookie's."""
+    who, token = who_asks(request), session_token(request)
+    about(request, "user", who.user_id, who.name)
+    owner = await database_of(request).run(_owner_of, identity)
+    if owner != who.user_id or token is None:
+        raise UsageError(_("This is not the account with which you are signed in."))
+    limit = timedelta(minutes=request.config_dict[SETTINGS].web.fresh_minutes) + _SKEW
+    if identity.since is None or utc_now() - identity.since > limit:
+        raise UsageError(
+            _("%(provider)s did not ask you who you are. Sign out here and there, and sign in again.")
+            % {"provider": _name(request)}
+        )
+    await database_of(request).run(was_confirmed, token)
+
+
+def _owner_of(session: Session, identity: Identity) -> int | None:
+    user = find_identity(session, identity)
+    return user.user_id if user is not None else None
+
+
+async def _connect(request: web.Request, errand: _Errand, identity: Identity) -> None:
+    who = who_asks(request)
+    if not errand.csrf or errand.csrf != who.csrf_token:
+        raise UsageError(_("You signed out and in again in the meantime. Nothing was connected."))
+    about(request, "user", who.user_id, who.name, openid=f"{identity.issuer} {identity.subject}")
+    await database_of(request).run(connect, identity, who.user_id)
+
+
+async def _record(request: web.Request, action: str) -> None:
+    # The provider sends the browser back by GET, which the audit log otherwise leaves out.
+    subject = subject_of(request)
+    if subject is not None:
+        days = request.config_dict[SETTINGS].web.audit_days
+        await database_of(request).run(record, action, actor(request), subject, status=303, audit_days=days)
+
+
+async def _departure(request: web.Request, errand: _Errand) -> URL | None:
+    """Return the provider's address, or None if the provider cannot be asked, which is logged."""
+    minutes = request.config_dict[SETTINGS].web.fresh_minutes
+    again = round(minutes * 60) if errand.purpose == "again" else None
+    try:
+        url = await _provider(request).departure_url(Departure.of(errand.secret), again_within=again)
+    except OpenIdError as error:
+        _log.error("sign-in with %s: %s", _name(request), error)
+        return None
+    return URL(url, encoded=True)
+
+
+async def _refused(request: web.Request, error: OpenIdError) -> web.Response:
+    # What providers say goes to the log: strangers can ask for this page, and it may name private addresses.
+    _log.warning("sign-in with %s: %s", _name(request), error)
+    await count_refusal(request, "sign-in.refused", 422)
+    if request.query.get("error") == "access_denied":
+        return _failed(request, 403, _("You cancelled, or the provider did not let you in."))
+    return _failed(request, 403)
+
+
+def _failed(request: web.Request, status: int, words: str | None = None) -> web.Response:
+    provider = _name(request)
+    response = render(request, "openid_failed.html", status=status, words=words, provider=provider)
+    forget_departure(request, response)
+    return response
+
+
+def _provider(request: web.Request) -> OpenIdProvider:
+    provider = request.config_dict.get(PROVIDER)
+    if provider is None:
+        raise web.HTTPNotFound(text=_("Sign-in with another service is not set up here."))
+    return provider
+
+
+def _name(request: web.Request) -> str:
+    return request.config_dict[SETTINGS].openid.name
+
+
+ROUTES = (
+    web.get("/sign-in/openid", leave_for_provider),
+    web.get(RETURN, come_back),
+    web.get("/sign-in/openid/sign-out", sign_out_there),
+    web.post("/account/openid/connect", connect_account),
+    web.post("/account/openid/disconnect", disconnect_account),
+)
