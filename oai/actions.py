@@ -181,6 +181,10 @@ ACTIONS: Final = (
            api="POST /archive/documents/{document}/hide", command="provider hide", target="document"),
     Action(verb="document.unhide", pages=("/archive/documents/{key}/unhide",),
            api="POST /archive/documents/{document}/unhide", command="provider unhide", target="document"),
+    Action(verb="takedown.add", pages=("/archive/takedowns/new",), api="POST /archive/takedowns",
+           command="provider takedown add", kind="takedown"),
+    Action(verb="takedown.lift", pages=("/archive/takedowns/{id}/lift",),
+           api="POST /archive/takedowns/{takedown}/lift", command="provider takedown lift", target="number"),
     Action(verb="archive.check", pages=("/archive/check",), api="POST /archive/checks", kind="self-test",
            lacks="`zatva provider check` prints its result and keeps nothing"),
     Action(verb="archive.index", command="provider index", kind="archive", lacks=_SERVER),
@@ -258,6 +262,7 @@ UNCHANGING: Final[Mapping[str, str]] = MappingProxyType({
     # Routes that accept POST and change nothing that is stored.
     "POST /api/v1/probe": "asks a repository and shows its answer",
     "POST /api/v1/repositories/{repository}/questions": "asks a repository and shows its answer",
+    "POST /api/v1/archive/takedowns/preview": "counts what a take-down would cover",
     "POST /api/v1/rules/{rule}/trial": "tries a rule on samples",
     "POST /api/v1/rules/{rule}/rehearsal": "shows what a replay would change",
     "POST /api/v1/filtering-sets/try": "tries conditions on samples",

@@ -85,6 +85,7 @@ def add_commands(commands: "Subcommands") -> None:
     )
     _add_access(add_group(provider, "access", help="update access to documents"))
     _add_hiding(provider)
+    _add_takedowns(add_group(provider, "takedown", help="keep the take-down register"))
     _add_find(provider)
     add_command(
         provider,
@@ -234,6 +235,48 @@ def _add_hiding(provider: "Subcommands") -> None:
         _add_selectors(command).add_argument(
             "document", nargs="?", metavar="IDENTIFIER|URL", help="one document, or all captures of a URL"
         )
+
+
+def _add_takedowns(takedown: "Subcommands") -> None:
+    add = add_command(
+        takedown,
+        "add",
+        help="hide documents, also those that are indexed later",
+        handler="provider.takedown_commands:add",
+    )
+    add.add_argument(
+        "targets",
+        nargs="*",
+        metavar="URL",
+        help="all captures of a URL; PREFIX* and *.HOST mean all URLs with this prefix or of this host "
+        "and its subdomains",
+    )
+    add.add_argument("--list", type=Path, metavar="FILE", help="file with such URLs, one per line")
+    add.add_argument("--reason", metavar="TEXT", help="why; the register needs it")
+    add.add_argument("--requester", metavar="TEXT", help="who asked, and how to reach them")
+    add.add_argument("--reference", metavar="TEXT", help="file number of the request")
+    add.add_argument("--expires", metavar="T", help="end of the take-down (UTC); default: none")
+    add.add_argument("--dry-run", action="store_true", help="only show what it would cover")
+    show_all = add_command(
+        takedown, "list", help="list the take-downs in force", handler="provider.takedown_commands:show_all"
+    )
+    show_all.add_argument("--all", action="store_true", help="also those that have ended")
+    show_all.add_argument("--search", metavar="TEXT", help="only those with this text")
+    show_all.add_argument(
+        "--limit", type=_number, default=100, metavar="N", help="maximum number (default: %(default)s)"
+    )
+    show = add_command(
+        takedown, "show", help="show one take-down in full", handler="provider.takedown_commands:show"
+    )
+    lift = add_command(
+        takedown,
+        "lift",
+        help="end a take-down: show its documents again",
+        handler="provider.takedown_commands:lift",
+    )
+    lift.add_argument("--reason", required=True, metavar="TEXT", help="why it ends")
+    for command in (show, lift):
+        command.add_argument("number", type=_number, metavar="NUMBER", help="number of the take-down")
 
 
 def _add_new_spec(command: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     CheckConstraint,
     Computed,
@@ -194,7 +195,10 @@ class Document(Base):
     """WARC record type: response, resource or revisit."""
     title: Mapped[str | None] = mapped_column(Text)
     deleted: Mapped[bool] = mapped_column(server_default=text("false"))
-    """Hidden by the staff. Harvesters see a withheld document (`access`) as deleted, too."""
+    """Not shown: hidden by the staff, or held by a take-down. Harvesters see a withheld document (`access`)
+    as deleted, too."""
+    hidden: Mapped[bool] = mapped_column(server_default=text("false"))
+    """Hidden by the staff as a single document; a take-down that ends does not show it again."""
     access: Mapped[str] = mapped_column(Text, server_default=Access.OPEN)
     """The effective rule: the strictest of the document's collections; open without any
     (`holdings.rules`)."""
@@ -221,6 +225,48 @@ Index("ix_document_deleted", Document.id, postgresql_where=text("deleted"))
 Index("ix_document_url", func.left(Document.url, 512), Document.archived)
 # NULL sorts last, so one index entry shows whether a document lacks its key.
 Index("ix_document_url_key", Document.url_key, Document.archived, Document.id)
+
+
+class Takedown(Base):
+    """An entry of the take-down register: what is not shown, why, at whose request, how long."""
+
+    __tablename__ = "takedown"
+
+    takedown_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    targets: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    """URLs; with `*` at the end, all that begin with one; `*.host`: the host and those below it."""
+    reason: Mapped[str] = mapped_column(Text)
+    requester: Mapped[str] = mapped_column(Text)
+    """Who asked, and how to reach them."""
+    reference: Mapped[str] = mapped_column(Text, server_default="")
+    """File number, or where the request is kept."""
+    created: Mapped[datetime] = mapped_column(server_default=func.now())
+    expires: Mapped[datetime | None]
+    lifted: Mapped[datetime | None]
+    lifted_because: Mapped[str | None] = mapped_column(Text)
+    """Reason; null if it has expired."""
+    unsettled: Mapped[datetime | None]
+    """When it was entered or lifted, until all its documents are updated."""
+    documents: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Documents that it covered when it was last applied; later captures come on top."""
+
+
+class TakedownRange(Base):
+    """A range of URL keys that a take-down covers, both ends included; for one URL, they are equal."""
+
+    __tablename__ = "takedown_range"
+    __table_args__ = (
+        Index("ix_takedown_range_key", "low", postgresql_where=text("active AND low = high")),
+        Index("ix_takedown_range_wide", "low", postgresql_where=text("active AND low < high")),
+    )
+
+    takedown_id: Mapped[int] = mapped_column(
+        ForeignKey("takedown.takedown_id", ondelete="CASCADE"), primary_key=True
+    )
+    low: Mapped[str] = mapped_column(Text(collation="C"), primary_key=True)
+    high: Mapped[str] = mapped_column(Text(collation="C"), primary_key=True)
+    active: Mapped[bool] = mapped_column(server_default=text("true"))
+    """Whether documents in it, also later ones, are not shown."""
 
 
 class UrlKeyFill(Base):

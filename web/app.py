@@ -17,7 +17,7 @@ from web.alerts import pages as alerts
 from web.api import docs, table
 from web.api.dispatch import LIMITER, Limiter
 from web.archive import pages as archive
-from web.archive import pages_activity, pages_collections, pages_documents
+from web.archive import pages_activity, pages_collections, pages_documents, pages_takedowns
 from web.archive.pages_activity import SELF_TESTS, SelfTests
 from web.auth import account, pages_openid, pages_second_factor
 from web.auth import pages as sign_in
@@ -90,6 +90,7 @@ _ROUTES = (
     pages_activity.ROUTES,
     pages_collections.ROUTES,
     pages_documents.ROUTES,
+    pages_takedowns.ROUTES,
     guide.ROUTES,
     preferences.ROUTES,
     health.ROUTES,
@@ -128,10 +129,7 @@ def create_app(
     app[TRIALS] = Trials(settings=app[SETTINGS], database=app[DATABASE])
     app[REPLAYS] = Replays(settings=app[SETTINGS])
     app[DRAFTS] = Drafts(settings=app[SETTINGS])
-    if settings.openid.issuer is not None:
-        app[PROVIDER] = OpenIdProvider(
-            settings.openid, return_address=(settings.web.base_url or "").rstrip("/") + RETURN
-        )
+    _add_provider(app, settings)
     app[DIAGNOSTICS] = DiagnosticsRuns(settings=app[SETTINGS], database=app[DATABASE])
     app[EXPLORATIONS] = Explorations(settings=app[SETTINGS])
     app[IMPORTS] = ImportProcesses(settings=app[SETTINGS], database=app[DATABASE])

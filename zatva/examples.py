@@ -44,6 +44,11 @@ zatva provider collection remove serials --domain www.example.cz
 zatva provider access refresh
 zatva provider hide http://www.example.cz/page.html
 zatva provider unhide http://www.example.cz/page.html
+zatva provider takedown add "http://www.example.cz/blog/*" --reason "court order" --requester "Jan Novák"
+zatva provider takedown add --list urls.txt --reason "personal data" --requester "Eva Malá" --dry-run
+zatva provider takedown list
+zatva provider takedown show 3
+zatva provider takedown lift 3 --reason "the court decided otherwise"
 zatva provider find http://www.example.cz/
 zatva provider find "*.example.cz"
 zatva provider reindex-keys

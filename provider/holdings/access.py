@@ -16,6 +16,7 @@ from provider.holdings.collections import find_collection
 from provider.holdings.membership import settle, settle_collection
 from provider.holdings.publication import CHUNK, Check, no_check
 from provider.holdings.rules import Rule, change_tree
+from provider.holdings.takedowns import settle_takedowns
 from provider.models import Access, Collection
 
 _log = logging.getLogger(__name__)
@@ -68,13 +69,14 @@ def lift_embargoes(session: Session, *, margin: float, check: Check = no_check) 
 
 
 def refresh(session: Session, *, margin: float, check: Check = no_check) -> int:
-    """Lift embargoes that have ended, finish interrupted changes; return the number of changed documents.
+    """End embargoes and take-downs in time, finish interrupted changes; return how many documents changed.
 
     Commits; `check` is called periodically and may raise to stop. Costs almost nothing if there is
     nothing to do.
     """
     lifted = lift_embargoes(session, margin=margin, check=check)
-    return lifted + settle(session, margin=margin, check=check)
+    taken_down = settle_takedowns(session, margin=margin, check=check)
+    return lifted + taken_down + settle(session, margin=margin, check=check)
 
 
 def _check(rule: Rule) -> None:

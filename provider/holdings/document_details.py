@@ -8,6 +8,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from provider.holdings.takedowns import holding
 from provider.models import UNLISTED, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
 
 
@@ -44,6 +45,8 @@ class DocumentFacts:
     host: str | None
     """setSpec of its host, or of the closest set."""
     collections: Sequence[InCollection]
+    takedowns: Sequence[int]
+    """Numbers of the active take-downs that cover it."""
 
 
 def document_facts(session: Session, key: uuid.UUID) -> DocumentFacts | None:
@@ -76,6 +79,7 @@ def document_facts(session: Session, key: uuid.UUID) -> DocumentFacts | None:
         offset=document.offset,
         host=row.host,
         collections=_collections(session, document.id),
+        takedowns=holding(session, document.id),
     )
 
 

@@ -36,7 +36,7 @@ _CHUNK_END = """
 SELECT max(id) AS last, count(*) AS documents
 FROM (SELECT id FROM picked WHERE id > :after ORDER BY id LIMIT :most) AS chunk
 """
-_BEGIN_CHUNK = (
+BEGIN_CHUNK = (
     "CREATE TEMP TABLE chosen (id bigint PRIMARY KEY) ON COMMIT DROP",
     "CREATE TEMP TABLE altered (id bigint) ON COMMIT DROP",
 )
@@ -181,7 +181,7 @@ def _publish_chunk(
     session: Session, values: dict[str, int | None], change: Change, *, margin: float, rows: int
 ) -> int:
     def whole_change(datestamp: datetime) -> int:
-        for statement in _BEGIN_CHUNK:
+        for statement in BEGIN_CHUNK:
             session.execute(text(statement))
         session.execute(text(_CHOOSE), values)
         session.execute(text("ANALYZE chosen"))

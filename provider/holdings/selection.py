@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from sqlalchemy import ColumnElement, and_, func, select, text
 from sqlalchemy.orm import Session
@@ -17,13 +18,27 @@ from provider.protocol.scopes import find_scope
 
 INDEXED_CHARACTERS = 512
 """Number of characters of a URL in the index `ix_document_url`."""
-_MARK = """
-WITH changed AS (
-    UPDATE document SET deleted = :deleted
-    WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND deleted <> :deleted RETURNING id
+COVERED: Final = """(
+    EXISTS (
+        SELECT FROM takedown_range AS held
+        WHERE held.active AND held.low = held.high AND held.low = document.url_key
+    ) OR EXISTS (
+        SELECT FROM takedown_range AS held
+        WHERE held.active AND held.low < held.high AND document.url_key BETWEEN held.low AND held.high
+    )
+)"""
+"""SQL: whether an active take-down covers the row of `document`."""
+_MARK = f"""
+WITH before AS (
+    SELECT id, deleted FROM document WHERE id = ANY(ARRAY(SELECT id FROM chosen)) OFFSET 0
+),
+changed AS (
+    UPDATE document SET hidden = :hidden, deleted = :hidden OR {COVERED}
+    WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND hidden <> :hidden RETURNING id, deleted
 )
-INSERT INTO altered SELECT id FROM changed
-"""
+INSERT INTO altered
+SELECT id FROM changed JOIN before USING (id) WHERE changed.deleted <> before.deleted
+"""  # noqa: S608 constant text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,20 +124,21 @@ def _domain(session: Session, domain: str) -> tuple[ColumnElement[bool], ...]:
 
 def hide(session: Session, selection: Selection, *, margin: float) -> int:
     """Mark documents as deleted; return how many were not deleted before. Commits."""
-    return _mark(session, selection, deleted=True, margin=margin)
+    return _mark(session, selection, hidden=True, margin=margin)
 
 
 def unhide(session: Session, selection: Selection, *, margin: float) -> int:
     """Show hidden documents again; return how many were hidden. Commits.
 
-    Documents withheld by an access rule remain deleted for harvesters.
+    Documents withheld by an access rule remain deleted for harvesters, and documents held by a take-down
+    remain hidden.
     """
-    return _mark(session, selection, deleted=False, margin=margin)
+    return _mark(session, selection, hidden=False, margin=margin)
 
 
-def _mark(session: Session, selection: Selection, *, deleted: bool, margin: float) -> int:
+def _mark(session: Session, selection: Selection, *, hidden: bool, margin: float) -> int:
     def change(session: Session, _datestamp: datetime) -> None:
-        session.execute(text(_MARK), {"deleted": deleted})
+        session.execute(text(_MARK), {"hidden": hidden})
 
-    chosen = select(Document.id).where(*conditions(session, selection), Document.deleted.is_not(deleted))
+    chosen = select(Document.id).where(*conditions(session, selection), Document.hidden.is_not(hidden))
     return publish_chosen(session, chosen, change, margin=margin)

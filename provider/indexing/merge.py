@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from oai.failures import FailureCode
 from provider.holdings.arcs import Home, is_gone
 from provider.holdings.rules import Enrolment
+from provider.holdings.takedowns import hide_new, hold_register
 from provider.holdings.unlisted import hold_counts
 from provider.models import UNLISTED
 from provider.reading.framing import FramingProblem
@@ -217,6 +218,7 @@ def insert_new(session: Session, arc_id: int | None, datestamp: datetime, enrolm
 
     `arc_id` is the file's id, for candidates without one of their own.
     """
+    hold_register(session)
     rule = enrolment.rule if enrolment else None
     dated = rule.datestamp(datestamp) if rule else datestamp
     values = {
@@ -231,6 +233,7 @@ def insert_new(session: Session, arc_id: int | None, datestamp: datetime, enrolm
     if enrolment is not None:
         _enrol(session, enrolment.collections, dated, new)
     count_new(session, unlisted=dated == UNLISTED)
+    hide_new(session)
     return new
 
 

@@ -50,7 +50,7 @@ class Archive:
         key = capture_key(url, BEGINNING + timedelta(days=self._added))
         with self.database.session() as session:
             document = self._document(session, key, url, moment, mime_type)
-            document.title, document.deleted = title, deleted
+            document.title, document.deleted, document.hidden = title, deleted, deleted
             for column, value in columns.items():
                 setattr(document, column, value)
             session.add(document)
@@ -68,7 +68,9 @@ class Archive:
         key = uuid.UUID(identifier.rpartition(":")[2])
         with self.database.session() as session:
             changed = update(Document).where(Document.key == key).returning(Document.id)
-            number = session.scalars(changed.values(datestamp=datestamp, deleted=deleted)).one()
+            number = session.scalars(
+                changed.values(datestamp=datestamp, deleted=deleted, hidden=deleted)
+            ).one()
             memberships = update(DocumentCollection).where(DocumentCollection.document_id == number)
             session.execute(memberships.values(datestamp=datestamp))
             session.commit()

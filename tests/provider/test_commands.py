@@ -282,3 +282,25 @@ def test_indexing_says_when_harvesters_find_new_documents(
 
     assert "harvesters find new documents 3 seconds later" in first.stderr
     assert "harvesters find" not in second.stderr
+
+
+def test_a_takedown_is_previewed_entered_listed_and_lifted(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    archive = write_pages(tmp_path / "a.warc.gz", PAGES)
+    addresses = tmp_path / "addresses.txt"
+    addresses.write_text("http://a.example/1\n\na.example/2\n", encoding="utf-8")
+    zatva(environment, "index", archive)
+    words = ["takedown", "add", "--list", addresses, "--reason", "court order", "--requester", "Jan"]
+    (seen,) = objects(environment, *words, "--dry-run")
+    assert (seen["documents"], seen["harvesters"], len(seen["examples"])) == (2, 0, 2)
+    (entered,) = objects(environment, *words)
+    assert entered == {"takedown_id": 1, "documents": 2, "harvesters": 0}
+    done = zatva(environment, "takedown", "list")
+    assert "http://a.example/1 and 1 more" in done.stdout
+    (ended,) = objects(environment, "takedown", "lift", "1", "--reason", "over")
+    assert ended["documents"] == 2
+    assert objects(environment, "takedown", "list") == []
+    assert "lifted_because: over" in zatva(environment, "takedown", "show", "1").stdout
+    refused = zatva(environment, "takedown", "add", "blog", "--reason", "r", "--requester", "q")
+    assert (refused.returncode, "1: 'blog'" in refused.stderr) == (2, True)

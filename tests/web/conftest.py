@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import aiohttp
 import pytest
 from aiohttp import web
+from playwright.async_api import Browser as PlaywrightBrowser
 from playwright.async_api import Page, expect
 
 from oai.database import Database
 from oai.settings import Settings
+from tests.chromium import PATIENCE
 from web.app import create_app
 from web.auth.organisations import add_organisation
 from web.auth.sign_in import make_link
@@ -173,3 +175,15 @@ async def curator(server: Server) -> AsyncIterator[Browser]:
     """Katka, a curator of the archive."""
     async with browser_of(server, "Katka") as browser:
         yield browser
+
+
+@pytest.fixture(params=[(390, True), (1440, False)], ids=["phone", "desk-without-scripts"])
+async def czech(chromium: PlaywrightBrowser, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
+    """A tab of a Czech user: narrow with scripts, and wide without."""
+    width, scripts = request.param
+    context = await chromium.new_context(
+        locale="cs-CZ", viewport={"width": width, "height": 900}, java_script_enabled=scripts
+    )
+    context.set_default_timeout(PATIENCE)
+    yield await context.new_page()
+    await context.close()

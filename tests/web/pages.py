@@ -71,6 +71,8 @@ PAGES: Final = (
     "/archive/documents",
     "/archive/collections",
     "/archive/collections/new",
+    "/archive/takedowns",
+    "/archive/takedowns/new",
     "/archive/indexing",
     "/archive/aggregate",
     "/archive/harvesters",

@@ -65,6 +65,7 @@ PLACES: Final[Mapping[str, PathParameter]] = MappingProxyType(
         "check": _number("Number of the self-test."),
         "alert_rule": _number("Number of the notification rule."),
         "audit_schedule": _number("Number of the schedule of audits."),
+        "takedown": _number("Number of the take-down."),
         "store_audit": _number("Number of the audit of a store.", long=True),
         "rule": _number("Number of the filter or normalise rule."),
         "user": _number("Number of the user."),

@@ -14,7 +14,7 @@ from provider.holdings.lookup import LookupPlace, MatchType, Query, find_capture
 from provider.holdings.selection import Selection
 from provider.holdings.sets import is_set_spec
 from web.archive.address import document_address
-from web.auth.access import about, needs
+from web.auth.access import about, needs, who_asks
 from web.site.i18n import _, told
 from web.site.keys import SETTINGS, database_of
 from web.site.render import render
@@ -30,7 +30,7 @@ async def listing(request: web.Request) -> web.Response:
     """Show the captures of a URL, or the lookup form."""
     settings = request.config_dict[SETTINGS]
     url = request.query.get("url", "").strip()[:_LONGEST]
-    match = _match(request)
+    match = _match(request, url)
     key = _key(settings.provider.namespace, url)
     if key is not None:
         raise web.HTTPSeeOther(f"/archive/documents/{key}")
@@ -65,6 +65,7 @@ async def show(request: web.Request) -> web.Response:
         request,
         "archive_document.html",
         document=facts,
+        takedowns=facts.takedowns if who_asks(request).may(Right.ARCHIVE) else (),
         identifier=oai_identifier(settings.provider.namespace, facts.key),
         address=document_address(settings, facts.key),
     )
@@ -126,9 +127,12 @@ def _key(namespace: str, text: str) -> uuid.UUID | None:
         return None
 
 
-def _match(request: web.Request) -> MatchType:
-    given = request.query.get("match", MatchType.EXACT)
-    return MatchType(given) if given in list(MatchType) else MatchType.EXACT
+def _match(request: web.Request, url: str) -> MatchType:
+    """Return how to search: as chosen, or for a host alone everything below it."""
+    given = request.query.get("match", "")
+    if given in list(MatchType):
+        return MatchType(given)
+    return MatchType.DOMAIN if "." in url and "/" not in url else MatchType.EXACT
 
 
 def _matches() -> list[tuple[str, str]]:

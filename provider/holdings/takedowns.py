@@ -1,0 +1,369 @@
+"""The take-down register: documents that are not shown, with reason, requester and end.
+
+A take-down names URLs, prefixes or hosts, which become ranges of URL keys, so that scheme, `www.`, capitals
+and the order of arguments make no difference, and captures that are indexed later are covered, too. A
+document is shown unless it is hidden by itself or an active range covers it; `settle_takedown` compares, in
+publishing transactions of a limited size. Harvesters that have a document get it as deleted; one that was
+never listed stays unknown.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import Select, func, select, text, true, update
+from sqlalchemy.orm import Session
+
+from oai.errors import UsageError
+from provider.holdings.lookup import MatchType, read_wildcard
+from provider.holdings.publication import BEGIN_CHUNK, CHUNK, Check, no_check, publish_chosen
+from provider.holdings.selection import COVERED
+from provider.holdings.unlisted import count_changes, unlisted_numbers
+from provider.holdings.url_key_fill import FILL_KEYS, keys_complete
+from provider.holdings.urlkeys import KEY_CHARACTERS, host_key, key_prefix, parts_of, stored_key
+from provider.models import UNLISTED, Document, Takedown, TakedownRange
+
+_log = logging.getLogger(__name__)
+MOST_TARGETS: Final = 10_000
+_COUNTED: Final = 1_000_000
+"""Documents that a preview counts; above it, there are more."""
+_EXAMPLES: Final = 10
+_LAST: Final = "\U0010ffff"
+_LONGEST: Final = 2000
+_LONGEST_TARGET: Final = 4000
+_LOCK: Final = 0x7A_61_74_74_64
+"""Held shared by transactions that add documents; held exclusively when a take-down is entered.
+
+Without it, a document that is added while a take-down begins could miss both: its own transaction does not
+see the ranges yet, and `settle` does not see the document.
+"""
+_APPLY: Final = f"""
+WITH wanted AS (
+    SELECT id, hidden OR {COVERED} AS deleted FROM document
+    WHERE id = ANY(ARRAY(SELECT id FROM chosen)) OFFSET 0
+),
+changed AS (
+    UPDATE document SET deleted = wanted.deleted FROM wanted
+    WHERE document.id = wanted.id AND document.id = ANY(ARRAY(SELECT id FROM chosen))
+        AND document.deleted <> wanted.deleted
+    RETURNING document.id
+)
+INSERT INTO altered SELECT id FROM changed
+"""  # noqa: S608 constant text
+_COVER_NEW: Final = f"""
+INSERT INTO chosen
+SELECT id FROM document WHERE id = ANY(ARRAY(SELECT id FROM fresh)) AND {COVERED} ORDER BY id
+"""  # noqa: S608 constant text
+_HIDE_NEW: Final = """
+UPDATE document SET deleted = true, datestamp = :unlisted WHERE id = ANY(ARRAY(SELECT id FROM chosen))
+"""
+_HIDE_NEW_MEMBERS: Final = """
+UPDATE document_collection SET datestamp = :unlisted WHERE document_id = ANY(ARRAY(SELECT id FROM chosen))
+"""
+_FOUND: Final = """
+FROM unnest(CAST(:lows AS text[]), CAST(:highs AS text[])) AS wanted (low, high)
+CROSS JOIN LATERAL (
+    SELECT id, url, archived, datestamp, deleted, access FROM document
+    WHERE url_key >= wanted.low COLLATE "C" AND url_key <= wanted.high COLLATE "C"
+    ORDER BY url_key, archived LIMIT :most
+) AS found
+"""
+_COUNT: Final = f"""
+SELECT count(*) AS documents, count(*) FILTER (WHERE deleted) AS hidden,
+    min(datestamp) FILTER (WHERE datestamp < :unlisted) AS first
+FROM (SELECT DISTINCT found.id, deleted, datestamp {_FOUND} LIMIT :most) AS counted
+"""  # noqa: S608 constant text
+_SHOW: Final = f"SELECT DISTINCT ON (url, archived) url, archived {_FOUND} ORDER BY url, archived LIMIT :most"
+_HARVESTERS: Final = """
+SELECT count(DISTINCT client_key) FROM provider_list
+WHERE verb IN ('ListRecords', 'ListIdentifiers') AND passed > 0 AND last_request >= :first
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is entered into the register."""
+
+    targets: tuple[str, ...]
+    """URLs, `prefix*`, `*.host`."""
+    reason: str
+    requester: str
+    reference: str = ""
+    expires: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """What a take-down would do."""
+
+    documents: int
+    more: bool
+    """Whether there are more than were counted."""
+    hidden: int
+    """Those among them that are not shown already."""
+    harvesters: int
+    """Harvesters that may have them: they read lists after the first of these documents was published."""
+    examples: tuple[tuple[str, datetime], ...]
+    """URLs and times of capture of some."""
+
+
+Range = tuple[str, str]
+
+
+def ranges_of(targets: Sequence[str]) -> list[Range]:
+    """Return the ranges of URL keys that the targets mean, both ends included.
+
+    Raises UsageError, which names every line that means nothing or too much.
+    """
+    if not targets:
+        raise UsageError("no addresses; give a URL, a prefix with * at the end, or *.host")
+    if len(targets) > MOST_TARGETS:
+        raise UsageError(
+            "%(count)d addresses; enter at most %(most)d at once", count=len(targets), most=MOST_TARGETS
+        )
+    found: dict[Range, None] = {}
+    faults = []
+    for number, target in enumerate(targets, start=1):
+        ranges = _ranges(target)
+        found.update(dict.fromkeys(ranges))
+        if not ranges:
+            faults.append(f"{number}: {target[:100]!r}")
+    if faults:
+        raise UsageError(
+            "these lines are no addresses with a host such as example.cz: %(lines)s",
+            lines=", ".join(faults[:20]),
+        )
+    return list(found)
+
+
+def _ranges(target: str) -> list[Range]:
+    """Return the ranges of one target; none if it has no host, or its host is a top-level domain."""
+    url, match = read_wildcard(target.strip())
+    host = host_key(url)
+    if (
+        "," not in host
+        or not parts_of(url).host
+        or len(target) > _LONGEST_TARGET
+        or "*" in parts_of(url).host
+    ):
+        return []
+    if match is MatchType.DOMAIN:
+        # After a host's key comes `)`, the port, or the next label.
+        return [(f"{host}{sign}", f"{host}{sign}{_LAST}") for sign in "),:"]
+    if match is MatchType.PREFIX:
+        low = key_prefix(url)[:KEY_CHARACTERS]
+        return [(low, low + _LAST)]
+    return [(stored_key(url), stored_key(url))]
+
+
+def preview(session: Session, targets: Sequence[str]) -> Preview:
+    """Count what the targets cover; changes nothing. Raises UsageError like `ranges_of`."""
+    ranges = ranges_of(targets)
+    _check_keys(session)
+    lows, highs = [low for low, _ in ranges], [high for _, high in ranges]
+    values = {"lows": lows, "highs": highs, "unlisted": UNLISTED}
+    row = session.execute(text(_COUNT), {**values, "most": _COUNTED + 1}).one()
+    shown = session.execute(text(_SHOW), {"lows": lows, "highs": highs, "most": _EXAMPLES}).all()
+    harvesters = session.scalar(text(_HARVESTERS), {"first": row.first}) if row.first is not None else 0
+    return Preview(
+        documents=min(row.documents, _COUNTED),
+        more=row.documents > _COUNTED,
+        hidden=row.hidden,
+        harvesters=harvesters or 0,
+        examples=tuple((one.url, one.archived) for one in shown),
+    )
+
+
+def enter(session: Session, request: Request) -> int:
+    """Enter a take-down into the register; return its number. `settle_takedown` applies it.
+
+    Commits. From now on, documents that are added are covered. Raises UsageError for bad values.
+    """
+    targets = tuple(dict.fromkeys(target.strip() for target in request.targets))
+    ranges = ranges_of(targets)
+    _check_keys(session)
+    if not request.reason.strip() or not request.requester.strip():
+        raise UsageError("the register needs a reason and a requester; give both")
+    if max(map(len, (request.reason, request.requester, request.reference))) > _LONGEST:
+        raise UsageError("reason, requester and reference may have %(most)d characters each", most=_LONGEST)
+    if request.expires is not None and request.expires <= session.scalars(select(func.now())).one():
+        raise UsageError("the take-down would have expired already; give a later end, or none")
+    session.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+    row = Takedown(
+        targets=list(targets),
+        reason=request.reason.strip(),
+        requester=request.requester.strip(),
+        reference=request.reference.strip(),
+        expires=request.expires,
+    )
+    session.add(row)
+    session.flush()
+    session.add_all(TakedownRange(takedown_id=row.takedown_id, low=low, high=high) for low, high in ranges)
+    _unsettle(session, row.takedown_id)
+    number = row.takedown_id
+    session.commit()
+    return number
+
+
+def lift(session: Session, number: int, because: str) -> None:
+    """End a take-down; `settle_takedown` shows its documents again. Commits.
+
+    Raises UsageError if there is none with this number, it has ended, or the reason is missing.
+    """
+    row = find_takedown(session, number)
+    if row.lifted is not None:
+        raise UsageError("take-down %(number)d has already ended", number=number)
+    if not because.strip() or len(because) > _LONGEST:
+        raise UsageError("give a reason for the end, of at most %(most)d characters", most=_LONGEST)
+    _end(session, [number], because.strip())
+    session.commit()
+
+
+def state_of(row: Takedown) -> str:
+    """Return the state of a take-down: active, ended, or being applied."""
+    if row.unsettled is not None:
+        return "being applied"
+    return "active" if row.lifted is None else "ended"
+
+
+def find_takedown(session: Session, number: int) -> Takedown:
+    """Return the take-down with this number. Raises UsageError if there is none."""
+    row = session.get(Takedown, number)
+    if row is None:
+        raise UsageError("take-down %(number)d does not exist", number=number)
+    return row
+
+
+def list_takedowns(
+    session: Session, *, limit: int, before: int | None = None, words: str = "", ended: bool | None = None
+) -> list[Takedown]:
+    """Return take-downs, newest first, before a number; `words` occur in any of their texts."""
+    wanted = select(Takedown).order_by(Takedown.takedown_id.desc()).limit(limit)
+    if before is not None:
+        wanted = wanted.where(Takedown.takedown_id < before)
+    if ended is not None:
+        wanted = wanted.where(Takedown.lifted.is_not(None) if ended else Takedown.lifted.is_(None))
+    if words:
+        texts = func.concat_ws(
+            " ",
+            func.array_to_string(Takedown.targets, " "),
+            Takedown.reason,
+            Takedown.requester,
+            Takedown.reference,
+        )
+        wanted = wanted.where(texts.icontains(words, autoescape=True))
+    return list(session.scalars(wanted))
+
+
+def holding(session: Session, document_id: int) -> list[int]:
+    """Return the numbers of the active take-downs that cover a document."""
+    wanted = (
+        select(TakedownRange.takedown_id)
+        .distinct()
+        .join(Document, Document.url_key.between(TakedownRange.low, TakedownRange.high))
+        .where(Document.id == document_id, TakedownRange.active)
+        .order_by(TakedownRange.takedown_id)
+    )
+    return list(session.scalars(wanted))
+
+
+def settle_takedown(
+    session: Session, number: int, *, margin: float, check: Check = no_check, chunk: int = CHUNK
+) -> int:
+    """Bring the documents of one take-down in line with the register; return how many changed.
+
+    Commits several times; after an interruption, `settle_takedowns` continues.
+    """
+    row = find_takedown(session, number)
+    since = row.unsettled
+    if since is None:
+        return 0
+
+    def change(session: Session, _datestamp: datetime) -> None:
+        session.execute(text(_APPLY))
+
+    changed = publish_chosen(session, _covered_by(number), change, margin=margin, check=check, chunk=chunk)
+    documents = session.scalars(select(func.count()).select_from(_covered_by(number).subquery())).one()
+    # Compare-and-swap: lifted in the meantime, it stays unsettled.
+    session.execute(
+        update(Takedown)
+        .where(Takedown.takedown_id == number, Takedown.unsettled == since)
+        .values(unsettled=None, documents=documents)
+    )
+    session.commit()
+    return changed
+
+
+def settle_takedowns(session: Session, *, margin: float, check: Check = no_check) -> int:
+    """End take-downs in time, finish interrupted ones; return how many documents changed. Commits."""
+    expired = select(Takedown.takedown_id).where(Takedown.lifted.is_(None), Takedown.expires <= func.now())
+    numbers = list(session.scalars(expired))
+    if numbers:
+        _end(session, numbers, None)
+        _log.info("take-downs have expired: %s", ", ".join(map(str, numbers)))
+    session.commit()
+    waiting = (
+        select(Takedown.takedown_id).where(Takedown.unsettled.is_not(None)).order_by(Takedown.takedown_id)
+    )
+    found = session.scalars(waiting).all()
+    return sum(settle_takedown(session, number, margin=margin, check=check) for number in found)
+
+
+def hold_register(session: Session) -> None:
+    """Let no take-down begin until this transaction, which adds documents, ends."""
+    session.execute(select(func.pg_advisory_xact_lock_shared(_LOCK)))
+
+
+def hide_new(session: Session) -> None:
+    """Hide the documents in `fresh` that a take-down covers; as they were never listed, they stay unknown.
+
+    Their sets have been counted. The caller holds the register.
+    """
+    if not session.scalar(text("SELECT EXISTS (SELECT FROM takedown_range WHERE active)")):
+        return
+    for statement in BEGIN_CHUNK:
+        session.execute(text(statement))
+    session.execute(text(_COVER_NEW))
+    unlisted = unlisted_numbers(session)
+    for statement in (_HIDE_NEW, _HIDE_NEW_MEMBERS):
+        session.execute(text(statement), {"unlisted": UNLISTED})
+    count_changes(session, unlisted)
+    for name in ("chosen", "altered"):
+        session.execute(text(f"DROP TABLE {name}"))
+
+
+def _covered_by(number: int) -> Select[int]:
+    # OFFSET forces one index scan per range: as a join, it could read the whole archive.
+    found = (
+        select(Document.id)
+        .where(Document.url_key >= TakedownRange.low, Document.url_key <= TakedownRange.high)
+        .offset(0)
+        .correlate(TakedownRange)
+        .lateral()
+    )
+    ranges = select(found.c.id).distinct().select_from(TakedownRange).join(found, true())
+    return ranges.where(TakedownRange.takedown_id == number)
+
+
+def _end(session: Session, numbers: Sequence[int], because: str | None) -> None:
+    session.execute(
+        update(Takedown)
+        .where(Takedown.takedown_id.in_(numbers))
+        .values(lifted=func.now(), lifted_because=because, unsettled=func.clock_timestamp())
+    )
+    session.execute(update(TakedownRange).where(TakedownRange.takedown_id.in_(numbers)).values(active=False))
+
+
+def _unsettle(session: Session, number: int) -> None:
+    # By the database's clock, as in `_end`.
+    statement = update(Takedown).where(Takedown.takedown_id == number)
+    session.execute(statement.values(unsettled=func.clock_timestamp()))
+
+
+def _check_keys(session: Session) -> None:
+    if not keys_complete(session):
+        raise UsageError(
+            "some documents have no URL key yet, so they could be missed: %(advice)s", advice=FILL_KEYS
+        )

@@ -1,0 +1,132 @@
+"""Handlers of `zatva provider takedown`: the take-down register."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from oai.cli import Invocation
+from oai.console import counted
+from oai.database import open_database
+from oai.errors import ExitCode, UsageError
+from provider.collection_commands import parse_moment
+from provider.holdings import takedowns
+from provider.models import Takedown
+
+_COLUMNS = {
+    "takedown_id": "No.",
+    "state": "State",
+    "targets": "Addresses",
+    "documents": "Documents",
+    "requester": "Requester",
+    "expires": "Expires",
+}
+
+
+def add(invocation: Invocation) -> ExitCode:
+    """`provider takedown add`: enter a take-down and apply it; with --dry-run, show what it would cover."""
+    arguments, console = invocation.arguments, invocation.console
+    targets = (*arguments.targets, *(_read(arguments.list) if arguments.list else ()))
+    with _session(invocation) as session:
+        found = takedowns.preview(session, targets)
+        if arguments.dry_run:
+            console.result(_seen(found), _in_words(found))
+            return ExitCode.DONE
+        request = takedowns.Request(
+            targets=targets,
+            reason=arguments.reason or "",
+            requester=arguments.requester or "",
+            reference=arguments.reference or "",
+            expires=parse_moment("--expires", arguments.expires),
+        )
+        number = takedowns.enter(session, request)
+        changed = takedowns.settle_takedown(session, number, margin=_margin(invocation))
+    console.result(
+        {"takedown_id": number, "documents": changed, "harvesters": found.harvesters},
+        f"take-down {number}: {counted(changed, 'document')} hidden; {_in_words(found)}",
+    )
+    return ExitCode.DONE
+
+
+def show_all(invocation: Invocation) -> ExitCode:
+    """`provider takedown list`: show the register, newest first."""
+    with _session(invocation) as session:
+        rows = takedowns.list_takedowns(
+            session,
+            limit=invocation.arguments.limit,
+            words=invocation.arguments.search or "",
+            ended=None if invocation.arguments.all else False,
+        )
+        shown = [{**_row(row), "targets": _first(row)} for row in rows]
+    invocation.console.table(
+        shown, _COLUMNS, empty="no take-downs; enter one with `zatva provider takedown add`"
+    )
+    return ExitCode.DONE
+
+
+def show(invocation: Invocation) -> ExitCode:
+    """`provider takedown show`: show one entry in full."""
+    with _session(invocation) as session:
+        row = _row(takedowns.find_takedown(session, invocation.arguments.number))
+    lines = [f"{name}: {', '.join(value) if name == 'targets' else value}" for name, value in row.items()]
+    invocation.console.result(row, "\n".join(lines))
+    return ExitCode.DONE
+
+
+def lift(invocation: Invocation) -> ExitCode:
+    """`provider takedown lift`: end a take-down and show its documents again."""
+    number = invocation.arguments.number
+    with _session(invocation) as session:
+        takedowns.lift(session, number, invocation.arguments.reason)
+        changed = takedowns.settle_takedown(session, number, margin=_margin(invocation))
+    invocation.console.result(
+        {"takedown_id": number, "documents": changed},
+        f"take-down {number} has ended; {counted(changed, 'document')} shown again",
+    )
+    return ExitCode.DONE
+
+
+def _read(file: Path) -> list[str]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--list: {file}: {error}") from None
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _in_words(found: takedowns.Preview) -> str:
+    documents = f"{'more than ' if found.more else ''}{counted(found.documents, 'document')}"
+    return f"it covers {documents}; up to {counted(found.harvesters, 'harvester')} may have them"
+
+
+def _seen(found: takedowns.Preview) -> dict[str, Any]:
+    return {
+        "documents": found.documents,
+        "more": found.more,
+        "hidden": found.hidden,
+        "harvesters": found.harvesters,
+        "examples": [url for url, _archived in found.examples],
+    }
+
+
+def _row(row: Takedown) -> dict[str, Any]:
+    names = ("takedown_id", "targets", "reason", "requester", "reference", "created", "expires", "lifted")
+    named = {name: getattr(row, name) for name in (*names, "lifted_because", "documents")}
+    return {**named, "state": takedowns.state_of(row)}
+
+
+def _first(row: Takedown) -> str:
+    more = len(row.targets) - 1
+    return row.targets[0] + (f" and {more} more" if more else "")
+
+
+def _margin(invocation: Invocation) -> float:
+    return invocation.settings.provider.publish_margin
+
+
+@contextmanager
+def _session(invocation: Invocation) -> Iterator[Session]:
+    with open_database(invocation.settings) as database, database.session() as session:
+        yield session

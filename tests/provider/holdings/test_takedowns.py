@@ -1,0 +1,185 @@
+"""The take-down register holds what is there and what comes later, and shows what nothing else holds."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select, text, update
+
+from oai.database import Database
+from oai.datestamps import utc_now
+from oai.errors import InterruptedRunError, UsageError
+from provider.clients.models import ProviderClient, ProviderList
+from provider.holdings.access import refresh
+from provider.holdings.selection import Selection, hide, unhide
+from provider.holdings.takedowns import (
+    Request,
+    enter,
+    holding,
+    lift,
+    list_takedowns,
+    preview,
+    ranges_of,
+    settle_takedown,
+    settle_takedowns,
+)
+from provider.indexing.indexer import IndexOptions, index_file
+from provider.models import UNLISTED, Document, Domain, Takedown
+from tests.provider.archives import Page, write_pages
+
+HERE = (
+    "http://www.a.example/blog/1",
+    "https://a.example/Blog/2",
+    "http://a.example/about",
+    "http://img.a.example/logo",
+    "http://ba.example/blog/1",
+)
+
+
+@pytest.fixture
+def archive(database: Database, tmp_path: Path) -> Path:
+    """Pages of three hosts, two of which belong together."""
+    _index(database, tmp_path / "x.warc.gz", *HERE)
+    return tmp_path
+
+
+def _index(database: Database, path: Path, *urls: str) -> None:
+    write_pages(path, [Page(url=url) for url in urls])
+    index_file(database, path, IndexOptions(margin=1))
+
+
+def _take_down(database: Database, *targets: str, expires: datetime | None = None) -> int:
+    with database.session() as session:
+        wanted = Request(targets=targets, reason="court order", requester="Jan Novák", expires=expires)
+        number = enter(session, wanted)
+        settle_takedown(session, number, margin=1)
+    return number
+
+
+def _hidden(database: Database) -> set[str]:
+    with database.session() as session:
+        return {one.url for one in session.scalars(select(Document).where(Document.deleted))}
+
+
+@pytest.mark.parametrize(
+    ("targets", "covered"),
+    [
+        (["a.example/blog*"], {0, 1}),
+        (["HTTPS://WWW.A.EXAMPLE/blog/1"], {0}),
+        (["*.a.example"], {0, 1, 2, 3}),
+        (["http://a.example/about", "ba.example/*"], {2, 4}),
+        (["a.example/blo*", "a.example/blog/*"], {0, 1}),
+    ],
+)
+@pytest.mark.usefixtures("archive")
+def test_spelling_makes_no_difference(database: Database, targets: list[str], covered: set[int]) -> None:
+    with database.session() as session:
+        assert preview(session, targets).documents == len(covered)
+    number = _take_down(database, *targets)
+    assert _hidden(database) == {HERE[one] for one in covered}
+    with database.session() as session:
+        assert session.get_one(Takedown, number).documents == len(covered)
+
+
+@pytest.mark.parametrize("target", ["", "cz", "*.cz", "no host", "*", "a.*", "http://", "x" * 5000 + ".cz"])
+def test_what_means_nothing_or_too_much_is_refused_with_its_line(target: str) -> None:
+    with pytest.raises(UsageError, match=r"2: "):
+        ranges_of(["a.example/", target])
+
+
+@pytest.mark.usefixtures("archive")
+def test_the_register_needs_a_reason_a_requester_and_an_end_to_come(database: Database) -> None:
+    good = {"targets": ("a.example/*",), "reason": "r", "requester": "q"}
+    for fault in ({"reason": " "}, {"requester": ""}, {"expires": datetime(2001, 1, 1, tzinfo=UTC)}):
+        with database.session() as session, pytest.raises(UsageError):
+            enter(session, Request(**{**good, **fault}))
+    with database.session() as session:
+        assert list_takedowns(session, limit=5) == []
+
+
+def test_documents_that_come_later_are_held_and_stay_unknown(database: Database, archive: Path) -> None:
+    number = _take_down(database, "b.example/secret*")
+    _index(database, archive / "y.warc.gz", "http://b.example/secret/1", "http://b.example/open")
+    with database.session() as session:
+        held = session.scalars(select(Document).where(Document.url.contains("secret"))).one()
+        assert (held.deleted, held.datestamp) == (True, UNLISTED)
+        counts = select(Domain.documents, Domain.unlisted).where(Domain.name == "b.example")
+        assert session.execute(counts).one() == (2, 1)
+
+        lift(session, number, "the court decided otherwise")
+        settle_takedown(session, number, margin=1)
+        session.expire_all()
+        assert (held.deleted, held.datestamp < UNLISTED) == (False, True)
+        assert session.execute(counts).one() == (2, 0)
+
+
+@pytest.mark.usefixtures("archive")
+def test_what_something_else_holds_stays_hidden(database: Database) -> None:
+    with database.session() as session:
+        hide(session, Selection(url=HERE[2]), margin=1)
+    site, blog = _take_down(database, "*.a.example"), _take_down(database, "a.example/blog*")
+    with database.session() as session:
+        assert unhide(session, Selection(url=HERE[0]), margin=1) == 0
+        key = session.scalars(select(Document.id).where(Document.url == HERE[0])).one()
+        assert holding(session, key) == [site, blog]
+        lift(session, site, "narrowed")
+        assert settle_takedown(session, site, margin=1) == 1
+        with pytest.raises(UsageError, match="already ended"):
+            lift(session, site, "again")
+    assert _hidden(database) == {HERE[0], HERE[1], HERE[2]}
+
+
+@pytest.mark.usefixtures("archive")
+def test_it_ends_in_time(database: Database) -> None:
+    number = _take_down(database, "*.a.example", expires=utc_now() + timedelta(days=1))
+    with database.session() as session:
+        assert refresh(session, margin=1) == 0
+        session.execute(update(Takedown).values(expires=func.now()))
+        session.commit()
+        assert refresh(session, margin=1) == 4
+        row = session.get_one(Takedown, number)
+        assert (row.lifted is not None, row.lifted_because, row.unsettled) == (True, None, None)
+    assert _hidden(database) == set()
+
+
+@pytest.mark.usefixtures("archive")
+def test_an_interrupted_one_is_finished(database: Database) -> None:
+    steps = iter([None, None])
+
+    def check() -> None:
+        if next(steps, InterruptedRunError) is not None:
+            raise InterruptedRunError("ending")
+
+    with database.session() as session:
+        number = enter(session, Request(targets=("*.a.example",), reason="r", requester="q"))
+        with pytest.raises(InterruptedRunError):
+            settle_takedown(session, number, margin=1, check=check, chunk=1)
+        assert len(_hidden(database)) == 2
+        assert settle_takedowns(session, margin=1) == 2
+        assert settle_takedowns(session, margin=1) == 0
+
+
+@pytest.mark.usefixtures("archive")
+def test_the_preview_says_who_may_have_them(database: Database) -> None:
+    with database.session() as session:
+        published = session.scalars(select(func.max(Document.datestamp))).one()
+        for number, later in enumerate((-1, 1, 2)):
+            key = session.scalars(text("SELECT gen_random_uuid()").columns(Document.key)).one()
+            at = published + timedelta(hours=later)
+            session.add(
+                ProviderClient(
+                    key=key, address=f"192.0.2.{number}", user_agent="x", sender="", first_request=at,
+                    last_request=at, requests=1, bytes_sent=1, refused=0,
+                )
+            )  # fmt: skip
+            session.flush()
+            session.add(
+                ProviderList(
+                    key=key, client_key=key, verb="ListRecords", metadata_prefix="oai_dc", set_spec="",
+                    started=at, last_request=at, requests=1, passed=number,
+                )
+            )  # fmt: skip
+        session.commit()
+        found = preview(session, ["a.example/*"])
+    assert (found.documents, found.more, found.hidden, found.harvesters) == (3, False, 0, 2)
+    assert [url for url, _time in found.examples] == sorted([HERE[0], HERE[1], HERE[2]])

@@ -1,0 +1,122 @@
+"""The take-down register on pages and in the API: a preview first, then the entry, then its end."""
+
+import pytest
+from playwright.async_api import Page, expect
+from sqlalchemy import select
+
+from provider.holdings.publication import CHUNK
+from provider.holdings.takedowns import Preview
+from provider.models import Document, Takedown
+from tests.chromium import console_messages
+from tests.provider.archive import Archive
+from tests.web.conftest import Browser, Server
+
+_FORM = {
+    "targets": "www.example.cz/blog\r\n\r\nhttp://other.example/",
+    "kind": "prefix",
+    "reason": "court order",
+    "requester": "Jan Novák, novak@example.cz",
+}
+
+
+@pytest.fixture
+def archive(server: Server) -> Archive:
+    """Four documents of two hosts."""
+    archive = Archive(server.database, server.settings)
+    for url in ("http://www.example.cz/blog/1", "http://www.example.cz/blog/2", "http://www.example.cz/3"):
+        archive.add(url)
+    archive.add("http://another.example/")
+    return archive
+
+
+def _hidden(server: Server) -> list[str]:
+    with server.database.session() as session:
+        return list(session.scalars(select(Document.url).where(Document.deleted).order_by(Document.url)))
+
+
+@pytest.mark.usefixtures("archive")
+async def test_a_preview_changes_nothing_and_the_entry_hides(server: Server, curator: Browser) -> None:
+    status, text, _ = await curator.post("/archive/takedowns/new", _FORM)
+    assert (status, "2 documents are covered." in text, "No harvester has them." in text) == (200, True, True)
+    assert _hidden(server) == []
+
+    _, _, target = await curator.post("/archive/takedowns/new", {**_FORM, "do": "enter"})
+    assert target == "/archive/takedowns/1?done=taken-down"
+    assert _hidden(server) == ["http://www.example.cz/blog/1", "http://www.example.cz/blog/2"]
+    assert "Jan Novák" in (await curator.get("/archive/takedowns?q=novák&show=active"))[1]
+    assert "court order" in (await curator.get("/archive/takedowns.csv"))[1]
+    with server.database.session() as session:
+        key = session.scalars(select(Document.key).where(Document.url.endswith("blog/1"))).one()
+    _, text = await curator.get(f"/archive/documents/{key}")
+    assert ("Take-down 1 hides this document." in text, "Show again" in text) == (True, False)
+
+    status, _, _ = await curator.post("/archive/takedowns/1/lift", {"because": ""})
+    assert status == 422
+    await curator.post("/archive/takedowns/1/lift", {"because": "settled out of court"})
+    assert _hidden(server) == []
+    assert "settled out of court" in (await curator.get("/archive/takedowns/1"))[1]
+    assert (await curator.get("/archive/takedowns/2"))[0] == 404
+
+
+@pytest.mark.usefixtures("archive")
+async def test_a_wrong_line_is_named(curator: Browser) -> None:
+    status, text, _ = await curator.post("/archive/takedowns/new", {**_FORM, "targets": "a.cz\r\nblog"})
+    assert (status, "2: &#39;blog*&#39;" in text) == (422, True)
+
+
+async def test_only_the_archives_staff_sees_the_register(viewer: Browser, owner: Browser) -> None:
+    for browser in (viewer, owner):
+        assert (await browser.get("/archive/takedowns"))[0] == 403
+        assert (await browser.post("/archive/takedowns/new", {**_FORM, "do": "enter"}))[0] == 403
+
+
+@pytest.mark.usefixtures("archive")
+async def test_a_large_one_is_left_to_the_manager(
+    server: Server, curator: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = Preview(documents=CHUNK + 1, more=False, hidden=0, harvesters=0, examples=())
+    monkeypatch.setattr("provider.holdings.takedowns.preview", lambda _session, _targets: large)
+    await curator.post("/archive/takedowns/new", {**_FORM, "do": "enter"})
+    assert "The manager applies it" in (await curator.get("/archive/takedowns/1"))[1]
+    with server.database.session() as session:
+        assert session.scalars(select(Takedown.unsettled)).one() is not None
+
+
+@pytest.mark.usefixtures("archive")
+async def test_the_api_has_the_same(server: Server, administrator: Browser) -> None:
+    headers = {"X-CSRF-Token": await administrator.token()}
+    base = server.base_url + "/api/v1/archive/takedowns"
+    body = {"targets": ["*.example.cz"], "reason": "r", "requester": "q"}
+    async with administrator.http.post(
+        base + "/preview", json={"targets": body["targets"]}, headers=headers
+    ) as a:
+        assert (await a.json())["documents"] == 3
+    async with administrator.http.post(base, json=body, headers=headers) as answer:
+        made = await answer.json()
+    assert (answer.status, made["state"], made["documents"], len(_hidden(server))) == (201, "active", 3, 3)
+    lift = f"{base}/{made['takedown_id']}/lift"
+    async with administrator.http.post(lift, json={"reason": "over"}, headers=headers) as answer:
+        assert (await answer.json())["state"] == "ended"
+    async with administrator.http.get(base + "?ended=true&words=example") as answer:
+        assert [one["takedown_id"] for one in (await answer.json())["items"]] == [made["takedown_id"]]
+    assert _hidden(server) == []
+
+
+@pytest.mark.browser
+@pytest.mark.usefixtures("archive")
+async def test_a_curator_takes_a_prefix_down_in_five_clicks_in_czech(server: Server, czech: Page) -> None:
+    said = console_messages(czech)
+    await czech.goto(server.link("Katka"))
+    await czech.get_by_role("button", name="Přihlásit").click()
+    await czech.goto(server.base_url + "/archive")
+    await czech.get_by_role("link", name="Stažení z přístupu").click()
+    await czech.get_by_role("link", name="Stáhnout z přístupu…").click()
+    await czech.get_by_label("Adresy").fill("www.example.cz/blog")
+    await czech.get_by_label("Důvod").fill("soudní rozhodnutí")
+    await czech.get_by_label("Žadatel").fill("Jan Novák")
+    await czech.get_by_role("button", name="Náhled").click()
+    await expect(czech.get_by_text("Týká se 2 dokumentů.")).to_be_visible()
+    await czech.get_by_role("button", name="Stáhnout z přístupu").click()
+    await expect(czech.get_by_text("platí", exact=True)).to_be_visible()
+    assert len(_hidden(server)) == 2
+    assert said == []

@@ -1,0 +1,200 @@
+"""REST API: the take-down register."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import Field
+
+from oai.errors import UsageError
+from oai.rights import Right
+from provider.holdings import takedowns
+from provider.holdings.publication import CHUNK
+from provider.models import Takedown
+from web.api.faults import not_found
+from web.api.operations import Call, Operation
+from web.api.paging import after, page_of
+from web.api.shapes import In, Moment, Out, Page, Paged
+from web.auth.access import about
+
+_TAG: Final = "archive"
+_LONGEST: Final = 2000
+
+
+class TakedownOut(Out):
+    """An entry of the take-down register."""
+
+    takedown_id: int
+    targets: Sequence[str]
+    reason: str
+    requester: str
+    reference: str
+    created: datetime
+    expires: datetime | None
+    lifted: datetime | None
+    lifted_because: str | None
+    documents: int = Field(description="Documents that it covered when it was last applied.")
+    state: str = Field(description="active, ended or being applied.")
+
+
+class TakedownQuery(Paged):
+    """Filters for take-downs."""
+
+    words: str = Field(
+        "", max_length=_LONGEST, description="Words in addresses, reason, requester or reference."
+    )
+    ended: bool | None = Field(None, description="Only those that have ended, or that have not.")
+
+
+class Targets(In):
+    """What a take-down covers."""
+
+    targets: list[str] = Field(
+        min_length=1,
+        max_length=takedowns.MOST_TARGETS,
+        description="URLs (all captures); `prefix*` for all URLs that begin with it; `*.host` for a host and "
+        "its subdomains. Scheme, `www.` and capitals make no difference.",
+    )
+
+
+class NewTakedown(Targets):
+    """A take-down; a large one is applied by the manager."""
+
+    reason: str = Field(min_length=1, max_length=_LONGEST)
+    requester: str = Field(min_length=1, max_length=_LONGEST, description="Who asked, and how to reach them.")
+    reference: str = Field("", max_length=_LONGEST, description="File number of the request.")
+    expires: Moment | None = None
+
+
+class PreviewOut(Out):
+    """What a take-down would cover."""
+
+    documents: int
+    more: bool = Field(description="Whether there are more documents than were counted.")
+    hidden: int = Field(description="Those that are not shown already.")
+    harvesters: int = Field(description="Harvesters that may have them.")
+    examples: list[str] = Field(description="Some of their URLs.")
+
+
+class LiftBody(In):
+    """Why a take-down ends."""
+
+    reason: str = Field(min_length=1, max_length=_LONGEST)
+
+
+async def _list(call: Call) -> Page[TakedownOut]:
+    asked = call.asked(TakedownQuery)
+    rows = await call.database.run(
+        takedowns.list_takedowns,
+        limit=asked.limit + 1,
+        before=after(call, int),
+        words=asked.words,
+        ended=asked.ended,
+    )
+    return page_of(call, rows, _out, lambda row: row.takedown_id)
+
+
+async def _preview(call: Call) -> PreviewOut:
+    found = await call.database.run(takedowns.preview, call.sent(Targets).targets)
+    return PreviewOut(
+        documents=found.documents,
+        more=found.more,
+        hidden=found.hidden,
+        harvesters=found.harvesters,
+        examples=[url for url, _archived in found.examples],
+    )
+
+
+async def _add(call: Call) -> TakedownOut:
+    asked = call.sent(NewTakedown)
+    request = takedowns.Request(**{**asked.model_dump(), "targets": tuple(asked.targets)})
+    found = await call.database.run(takedowns.preview, request.targets)
+    number = await call.database.run(takedowns.enter, request)
+    return await _settled(call, number, found.documents)
+
+
+async def _show(call: Call) -> TakedownOut:
+    return _out(await _row(call, int(call.place["takedown"])))
+
+
+async def _lift(call: Call) -> TakedownOut:
+    row = await _row(call, int(call.place["takedown"]))
+    await call.database.run(takedowns.lift, row.takedown_id, call.sent(LiftBody).reason)
+    return await _settled(call, row.takedown_id, row.documents)
+
+
+async def _settled(call: Call, number: int, documents: int) -> TakedownOut:
+    """Apply a small change at once; the manager applies a large one."""
+    if documents <= CHUNK:
+        margin = call.settings.provider.publish_margin
+        await call.database.run(takedowns.settle_takedown, number, margin=margin)
+    row = await _row(call, number)
+    about(call.request, "takedown", number, row.targets[0])
+    return _out(row)
+
+
+async def _row(call: Call, number: int) -> Takedown:
+    try:
+        return await call.database.run(takedowns.find_takedown, number)
+    except UsageError:
+        raise not_found("take-down", number) from None
+
+
+def _out(row: Takedown) -> TakedownOut:
+    columns = {name: getattr(row, name) for name in TakedownOut.model_fields if name != "state"}
+    return TakedownOut(state=takedowns.state_of(row), **columns)
+
+
+def _operation(name: str, method: str, path: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
+    return Operation(
+        name=name,
+        method=method,
+        path=f"/archive/takedowns{path}",
+        tag=_TAG,
+        summary=summary,
+        right=Right.ARCHIVE,
+        work=work,
+        **more,
+    )
+
+
+OPERATIONS: Final = (
+    _operation(
+        "listTakedowns",
+        "GET",
+        "",
+        "List the take-down register, newest first.",
+        _list,
+        query=TakedownQuery,
+        answer=Page[TakedownOut],
+    ),
+    _operation(
+        "previewTakedown",
+        "POST",
+        "/preview",
+        "Show what a take-down would cover; nothing is changed.",
+        _preview,
+        body=Targets,
+        answer=PreviewOut,
+    ),
+    _operation(
+        "addTakedown",
+        "POST",
+        "",
+        "Take documents down: they are not shown, also those that are indexed later.",
+        _add,
+        body=NewTakedown,
+        answer=TakedownOut,
+        status=201,
+    ),
+    _operation("getTakedown", "GET", "/{takedown}", "Show a take-down.", _show, answer=TakedownOut),
+    _operation(
+        "liftTakedown",
+        "POST",
+        "/{takedown}/lift",
+        "End a take-down; its documents are shown again unless something else hides them.",
+        _lift,
+        body=LiftBody,
+        answer=TakedownOut,
+    ),
+)

@@ -1,0 +1,209 @@
+"""The take-down register: list, entry with a preview, end."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from aiohttp import web
+from multidict import MultiMapping
+from pydantic import Field, field_validator
+from sqlalchemy.orm import Session
+
+from oai.errors import UsageError
+from oai.rights import Right
+from provider.holdings import takedowns
+from provider.holdings.publication import CHUNK
+from provider.models import Takedown
+from web.auth.access import about, needs
+from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.forms import Form, FormModel, read_form
+from web.site.i18n import _, told
+from web.site.keys import SETTINGS, database_of
+from web.site.paging import PAGE, number_in, page_of, text_in
+from web.site.params import NUMBER, number_of
+from web.site.render import render
+from web.site.zones import here
+
+_LONGEST: Final = 2000
+_SECONDS: Final = 5
+"""How often the page of a take-down that is being applied is loaded again."""
+_COLUMNS: Final = columns_of(
+    "takedown_id", "created", "targets", "reason", "requester", "reference", "expires", "lifted",
+    "lifted_because", "documents",
+)  # fmt: skip
+
+
+class TakedownForm(FormModel):
+    """A take-down, without its addresses; it expires at the start of a day in the reader's time zone."""
+
+    kind: str = Field(pattern="^(prefix|exact|host)$")
+    reason: str = Field(min_length=1, max_length=_LONGEST)
+    requester: str = Field(min_length=1, max_length=_LONGEST)
+    reference: str = Field("", max_length=_LONGEST)
+    expires: datetime | None = None
+
+    @field_validator("expires", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
+
+    def request(self, lines: Sequence[str]) -> takedowns.Request:
+        """Return the request for these lines; a line that has an asterisk says itself what it means."""
+        until = self.expires
+        if until is not None and until.tzinfo is None:
+            until = until.replace(tzinfo=here())
+        written = {"prefix": "{}*", "host": "*.{}", "exact": "{}"}[self.kind]
+        return takedowns.Request(
+            targets=tuple(line if "*" in line else written.format(line) for line in lines),
+            reason=self.reason,
+            requester=self.requester,
+            reference=self.reference,
+            expires=until,
+        )
+
+
+@needs(Right.ARCHIVE)
+async def listing(request: web.Request) -> web.Response:
+    """Show the register, newest first."""
+    before, words, ended = number_in(request, "before"), text_in(request, "q"), _ended(request)
+    found = await database_of(request).run(
+        takedowns.list_takedowns, limit=PAGE + 1, before=before, words=words, ended=ended
+    )
+    page = page_of(found, lambda row: row.takedown_id, behind=before)
+    chosen = request.query.get("show", "")
+    return render(request, "archive_takedowns.html", page=page, q=words, show=chosen, **_words())
+
+
+@needs(Right.ARCHIVE)
+async def as_file(request: web.Request) -> web.StreamResponse:
+    """Export the register."""
+
+    async def behind(last: Takedown | None) -> Sequence[Takedown]:
+        before = last.takedown_id if last else None
+        return await database_of(request).run(takedowns.list_takedowns, limit=AT_ONCE, before=before)
+
+    return await export(request, "take-downs", _COLUMNS, behind)
+
+
+@needs(Right.ARCHIVE)
+async def new(request: web.Request) -> web.Response:
+    """Show the form; `target` and `kind` come from a look-up."""
+    kind = {"exact": "exact", "host": "host", "domain": "host"}.get(request.query.get("kind", ""), "prefix")
+    values = {"targets": text_in(request, "target")[:_LONGEST], "kind": kind}
+    return _form(request, Form(values=values))
+
+
+@needs(Right.ARCHIVE)
+async def add(request: web.Request) -> web.Response:
+    """Show what the take-down would cover, or, with the second button, enter it."""
+    posted = await request.post()
+    asked, form = _read(posted)
+    if asked is None:
+        return _form(request, form)
+    try:
+        found = await database_of(request).run(takedowns.preview, asked.targets)
+        if posted.get("do") != "enter":
+            return _form(request, form, found)
+        number = await database_of(request).run(_enter, asked, found, _margin(request))
+    except UsageError as error:
+        return _form(request, form.with_error("targets", told(error)))
+    about(request, "takedown", number, asked.targets[0])
+    raise web.HTTPSeeOther(f"/archive/takedowns/{number}?done=taken-down")
+
+
+@needs(Right.ARCHIVE)
+async def show(request: web.Request) -> web.Response:
+    """Show one entry."""
+    return await _page(request, Form(values={}))
+
+
+@needs(Right.ARCHIVE)
+async def end(request: web.Request) -> web.Response:
+    """End the take-down for the given reason."""
+    number, because = number_of(request), (await request.post()).get("because", "")
+    row = await _row(request)
+    about(request, "takedown", number, row.targets[0])
+
+    def work(session: Session) -> None:
+        takedowns.lift(session, number, because if isinstance(because, str) else "")
+        if row.documents <= CHUNK:
+            takedowns.settle_takedown(session, number, margin=_margin(request))
+
+    try:
+        await database_of(request).run(work)
+    except UsageError as error:
+        return await _page(request, Form(values={"because": because}).with_error("because", told(error)))
+    raise web.HTTPSeeOther(f"/archive/takedowns/{number}?done=take-down-ended")
+
+
+def _enter(session: Session, asked: takedowns.Request, found: takedowns.Preview, margin: float) -> int:
+    """Enter the take-down; apply a small one at once, and leave a large one to the manager."""
+    number = takedowns.enter(session, asked)
+    if found.documents <= CHUNK:
+        takedowns.settle_takedown(session, number, margin=margin)
+    return number
+
+
+def _read(posted: MultiMapping[Any]) -> tuple[takedowns.Request | None, Form]:
+    """Return the request, or None if a field is wrong; and the form to show again."""
+    text = posted.get("targets", "")
+    lines = [line.strip() for line in text.splitlines() if line.strip()] if isinstance(text, str) else []
+    asked, form = read_form(TakedownForm, posted)
+    if not lines:
+        form = form.with_error("targets", _("Enter at least one address."))
+    return (asked.request(lines), form) if asked is not None and lines else (None, form)
+
+
+def _form(request: web.Request, form: Form, found: takedowns.Preview | None = None) -> web.Response:
+    status = 422 if form.errors else 200
+    kinds = [
+        ("prefix", _("everything that begins with these addresses")),
+        ("exact", _("exactly these pages, in all captures")),
+        ("host", _("whole hosts with their subdomains")),
+    ]
+    return render(request, "archive_takedown_new.html", status=status, form=form, found=found, kinds=kinds)
+
+
+async def _page(request: web.Request, form: Form) -> web.Response:
+    row = await _row(request)
+    return render(
+        request,
+        "archive_takedown.html",
+        status=422 if form.errors else 200,
+        headers={"Refresh": str(_SECONDS)} if row.unsettled and not form.errors else None,
+        row=row,
+        form=form,
+        **_words(),
+    )
+
+
+async def _row(request: web.Request) -> Takedown:
+    try:
+        return await database_of(request).run(takedowns.find_takedown, number_of(request))
+    except UsageError as error:
+        raise web.HTTPNotFound(text=told(error)) from None
+
+
+def _words() -> dict[str, Any]:
+    return {
+        "state_of": takedowns.state_of,
+        "states": {"active": _("in force"), "ended": _("ended"), "being applied": _("being applied")},
+    }
+
+
+def _ended(request: web.Request) -> bool | None:
+    return {"active": False, "ended": True}.get(request.query.get("show", ""))
+
+
+def _margin(request: web.Request) -> float:
+    return request.config_dict[SETTINGS].provider.publish_margin
+
+
+ROUTES: Final = (
+    web.get("/archive/takedowns", listing),
+    web.get(f"/archive/takedowns.{KINDS}", as_file, allow_head=False),
+    web.get("/archive/takedowns/new", new),
+    web.post("/archive/takedowns/new", add),
+    web.get(f"/archive/takedowns/{NUMBER}", show),
+    web.post(f"/archive/takedowns/{NUMBER}/lift", end),
+)
