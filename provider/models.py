@@ -255,10 +255,7 @@ class TakedownRange(Base):
     """A range of URL keys that a take-down covers, both ends included; for one URL, they are equal."""
 
     __tablename__ = "takedown_range"
-    __table_args__ = (
-        Index("ix_takedown_range_key", "low", postgresql_where=text("active AND low = high")),
-        Index("ix_takedown_range_wide", "low", postgresql_where=text("active AND low < high")),
-    )
+    __table_args__ = (Index("ix_takedown_range_outermost", "low", postgresql_where=text("outermost")),)
 
     takedown_id: Mapped[int] = mapped_column(
         ForeignKey("takedown.takedown_id", ondelete="CASCADE"), primary_key=True
@@ -267,6 +264,9 @@ class TakedownRange(Base):
     high: Mapped[str] = mapped_column(Text(collation="C"), primary_key=True)
     active: Mapped[bool] = mapped_column(server_default=text("true"))
     """Whether documents in it, also later ones, are not shown."""
+    outermost: Mapped[bool] = mapped_column(server_default=text("false"))
+    """Whether it is active and inside no other active range. Of two ranges, one contains the other or they
+    are disjoint."""
 
 
 class UrlKeyFill(Base):

@@ -36,6 +36,7 @@ def upgrade() -> None:
         sa.Column("low", sa.Text(collation="C"), nullable=False),
         sa.Column("high", sa.Text(collation="C"), nullable=False),
         sa.Column("active", sa.Boolean(), server_default=sa.text("true"), nullable=False),
+        sa.Column("outermost", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.ForeignKeyConstraint(
             ["takedown_id"],
             ["takedown.takedown_id"],
@@ -44,10 +45,9 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("takedown_id", "low", "high", name="pk_takedown_range"),
     )
-    for name, condition in (("key", "active AND low = high"), ("wide", "active AND low < high")):
-        op.create_index(
-            f"ix_takedown_range_{name}", "takedown_range", ["low"], postgresql_where=sa.text(condition)
-        )
+    op.create_index(
+        "ix_takedown_range_outermost", "takedown_range", ["low"], postgresql_where=sa.text("outermost")
+    )
 
 
 def downgrade() -> None:

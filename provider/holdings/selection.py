@@ -18,16 +18,14 @@ from provider.protocol.scopes import find_scope
 
 INDEXED_CHARACTERS = 512
 """Number of characters of a URL in the index `ix_document_url`."""
-COVERED: Final = """(
-    EXISTS (
-        SELECT FROM takedown_range AS held
-        WHERE held.active AND held.low = held.high AND held.low = document.url_key
-    ) OR EXISTS (
-        SELECT FROM takedown_range AS held
-        WHERE held.active AND held.low < held.high AND document.url_key BETWEEN held.low AND held.high
-    )
-)"""
-"""SQL: whether an active take-down covers the row of `document`."""
+COVERED: Final = """coalesce((
+    SELECT held.high >= document.url_key FROM takedown_range AS held
+    WHERE held.outermost AND held.low <= document.url_key ORDER BY held.low DESC LIMIT 1
+), false)"""
+"""SQL: whether an active take-down covers the row of `document`.
+
+One probe of an index, because outermost ranges are disjoint.
+"""
 _MARK = f"""
 WITH before AS (
     SELECT id, deleted FROM document WHERE id = ANY(ARRAY(SELECT id FROM chosen)) OFFSET 0

@@ -39,19 +39,27 @@ _LOCK: Final = 0x7A_61_74_74_64
 Without it, a document that is added while a take-down begins could miss both: its own transaction does not
 see the ranges yet, and `settle` does not see the document.
 """
+# Without a join of `document` with itself, whose plan compared each pair of documents of a chunk.
 _APPLY: Final = f"""
-WITH wanted AS (
-    SELECT id, hidden OR {COVERED} AS deleted FROM document
-    WHERE id = ANY(ARRAY(SELECT id FROM chosen)) OFFSET 0
-),
-changed AS (
-    UPDATE document SET deleted = wanted.deleted FROM wanted
-    WHERE document.id = wanted.id AND document.id = ANY(ARRAY(SELECT id FROM chosen))
-        AND document.deleted <> wanted.deleted
-    RETURNING document.id
+WITH changed AS (
+    UPDATE document SET deleted = hidden OR {COVERED}
+    WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND deleted <> (hidden OR {COVERED})
+    RETURNING id
 )
 INSERT INTO altered SELECT id FROM changed
 """  # noqa: S608 constant text
+_FIND_OUTERMOST: Final = """
+WITH ordered AS (
+    SELECT takedown_id, low, high, active AND coalesce(max(high) FILTER (WHERE active) OVER (
+        ORDER BY low, high DESC, takedown_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ) < high, active) AS outermost
+    FROM takedown_range WHERE active OR outermost
+)
+UPDATE takedown_range AS kept SET outermost = ordered.outermost
+FROM ordered
+WHERE (kept.takedown_id, kept.low, kept.high) = (ordered.takedown_id, ordered.low, ordered.high)
+    AND kept.outermost <> ordered.outermost
+"""
 _COVER_NEW: Final = f"""
 INSERT INTO chosen
 SELECT id FROM document WHERE id = ANY(ARRAY(SELECT id FROM fresh)) AND {COVERED} ORDER BY id
@@ -190,7 +198,7 @@ def enter(session: Session, request: Request) -> int:
         raise UsageError("reason, requester and reference may have %(most)d characters each", most=_LONGEST)
     if request.expires is not None and request.expires <= session.scalars(select(func.now())).one():
         raise UsageError("the take-down would have expired already; give a later end, or none")
-    session.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+    _change_register(session)
     row = Takedown(
         targets=list(targets),
         reason=request.reason.strip(),
@@ -201,6 +209,8 @@ def enter(session: Session, request: Request) -> int:
     session.add(row)
     session.flush()
     session.add_all(TakedownRange(takedown_id=row.takedown_id, low=low, high=high) for low, high in ranges)
+    session.flush()
+    session.execute(text(_FIND_OUTERMOST))
     _unsettle(session, row.takedown_id)
     number = row.takedown_id
     session.commit()
@@ -348,12 +358,19 @@ def _covered_by(number: int) -> Select[int]:
 
 
 def _end(session: Session, numbers: Sequence[int], because: str | None) -> None:
+    _change_register(session)
     session.execute(
         update(Takedown)
         .where(Takedown.takedown_id.in_(numbers))
         .values(lifted=func.now(), lifted_because=because, unsettled=func.clock_timestamp())
     )
     session.execute(update(TakedownRange).where(TakedownRange.takedown_id.in_(numbers)).values(active=False))
+    session.execute(text(_FIND_OUTERMOST))
+
+
+def _change_register(session: Session) -> None:
+    """Wait for transactions that add documents, and block new ones until this transaction ends."""
+    session.execute(select(func.pg_advisory_xact_lock(_LOCK)))
 
 
 def _unsettle(session: Session, number: int) -> None:
