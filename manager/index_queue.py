@@ -61,16 +61,37 @@ def _queued_run(invocation: Invocation, files: Sequence[tuple[Path, int]]) -> in
             refuse_unserved(session)
             if not files:
                 return None
-            run = IndexRun(
-                host=host_name(),
-                collection=collection_set_spec(arguments.collection) if arguments.collection else None,
-                again=options.again,
-                archive_dir=None if options.archive_dir is None else stored_path(options.archive_dir),
-            )
             _give_up_lost(invocation.console, session, [stored_path(path) for path, _ in files])
-            queue.defer_files(session, add_run(session, run, files))
+            archive_dir = None if options.archive_dir is None else stored_path(options.archive_dir)
+            number = queue_files(
+                session, files, collection=arguments.collection, again=options.again, archive_dir=archive_dir
+            )
             session.commit()
-            return run.id
+            return number
+
+
+def queue_files(
+    session: Session,
+    files: Sequence[tuple[Path, int]],
+    *,
+    collection: str | None,
+    again: bool,
+    archive_dir: str | None = None,
+) -> int:
+    """Add an indexing run with these (path, size) pairs and queue its files; return its id.
+
+    `collection` is for new documents; `again` also reads unchanged files. The caller commits. Raises
+    UsageError during a first load, and for a collection's name that is no set.
+    """
+    refuse_unserved(session)
+    run = IndexRun(
+        host=host_name(),
+        collection=collection_set_spec(collection) if collection else None,
+        again=again,
+        archive_dir=archive_dir,
+    )
+    queue.defer_files(session, add_run(session, run, files))
+    return run.id
 
 
 def _give_up_lost(console: Console, session: Session, paths: Sequence[str]) -> None:

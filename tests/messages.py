@@ -56,6 +56,7 @@ _SPEAKING: Final = {
     "provider/holdings/selection.py": "UsageError",
     "provider/holdings/sets.py": "UsageError",
     "provider/holdings/takedowns.py": "UsageError",
+    "provider/indexing/browsing.py": "UsageError",
 }
 """Modules whose errors are shown on pages, and the calls that receive their texts."""
 _METHODS: Final = [("**.py", "python"), ("templates/**.html", "jinja2")]

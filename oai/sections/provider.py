@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -83,6 +84,11 @@ def _xml_container(value: str) -> str:
 class ProviderSettings(Section):
     """The OAI-PMH data provider."""
 
+    index_roots: tuple[Path, ...] = Field(
+        (),
+        description="Folders below which the dashboard may index archive files; workers must see them at the "
+        "same paths. Empty: files are indexed by commands only.",
+    )
     repository_name: str = Field("Web archive", min_length=1, description="repositoryName in Identify.")
     admin_emails: tuple[Annotated[str, Field(pattern=r"^\S+@(\S+\.)+\S+$")], ...] = Field(
         ("webarchive@localhost.localdomain",),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import ARRAY, ColumnElement, Text, and_, column, exists, func, literal, select, table, update
@@ -11,6 +11,7 @@ from sqlalchemy.types import BigInteger
 
 from oai.cli import Invocation
 from oai.database import open_database
+from oai.datestamps import utc_now
 from oai.errors import ExitCode, UsageError
 from oai.failures import Failure, FailureCode, failure_columns
 from provider.holdings.url_key_fill import keys_complete
@@ -30,6 +31,8 @@ from provider.models import (
 )
 
 _REGISTERED: Final = 2
+_IDLE: Final = timedelta(minutes=30)
+"""Without a file that ends or runs for so long, a queue with waiting files is stuck."""
 _MOST: Final = 1000
 
 _SET_COLUMNS: Final = {"set_spec": "Set", "name": "Name", "documents": "Documents"}
@@ -221,6 +224,40 @@ def archive_status(session: Session) -> ArchiveStatus:
         missing_indexes=tuple(missing_indexes(session)),
         url_keys_complete=keys_complete(session),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexBacklog:
+    """What waits to be indexed, and whether it moves."""
+
+    waiting: int
+    running: int
+    lost: int
+    """Files whose tasks are no longer in the queue."""
+    since: datetime | None
+    """When the oldest waiting file was queued, or the last file ended, whichever is later."""
+
+    @property
+    def state(self) -> str:
+        """The judgement: fine, behind, or stuck."""
+        if not self.waiting:
+            return "fine"
+        idle = self.since is not None and utc_now() - self.since > _IDLE
+        return "stuck" if self.lost or (not self.running and idle) else "behind"
+
+
+def index_backlog(session: Session) -> IndexBacklog:
+    """Return what waits to be indexed."""
+    waits = IndexFile.state == IndexFileState.WAITING
+    row = session.execute(
+        select(
+            func.count().filter(waits),
+            func.count().filter(IndexFile.state == IndexFileState.RUNNING),
+            func.count().filter(is_lost()),
+            func.greatest(func.min(IndexRun.queued).filter(waits), func.max(IndexFile.ended)),
+        ).join(IndexRun, IndexRun.id == IndexFile.run_id)
+    ).one()
+    return IndexBacklog(waiting=row[0], running=row[1], lost=row[2], since=row[3])
 
 
 def run_statuses(session: Session, *, most: int = 20, before: int | None = None) -> list[RunStatus]:

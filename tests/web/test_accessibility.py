@@ -14,6 +14,7 @@ from harvester.vocabulary import RunStatus
 from manager.models import JobStatus
 from manager.notices.models import Kind, Notice, NoticeRule, NoticeState, Occasion
 from oai.errors import required
+from provider.models import Takedown
 from tests.inspector import Inspector
 from tests.web.conftest import Server, sign_in
 from tests.web.pages import PAGES
@@ -105,6 +106,7 @@ def _fill_details(session: Session, telc: Repository) -> None:
     a_store_audit(session, telc, path="a/" + "long-folder-name/" * 10 + "1.xml")
     a_rule(session, telc)
     a_filtering_set(session)
+    session.add(Takedown(targets=["http://" + "a" * 60 + ".example.cz/*"], reason=_LONG, requester=_LONG))
     a_bibliographic_record(session, telc, title="Slovník " + "staročeský " * 20)
     telc.examined, telc.examination = BEGAN, an_examination().as_json()
     telc.profile = an_examination().profile.as_json()

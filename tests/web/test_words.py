@@ -17,6 +17,7 @@ from harvester.probing.findings import Fact
 from harvester.probing.report import SENTENCES
 from oai.failures import Explanation, Failure, explained
 from oai.rights import Scope
+from provider.models import Takedown
 from tests.messages import gathered
 from tests.web.conftest import Browser, Server
 from tests.web.pages import PAGES
@@ -148,6 +149,7 @@ def _fill(server: Server) -> None:
         repository.examined, repository.examination = BEGAN, report
         session.get_one(History, world["run"]).pace = [[0.5, 10, 1], [1.0, 20, 2], [1.5, 40, 3]]
         make_token(session, server.settings.web, 1, name="bench", scopes=tuple(Scope))
+        session.add(Takedown(targets=["Ж"], reason="Ж", requester="Ж"))
         session.commit()
 
 

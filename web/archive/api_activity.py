@@ -1,6 +1,8 @@
 """REST API: indexing runs, harvesters of the provider, and self-tests."""
 
+import asyncio
 import uuid
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -11,13 +13,14 @@ from oai.settings import Settings
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
 from provider.holdings.index_errors import find_run_files, find_troubles
 from provider.holdings.status import run_statuses
+from provider.indexing.browsing import FileKnown, find_files, list_folder
 from web.api.faults import not_found
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
-from web.api.shapes import Out, Page, Paged, Told
+from web.api.shapes import In, Out, Page, Paged, Told
 from web.archive.address import provider_address
-from web.archive.pages_activity import CHECK_COUNT, SELF_TESTS, list_self_tests
-from web.auth.access import who_asks
+from web.archive.pages_activity import CHECK_COUNT, SELF_TESTS, list_self_tests, queue_found
+from web.auth.access import about, who_asks
 from web.models import SelfTest
 
 _TAG: Final = "archive"
@@ -150,6 +153,65 @@ async def _index_runs(call: Call) -> Page[IndexRunOut]:
     return page_of(call, runs, IndexRunOut.model_validate, lambda run: run.run_id)
 
 
+class EntryOut(Out):
+    """An archive file or a folder below the configured folders."""
+
+    name: str
+    path: str
+    is_folder: bool
+    size: int
+    modified: datetime | None
+    known: FileKnown | None = Field(description="What the index knows of a file; null if it is not indexed.")
+    reason: str | None
+    run_id: int | None
+
+
+class FolderQuery(In):
+    """The folder to list."""
+
+    folder: str = Field(
+        min_length=1, max_length=4000, description="Below a folder of `provider.index_roots`."
+    )
+
+
+class FolderOut(Out):
+    """A folder of archive files."""
+
+    path: str
+    above: str | None
+    entries: Sequence[EntryOut]
+    more: int = Field(description="Entries that are not listed.")
+
+
+class IndexBody(In):
+    """Files and folders to index."""
+
+    paths: list[str] = Field(min_length=1, max_length=1000, description="Below `provider.index_roots`.")
+    collection: str | None = Field(None, max_length=1000, description="setSpec for the new documents.")
+    again: bool = Field(default=False, description="Also read files that have not changed.")
+
+
+class QueuedOut(Out):
+    """The indexing run that was queued."""
+
+    run_id: int | None = Field(description="Null if no file is new or changed.")
+
+
+async def _list_files(call: Call) -> FolderOut:
+    roots = call.settings.provider.index_roots
+    return FolderOut.model_validate(
+        await call.database.run(list_folder, roots, call.asked(FolderQuery).folder)
+    )
+
+
+async def _queue(call: Call) -> QueuedOut:
+    asked = call.sent(IndexBody)
+    files = await asyncio.to_thread(find_files, call.settings.provider.index_roots, asked.paths)
+    number = await call.database.run(queue_found, files, collection=asked.collection, again=asked.again)
+    about(call.request, "archive", number or 0, asked.paths[0])
+    return QueuedOut(run_id=number)
+
+
 async def _index_files(call: Call) -> Page[FileOut]:
     query = call.asked(FileQuery)
     found = await call.database.run(
@@ -238,6 +300,26 @@ OPERATIONS: Final = (
         _index_runs,
         query=Paged,
         answer=Page[IndexRunOut],
+    ),
+    _get(
+        "listArchiveFiles",
+        "/indexing/files",
+        "List archive files and folders below `provider.index_roots`, and what the index knows of them.",
+        _list_files,
+        query=FolderQuery,
+        answer=FolderOut,
+        right=Right.ARCHIVE,
+        faults=_FOUND_NO_SET,
+    ),
+    _get(
+        "queueIndexing",
+        "/indexing",
+        "Queue archive files for indexing; without `again`, those that are new or changed.",
+        _queue,
+        body=IndexBody,
+        answer=QueuedOut,
+        faults=_FOUND_NO_SET,
+        **_CHANGE,
     ),
     _get(
         "listIndexFiles",

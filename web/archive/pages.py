@@ -17,7 +17,13 @@ from provider.clients.store import HarvestedList, Harvester, harvested_lists, ha
 from provider.holdings.collections import list_collections
 from provider.holdings.index_errors import NumberedFile, Trouble, find_run_files, find_troubles
 from provider.holdings.sets import Node, Tree, children, tree_of
-from provider.holdings.status import RunStatus, archive_status, by_month, run_statuses
+from provider.holdings.status import (
+    RunStatus,
+    archive_status,
+    by_month,
+    index_backlog,
+    run_statuses,
+)
 from provider.models import Collection
 from provider.protocol.repository import make_repository
 from web.archive.address import aggregate_address, is_local, provider_address
@@ -45,6 +51,8 @@ async def overview(request: web.Request) -> web.Response:
         request,
         "archive.html",
         totals=status,
+        backlog=await database.run(index_backlog),
+        backlog_states={"fine": _("up to date"), "behind": _("behind"), "stuck": _("stuck")},
         base_url=provider_address(settings),
         is_local=is_local(provider_address(settings)),
         identify=await database.run_apart(_identify, settings),

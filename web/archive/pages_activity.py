@@ -6,12 +6,14 @@ import time
 import uuid
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
+from manager.index_queue import queue_files
 from oai.errors import UsageError, ZatvaError
 from oai.executor import DatabaseExecutor
 from oai.rights import Right
@@ -24,12 +26,15 @@ from provider.clients.models import ProviderClient
 from provider.clients.store import harvested_lists, harvesters
 from provider.holdings.index_errors import find_run_files, find_troubles
 from provider.holdings.status import run_statuses
+from provider.indexing.browsing import changed_files, find_files, list_folder
+from provider.indexing.parallel import size_of
 from web.archive.address import provider_address
-from web.auth.access import needs, who_asks
+from web.auth.access import about, needs, who_asks
 from web.models import SelfTest
+from web.site.forms import Form
 from web.site.i18n import _, mark, told
 from web.site.keys import SETTINGS, database_of
-from web.site.paging import PAGE, moment_in, moment_key, number_in, page_of
+from web.site.paging import PAGE, moment_in, moment_key, number_in, page_of, text_in
 from web.site.params import NUMBER, number_of
 from web.site.render import render
 
@@ -38,6 +43,8 @@ _TIMEOUT: Final = 60.0
 _MOST_REQUESTS: Final = 300
 _STARTING: Final = 0x7A_73_74  # "zst": key of the advisory lock that serializes starts
 _TOLD_EVERY: Final = 10
+_RELOADED_EVERY: Final = 5
+"""Seconds after which the page of a run that is under way is loaded again."""
 _GIVEN_UP: Final = timedelta(hours=1)
 
 _log = logging.getLogger("web.self_tests")
@@ -152,6 +159,72 @@ async def indexing(request: web.Request) -> web.Response:
     )
 
 
+@needs(Right.ARCHIVE)
+async def browse(request: web.Request) -> web.Response:
+    """Show a folder of archive files, and what the index knows of them."""
+    return await _folder(request, text_in(request, "folder"))
+
+
+@needs(Right.ARCHIVE)
+async def queue_chosen(request: web.Request) -> web.Response:
+    """Queue the chosen files, or with the button for the folder, whatever is new or changed below it."""
+    posted, roots = await request.post(), request.config_dict[SETTINGS].provider.index_roots
+    folder, collection = str(posted.get("folder", "")), str(posted.get("collection", "")).strip()
+    chosen = [str(path) for path in posted.getall("file", [])]
+    all_below = posted.get("do") == "all"
+    try:
+        files = await asyncio.to_thread(find_files, roots, [folder] if all_below else chosen)
+        number = await database_of(request).run(
+            queue_found, files, collection=collection or None, again=not all_below
+        )
+    except UsageError as error:
+        return await _folder(request, folder, fault=told(error))
+    if number is None:
+        nothing = _("Nothing there is new or changed.") if all_below else _("Choose at least one file.")
+        return await _folder(request, folder, fault=nothing)
+    about(request, "archive", number, folder)
+    raise web.HTTPSeeOther(f"/archive/indexing/{number}?done=files-queued")
+
+
+def queue_found(
+    session: Session, files: Sequence[Path], *, collection: str | None, again: bool
+) -> int | None:
+    """Queue the files, without `again` only new and changed ones; return the run, None without any."""
+    wanted = list(files) if again else changed_files(session, files)
+    if not wanted:
+        return None
+    sized = sorted(((path, size_of(path)) for path in wanted), key=lambda file: (-file[1], file[0]))
+    number = queue_files(session, sized, collection=collection, again=again)
+    session.commit()
+    return number
+
+
+async def _folder(request: web.Request, path: str, fault: str | None = None) -> web.Response:
+    roots, view = request.config_dict[SETTINGS].provider.index_roots, None
+    if path or len(roots) == 1:
+        try:
+            view = await database_of(request).run(list_folder, roots, path or str(roots[0]))
+        except UsageError as error:
+            fault = fault or told(error)
+    return render(
+        request,
+        "archive_files.html",
+        status=422 if fault else 200,
+        roots=roots,
+        view=view,
+        fault=fault,
+        form=Form(values={}),
+        states={
+            "new": _("new"),
+            "changed": _("changed"),
+            "indexed": _("indexed"),
+            "waiting": _("waiting"),
+            "running": _("running"),
+            "failed": _("failed"),
+        },
+    )
+
+
 @needs(Right.LOOK_AROUND)
 async def indexing_run(request: web.Request) -> web.Response:
     """Show the files of one run: all, or only those with faults."""
@@ -165,9 +238,11 @@ async def indexing_run(request: web.Request) -> web.Response:
         raise web.HTTPNotFound(
             text=_("Indexing run %(number)s does not exist.") % {"number": number}
         ) from None
+    under_way = any(file.state in ("waiting", "running") for file in files)
     return render(
         request,
         "archive_indexing_run.html",
+        headers={"Refresh": str(_RELOADED_EVERY)} if under_way else None,
         number=number,
         troubled=troubled,
         page=page_of(files, lambda file: file.id, behind=after),
@@ -253,6 +328,8 @@ def abandoned_after(request: web.Request) -> timedelta:
 
 ROUTES: Final = (
     web.get("/archive/indexing", indexing),
+    web.get("/archive/indexing/files", browse),
+    web.post("/archive/indexing/files", queue_chosen),
     web.get(f"/archive/indexing/{NUMBER}", indexing_run),
     web.get("/archive/harvesters", who_harvests),
     web.get(f"/archive/harvesters/{CLIENT}", harvester),

@@ -123,6 +123,7 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "documents-taken-out": mark("The documents were removed from the collection."),
         "check-started": mark("The self-test has started. Refresh the page in a moment."),
         "signed-out": mark("You are signed out."),
+        "files-queued": mark("The files are queued; this page reloads by itself."),
         "taken-down": mark("The take-down is in the register."),
         "take-down-ended": mark("The take-down has ended."),
         "no-sign-out-there": mark("The other service has no page for signing out. Close the browser."),

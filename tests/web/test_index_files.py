@@ -1,0 +1,144 @@
+"""Archive files are found, chosen and queued from the browser, and nothing outside the configured folders."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page as Tab
+from playwright.async_api import expect
+from sqlalchemy import select, update
+
+from provider.indexing.indexer import IndexOptions, index_file
+from provider.models import IndexFile, IndexFileState, IndexRun
+from tests.chromium import console_messages
+from tests.provider.archives import Page, write_pages
+from tests.web.conftest import Browser, Server
+from web.site.keys import SETTINGS
+
+
+@pytest.fixture
+def root(server: Server, tmp_path: Path) -> Path:
+    """A folder with an indexed, a changed and a new file, one below, one unfinished, and a way out."""
+    root = tmp_path / "archive"
+    (root / "2026").mkdir(parents=True)
+    for name in ("done.warc.gz", "changed.warc.gz"):
+        index_file(server.database, _write(root / name), IndexOptions(margin=1))
+    _write(root / "changed.warc.gz", "more")
+    _write(root / "new.warc.gz")
+    _write(root / "2026" / "below.warc.gz")
+    (root / "crawl.warc.gz.open").write_bytes(b"x")
+    _write(tmp_path / "secret.warc.gz")
+    (root / "2026" / "link.warc.gz").symlink_to(tmp_path / "secret.warc.gz")
+    (root / "out").symlink_to(tmp_path, target_is_directory=True)
+    _use(server, root)
+    return root
+
+
+def _write(path: Path, more: str = "") -> Path:
+    return write_pages(path, [Page(url=f"http://a.example/{path.name}{more}")])
+
+
+def _use(server: Server, *roots: Path) -> None:
+    # Settings are read once; tests alone change them under a running application.
+    old = server.app[SETTINGS]
+    provider = old.provider.model_copy(update={"index_roots": roots})
+    server.app._state[SETTINGS] = old.model_copy(update={"provider": provider})  # noqa: SLF001
+
+
+def _queued(server: Server) -> list[str]:
+    with server.database.session() as session:
+        return sorted(Path(path).name for path in session.scalars(select(IndexFile.path)))
+
+
+async def test_without_folders_the_page_says_what_to_set(curator: Browser) -> None:
+    assert "index_roots" in (await curator.get("/archive/indexing/files"))[1]
+
+
+async def test_what_is_new_or_changed_is_queued_with_the_folder_once(
+    server: Server, root: Path, curator: Browser
+) -> None:
+    _, text = await curator.get("/archive/indexing/files")
+    for name, state in (("done", "indexed"), ("changed", "changed"), ("new", "new")):
+        assert f">{state}<" in text.partition(f"{name}.warc.gz</span>")[2].partition("</tr>")[0]
+    assert "still being written" in text
+
+    form = {"folder": str(root), "do": "all", "collection": "serials"}
+    _, _, target = await curator.post("/archive/indexing/files", form)
+    assert target.startswith("/archive/indexing/1")
+    assert _queued(server) == ["below.warc.gz", "changed.warc.gz", "new.warc.gz"]
+    with server.database.session() as session:
+        run = session.get_one(IndexRun, 1)
+        assert (run.collection, run.again) == ("collection:serials", False)
+    assert (await curator.post("/archive/indexing/files", form))[0] == 422, "they wait already"
+
+    assert "3 files wait" in (await curator.get("/archive"))[1]
+    with server.database.session() as session:
+        session.execute(update(IndexRun).values(queued=IndexRun.queued - timedelta(days=1)))
+        session.execute(update(IndexFile).values(ended=None))
+        session.commit()
+    assert "no worker takes them" in (await curator.get("/archive"))[1]
+    with server.database.session() as session:
+        file = session.scalars(select(IndexFile).where(IndexFile.path.endswith("new.warc.gz"))).one()
+        file.state, file.reason = IndexFileState.FAILED, "not gzip"
+        session.commit()
+    assert "not gzip" in (await curator.get("/archive/indexing/files"))[1]
+
+
+async def test_chosen_files_are_read_again(server: Server, root: Path, curator: Browser) -> None:
+    form = {"folder": str(root), "do": "chosen"}
+    assert (await curator.post("/archive/indexing/files", form))[0] == 422
+    await curator.post("/archive/indexing/files", {**form, "file": str(root / "done.warc.gz")})
+    assert _queued(server) == ["done.warc.gz"]
+
+
+@pytest.mark.parametrize(
+    "path", ["..", "../secret.warc.gz", "out", "2026/link.warc.gz", "/etc", "\0", "none"]
+)
+async def test_nothing_outside_is_listed_or_queued(
+    server: Server, root: Path, curator: Browser, administrator: Browser, path: str
+) -> None:
+    outside = str(root / path)
+    status, text, _ = await curator.post("/archive/indexing/files", {"folder": str(root), "file": outside})
+    assert (status, "secret" in text.replace("secret.warc.gz&#39; is not", "")) == (422, False)
+    assert (await curator.post("/archive/indexing/files", {"folder": outside, "do": "all"}))[0] == 422
+    headers = {"X-CSRF-Token": await administrator.token()}
+    url = server.base_url + "/api/v1/archive/indexing"
+    async with administrator.http.post(url, json={"paths": [outside]}, headers=headers) as answer:
+        assert answer.status in (409, 422)
+    assert _queued(server) == []
+
+
+async def test_the_api_lists_and_queues(server: Server, root: Path, administrator: Browser) -> None:
+    base = server.base_url + "/api/v1/archive/indexing"
+    async with administrator.http.get(base + "/files", params={"folder": str(root)}) as answer:
+        entries = (await answer.json())["entries"]
+    assert {one["name"]: one["known"] for one in entries if not one["is_folder"]} == {
+        "changed.warc.gz": "changed",
+        "crawl.warc.gz.open": None,
+        "done.warc.gz": "indexed",
+        "new.warc.gz": "new",
+    }
+    headers = {"X-CSRF-Token": await administrator.token()}
+    for expected in (1, None):
+        async with administrator.http.post(base, json={"paths": [str(root)]}, headers=headers) as answer:
+            assert (await answer.json())["run_id"] == expected
+
+
+async def test_only_the_archives_staff_sees_files(root: Path, viewer: Browser, owner: Browser) -> None:
+    for browser in (viewer, owner):
+        assert (await browser.get(f"/archive/indexing/files?folder={root}"))[0] == 403
+
+
+@pytest.mark.browser
+@pytest.mark.usefixtures("root")
+async def test_new_files_are_indexed_in_four_clicks_in_czech(server: Server, czech: Tab) -> None:
+    said = console_messages(czech)
+    await czech.goto(server.link("Katka"))
+    await czech.get_by_role("button", name="Přihlásit").click()
+    await czech.goto(server.base_url + "/archive")
+    await czech.get_by_role("link", name="Indexování").click()
+    await czech.get_by_role("link", name="Indexovat soubory…").click()
+    await czech.get_by_role("button", name="Indexovat nové a změněné").click()
+    await expect(czech.get_by_text("new.warc.gz")).to_be_visible()
+    assert len(_queued(server)) == 3
+    assert said == []
