@@ -57,6 +57,7 @@ def _add_adding(add: argparse.ArgumentParser) -> None:
         "--mail", action="append", metavar="ADDRESS", help="e-mail address to notify; may be repeated"
     )
     add.add_argument("--webhook", metavar="URL", help="web address for signed POST requests")
+    add.add_argument("--service", metavar="NAME", help="chat or push service of `manager.services`")
     add.add_argument("--repository", type=int, metavar="ID", help="only for this repository (default: all)")
     add.add_argument("--schedule", type=int, metavar="ID", help="only for harvests of this schedule")
     add.add_argument(

@@ -84,6 +84,20 @@ class WebhookSettings(_Section):
     )
 
 
+class ServiceSettings(_Section):
+    """A chat or push service for notifications, by its Apprise address, which holds secrets."""
+
+    name: str = Field(min_length=1, max_length=60, description="Name by which rules refer to it.")
+    url: SecretStr | None = Field(None, description="Apprise address; `url_file` is safer.")
+    url_file: Path | None = Field(None, description="File whose first line is the address.")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.url is None) == (self.url_file is None):
+            raise ValueError(f"service {self.name!r}: give either url or url_file, not both and not neither")
+        return self
+
+
 class HookSettings(_Section):
     """A hook that runs when a harvest has ended: a command, or a web address to post to."""
 

@@ -58,6 +58,7 @@ def exposed_files(settings: Settings) -> Iterator[Path]:
         settings.mail.password_file,
         settings.webhooks.secret_file,
         settings.openid.client_secret_file,
+        *(service.url_file for service in settings.manager.services),
     ]
     if config is not None and _has_secrets(config):
         files.append(config)
@@ -71,7 +72,9 @@ def how_to_close(file: Path) -> str:
 
 def _has_secrets(config: Path) -> bool:
     settings = tomllib.loads(config.read_text(encoding="utf-8"))
-    return any(_value(settings, names) for names in _SECRETS)
+    services = _value(settings, ("manager", "services"))
+    typed = services if isinstance(services, list) else []
+    return any(_value(settings, names) for names in _SECRETS) or any(_value(one, ("url",)) for one in typed)
 
 
 def _value(settings: object, names: tuple[str, ...]) -> object:

@@ -38,16 +38,18 @@ _NOTICE_COLUMNS: Final = {
 def add_rule(invocation: Invocation) -> ExitCode:
     """Add a rule."""
     given = invocation.arguments
+    names = [service.name for service in invocation.settings.manager.services]
     with open_database(invocation.settings) as database, database.session() as session:
         wish = rules.Wish(
             kind=Kind(given.on),
             language=Language(given.language),
             mail=given.mail or (),
             webhook=given.webhook,
+            service=given.service,
             repository_id=given.repository,
             recurring_id=given.schedule,
         )
-        rule = rules.add_rule(session, wish, invocation.settings.webhooks)
+        rule = rules.add_rule(session, wish, invocation.settings.webhooks, services=names)
         session.commit()
         invocation.about(rule.rule_id)
         words = f"rule {rule.rule_id} added; test it with `zatva notify test {rule.rule_id}`"

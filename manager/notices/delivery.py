@@ -17,7 +17,7 @@ from harvester.models import History, Repository
 from harvester.vocabulary import NOT_RUN, RunStatus
 from manager import hooks
 from manager.leader.lock import Fenced, NotLeadingError
-from manager.notices import addresses, letters, outbox, webhooks
+from manager.notices import addresses, letters, outbox, services, webhooks
 from manager.notices.announcements import (
     Facts,
     announce,
@@ -123,7 +123,7 @@ def _failing(session: Session, window: tuple[ColumnElement[bool], ...]) -> list[
 
 logger = logging.getLogger("manager.notices.sending")
 
-_PLACES: Final = {Channel.MAIL: 4, Channel.WEBHOOK: 4, Channel.HOOK: 2}
+_PLACES: Final = {Channel.MAIL: 4, Channel.WEBHOOK: 4, Channel.HOOK: 2, Channel.SERVICE: 2}
 _PRUNE_SECONDS: Final = 3600.0
 
 
@@ -219,6 +219,7 @@ class Teller:
         given = {
             Channel.MAIL: self._settings.mail.timeout * 8,
             Channel.WEBHOOK: self._settings.webhooks.timeout,
+            Channel.SERVICE: self._settings.webhooks.timeout,
             Channel.HOOK: max((hook.timeout for hook in self._settings.manager.hooks), default=0.0),
         }
         return given[channel] + self._settings.manager.lost_seconds
@@ -293,11 +294,16 @@ async def deliver(
     before_mail: Callable[[], None] | None = None,
     before_post: webhooks.BeforeSending | None = None,
 ) -> None:
-    """Send a notice by mail or to a web address; raises NotSentError as these do."""
+    """Send a notice by mail, to a web address or a service; raises NotSentError as these do."""
     mail = claimed.channel == Channel.MAIL
     letter = render(
         claimed.occasion, claimed.language, claimed.facts, dashboard=settings.web.base_url, mail=mail
     )
+    if claimed.channel == Channel.SERVICE:
+        if before_post is not None:
+            await before_post()
+        await services.send(claimed.target, letter, settings.manager.services, settings.webhooks)
+        return
     number = f"{claimed.notice_id}.{int(claimed.created.timestamp())}"
     if not mail:
         await webhooks.post(

@@ -44,6 +44,8 @@ class Channel(StrEnum):
     WEBHOOK = "webhook"
     HOOK = "hook"
     """A hook from the settings, whatever its effect."""
+    SERVICE = "service"
+    """A chat or push service from the settings."""
 
 
 class Language(StrEnum):
@@ -103,7 +105,7 @@ class NoticeRule(Base):
     __table_args__ = (
         _one_of("kind", Kind),
         _one_of("language", Language),
-        CheckConstraint("channel IN ('mail', 'webhook')", name="channel"),
+        CheckConstraint("channel IN ('mail', 'webhook', 'service')", name="channel"),
     )
 
     rule_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
@@ -118,7 +120,7 @@ class NoticeRule(Base):
     kind: Mapped[str] = mapped_column(Text, server_default=Kind.ERROR)
     channel: Mapped[str] = mapped_column(Text)
     target: Mapped[str] = mapped_column(Text)
-    """Mail addresses, separated by commas, or a web address."""
+    """Mail addresses, separated by commas, a web address, or the name of a service."""
     language: Mapped[str] = mapped_column(Text, server_default=Language.ENGLISH)
     added: Mapped[datetime] = mapped_column(server_default=func.now())
     """Harvests that ended earlier are not reported."""

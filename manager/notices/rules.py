@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -31,12 +31,14 @@ _SUMMARIES: Final = (Kind.DAILY, Kind.WEEKLY)
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """The wanted columns of a rule: its target is either mail addresses or a web address."""
+    """The wanted columns of a rule: its target is mail addresses, a web address, or a service's name."""
 
     kind: Kind
     language: Language
     mail: Sequence[str] = ()
     webhook: str | None = None
+    service: str | None = None
+    """Name of a service in `manager.services`."""
     repository_id: int | None = None
     """None: all repositories."""
     recurring_id: int | None = None
@@ -53,15 +55,21 @@ class RuleView:
 
 
 def add_rule(
-    session: Session, wish: Wish, settings: WebhookSettings, *, partner: MailSettings | None = None
+    session: Session,
+    wish: Wish,
+    settings: WebhookSettings,
+    *,
+    partner: MailSettings | None = None,
+    services: Collection[str] = (),
 ) -> NoticeRule:
     """Add a rule; a webhook gets a signing key of its own. The caller commits.
 
-    `partner` are the mail settings if a partner adds it: its addresses are then confirmed first.
+    `partner` are the mail settings if a partner adds it: its addresses are then confirmed first. `services`
+    are the names of the services that the caller may use.
     Raises UsageError for an unknown repository or schedule, a schedule of another repository, or an address
     to which notices cannot be sent.
     """
-    rule = NoticeRule(**_columns(session, wish, settings))
+    rule = NoticeRule(**_columns(session, wish, settings, services))
     _sign(rule)
     session.add(rule)
     session.flush()
@@ -77,12 +85,13 @@ def change_rule(
     settings: WebhookSettings,
     *,
     partner: MailSettings | None = None,
+    services: Collection[str] = (),
 ) -> NoticeRule:
-    """Change a rule to these columns; `partner` and errors as for `add_rule`. The caller commits.
+    """Change a rule to these columns; `partner`, `services`, errors as for `add_rule`. The caller commits.
 
     If the rule becomes a summary, its first period begins now.
     """
-    columns = _columns(session, wish, settings)
+    columns = _columns(session, wish, settings, services)
     rule = get_rule(session, rule_id)
     was_mail = rule.channel == Channel.MAIL
     known = rule.target.split(", ") if was_mail else ()
@@ -93,7 +102,7 @@ def change_rule(
     for name, value in columns.items():
         setattr(rule, name, value)
     # The common key signs for its present receiver only: another one could replay what it is sent.
-    if elsewhere or was_mail or rule.channel == Channel.MAIL:
+    if elsewhere or was_mail or rule.channel != Channel.WEBHOOK:
         _sign(rule)
     session.flush()
     note_addresses(session, rule, known=known, partner=partner)
@@ -107,7 +116,7 @@ def replace_key(session: Session, rule_id: int, settings: WebhookSettings) -> st
     """
     rule = get_rule(session, rule_id, lock=True)
     if rule.channel != Channel.WEBHOOK:
-        raise UsageError("rule %(rule)s sends e-mail, which is not signed", rule=rule_id)
+        raise UsageError("rule %(rule)s is no webhook, so it signs nothing", rule=rule_id)
     now = database_now(session)
     if rule.next_key is not None and rule.next_key_from is not None and rule.next_key_from <= now:
         rule.signing_key = rule.next_key
@@ -190,16 +199,23 @@ def get_rule(session: Session, rule_id: int, *, lock: bool = False) -> NoticeRul
     return rule
 
 
-def _columns(session: Session, wish: Wish, settings: WebhookSettings) -> dict[str, Any]:
+def _columns(
+    session: Session, wish: Wish, settings: WebhookSettings, services: Collection[str]
+) -> dict[str, Any]:
     """Return the rule's columns after checking them."""
     _check_source(session, wish)
-    _check_recipients(wish, settings)
+    _check_recipients(wish, settings, services)
+    channel, target = Channel.MAIL, ", ".join(dict.fromkeys(wish.mail))
+    if wish.webhook is not None:
+        channel, target = Channel.WEBHOOK, wish.webhook
+    elif wish.service is not None:
+        channel, target = Channel.SERVICE, wish.service
     return {
         "repository_id": wish.repository_id,
         "recurring_id": wish.recurring_id,
         "kind": wish.kind,
-        "channel": Channel.MAIL if wish.webhook is None else Channel.WEBHOOK,
-        "target": ", ".join(dict.fromkeys(wish.mail)) if wish.webhook is None else wish.webhook,
+        "channel": channel,
+        "target": target,
         "language": wish.language,
     }
 
@@ -227,9 +243,15 @@ def _check_source(session: Session, wish: Wish) -> None:
         )
 
 
-def _check_recipients(wish: Wish, settings: WebhookSettings) -> None:
-    if bool(wish.mail) == (wish.webhook is not None):
+def _check_recipients(wish: Wish, settings: WebhookSettings, services: Collection[str]) -> None:
+    if bool(wish.mail) + (wish.webhook is not None) + (wish.service is not None) != 1:
         raise UsageError("no recipient given; give mail addresses or one web address")
+    if wish.service is not None and wish.service not in services:
+        raise UsageError(
+            "there is no service %(name)s; the services are: %(names)s",
+            name=repr(wish.service),
+            names=", ".join(services) or "none",
+        )
     if wish.webhook is not None:
         check_url(wish.webhook, private_networks=settings.private_networks)
     if len(wish.mail) > MOST_ADDRESSES:

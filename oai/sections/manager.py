@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from oai.outgoing import HookSettings
+from oai.outgoing import HookSettings, ServiceSettings
 from oai.sections.section import Section
 
 
@@ -61,6 +61,11 @@ class ManagerSettings(Section):
     health_host: str = Field("127.0.0.1", min_length=1, description="Address that `health_port` listens on.")
     health_port: int = Field(
         0, ge=0, le=65_535, description="Port for `/healthz`, `/readyz` and `/metrics`; 0: none."
+    )
+    services: tuple[ServiceSettings, ...] = Field(
+        (),
+        description="Chat and push services that notification rules of administrators may use; see "
+        "docs/how-to/notifications.md.",
     )
     hooks: tuple[HookSettings, ...] = Field(
         (), description="Hooks that run when a harvest has ended; see docs/how-to/hooks.md."

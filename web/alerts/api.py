@@ -24,6 +24,7 @@ from oai.errors import required
 from oai.outgoing import MailSettings
 from oai.rights import Right
 from web.alerts.forms import AlertForm
+from web.alerts.pages import services_for
 from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
@@ -40,7 +41,7 @@ class AlertRuleOut(Out):
     repository_id: int | None = Field(description="Null: all repositories.")
     recurring_id: int | None = Field(description="The schedule; null: all harvests.")
     kind: str = Field(description="error, change, always, daily or weekly.")
-    channel: str = Field(description="mail or webhook.")
+    channel: str = Field(description="mail, webhook or service.")
     target: str
     language: str
     added: datetime
@@ -141,7 +142,13 @@ async def _add(call: Call) -> AlertRuleMade:
             422, "you cannot create a rule for all repositories; choose one of yours", errors=[fault]
         )
     wish = asked.wish(asked.repository_id)
-    made = await call.database.run(add_rule, wish, call.settings.webhooks, partner=_partner(call))
+    made = await call.database.run(
+        add_rule,
+        wish,
+        call.settings.webhooks,
+        partner=_partner(call),
+        services=services_for(call.request),
+    )
     about(call.request, "notification rule", made.rule_id)
     return await _made(call, made, made.signing_key)
 
@@ -155,7 +162,12 @@ async def _change(call: Call) -> AlertRuleMade:
     rule = await _asked(call)
     wish = call.sent(AlertRuleChange).wish(rule.repository_id)
     changed = await call.database.run(
-        change_rule, rule.rule_id, wish, call.settings.webhooks, partner=_partner(call)
+        change_rule,
+        rule.rule_id,
+        wish,
+        call.settings.webhooks,
+        partner=_partner(call),
+        services=services_for(call.request),
     )
     return await _made(
         call, changed, None if changed.signing_key == rule.signing_key else changed.signing_key

@@ -22,7 +22,7 @@ class AlertForm(FormModel):
     target: str = Field(
         min_length=1,
         max_length=_LONGEST,
-        description="E-mail addresses separated by commas, or one webhook URL.",
+        description="E-mail addresses separated by commas, one webhook URL, or the name of a service.",
     )
     language: Language = Language.ENGLISH
     recurring_id: int | None = Field(None, ge=1, le=999_999_999)
@@ -41,12 +41,13 @@ class AlertForm(FormModel):
 
     def wish(self, repository_id: int | None) -> Wish:
         """Return the rule to store, for one repository or (None) for all repositories."""
-        mail = self.channel is Channel.MAIL
+        mail, service = self.channel is Channel.MAIL, self.channel is Channel.SERVICE
         return Wish(
             kind=self.kind,
             language=self.language,
             mail=[part.strip() for part in self.target.split(",") if part.strip()] if mail else (),
-            webhook=None if mail else self.target,
+            webhook=self.target if self.channel is Channel.WEBHOOK else None,
+            service=self.target if service else None,
             repository_id=repository_id,
             recurring_id=self.recurring_id,
         )
@@ -76,7 +77,11 @@ def kinds() -> list[tuple[str, str]]:
 
 def channels() -> list[tuple[str, str]]:
     """Return the notification channels with labels."""
-    return [("mail", _("By e-mail")), ("webhook", _("By webhook"))]
+    return [
+        ("mail", _("By e-mail")),
+        ("webhook", _("By webhook")),
+        ("service", _("By a chat or push service")),
+    ]
 
 
 def tongues() -> list[tuple[str, str]]:

@@ -139,7 +139,11 @@ async def add(request: web.Request) -> web.Response:
     wish = asked.wish(repository.repository_id if repository else None)
     try:
         made = await database_of(request).run(
-            add_rule, wish, request.config_dict[SETTINGS].webhooks, partner=_partner(request)
+            add_rule,
+            wish,
+            request.config_dict[SETTINGS].webhooks,
+            partner=_partner(request),
+            services=services_for(request),
         )
     except UsageError as error:
         return await _form(request, repository, form.with_error("target", told(error)))
@@ -167,7 +171,12 @@ async def change(request: web.Request) -> web.Response:
     wish, webhooks = asked.wish(rule.repository_id), request.config_dict[SETTINGS].webhooks
     try:
         changed = await database_of(request).run(
-            change_rule, rule.rule_id, wish, webhooks, partner=_partner(request)
+            change_rule,
+            rule.rule_id,
+            wish,
+            webhooks,
+            partner=_partner(request),
+            services=services_for(request),
         )
     except UsageError as error:
         return await _form(request, repository, form.with_error("target", told(error)), rule)
@@ -265,6 +274,13 @@ def _partner(request: web.Request) -> MailSettings | None:
     return None if who_asks(request).sees_everything else request.config_dict[SETTINGS].mail
 
 
+def services_for(request: web.Request) -> list[str]:
+    """Return the names of the services that the user's rules may use: administrators' alone."""
+    if not who_asks(request).may(Right.ADMINISTER):
+        return []
+    return [service.name for service in request.config_dict[SETTINGS].manager.services]
+
+
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a rule is removed."""
@@ -345,7 +361,8 @@ async def _form(
         name=(repository.repository_name or repository.base_url) if repository else _("all repositories"),
         schedules=[("", _("All schedules, and harvests without a schedule")), *schedules],
         kinds=kinds(),
-        channels=channels(),
+        channels=channels() if services_for(request) else channels()[:-1],
+        services=services_for(request),
         tongues=tongues(),
     )
 
