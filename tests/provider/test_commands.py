@@ -291,7 +291,16 @@ def test_a_takedown_is_previewed_entered_listed_and_lifted(
     addresses = tmp_path / "addresses.txt"
     addresses.write_text("http://a.example/1\n\na.example/2\n", encoding="utf-8")
     zatva(environment, "index", archive)
-    words = ["takedown", "add", "--list", addresses, "--reason", "court order", "--requester", "Jan"]
+    words: list[str | Path] = [
+        "takedown",
+        "add",
+        "--list",
+        addresses,
+        "--reason",
+        "court order",
+        "--requester",
+        "Jan",
+    ]
     (seen,) = objects(environment, *words, "--dry-run")
     assert (seen["documents"], seen["harvesters"], len(seen["examples"])) == (2, 0, 2)
     (entered,) = objects(environment, *words)

@@ -1,5 +1,6 @@
 """The take-down register holds what is there and what comes later, and shows what nothing else holds."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -89,10 +90,11 @@ def test_what_means_nothing_or_too_much_is_refused_with_its_line(target: str) ->
 
 @pytest.mark.usefixtures("archive")
 def test_the_register_needs_a_reason_a_requester_and_an_end_to_come(database: Database) -> None:
-    good = {"targets": ("a.example/*",), "reason": "r", "requester": "q"}
-    for fault in ({"reason": " "}, {"requester": ""}, {"expires": datetime(2001, 1, 1, tzinfo=UTC)}):
+    good = Request(targets=("a.example/*",), reason="r", requester="q")
+    past = datetime(2001, 1, 1, tzinfo=UTC)
+    for bad in (replace(good, reason=" "), replace(good, requester=""), replace(good, expires=past)):
         with database.session() as session, pytest.raises(UsageError):
-            enter(session, Request(**{**good, **fault}))
+            enter(session, bad)
     with database.session() as session:
         assert list_takedowns(session, limit=5) == []
 
