@@ -62,6 +62,7 @@ class Action:
 
 _ACCOUNT: Final = "people sign in and change their own account in the dashboard; programs use tokens"
 _LINKS: Final = "a one-time link is for a person; programs sign in with tokens"
+_CARD: Final = "the link is for a person, who opens it in a browser"
 _NO_FETCH: Final = "the command line harvests everything again (`zatva harvest ID --full`), not one record"
 _NO_NAME: Final = "the command line moves a collection; name and description are for readers of the dashboard"
 _NO_RUN_COMMAND: Final = "the history is removed where it is read: in the dashboard, or over the API"
@@ -81,6 +82,10 @@ ACTIONS: Final = (
            api="POST /repositories/{repository}/refresh", command="repository refresh", target="id"),
     Action(verb="repository.remove", pages=("/repositories/{id}/remove",),
            api="DELETE /repositories/{repository}", command="repository remove", target="id"),
+    Action(verb="repository.share-report", pages=("/repositories/{id}/card",), lacks=_CARD,
+           shows_secret=True),
+    Action(verb="repository.unshare-report", pages=("/repositories/{id}/card/revoke",), lacks=_CARD),
+    Action(verb="repository.check-shared", pages=("/cards/{token}/check",), kind="repository", lacks=_CARD),
     Action(verb="repository.diagnose", pages=("/repositories/{id}/doctor",),
            api="POST /repositories/{repository}/diagnostics", command="repository doctor", target="which",
            previews=lambda given: given["last"] or not given["which"].isdecimal()),

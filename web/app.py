@@ -34,10 +34,11 @@ from web.imports.sources import IMPORTS, ImportProcesses
 from web.jobs import pages as jobs
 from web.overview import exports, guide, search
 from web.overview import pages as overview
-from web.repositories import diagnostics, explorer, wizard
+from web.repositories import diagnostics, explorer, report_card, wizard
 from web.repositories import pages as repositories
 from web.repositories.diagnostics import DIAGNOSTICS, DiagnosticsRuns
 from web.repositories.explorer import EXPLORATIONS, Explorations
+from web.repositories.report_card import MEDIANS, KeptMedians
 from web.repositories.wizard import DRAFTS, Drafts
 from web.rules import editor, replay
 from web.rules import pages as rules
@@ -72,6 +73,7 @@ _ROUTES = (
     imports.ROUTES,
     pages_sets.ROUTES,
     diagnostics.ROUTES,
+    report_card.ROUTES,
     explorer.ROUTES,
     exports.ROUTES,
     search.ROUTES,
@@ -131,6 +133,7 @@ def create_app(
     app[DRAFTS] = Drafts(settings=app[SETTINGS])
     _add_provider(app, settings)
     app[DIAGNOSTICS] = DiagnosticsRuns(settings=app[SETTINGS], database=app[DATABASE])
+    app[MEDIANS] = KeptMedians()
     app[EXPLORATIONS] = Explorations(settings=app[SETTINGS])
     app[IMPORTS] = ImportProcesses(settings=app[SETTINGS], database=app[DATABASE])
     # They end in the opposite order: the database threads last.

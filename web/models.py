@@ -28,6 +28,7 @@ __all__ = [
     "KnownBrowser",
     "LinkKind",
     "RecoveryCode",
+    "ReportCard",
     "Role",
     "SelfTest",
     "SignInAttempt",
@@ -185,6 +186,22 @@ class ApiToken(Base):
     last_used: Mapped[datetime | None]
     """Time of last use, to the minute."""
     revoked: Mapped[datetime | None]
+
+
+class ReportCard(Base):
+    """The link to a repository's report card, for its own administrators."""
+
+    __tablename__ = "web_report_card"
+
+    repository_id: Mapped[int] = mapped_column(
+        ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    token_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
+    """SHA-256 of the link's token."""
+    created: Mapped[datetime] = mapped_column(server_default=func.now())
+    expires: Mapped[datetime]
+    checked: Mapped[datetime | None]
+    """Time of the last check that was started by the link."""
 
 
 class SelfTest(Base):

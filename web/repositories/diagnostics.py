@@ -5,6 +5,8 @@ import logging
 from dataclasses import dataclass, field
 
 from aiohttp import web
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from harvester.access import access_of
 from harvester.models import Repository
@@ -24,10 +26,12 @@ from oai.errors import ZatvaError
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs
+from web.models import ReportCard
 from web.site import i18n
 from web.site.failures import problem_of
 from web.site.forms import Problem
 from web.site.i18n import _, language, mark
+from web.site.keys import database_of
 from web.site.params import NUMBER
 from web.site.render import render
 from web.site.timeouts import ask_apart
@@ -137,13 +141,14 @@ async def show(request: web.Request) -> web.Response:
         total=len(SUBJECTS),
         problem=runs.failure_of(repository.repository_id),
         report=report,
-        facts=[_told(fact) for fact in report.facts] if report else [],
+        facts=told_facts(report),
         troubled=len(troubles(report)) if report else 0,
         profile=profile_lines(report.profile, _) if report else [],
         letter=letter(report, words.gettext) if report else "",
         subject=words.gettext(_SUBJECT),
         written_in=chosen,
         languages=i18n.LANGUAGES,
+        card=await database_of(request).run(find_card, repository.repository_id),
     )
 
 
@@ -163,6 +168,19 @@ async def as_json(request: web.Request) -> web.Response:
     if repository.examination is None:
         raise web.HTTPNotFound(text=_("No diagnostics of this repository yet."))
     return web.json_response(repository.examination)
+
+
+def find_card(session: Session, repository_id: int) -> ReportCard | None:
+    """Return the repository's link if it is valid."""
+    wanted = select(ReportCard).where(
+        ReportCard.repository_id == repository_id, ReportCard.expires > func.now()
+    )
+    return session.scalars(wanted).one_or_none()
+
+
+def told_facts(report: Report | None) -> list[Told]:
+    """Return a report's facts in the reader's language; none without a report."""
+    return [_told(fact) for fact in report.facts] if report else []
 
 
 def _told(fact: Fact) -> Told:

@@ -1,0 +1,123 @@
+"""Report cards: what strangers with the link see and may do, and what they may not."""
+
+import html
+import re
+import uuid
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, update
+
+from harvester.harvest.models import Quarantined
+from harvester.models import Repository
+from harvester.vocabulary import RunStatus
+from oai.datestamps import utc_now
+from oai.owners import RepositoryOwner
+from tests.harvester.fake_repository import FakeRepository, many, serve
+from tests.web.conftest import Browser, Server
+from tests.web.rows import BEGAN, a_repository, a_run, an_examination
+from web.models import ReportCard
+from web.repositories.diagnostics import DIAGNOSTICS
+from web.repositories.report_card import medians_of_all
+
+
+@pytest.fixture
+def repository(server: Server) -> None:
+    """Telč, of the organisation mzk: examined, harvested, with a record that cannot be read."""
+    with server.database.session() as session:
+        telc = a_repository(session)
+        telc.examined, telc.examination = BEGAN, an_examination().as_json()
+        session.add(RepositoryOwner(repository_id=telc.repository_id, organisation_id=1))
+        for status, verdict, records in (
+            (RunStatus.COMPLETED, "complete", 1200),
+            (RunStatus.FAILED, "failed", 0),
+        ):
+            now = utc_now()
+            start = now - timedelta(minutes=1)
+            times = {"harvest_start_time": start, "harvest_end_time": now}
+            a_run(session, telc, status=status, verdict=verdict, record_count=records, **times)
+        session.add(
+            Quarantined(
+                repository_id=telc.repository_id, metadata_prefix="oai_dc", fault_key=uuid.uuid4(),
+                identifier="oai:telc.example:7", reason="not well-formed", url="https://telc.example/oai",
+                raw=b"<a>", raw_size=3, last_run=BEGAN,
+            )
+        )  # fmt: skip
+        session.commit()
+
+
+async def _link(browser: Browser) -> str:
+    """Make a link; return its path."""
+    status, text, _ = await browser.post("/repositories/1/card")
+    assert status == 200
+    found = re.search(r"/cards/[\w-]{22}", html.unescape(text))
+    assert found is not None
+    return found[0]
+
+
+@pytest.mark.usefixtures("repository")
+async def test_a_stranger_sees_the_repository_and_nothing_of_partners(
+    owner: Browser, stranger: Browser
+) -> None:
+    path = await _link(owner)
+    async with stranger.http.get(stranger.base_url + path) as answer:
+        text = await answer.text()
+        assert answer.headers["X-Robots-Tag"] == "noindex, nofollow"
+    for seen in ("Library of Telč", "oai:telc.example:7", ">20<", "Check again"):
+        assert seen in text
+    for unseen in ("mzk", "Olga", "/repositories/", "/records/", "/errors/"):
+        assert unseen not in text
+    assert (await stranger.get("/repositories/1"))[0] == 303
+
+
+@pytest.mark.usefixtures("repository")
+async def test_a_link_ends_with_a_new_one_with_revocation_and_in_time(
+    server: Server, owner: Browser, stranger: Browser
+) -> None:
+    first, second = await _link(owner), await _link(owner)
+    assert [(await stranger.get(path))[0] for path in (first, second)] == [404, 200]
+    with server.database.session() as session:
+        session.execute(update(ReportCard).values(expires=func.now()))
+        session.commit()
+    assert (await stranger.get(second))[0] == 404
+    third = await _link(owner)
+    await owner.post("/repositories/1/card/revoke")
+    assert (await stranger.get(third))[0] == 404
+    token = await stranger.token("/sign-in")
+    assert (await stranger.post(f"{third}/check", token=token))[0] == 404
+
+
+@pytest.mark.usefixtures("repository")
+async def test_only_who_may_change_the_repository_makes_links(viewer: Browser, colleague: Browser) -> None:
+    assert (await viewer.post("/repositories/1/card"))[0] == 403
+    assert (await colleague.post("/repositories/1/card"))[0] == 404
+
+
+@pytest.mark.usefixtures("repository")
+async def test_a_stranger_may_check_again_once_an_hour(
+    server: Server, owner: Browser, stranger: Browser
+) -> None:
+    path = await _link(owner)
+    async with serve(FakeRepository(items=many(3))) as served:
+        with server.database.session() as session:
+            session.get_one(Repository, 1).base_url = served.url
+            session.commit()
+        token = await stranger.token(path)
+        assert (await stranger.post(f"{path}/check", token="wrong"))[0] == 403
+        assert (await stranger.post(f"{path}/check", token=token))[2].endswith("done=card-checked")
+        assert server.app[DIAGNOSTICS].of(1) is not None
+        assert (await stranger.post(f"{path}/check", token=token))[2].endswith("done=card-too-soon")
+        await server.app[DIAGNOSTICS].close()
+
+
+def test_medians_need_several_repositories(server: Server) -> None:
+    with server.database.session() as session:
+        for number in range(6):
+            repository = a_repository(session, folder=f"f{number}")
+            now = utc_now()
+            times = {"harvest_start_time": now - timedelta(seconds=10), "harvest_end_time": now}
+            a_run(session, repository, record_count=number * 100, **times)
+            found = medians_of_all(session)
+            assert (found.speed is None) is (number < 5)
+        assert found.repositories == 6
+        assert found.speed == pytest.approx(30)
