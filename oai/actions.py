@@ -85,7 +85,7 @@ ACTIONS: Final = (
     Action(verb="repository.share-report", pages=("/repositories/{id}/card",), lacks=_CARD,
            shows_secret=True),
     Action(verb="repository.unshare-report", pages=("/repositories/{id}/card/revoke",), lacks=_CARD),
-    Action(verb="repository.check-shared", pages=("/cards/{token}/check",), kind="repository", lacks=_CARD),
+    Action(verb="repository.check-shared", pages=("/cards/{card}/check",), kind="repository", lacks=_CARD),
     Action(verb="repository.diagnose", pages=("/repositories/{id}/doctor",),
            api="POST /repositories/{repository}/diagnostics", command="repository doctor", target="which",
            previews=lambda given: given["last"] or not given["which"].isdecimal()),

@@ -37,7 +37,7 @@ _FLOOR: Final = 0.005
 """Seconds below which a ratio is not meaningful."""
 _VARIABLE: Final = re.compile(r"\{([^}:]+)[^}]*\}")
 _LEFT_OUT: Final = (
-    "/static", "/events", "/sign-in", "/export", "{token}", "doctor.json", "/explorer",
+    "/static", "/events", "/sign-in", "/export", "{token}", "{card}", "doctor.json", "/explorer",
 )  # fmt: skip
 """Not measured: no page, no row here, exports of a whole table, or a request to a repository."""
 _VIEWS: Final = (

@@ -18,6 +18,7 @@ _FOR_THE_HOUSE = frozenset({Right.LOOK_AROUND, Right.ARCHIVE, Right.ADMINISTER})
 _STAND_INS = {
     "collection": "collection:maps",
     "spec": "collection:maps",
+    "card": "x" * 22,
     "key": "00000000-0000-0000-0000-000000000001",
     "client": "00000000-0000-0000-0000-000000000001",
     "document": "00000000-0000-0000-0000-000000000001",

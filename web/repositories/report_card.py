@@ -42,7 +42,7 @@ _LEAST_OTHERS: Final = 5
 _KEPT_SECONDS: Final = 3600.0
 """How long the medians are kept: they read the history of all repositories."""
 _HEADERS: Final = {"X-Robots-Tag": "noindex, nofollow"}
-_LINK: Final = r"{token:[A-Za-z0-9_-]{22}}"
+_LINK: Final = r"{card:[A-Za-z0-9_-]{22}}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +226,7 @@ async def check(request: web.Request) -> web.Response:
     """Check the repository again, at most once an hour by its link."""
     repository = await _of_link(request)
     about(request, "repository", repository.repository_id, repository.repository_name or repository.base_url)
-    claimed = await database_of(request).run(claim_check, request.match_info["token"])
+    claimed = await database_of(request).run(claim_check, request.match_info["card"])
     if claimed:
         request.config_dict[DIAGNOSTICS].begin(repository.repository_id, repository.base_url)
     done = "card-checked" if claimed else "card-too-soon"
@@ -234,7 +234,7 @@ async def check(request: web.Request) -> web.Response:
 
 
 async def _of_link(request: web.Request) -> Repository:
-    repository = await database_of(request).run(open_card, request.match_info["token"])
+    repository = await database_of(request).run(open_card, request.match_info["card"])
     if repository is None:
         raise web.HTTPNotFound(
             text=_("This link is no longer valid. Ask the library that sent it to you for a new one."),
