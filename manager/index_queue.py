@@ -20,6 +20,7 @@ from provider.holdings.arcs import stored_path
 from provider.holdings.sets import collection_set_spec
 from provider.holdings.status import give_up_lost
 from provider.indexing.archive_search import search
+from provider.indexing.browsing import changed_files
 from provider.indexing.first_load import refuse_unserved
 from provider.indexing.index_runs import add_run
 from provider.indexing.parallel import size_of
@@ -38,8 +39,7 @@ def queue_index(invocation: Invocation) -> ExitCode:
     for path, problem in found.refused.items():
         invocation.console.note(f"{stored_path(path)}: {problem.reason}")
     done = ExitCode.RECORDS_REFUSED if found.refused else ExitCode.DONE
-    # Largest first, so that no worker starts a large file when the others have no work left.
-    files = sorted(((path, size_of(path)) for path in found.archives), key=lambda file: (-file[1], file[0]))
+    files = found.archives
     number = _queued_run(invocation, files)
     if number is None:
         invocation.console.result({"run_id": None, "files": 0}, "no ARC, WARC or CDX files found there")
@@ -52,8 +52,8 @@ def queue_index(invocation: Invocation) -> ExitCode:
     return done
 
 
-def _queued_run(invocation: Invocation, files: Sequence[tuple[Path, int]]) -> int | None:
-    """Add a run with these (path, size) pairs and queue its files; return its id, None without files."""
+def _queued_run(invocation: Invocation, files: Sequence[Path]) -> int | None:
+    """Add a run with these files and queue them; return its id, None without files."""
     arguments = invocation.arguments
     with open_database(invocation.settings) as database:
         options = index_options(database, arguments, invocation.settings.provider.publish_margin)
@@ -61,7 +61,7 @@ def _queued_run(invocation: Invocation, files: Sequence[tuple[Path, int]]) -> in
             refuse_unserved(session)
             if not files:
                 return None
-            _give_up_lost(invocation.console, session, [stored_path(path) for path, _ in files])
+            _give_up_lost(invocation.console, session, [stored_path(path) for path in files])
             archive_dir = None if options.archive_dir is None else stored_path(options.archive_dir)
             number = queue_files(
                 session, files, collection=arguments.collection, again=options.again, archive_dir=archive_dir
@@ -70,15 +70,29 @@ def _queued_run(invocation: Invocation, files: Sequence[tuple[Path, int]]) -> in
             return number
 
 
+def queue_found(
+    session: Session, files: Sequence[Path], *, collection: str | None, again: bool
+) -> int | None:
+    """Queue files that were found below a root, without `again` only new, changed, failed and lost ones.
+
+    Commits; returns the run's id, None without any file to queue.
+    """
+    give_up_lost(session, [stored_path(path) for path in files])
+    wanted = list(files) if again else changed_files(session, files)
+    number = queue_files(session, wanted, collection=collection, again=again) if wanted else None
+    session.commit()
+    return number
+
+
 def queue_files(
     session: Session,
-    files: Sequence[tuple[Path, int]],
+    files: Sequence[Path],
     *,
     collection: str | None,
     again: bool,
     archive_dir: str | None = None,
 ) -> int:
-    """Add an indexing run with these (path, size) pairs and queue its files; return its id.
+    """Add an indexing run with these files and queue them; return its id.
 
     `collection` is for new documents; `again` also reads unchanged files. The caller commits. Raises
     UsageError during a first load, and for a collection's name that is no set.
@@ -90,7 +104,9 @@ def queue_files(
         again=again,
         archive_dir=archive_dir,
     )
-    queue.defer_files(session, add_run(session, run, files))
+    # Largest first, so that no worker starts a large file when the others have no work left.
+    sized = sorted(((path, size_of(path)) for path in files), key=lambda file: (-file[1], file[0]))
+    queue.defer_files(session, add_run(session, run, sized))
     return run.id
 
 

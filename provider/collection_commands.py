@@ -38,7 +38,7 @@ def collection_add(invocation: Invocation) -> ExitCode:
     """`provider collection add`: create a collection, or change its name and description."""
     arguments = invocation.arguments
     spec = collection_set_spec(arguments.spec)
-    with _session(invocation) as session:
+    with session_of(invocation) as session:
         made = collections.add_collection(
             session, spec, name=arguments.name, description=arguments.description
         )
@@ -51,7 +51,7 @@ def collection_add(invocation: Invocation) -> ExitCode:
 
 def collection_list(invocation: Invocation) -> ExitCode:
     """`provider collection list`: show the tree with numbers of documents."""
-    with _session(invocation) as session:
+    with session_of(invocation) as session:
         rows = [_row(one) for one in collections.list_collections(session)]
     empty = "no collections yet; add one with `zatva provider collection add`"
     invocation.console.table(rows, _COLUMNS, empty=empty)
@@ -75,8 +75,8 @@ def collection_move(invocation: Invocation) -> ExitCode:
     """`provider collection move`: move or rename a collection."""
     arguments = invocation.arguments
     old, new = collection_set_spec(arguments.spec), collection_set_spec(arguments.new_spec)
-    with _session(invocation) as session:
-        number = collections.move(session, old, new, margin=_margin(invocation))
+    with session_of(invocation) as session:
+        number = collections.move(session, old, new, margin=margin_of(invocation))
     found = {"set_spec": new, "before": old, "documents": number}
     invocation.console.result(
         found, f"{old} is now {new}; {counted(number, 'document')} with a new datestamp"
@@ -88,8 +88,8 @@ def collection_drop(invocation: Invocation) -> ExitCode:
     """`provider collection drop`: remove a collection."""
     arguments = invocation.arguments
     spec = collection_set_spec(arguments.spec)
-    with _session(invocation) as session:
-        number = collections.drop(session, spec, force=arguments.force, margin=_margin(invocation))
+    with session_of(invocation) as session:
+        number = collections.drop(session, spec, force=arguments.force, margin=margin_of(invocation))
     found = {"set_spec": spec, "documents": number}
     invocation.console.result(found, f"{spec} removed; it had {counted(number, 'document')}")
     return ExitCode.DONE
@@ -103,8 +103,8 @@ def collection_access(invocation: Invocation) -> ExitCode:
         access=Access(arguments.rule.replace("-", " ")),
         embargo_until=parse_moment("--until", arguments.until),
     )
-    with _session(invocation) as session:
-        number = access.set_rule(session, spec, rule, margin=_margin(invocation))
+    with session_of(invocation) as session:
+        number = access.set_rule(session, spec, rule, margin=margin_of(invocation))
     found = {"set_spec": spec, "access": rule.access, "documents": number}
     invocation.console.result(
         found, f"{spec}: {rule.access}; the access rule of {counted(number, 'document')} changed"
@@ -114,8 +114,8 @@ def collection_access(invocation: Invocation) -> ExitCode:
 
 def access_refresh(invocation: Invocation) -> ExitCode:
     """`provider access refresh`: lift embargoes that have ended, and finish interrupted changes."""
-    with _session(invocation) as session:
-        number = access.refresh(session, margin=_margin(invocation))
+    with session_of(invocation) as session:
+        number = access.refresh(session, margin=margin_of(invocation))
     invocation.console.result({"documents": number}, f"{counted(number, 'document')} changed")
     return ExitCode.DONE
 
@@ -133,8 +133,8 @@ def collection_remove(invocation: Invocation) -> ExitCode:
 def _change_collection(invocation: Invocation, change: Callable[..., int], done: str) -> ExitCode:
     spec = collection_set_spec(invocation.arguments.spec)
     selection = _selection(invocation.arguments)
-    with _session(invocation) as session:
-        number = change(session, spec, selection, margin=_margin(invocation))
+    with session_of(invocation) as session:
+        number = change(session, spec, selection, margin=margin_of(invocation))
     invocation.console.result(
         {"set_spec": spec, "documents": number}, f"{counted(number, 'document')} {done} {spec}"
     )
@@ -154,7 +154,7 @@ def unhide(invocation: Invocation) -> ExitCode:
 def _mark(invocation: Invocation, mark: Callable[..., int], done: str) -> ExitCode:
     arguments, settings = invocation.arguments, invocation.settings.provider
     selection = _selection(arguments, **_named(arguments.document, settings.namespace))
-    with _session(invocation) as session:
+    with session_of(invocation) as session:
         number = mark(session, selection, margin=settings.publish_margin)
     invocation.console.result({"documents": number}, f"{counted(number, 'document')} {done}")
     return ExitCode.DONE
@@ -195,12 +195,14 @@ def parse_moment(option: str, value: str | None, *, last: bool = False) -> datet
     return datestamp.last_second + timedelta(microseconds=999_999) if last else datestamp.moment
 
 
-def _margin(invocation: Invocation) -> float:
+def margin_of(invocation: Invocation) -> float:
+    """Return the seconds by which changes are dated ahead (setting `provider.publish_margin`)."""
     return invocation.settings.provider.publish_margin
 
 
 @contextmanager
-def _session(invocation: Invocation) -> Iterator[Session]:
+def session_of(invocation: Invocation) -> Iterator[Session]:
+    """Open the database of the command for one session."""
     with open_database(invocation.settings) as database, database.session() as session:
         yield session
 

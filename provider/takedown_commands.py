@@ -1,17 +1,12 @@
 """Handlers of `zatva provider takedown`: the take-down register."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy.orm import Session
-
 from oai.cli import Invocation
 from oai.console import counted
-from oai.database import open_database
 from oai.errors import ExitCode, UsageError
-from provider.collection_commands import parse_moment
+from provider.collection_commands import margin_of, parse_moment, session_of
 from provider.holdings import takedowns
 from provider.models import Takedown
 
@@ -29,12 +24,12 @@ def add(invocation: Invocation) -> ExitCode:
     """`provider takedown add`: enter a take-down and apply it; with --dry-run, show what it would cover."""
     arguments, console = invocation.arguments, invocation.console
     targets = (*arguments.targets, *(_read(arguments.list) if arguments.list else ()))
-    with _session(invocation) as session:
+    with session_of(invocation) as session:
         found = takedowns.preview(session, targets)
         if arguments.dry_run:
             console.result(_seen(found), _in_words(found))
             return ExitCode.DONE
-        request = takedowns.Request(
+        request = takedowns.TakedownRequest(
             targets=targets,
             reason=arguments.reason or "",
             requester=arguments.requester or "",
@@ -42,7 +37,7 @@ def add(invocation: Invocation) -> ExitCode:
             expires=parse_moment("--expires", arguments.expires),
         )
         number = takedowns.enter(session, request)
-        changed = takedowns.settle_takedown(session, number, margin=_margin(invocation))
+        changed = takedowns.settle_takedown(session, number, margin=margin_of(invocation))
     console.result(
         {"takedown_id": number, "documents": changed, "harvesters": found.harvesters},
         f"take-down {number}: {counted(changed, 'document')} hidden; {_in_words(found)}",
@@ -52,7 +47,7 @@ def add(invocation: Invocation) -> ExitCode:
 
 def show_all(invocation: Invocation) -> ExitCode:
     """`provider takedown list`: show the register, newest first."""
-    with _session(invocation) as session:
+    with session_of(invocation) as session:
         rows = takedowns.list_takedowns(
             session,
             limit=invocation.arguments.limit,
@@ -68,7 +63,7 @@ def show_all(invocation: Invocation) -> ExitCode:
 
 def show(invocation: Invocation) -> ExitCode:
     """`provider takedown show`: show one entry in full."""
-    with _session(invocation) as session:
+    with session_of(invocation) as session:
         row = _row(takedowns.find_takedown(session, invocation.arguments.number))
     lines = [f"{name}: {', '.join(value) if name == 'targets' else value}" for name, value in row.items()]
     invocation.console.result(row, "\n".join(lines))
@@ -78,9 +73,9 @@ def show(invocation: Invocation) -> ExitCode:
 def lift(invocation: Invocation) -> ExitCode:
     """`provider takedown lift`: end a take-down and show its documents again."""
     number = invocation.arguments.number
-    with _session(invocation) as session:
+    with session_of(invocation) as session:
         takedowns.lift(session, number, invocation.arguments.reason)
-        changed = takedowns.settle_takedown(session, number, margin=_margin(invocation))
+        changed = takedowns.settle_takedown(session, number, margin=margin_of(invocation))
     invocation.console.result(
         {"takedown_id": number, "documents": changed},
         f"take-down {number} has ended; {counted(changed, 'document')} shown again",
@@ -120,13 +115,3 @@ def _row(row: Takedown) -> dict[str, Any]:
 def _first(row: Takedown) -> str:
     more = len(row.targets) - 1
     return row.targets[0] + (f" and {more} more" if more else "")
-
-
-def _margin(invocation: Invocation) -> float:
-    return invocation.settings.provider.publish_margin
-
-
-@contextmanager
-def _session(invocation: Invocation) -> Iterator[Session]:
-    with open_database(invocation.settings) as database, database.session() as session:
-        yield session

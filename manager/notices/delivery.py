@@ -304,29 +304,40 @@ async def deliver(
             await before_post()
         await services.send(claimed.target, letter, settings.manager.services, settings.webhooks)
         return
-    number = f"{claimed.notice_id}.{int(claimed.created.timestamp())}"
     if not mail:
-        await webhooks.post(
-            claimed.target,
-            {
-                "notice": number,
-                "occasion": claimed.occasion,
-                "subject": letter.subject,
-                "text": letter.body,
-                "facts": claimed.facts,
-            },
-            settings.webhooks,
-            number=number,
-            keys=claimed.keys,
-            before_sending=before_post,
-        )
+        await _post(claimed, letter, settings, before_post)
         return
     message = letters.compose(
         letter,
         sender=settings.mail.sender,
         to=claimed.target,
-        number=number,
+        number=_number(claimed),
         date=claimed.created,
         prefix=settings.mail.subject_prefix,
     )
     await asyncio.to_thread(letters.send, message, settings.mail, before_sending=before_mail)
+
+
+async def _post(
+    claimed: Claimed, letter: letters.Letter, settings: Settings, before_post: webhooks.BeforeSending | None
+) -> None:
+    content = {
+        "notice": _number(claimed),
+        "occasion": claimed.occasion,
+        "subject": letter.subject,
+        "text": letter.body,
+        "facts": claimed.facts,
+    }
+    await webhooks.post(
+        claimed.target,
+        content,
+        settings.webhooks,
+        number=_number(claimed),
+        keys=claimed.keys,
+        before_sending=before_post,
+    )
+
+
+def _number(claimed: Claimed) -> str:
+    """Return the number by which a recipient recognizes a notice that is sent a second time."""
+    return f"{claimed.notice_id}.{int(claimed.created.timestamp())}"

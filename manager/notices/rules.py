@@ -116,7 +116,7 @@ def replace_key(session: Session, rule_id: int, settings: WebhookSettings) -> st
     """
     rule = get_rule(session, rule_id, lock=True)
     if rule.channel != Channel.WEBHOOK:
-        raise UsageError("rule %(rule)s is no webhook, so it signs nothing", rule=rule_id)
+        raise UsageError("rule %(rule)s is not a webhook, so it has no signing key", rule=rule_id)
     now = database_now(session)
     if rule.next_key is not None and rule.next_key_from is not None and rule.next_key_from <= now:
         rule.signing_key = rule.next_key

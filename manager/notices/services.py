@@ -28,16 +28,11 @@ _LEAST_SECRET: Final = 4
 """Parts of an address that are shorter are not secret, and would hide words of the message."""
 
 
-def named(services: Iterable[ServiceSettings], name: str) -> ServiceSettings | None:
-    """Return the service with that name in the settings."""
-    return next((service for service in services if service.name == name), None)
-
-
 async def send(
     name: str, letter: Letter, services: Iterable[ServiceSettings], settings: WebhookSettings
 ) -> None:
     """Send a notice to the service of that name. Raises NotSentError, or RefusedError if it is gone."""
-    service = named(services, name)
+    service = next((service for service in services if service.name == name), None)
     if service is None:
         raise RefusedError(f"no service named {name!r} in manager.services")
     address = _address(service)

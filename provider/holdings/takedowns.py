@@ -37,7 +37,7 @@ _LOCK: Final = 0x7A_61_74_74_64
 """Held shared by transactions that add documents; held exclusively when a take-down is entered.
 
 Without it, a document that is added while a take-down begins could miss both: its own transaction does not
-see the ranges yet, and `settle` does not see the document.
+see the ranges yet, and `settle_takedown` does not see the document.
 """
 # Without a join of `document` with itself, whose plan compared each pair of documents of a chunk.
 _APPLY: Final = f"""
@@ -91,7 +91,7 @@ WHERE verb IN ('ListRecords', 'ListIdentifiers') AND passed > 0 AND last_request
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class TakedownRequest:
     """What is entered into the register."""
 
     targets: tuple[str, ...]
@@ -123,7 +123,7 @@ Range = tuple[str, str]
 def ranges_of(targets: Sequence[str]) -> list[Range]:
     """Return the ranges of URL keys that the targets mean, both ends included.
 
-    Raises UsageError, which names every line that means nothing or too much.
+    Raises UsageError, which lists every line without a host, or with a top-level domain as its host.
     """
     if not targets:
         raise UsageError("no addresses; give a URL, a prefix with * at the end, or *.host")
@@ -184,7 +184,7 @@ def preview(session: Session, targets: Sequence[str]) -> Preview:
     )
 
 
-def enter(session: Session, request: Request) -> int:
+def enter(session: Session, request: TakedownRequest) -> int:
     """Enter a take-down into the register; return its number. `settle_takedown` applies it.
 
     Commits. From now on, documents that are added are covered. Raises UsageError for bad values.
@@ -205,13 +205,14 @@ def enter(session: Session, request: Request) -> int:
         requester=request.requester.strip(),
         reference=request.reference.strip(),
         expires=request.expires,
+        # By the database's clock, as in `_end`.
+        unsettled=func.clock_timestamp(),
     )
     session.add(row)
     session.flush()
     session.add_all(TakedownRange(takedown_id=row.takedown_id, low=low, high=high) for low, high in ranges)
     session.flush()
     session.execute(text(_FIND_OUTERMOST))
-    _unsettle(session, row.takedown_id)
     number = row.takedown_id
     session.commit()
     return number
@@ -306,6 +307,12 @@ def settle_takedown(
     return changed
 
 
+def settle_if_small(session: Session, number: int, documents: int, *, margin: float) -> None:
+    """Apply a take-down of at most one chunk of documents; a larger one is left to the manager."""
+    if documents <= CHUNK:
+        settle_takedown(session, number, margin=margin)
+
+
 def settle_takedowns(session: Session, *, margin: float, check: Check = no_check) -> int:
     """End take-downs in time, finish interrupted ones; return how many documents changed. Commits."""
     expired = select(Takedown.takedown_id).where(Takedown.lifted.is_(None), Takedown.expires <= func.now())
@@ -340,8 +347,6 @@ def hide_new(session: Session) -> None:
     for statement in (_HIDE_NEW, _HIDE_NEW_MEMBERS):
         session.execute(text(statement), {"unlisted": UNLISTED})
     count_changes(session, unlisted)
-    for name in ("chosen", "altered"):
-        session.execute(text(f"DROP TABLE {name}"))
 
 
 def _covered_by(number: int) -> Select[int]:
@@ -371,12 +376,6 @@ def _end(session: Session, numbers: Sequence[int], because: str | None) -> None:
 def _change_register(session: Session) -> None:
     """Wait for transactions that add documents, and block new ones until this transaction ends."""
     session.execute(select(func.pg_advisory_xact_lock(_LOCK)))
-
-
-def _unsettle(session: Session, number: int) -> None:
-    # By the database's clock, as in `_end`.
-    statement = update(Takedown).where(Takedown.takedown_id == number)
-    session.execute(statement.values(unsettled=func.clock_timestamp()))
 
 
 def _check_keys(session: Session) -> None:

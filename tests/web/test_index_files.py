@@ -7,6 +7,7 @@ import pytest
 from playwright.async_api import Page as Tab
 from playwright.async_api import expect
 from sqlalchemy import select, update
+from sqlalchemy import text as text_of_sql
 
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import IndexFile, IndexFileState, IndexRun
@@ -71,6 +72,11 @@ async def test_what_is_new_or_changed_is_queued_with_the_folder_once(
         assert (run.collection, run.again) == ("collection:serials", False)
     assert (await curator.post("/archive/indexing/files", form))[0] == 422, "they wait already"
 
+    with server.database.session() as session:
+        session.execute(text_of_sql("DELETE FROM procrastinate_jobs"))
+        session.commit()
+    assert (await curator.post("/archive/indexing/files", form))[2].startswith("/archive/indexing/2"), "lost"
+
     assert "3 files wait" in (await curator.get("/archive"))[1]
     with server.database.session() as session:
         session.execute(update(IndexRun).values(queued=IndexRun.queued - timedelta(days=1)))
@@ -78,7 +84,8 @@ async def test_what_is_new_or_changed_is_queued_with_the_folder_once(
         session.commit()
     assert "no worker takes them" in (await curator.get("/archive"))[1]
     with server.database.session() as session:
-        file = session.scalars(select(IndexFile).where(IndexFile.path.endswith("new.warc.gz"))).one()
+        latest = select(IndexFile).where(IndexFile.path.endswith("new.warc.gz"), IndexFile.run_id == 2)
+        file = session.scalars(latest).one()
         file.state, file.reason = IndexFileState.FAILED, "not gzip"
         session.commit()
     assert "not gzip" in (await curator.get("/archive/indexing/files"))[1]

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from manager.index_queue import queue_found
 from oai.rights import Right
 from oai.settings import Settings
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
@@ -19,7 +20,7 @@ from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged, Told
 from web.archive.address import provider_address
-from web.archive.pages_activity import CHECK_COUNT, SELF_TESTS, list_self_tests, queue_found
+from web.archive.pages_activity import CHECK_COUNT, SELF_TESTS, list_self_tests
 from web.auth.access import about, who_asks
 from web.models import SelfTest
 

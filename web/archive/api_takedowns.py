@@ -9,7 +9,6 @@ from pydantic import Field
 from oai.errors import UsageError
 from oai.rights import Right
 from provider.holdings import takedowns
-from provider.holdings.publication import CHUNK
 from provider.models import Takedown
 from web.api.faults import not_found
 from web.api.operations import Call, Operation
@@ -107,7 +106,7 @@ async def _preview(call: Call) -> PreviewOut:
 
 async def _add(call: Call) -> TakedownOut:
     asked = call.sent(NewTakedown)
-    request = takedowns.Request(**{**asked.model_dump(), "targets": tuple(asked.targets)})
+    request = takedowns.TakedownRequest(**{**asked.model_dump(), "targets": tuple(asked.targets)})
     found = await call.database.run(takedowns.preview, request.targets)
     number = await call.database.run(takedowns.enter, request)
     return await _settled(call, number, found.documents)
@@ -124,10 +123,8 @@ async def _lift(call: Call) -> TakedownOut:
 
 
 async def _settled(call: Call, number: int, documents: int) -> TakedownOut:
-    """Apply a small change at once; the manager applies a large one."""
-    if documents <= CHUNK:
-        margin = call.settings.provider.publish_margin
-        await call.database.run(takedowns.settle_takedown, number, margin=margin)
+    margin = call.settings.provider.publish_margin
+    await call.database.run(takedowns.settle_if_small, number, documents, margin=margin)
     row = await _row(call, number)
     about(call.request, "takedown", number, row.targets[0])
     return _out(row)

@@ -6,14 +6,13 @@ import time
 import uuid
 from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from manager.index_queue import queue_files
+from manager.index_queue import queue_found
 from oai.errors import UsageError, ZatvaError
 from oai.executor import DatabaseExecutor
 from oai.rights import Right
@@ -26,8 +25,7 @@ from provider.clients.models import ProviderClient
 from provider.clients.store import harvested_lists, harvesters
 from provider.holdings.index_errors import find_run_files, find_troubles
 from provider.holdings.status import run_statuses
-from provider.indexing.browsing import changed_files, find_files, list_folder
-from provider.indexing.parallel import size_of
+from provider.indexing.browsing import find_files, list_folder
 from web.archive.address import provider_address
 from web.auth.access import about, needs, who_asks
 from web.models import SelfTest
@@ -184,19 +182,6 @@ async def queue_chosen(request: web.Request) -> web.Response:
         return await _folder(request, folder, fault=nothing)
     about(request, "archive", number, folder)
     raise web.HTTPSeeOther(f"/archive/indexing/{number}?done=files-queued")
-
-
-def queue_found(
-    session: Session, files: Sequence[Path], *, collection: str | None, again: bool
-) -> int | None:
-    """Queue the files, without `again` only new and changed ones; return the run, None without any."""
-    wanted = list(files) if again else changed_files(session, files)
-    if not wanted:
-        return None
-    sized = sorted(((path, size_of(path)) for path in wanted), key=lambda file: (-file[1], file[0]))
-    number = queue_files(session, sized, collection=collection, again=again)
-    session.commit()
-    return number
 
 
 async def _folder(request: web.Request, path: str, fault: str | None = None) -> web.Response:

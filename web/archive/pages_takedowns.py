@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session
 from oai.errors import UsageError
 from oai.rights import Right
 from provider.holdings import takedowns
-from provider.holdings.publication import CHUNK
 from provider.models import Takedown
 from web.auth.access import about, needs
 from web.site.export import AT_ONCE, KINDS, columns_of, export
@@ -47,13 +46,13 @@ class TakedownForm(FormModel):
     def _empty_is_none(cls, value: object) -> object:
         return None if value == "" else value
 
-    def request(self, lines: Sequence[str]) -> takedowns.Request:
+    def request(self, lines: Sequence[str]) -> takedowns.TakedownRequest:
         """Return the request for these lines; a line that has an asterisk says itself what it means."""
         until = self.expires
         if until is not None and until.tzinfo is None:
             until = until.replace(tzinfo=here())
         written = {"prefix": "{}*", "host": "*.{}", "exact": "{}"}[self.kind]
-        return takedowns.Request(
+        return takedowns.TakedownRequest(
             targets=tuple(line if "*" in line else written.format(line) for line in lines),
             reason=self.reason,
             requester=self.requester,
@@ -118,7 +117,7 @@ async def show(request: web.Request) -> web.Response:
 
 
 @needs(Right.ARCHIVE)
-async def end(request: web.Request) -> web.Response:
+async def lift(request: web.Request) -> web.Response:
     """End the take-down for the given reason."""
     number, because = number_of(request), (await request.post()).get("because", "")
     row = await _row(request)
@@ -126,8 +125,7 @@ async def end(request: web.Request) -> web.Response:
 
     def work(session: Session) -> None:
         takedowns.lift(session, number, because if isinstance(because, str) else "")
-        if row.documents <= CHUNK:
-            takedowns.settle_takedown(session, number, margin=_margin(request))
+        takedowns.settle_if_small(session, number, row.documents, margin=_margin(request))
 
     try:
         await database_of(request).run(work)
@@ -136,15 +134,15 @@ async def end(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther(f"/archive/takedowns/{number}?done=take-down-ended")
 
 
-def _enter(session: Session, asked: takedowns.Request, found: takedowns.Preview, margin: float) -> int:
-    """Enter the take-down; apply a small one at once, and leave a large one to the manager."""
+def _enter(
+    session: Session, asked: takedowns.TakedownRequest, found: takedowns.Preview, margin: float
+) -> int:
     number = takedowns.enter(session, asked)
-    if found.documents <= CHUNK:
-        takedowns.settle_takedown(session, number, margin=margin)
+    takedowns.settle_if_small(session, number, found.documents, margin=margin)
     return number
 
 
-def _read(posted: MultiMapping[Any]) -> tuple[takedowns.Request | None, Form]:
+def _read(posted: MultiMapping[Any]) -> tuple[takedowns.TakedownRequest | None, Form]:
     """Return the request, or None if a field is wrong; and the form to show again."""
     text = posted.get("targets", "")
     lines = [line.strip() for line in text.splitlines() if line.strip()] if isinstance(text, str) else []
@@ -205,5 +203,5 @@ ROUTES: Final = (
     web.get("/archive/takedowns/new", new),
     web.post("/archive/takedowns/new", add),
     web.get(f"/archive/takedowns/{NUMBER}", show),
-    web.post(f"/archive/takedowns/{NUMBER}/lift", end),
+    web.post(f"/archive/takedowns/{NUMBER}/lift", lift),
 )

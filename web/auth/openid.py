@@ -148,7 +148,7 @@ class OpenIdProvider:
         return self._identity(claims)
 
     async def metadata(self) -> Mapping[str, Any]:
-        """Return the discovery document. Raises OpenIdError if it cannot be had or names another issuer."""
+        """Return the discovery document. Raises OpenIdError if it is unavailable or names another issuer."""
         async with self._lock:
             kept = self._metadata
             if kept is not None and time.monotonic() - kept[0] < _FRESH_SECONDS:

@@ -141,7 +141,7 @@ async def show(request: web.Request) -> web.Response:
         total=len(SUBJECTS),
         problem=runs.failure_of(repository.repository_id),
         report=report,
-        facts=told_facts(report),
+        facts=facts_in_words(report),
         troubled=len(troubles(report)) if report else 0,
         profile=profile_lines(report.profile, _) if report else [],
         letter=letter(report, words.gettext) if report else "",
@@ -178,7 +178,7 @@ def find_card(session: Session, repository_id: int) -> ReportCard | None:
     return session.scalars(wanted).one_or_none()
 
 
-def told_facts(report: Report | None) -> list[Told]:
+def facts_in_words(report: Report | None) -> list[Told]:
     """Return a report's facts in the reader's language; none without a report."""
     return [_told(fact) for fact in report.facts] if report else []
 

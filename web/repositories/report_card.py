@@ -7,7 +7,7 @@ only of several repositories.
 
 import secrets
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from oai.datestamps import utc_now
 from web.auth.access import Right, about, asked_for, needs
 from web.auth.sessions import hashed
 from web.models import ReportCard
-from web.repositories.diagnostics import DIAGNOSTICS, told_facts
+from web.repositories.diagnostics import DIAGNOSTICS, facts_in_words
 from web.site import i18n
 from web.site.i18n import _, language
 from web.site.keys import SETTINGS, database_of
@@ -38,7 +38,7 @@ _BETWEEN_CHECKS: Final = timedelta(hours=1)
 _MONTHS: Final = 12
 _ERRORS: Final = 20
 _LEAST_OTHERS: Final = 5
-"""Repositories below which a median would say something about one of them."""
+"""Medians need more repositories than this; of fewer, they would show the figures of single ones."""
 _KEPT_SECONDS: Final = 3600.0
 """How long the medians are kept: they read the history of all repositories."""
 _HEADERS: Final = {"X-Robots-Tag": "noindex, nofollow"}
@@ -71,7 +71,7 @@ class KeptMedians:
     """The medians of this process, which are computed again after an hour."""
 
     at: float = 0.0
-    medians: Medians | None = field(default=None)
+    medians: Medians | None = None
 
     async def of(self, request: web.Request) -> Medians:
         """Return the medians; at worst, two requests compute them at once."""
@@ -208,7 +208,7 @@ async def show(request: web.Request) -> web.Response:
         "report_card.html",
         repository=repository,
         report=report,
-        facts=told_facts(report),
+        facts=facts_in_words(report),
         letter=letter(report, words.gettext) if report else "",
         errors=errors,
         latest=latest,

@@ -49,7 +49,7 @@ async def test_a_notice_is_posted_as_the_service_wants_it() -> None:
     assert "HTTP status 500" in str(heard[0]["message"])
 
 
-async def test_a_refusal_is_told_without_the_secret() -> None:
+async def test_a_refusal_is_reported_without_the_secret() -> None:
     async with _push_service(401) as (port, _heard):
         address = f"ntfy://watchman:s3cret-pass@127.0.0.1:{port}/archive"
         with pytest.raises(NotSentError) as raised:
@@ -75,7 +75,7 @@ async def test_addresses_that_are_no_services_in_the_network_are_refused(address
         await services.send("night-shift", _LETTER, _service(address), _NEAR)
 
 
-async def test_a_service_that_was_removed_is_told() -> None:
+async def test_a_service_that_was_removed_is_reported() -> None:
     with pytest.raises(RefusedError, match="no service named"):
         await services.send("gone", _LETTER, [], _NEAR)
 

@@ -14,7 +14,7 @@ from provider.clients.models import ProviderClient, ProviderList
 from provider.holdings.access import refresh
 from provider.holdings.selection import Selection, hide, unhide
 from provider.holdings.takedowns import (
-    Request,
+    TakedownRequest,
     enter,
     holding,
     lift,
@@ -51,7 +51,9 @@ def _index(database: Database, path: Path, *urls: str) -> None:
 
 def _take_down(database: Database, *targets: str, expires: datetime | None = None) -> int:
     with database.session() as session:
-        wanted = Request(targets=targets, reason="court order", requester="Jan Novák", expires=expires)
+        wanted = TakedownRequest(
+            targets=targets, reason="court order", requester="Jan Novák", expires=expires
+        )
         number = enter(session, wanted)
         settle_takedown(session, number, margin=1)
     return number
@@ -90,7 +92,7 @@ def test_what_means_nothing_or_too_much_is_refused_with_its_line(target: str) ->
 
 @pytest.mark.usefixtures("archive")
 def test_the_register_needs_a_reason_a_requester_and_an_end_to_come(database: Database) -> None:
-    good = Request(targets=("a.example/*",), reason="r", requester="q")
+    good = TakedownRequest(targets=("a.example/*",), reason="r", requester="q")
     past = datetime(2001, 1, 1, tzinfo=UTC)
     for bad in (replace(good, reason=" "), replace(good, requester=""), replace(good, expires=past)):
         with database.session() as session, pytest.raises(UsageError):
@@ -153,7 +155,7 @@ def test_an_interrupted_one_is_finished(database: Database) -> None:
             raise InterruptedRunError("ending")
 
     with database.session() as session:
-        number = enter(session, Request(targets=("*.a.example",), reason="r", requester="q"))
+        number = enter(session, TakedownRequest(targets=("*.a.example",), reason="r", requester="q"))
         with pytest.raises(InterruptedRunError):
             settle_takedown(session, number, margin=1, check=check, chunk=1)
         assert len(_hidden(database)) == 2
