@@ -46,6 +46,28 @@ def _add_notify(commands: "Subcommands") -> None:
     sent.add_argument(
         "--limit", type=int, default=50, metavar="N", help="number of rows (default: %(default)s)"
     )
+    _add_mutes(notify)
+
+
+def _add_mutes(notify: "Subcommands") -> None:
+    """Add `notify mute`, `mutes`, `unmute` and `acknowledge`."""
+    add = _notify(notify, "mute", help="send nothing about a repository or all for a time", handler="mute")
+    add.add_argument("--repository", type=int, metavar="ID", help="only this repository (default: all)")
+    add.add_argument("--hours", type=float, default=4, help="for this long (default: %(default)s)")
+    add.add_argument("--note", required=True, metavar="TEXT", help="why, for others who see it")
+    add.add_argument("--maintenance", action="store_true", help="and begin no harvest meanwhile")
+    shown = _notify(notify, "mutes", help="list what is acknowledged, muted or maintained", handler="mutes")
+    shown.add_argument("--past", action="store_true", help="include those that are over")
+    end = _notify(notify, "unmute", help="end a mute now", handler="unmute")
+    end.add_argument("mute_id", type=int, metavar="MUTE_ID")
+    known = _notify(
+        notify,
+        "acknowledge",
+        help="fold a failed run away until its harvest succeeds or fails otherwise",
+        handler="acknowledge",
+    )
+    known.add_argument("history_id", type=int, metavar="RUN_ID")
+    known.add_argument("--note", default="", metavar="TEXT", help="what is known of it")
 
 
 def _notify(group: "Subcommands", name: str, *, help: str, handler: str) -> argparse.ArgumentParser:  # noqa: A002 argparse's own word

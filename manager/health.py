@@ -70,7 +70,9 @@ def read_figures(session: Session) -> Figures:
         .group_by(History.status)
     )
     notices = session.execute(
-        select(Notice.state, func.count()).where(Notice.state != NoticeState.SENT).group_by(Notice.state)
+        select(Notice.state, func.count())
+        .where(Notice.state.not_in((NoticeState.SENT, NoticeState.MUTED)))
+        .group_by(Notice.state)
     )
     return Figures(
         status=manager_status(session),

@@ -1,7 +1,6 @@
 """Handlers of `zatva rule`: `list`, `show`, `versions`, `examples`, `add`, `edit`, `remove` and others."""
 
 import asyncio
-import getpass
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from harvester.rule_lab.versions import list_versions as read_versions
 from harvester.rules.rule_files import read_bytes
 from manager.replays import RuleFiles, wished_replay
 from manager.rule_usage import last_runs, uses_of
-from oai.cli import Invocation
+from oai.cli import Invocation, account_name
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
 from oai.settings import Settings
@@ -136,7 +135,7 @@ def add(invocation: Invocation) -> ExitCode:
     )
     path = _inside(settings, arguments.file)
     with open_database(settings) as database, database.session() as session:
-        rule = versions.add_rule(session, settings, draft, by=_user(), note=arguments.note, path=path)
+        rule = versions.add_rule(session, settings, draft, by=account_name(), note=arguments.note, path=path)
         session.commit()
         _told(invocation, session, rule)
     return ExitCode.DONE
@@ -150,12 +149,14 @@ def edit(invocation: Invocation) -> ExitCode:
     with open_database(settings) as database, database.session() as session:
         rule = find_rule(session, arguments.rule)
         if arguments.restore is not None:
-            versions.restore(session, settings, rule.rule_id, arguments.restore, by=_user())
+            versions.restore(session, settings, rule.rule_id, arguments.restore, by=account_name())
         else:
             content = (
                 read_bytes(file_of(settings, rule)) if arguments.file is None else _content(arguments.file)
             )
-            versions.save_version(session, settings, rule.rule_id, content, by=_user(), note=arguments.note)
+            versions.save_version(
+                session, settings, rule.rule_id, content, by=account_name(), note=arguments.note
+            )
         session.commit()
         _told(invocation, session, rule)
     return ExitCode.DONE
@@ -230,13 +231,6 @@ def _inside(settings: Settings, file: str | None) -> str:
         return ""
     path, root = Path(file).resolve(), settings.data.resolve()
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else ""
-
-
-def _user() -> str | None:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return None  # a user id without a name, as in some containers
 
 
 def _word(value: object) -> str:

@@ -153,7 +153,7 @@ def _audited(action: "Action", handler: Handler, invocation: Invocation) -> int:
     from oai.database import open_database
     from oai.errors import ExitCode, UsageError
 
-    who = Actor(name=_account(), via="command", address=socket.gethostname())
+    who = Actor(name=account_name(), via="command", address=socket.gethostname())
     with open_database(invocation.settings) as database:
         with database.session() as session:
             begun = begin(session, action.verb, who, _subject(action, invocation))
@@ -190,7 +190,7 @@ def _subject(action: "Action", invocation: Invocation) -> "Subject":
     )
 
 
-def _account() -> str | None:
+def account_name() -> str | None:
     """Return the account name; None in containers that run under a user id without a name."""
     import getpass
 

@@ -14,6 +14,7 @@ from oai.settings import Settings
 from web.admin import pages as admin
 from web.admin import pages_organisations, pages_users
 from web.alerts import pages as alerts
+from web.alerts import pages_mutes
 from web.api import docs, table
 from web.api.dispatch import LIMITER, Limiter
 from web.archive import pages as archive
@@ -83,6 +84,7 @@ _ROUTES = (
     runs.ROUTES,
     errors.ROUTES,
     alerts.ROUTES,
+    pages_mutes.ROUTES,
     store.ROUTES,
     editor.ROUTES,
     replay.ROUTES,

@@ -142,6 +142,10 @@ zatva notify replace-key 4
 zatva notify resend 4
 zatva notify confirm 4
 zatva notify sent
+zatva notify mute --hours 2 --maintenance --note "network upgrade"
+zatva notify mutes
+zatva notify unmute 1
+zatva notify acknowledge 17 --note "wrote to them"
 zatva web serve --port 8090
 zatva user add alena --role administrator
 zatva user invite olga --role partner --organisation mzk

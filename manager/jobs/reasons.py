@@ -18,6 +18,7 @@ class Code(StrEnum):
     OVERALL = "overall"
     WORKER = "worker"
     NOT_BEFORE = "not before"
+    MAINTENANCE = "maintenance"
     SERVER = "server"
     STUCK = "stuck"
     SET_ASIDE = "set aside"
@@ -33,6 +34,7 @@ SENTENCES: Final[Mapping[Code, str]] = MappingProxyType(
         Code.OVERALL: "at most %(limit)s harvests at a time in total",
         Code.WORKER: "waiting for a worker",
         Code.NOT_BEFORE: "the repository asked to wait until %(until)s",
+        Code.MAINTENANCE: "maintenance until %(until)s",
         Code.SERVER: "%(text)s",
         Code.STUCK: "no progress since %(since)s",
         Code.SET_ASIDE: "%(text)s",

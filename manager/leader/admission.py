@@ -27,6 +27,8 @@ class Contender:
     due: datetime
     not_before: datetime | None = None
     """The time before which the repository asked not to be contacted; None if that time has passed."""
+    maintained: datetime | None = None
+    """The end of the maintenance window in which the repository is now."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +73,9 @@ class _Tally:
         limits = self.limits
         if job.repository_id in self.repositories:
             return Reason(code=Code.REPOSITORY, facts={"job": self.repositories[job.repository_id]})
-        if job.not_before is not None:
-            return Reason(code=Code.NOT_BEFORE, facts={"until": format_datestamp(job.not_before)})
+        for code, until in ((Code.NOT_BEFORE, job.not_before), (Code.MAINTENANCE, job.maintained)):
+            if until is not None:
+                return Reason(code=code, facts={"until": format_datestamp(until)})
         if self.hosts[job.host] >= limits.per_host:
             return Reason(code=Code.HOST, facts={"host": job.host, "limit": limits.per_host})
         if limits.overall is not None and self.total >= limits.overall:

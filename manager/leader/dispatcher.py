@@ -20,6 +20,7 @@ from manager.jobs.reasons import Reason
 from manager.jobs.rejection import is_valid
 from manager.leader.admission import AdmissionLimits, Admitted, Contender, admit, host_of
 from manager.models import UNDER_WAY, Job, JobStatus
+from manager.notices.mutes import maintenance_end
 from manager.worker import registry
 from oai.sections import ManagerSettings
 
@@ -65,6 +66,7 @@ def _contenders(session: Session, condition: Any) -> list[tuple[Contender, Any]]
         select(
             Job.job_id, Job.repository_id, Repository.base_url, Job.owner, Job.priority,
             Job.harvest_start_time, waits.label("not_before"), Job.waiting,
+            maintenance_end(Job.repository_id).label("maintained"),
         )
         .join(Repository, Repository.repository_id == Job.repository_id)
         .where(condition)
@@ -80,6 +82,7 @@ def _contenders(session: Session, condition: Any) -> list[tuple[Contender, Any]]
                 priority=row.priority,
                 due=row.harvest_start_time,
                 not_before=row.not_before,
+                maintained=row.maintained,
             ),
             row.waiting,
         )

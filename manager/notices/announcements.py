@@ -17,7 +17,8 @@ from harvester.models import History, Repository
 from harvester.store.models import AuditState, StoreAudit, damage
 from harvester.vocabulary import RunStatus
 from manager.models import UNDER_WAY, Job
-from manager.notices.models import Channel, Kind, Notice, NoticeRule, NoticeStreak, Occasion
+from manager.notices.models import Channel, Kind, Mute, Notice, NoticeRule, NoticeStreak, Occasion
+from manager.notices.mutes import mute_of_repository, mute_of_run, silence
 from manager.schedules.service import database_now
 from oai.failures import Failure, FailureCode
 from oai.outgoing import HookSettings
@@ -29,6 +30,7 @@ _COUNTS: Final = ("new", "updated", "unchanged", "deleted", "filtered", "invalid
 
 Facts = dict[str, Any]
 REMINDER: Final = timedelta(days=1)
+_LONG_AGO: Final = datetime(1970, 1, 2, tzinfo=UTC)
 TOO_OLD: Final = timedelta(days=7)
 """A run that ended longer ago than this when a manager finds it is not announced."""
 _AT_ONCE: Final = 200
@@ -233,6 +235,9 @@ def tell(
         if _concerns(rule, repository_id, recurring_id)
         for notice in notices_for(rule, occasion, facts)
     ]
+    muted = mute_of_repository(session, repository_id)
+    if muted is not None:
+        silence(notices, muted, database_now(session))
     session.add_all(notices)
     session.flush()
     return len(notices)
@@ -272,9 +277,10 @@ def _announce_run(
 ) -> None:
     facts = facts_of_run(session, run)
     gravity = gravity_of(session, run)
+    muted = mute_of_run(session, run.history_id)
     for rule in rules:
         if rule.added <= run.harvest_end_time and _concerns(rule, run.repository_id, run.recurring_id):
-            _apply(session, rule, run, facts, gravity, now)
+            _apply(session, rule, run, facts, gravity, now, muted)
     for hook in hooks:
         if hook.repository_id in (None, run.repository_id):
             session.add(
@@ -296,6 +302,7 @@ def _apply(
     facts: Facts,
     gravity: Gravity | None,
     now: datetime,
+    muted: Mute | None,
 ) -> None:
     occasion, streak = _streak(session, rule, run, gravity, now)
     if occasion is None and rule.kind in (Kind.CHANGE, Kind.ALWAYS):
@@ -304,7 +311,13 @@ def _apply(
             occasion = Occasion.ENDED
     if occasion is not None and rule.kind not in (Kind.DAILY, Kind.WEEKLY):
         told = facts if streak is None else {**facts, "streak": facts_of_streak(streak)}
-        session.add_all(notices_for(rule, occasion, told))
+        notices = notices_for(rule, occasion, told)
+        if muted is not None:
+            silence(notices, muted, now)
+            if streak is not None:
+                # So that the first failure after the mute is reported.
+                streak.told = _LONG_AGO
+        session.add_all(notices)
 
 
 def _streak(

@@ -1,13 +1,15 @@
 """Handlers of `zatva notify`: who is notified when harvests fail, change something, or end."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any, Final
 
 from manager.notices import addresses, outbox, rules
+from manager.notices import mutes as mutes_of
 from manager.notices.delivery import deliver
-from manager.notices.models import Kind, Language, Notice, NoticeRule
+from manager.notices.models import Kind, Language, MuteKind, Notice, NoticeRule
 from manager.notices.outbox import Claimed, NotSentError
-from oai.cli import Invocation
+from oai.cli import Invocation, account_name
 from oai.database import open_database
 from oai.datestamps import utc_now
 from oai.errors import ExitCode, required
@@ -33,6 +35,19 @@ _NOTICE_COLUMNS: Final = {
     "tries": "tries",
     "last_error": "because",
 }
+
+
+_MUTE_COLUMNS: Final = {
+    "mute_id": "mute",
+    "kind": "kind",
+    "repository_name": "repository",
+    "history_id": "run",
+    "starts": "from",
+    "ends": "until",
+    "made_by": "by",
+    "note": "note",
+}
+_MOST_MUTES: Final = 1000
 
 
 def add_rule(invocation: Invocation) -> ExitCode:
@@ -155,6 +170,57 @@ def try_rule(invocation: Invocation) -> ExitCode:
         else:
             invocation.console.result({"target": notice.target, "sent": True}, f"{notice.target}: sent")
     return outcome
+
+
+def mute(invocation: Invocation) -> ExitCode:
+    """Mute a repository or all for a time."""
+    given = invocation.arguments
+    kind = MuteKind.MAINTENANCE if given.maintenance else MuteKind.MUTED
+    with open_database(invocation.settings) as database, database.session() as session:
+        row = mutes_of.mute(
+            session,
+            given.repository,
+            kind,
+            note=given.note,
+            ends=utc_now() + timedelta(hours=given.hours),
+            by=account_name() or "",
+        )
+        session.commit()
+        shown = columns_of(row)
+    invocation.about(row.mute_id)
+    words = f"mute {row.mute_id} until {row.ends:%Y-%m-%d %H:%M} UTC"
+    invocation.console.result(shown, f"{words}; end it with `zatva notify unmute {row.mute_id}`")
+    return ExitCode.DONE
+
+
+def mutes(invocation: Invocation) -> ExitCode:
+    """List what is acknowledged, muted or in maintenance, newest first."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        found = mutes_of.list_mutes(session, among=None, limit=_MOST_MUTES, past=invocation.arguments.past)
+        rows = [{**columns_of(row), "repository_name": name or "all"} for row, name in found]
+    invocation.console.table(rows, _MUTE_COLUMNS, empty="nothing is muted")
+    return ExitCode.DONE
+
+
+def unmute(invocation: Invocation) -> ExitCode:
+    """End a mute now."""
+    number = invocation.arguments.mute_id
+    with open_database(invocation.settings) as database, database.session() as session:
+        mutes_of.end_mute(session, number)
+        session.commit()
+    invocation.console.result({"mute_id": number, "ended": True}, f"mute {number} has ended")
+    return ExitCode.DONE
+
+
+def acknowledge(invocation: Invocation) -> ExitCode:
+    """Acknowledge a failed run."""
+    given = invocation.arguments
+    with open_database(invocation.settings) as database, database.session() as session:
+        row = mutes_of.acknowledge(session, given.history_id, note=given.note, by=account_name() or "")
+        session.commit()
+        shown = columns_of(row)
+    invocation.console.result(shown, f"run {given.history_id} is acknowledged (mute {row.mute_id})")
+    return ExitCode.DONE
 
 
 def _now(notice: Notice, keys: tuple[str, ...]) -> Claimed:

@@ -91,6 +91,18 @@ class NoticeState(StrEnum):
     GIVEN_UP = "given up"
     UNSURE = "unsure"
     """A mail that was being transmitted when its sender died: it may have arrived, and is not repeated."""
+    MUTED = "muted"
+    """Not sent, because its repository was muted; `last_error` has the note."""
+
+
+class MuteKind(StrEnum):
+    """Why failures need no attention for a time."""
+
+    ACKNOWLEDGED = "acknowledged"
+    """Somebody knows of a failed run; until its harvest succeeds or fails in another way."""
+    MUTED = "muted"
+    MAINTENANCE = "maintenance"
+    """The same as `muted`, and no harvest begins."""
 
 
 def _one_of(column: str, words: type[StrEnum]) -> CheckConstraint:
@@ -224,3 +236,31 @@ class Notice(Base):
     ended: Mapped[datetime | None]
     """When it was sent or given up."""
     last_error: Mapped[str | None] = mapped_column(Text)
+
+
+class Mute(Base):
+    """An acknowledged failure, or a time in which the failures of a repository need no attention."""
+
+    __tablename__ = "mute"
+    __table_args__ = (
+        _one_of("kind", MuteKind),
+        CheckConstraint("(kind = 'acknowledged') = (history_id IS NOT NULL)", name="run"),
+        CheckConstraint("kind = 'acknowledged' OR ends IS NOT NULL", name="ends"),
+    )
+
+    mute_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    kind: Mapped[str] = mapped_column(Text)
+    repository_id: Mapped[int | None] = mapped_column(
+        ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), index=True
+    )
+    """NULL for all repositories."""
+    history_id: Mapped[int | None] = mapped_column(BigInteger)
+    """The acknowledged run; its row may have been deleted. The next three are its harvest and failure."""
+    metadata_prefix: Mapped[str | None] = mapped_column(Text)
+    set_spec: Mapped[str | None] = mapped_column(Text)
+    failure_code: Mapped[str | None] = mapped_column(Text)
+    note: Mapped[str] = mapped_column(Text, server_default="")
+    made_by: Mapped[str] = mapped_column(Text, server_default="")
+    """The user's name."""
+    starts: Mapped[datetime] = mapped_column(server_default=func.now())
+    ends: Mapped[datetime | None]

@@ -61,6 +61,8 @@ PAGES: Final = (
     "/store-audits/1",
     "/alerts",
     "/alerts/deliveries",
+    "/alerts/mutes?past=yes",
+    "/alerts/mutes/new",
     "/alerts/rules/new",
     "/alerts/rules/new?repository=1",
     "/alerts/rules/1",

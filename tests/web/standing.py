@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from harvester.harvest.models import Quarantined
 from harvester.models import Record
 from manager.notices.models import NoticeRule
+from manager.notices.mutes import acknowledge
 from manager.schedules.service import run_now
 from manager.store_audits import set_schedule
 from tests.web.rows import (
@@ -88,6 +89,7 @@ OBJECTS: Final[Mapping[str, str]] = {
     "/records/bibliographic/{id}": "bibliographic record",
     "/imports/{id}": "repository",
     "/alerts/rules/{id}": "rule",
+    "/alerts/mutes/{id}": "mute",
     "/rules/{id}": "rule file",
     "/store-audits/{id}": "audit",
     "/store-audits/schedules/{id}": "audit schedule",
@@ -100,6 +102,7 @@ OBJECTS: Final[Mapping[str, str]] = {
     "/api/v1/records/{record}": "record",
     "/api/v1/bibliographic-records/{bibliographic_record}": "bibliographic record",
     "/api/v1/alert-rules/{alert_rule}": "rule",
+    "/api/v1/mutes/{mute}": "mute",
     "/api/v1/rules/{rule}": "rule file",
     "/api/v1/store-audits/{store_audit}": "audit",
     "/api/v1/store-audit-schedules/{audit_schedule}": "audit schedule",
@@ -158,6 +161,7 @@ def a_world(session: Session) -> dict[str, int]:
         "bibliographic record": described.bibliographic_id,
         "rule": rule.rule_id,
         "rule file": file.rule_id,
+        "mute": acknowledge(session, run.history_id, note=MARK).mute_id,
         "audit": audit.audit_id,
         "audit schedule": audit_schedule.schedule_id,
         "filtering set": filtering_set,

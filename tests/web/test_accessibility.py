@@ -2,6 +2,7 @@
 
 import itertools
 import uuid
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.async_api import expect
@@ -12,7 +13,8 @@ from harvester.harvest.models import Hold, Quarantined
 from harvester.models import Harvest, History, Record, Repository
 from harvester.vocabulary import RunStatus
 from manager.models import JobStatus
-from manager.notices.models import Kind, Notice, NoticeRule, NoticeState, Occasion
+from manager.notices.models import Kind, MuteKind, Notice, NoticeRule, NoticeState, Occasion
+from manager.notices.mutes import acknowledge, mute
 from oai.errors import required
 from provider.models import Takedown
 from tests.inspector import Inspector
@@ -120,6 +122,13 @@ def _fill_alerts(session: Session, telc: Repository) -> None:
         session.add(NoticeRule(repository_id=telc.repository_id, kind=kind, channel="mail", target=target))
         session.flush()
     session.add(NoticeRule(channel="webhook", target="https://telc.example/" + "hook" * 20))
+    now, hour = datetime.now(UTC), timedelta(hours=1)
+    for part in ("books", "journals"):
+        run = a_run(
+            session, telc, status="failed", set_spec=part, harvest_start_time=now, harvest_end_time=now
+        )
+    acknowledge(session, run.history_id, note=_LONG, by="Alena")
+    mute(session, None, MuteKind.MAINTENANCE, note=_LONG, starts=now + hour, ends=now + 2 * hour)
     for state, occasion in itertools.zip_longest(NoticeState, Occasion, fillvalue="sent"):
         session.add(
             Notice(

@@ -115,4 +115,5 @@ def state_words() -> Mapping[str, str]:
         NoticeState.SENT: "sent",
         NoticeState.GIVEN_UP: "given up",
         NoticeState.UNSURE: "unsure",
+        NoticeState.MUTED: "muted",
     }

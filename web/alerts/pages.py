@@ -69,6 +69,8 @@ async def show(request: web.Request) -> web.Response:
         notices=await database.run(list_notices, _SHOWN, among=among) if who.may_change else [],
         leader=await database.run(leader),
         troubles=await database.run(troubles, among),
+        muted=await database.run(troubles, among, muted=True),
+        here=request.path,
         damaged=await database.run(damaged_stores, among),
         figures=await database.run(figures, among),
         mail_is_set=request.config_dict[SETTINGS].mail.host is not None,

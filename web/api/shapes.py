@@ -1,6 +1,7 @@
 """Base pydantic models of bodies, queries and responses."""
 
 import re
+from datetime import datetime
 from typing import Annotated, Generic, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
@@ -39,9 +40,15 @@ Told = Annotated[bool, BeforeValidator(_told)]
 
 def _moment(value: object) -> object:
     # pydantic also accepts numbers as seconds since 1970; the OpenAPI document promises RFC 3339 only.
-    if isinstance(value, str) and not _MOMENT.match(value):
-        raise ValueError("use the form 2026-01-31T14:30:00Z")
-    return value
+    # A text is read here: after this function, the strict validation of bodies takes only a `datetime`.
+    if not isinstance(value, str):
+        return value
+    try:
+        if _MOMENT.match(value):
+            return datetime.fromisoformat(value.upper())
+    except ValueError:
+        pass
+    raise ValueError("use the form 2026-01-31T14:30:00Z")
 
 
 Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]

@@ -13,6 +13,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from oai.rights import Right
 from web.admin import api as people
 from web.alerts import api as alerts
+from web.alerts import api_mutes
 from web.api.dispatch import handler_of
 from web.api.faults import MEDIA_TYPE, TITLES, Problem
 from web.api.operations import PLACES, PREFIX, Operation
@@ -177,6 +178,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
     *rules.OPERATIONS,
     *api_replay.OPERATIONS,
     *alerts.OPERATIONS,
+    *api_mutes.OPERATIONS,
     *store.OPERATIONS,
     *errors.OPERATIONS,
     *api_questions.OPERATIONS,

@@ -24,7 +24,7 @@ from harvester.models import History, Repository
 from harvester.rule_lab.models import Rule
 from harvester.store.models import StoreAudit
 from manager.models import Job, RecurringJob, StoreAuditSchedule
-from manager.notices.models import NoticeRule
+from manager.notices.models import Mute, NoticeRule
 from oai.audit import Subject
 from oai.models import Base
 from oai.owners import RepositoryOwner
@@ -63,6 +63,7 @@ _KINDS: Final[Mapping[type[Any], str]] = MappingProxyType(
         History: "run",
         Rule: "rule",
         NoticeRule: "notification rule",
+        Mute: "mute",
         StoreAudit: "store audit",
         StoreAuditSchedule: "audit schedule",
         Quarantined: "error",

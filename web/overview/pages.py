@@ -47,6 +47,8 @@ async def show(request: web.Request) -> web.Response:
         waiting=await database.run(count_jobs, among=among),
         stopped=[job for job in jobs if job.state in {"paused", "set aside"}],
         troubles=await database.run(troubles, among),
+        muted=await database.run(troubles, among, muted=True),
+        here=request.path,
         damaged=await database.run(damaged_stores, among),
         days=days,
         **_plots(days, today()),

@@ -12,6 +12,8 @@ from harvester.vocabulary import NOT_RUN
 from manager.health import LATE, WAITING
 from manager.jobs.runs import TROUBLED
 from manager.models import Job, RecurringJob, RecurringState
+from manager.notices.models import Mute
+from manager.notices.mutes import mutes_run
 from manager.store_audits import AuditView, last_audits
 from oai.datestamps import utc_now
 from oai.failures import Failure
@@ -67,6 +69,8 @@ class Trouble:
     ended: datetime
     made_up: bool
     """Whether the demo generated the run."""
+    mute: Mute | None = None
+    """By which it needs no attention, if it was asked for."""
 
 
 def figures(session: Session, among: Among = None) -> Figures:
@@ -109,12 +113,19 @@ def figures(session: Session, among: Among = None) -> Figures:
     )
 
 
-def troubles(session: Session, among: Among = None) -> list[Trouble]:
-    """Return, per repository, format and set, the last run of 30 days if it failed; newest first."""
+def troubles(session: Session, among: Among = None, *, muted: bool = False) -> list[Trouble]:
+    """Return, per repository, format and set, the last run of 30 days if it failed; newest first.
+
+    With `muted`, only those that are acknowledged, muted or in a maintenance window; otherwise the others.
+    """
+    name = func.coalesce(Repository.repository_name, Repository.base_url)
+    covering = select(func.min(Mute.mute_id)).where(mutes_run()).correlate(History).scalar_subquery()
     statement = (
-        select(History, func.coalesce(Repository.repository_name, Repository.base_url), Repository.protocol)
+        select(History, name, Repository.protocol, Mute)
         .join(Repository, Repository.repository_id == History.repository_id)
+        .outerjoin(Mute, Mute.mute_id == covering)
         .where(
+            Mute.mute_id.is_not(None) if muted else Mute.mute_id.is_(None),
             History.harvest_end_time > utc_now() - timedelta(days=_ATTENTION_DAYS),
             History.status.in_(TROUBLED),
             ~_followed(),
@@ -123,7 +134,7 @@ def troubles(session: Session, among: Among = None) -> list[Trouble]:
         .order_by(History.history_id.desc())
         .limit(_ATTENTION_ROWS)
     )
-    return [_trouble(run, name, protocol) for run, name, protocol in session.execute(statement)]
+    return [_trouble(*row) for row in session.execute(statement)]
 
 
 def damaged_stores(session: Session, among: Among = None) -> list[AuditView]:
@@ -144,7 +155,7 @@ def _followed() -> ColumnElement[bool]:
     )
 
 
-def _trouble(run: History, name: str, protocol: str) -> Trouble:
+def _trouble(run: History, name: str, protocol: str, mute: Mute | None) -> Trouble:
     return Trouble(
         history_id=run.history_id,
         repository_id=run.repository_id,
@@ -157,6 +168,7 @@ def _trouble(run: History, name: str, protocol: str) -> Trouble:
         failure=run.failure,
         ended=run.harvest_end_time,
         made_up=is_made_up(run),
+        mute=mute,
     )
 
 

@@ -66,6 +66,11 @@ def ago(value: datetime, now: datetime) -> str:
     )
 
 
+def lasting(value: timedelta) -> str:
+    """Return a length of time in words, such as "4 hours"."""
+    return format_timedelta(value, granularity="hour", threshold=0.99, format="long", locale=locale())
+
+
 def elapsed(value: datetime) -> Markup:
     """Return a `<time>` element with the time that has passed since, which the script counts on."""
     passed = duration((utc_now() - value).total_seconds())
@@ -210,6 +215,7 @@ _LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
         "sent": Look(icon="check", tone="good"),
         "given up": Look(icon="cross", tone="bad"),
         "unsure": Look(icon="warning", tone="caution"),
+        "muted": Look(icon="stop", tone="neutral"),
         # Users, tokens and workers.
         "active": Look(icon="check", tone="good"),
         "invited": Look(icon="clock", tone="neutral"),

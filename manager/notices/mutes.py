@@ -1,0 +1,196 @@
+"""Failures that need no attention for a time: acknowledged, muted, or in a maintenance window.
+
+They stay visible, folded away with the note and the person. Their notices are written to the outbox as
+`muted` and are not sent; a failure that lasts longer than the mute is reported at its next run.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
+from sqlalchemy.orm import Session, aliased
+
+from harvester.models import History, Repository
+from harvester.repositories import get_repository
+from harvester.vocabulary import RunStatus
+from manager.jobs.runs import TROUBLED
+from manager.notices.models import Mute, MuteKind, Notice, NoticeState
+from oai.errors import UsageError
+
+LONGEST: Final = timedelta(days=90)
+_LONGEST_NOTE: Final = 2000
+_GOOD: Final = (RunStatus.COMPLETED, RunStatus.NO_CHANGES)
+
+
+def acknowledge(session: Session, history_id: int, *, note: str = "", by: str = "") -> Mute:
+    """Note that somebody knows of a failed run; it holds until its harvest succeeds or fails otherwise.
+
+    The caller commits. Raises UsageError for a run that is unknown or has not failed.
+    """
+    run = session.get(History, history_id)
+    if run is None or run.status not in TROUBLED:
+        raise UsageError("run %(run)s has no failure to acknowledge", run=history_id)
+    return _add(
+        session,
+        Mute(
+            kind=MuteKind.ACKNOWLEDGED,
+            repository_id=run.repository_id,
+            history_id=run.history_id,
+            metadata_prefix=run.metadata_prefix,
+            set_spec=run.set_spec,
+            failure_code=run.failure_code,
+            note=note,
+            made_by=by,
+        ),
+    )
+
+
+def mute(
+    session: Session,
+    repository_id: int | None,
+    kind: MuteKind,
+    *,
+    note: str,
+    ends: datetime,
+    starts: datetime | None = None,
+    by: str = "",
+) -> Mute:
+    """Mute a repository, or all (None), for a time; in a maintenance window, no harvest begins either.
+
+    The caller commits. Raises UsageError for an unknown repository, without a note, and for an end that is
+    past or too far off.
+    """
+    if repository_id is not None:
+        get_repository(session, repository_id)
+    now = session.scalars(select(func.now())).one()
+    begin = starts or now
+    if not note.strip():
+        raise UsageError("give a note that says why, for others who see it")
+    if ends <= max(begin, now):
+        raise UsageError("the end must be in the future, and after the start")
+    if ends - begin > LONGEST:
+        raise UsageError("at most %(days)d days at a time; choose an earlier end", days=LONGEST.days)
+    row = Mute(kind=kind, repository_id=repository_id, starts=begin, ends=ends, note=note, made_by=by)
+    return _add(session, row)
+
+
+def end_mute(session: Session, mute_id: int) -> None:
+    """End a mute now. The caller commits. Raises UsageError if there is none with this number."""
+    row = session.get(Mute, mute_id, with_for_update=True)
+    if row is None:
+        raise UsageError("mute %(number)s does not exist", number=mute_id)
+    now = session.scalars(select(func.now())).one()
+    if row.starts > now:
+        session.delete(row)
+    elif row.ends is None or row.ends > now:
+        row.ends = now
+
+
+def list_mutes(
+    session: Session,
+    *,
+    among: Select[int] | None,
+    limit: int,
+    before: int | None = None,
+    past: bool = False,
+) -> list[tuple[Mute, str | None]]:
+    """Return mutes with the names of their repositories, newest first; without `past`, only those to come.
+
+    For readers with a limited view (`among`), mutes of all repositories are included.
+    """
+    wanted = (
+        select(Mute, func.coalesce(Repository.repository_name, Repository.base_url))
+        .outerjoin(Repository, Repository.repository_id == Mute.repository_id)
+        .order_by(Mute.mute_id.desc())
+        .limit(limit)
+    )
+    if not past:
+        wanted = wanted.where(_not_over())
+    if before is not None:
+        wanted = wanted.where(Mute.mute_id < before)
+    if among is not None:
+        wanted = wanted.where(or_(Mute.repository_id.is_(None), Mute.repository_id.in_(among)))
+    return [(row, name) for row, name in session.execute(wanted)]
+
+
+def mutes_run(row: type[Mute] = Mute) -> ColumnElement[bool]:
+    """Return the condition that a mute covers a row of `History`, the last run of its harvest."""
+    later = aliased(History)
+    succeeded = exists().where(
+        later.repository_id == History.repository_id,
+        later.metadata_prefix.is_not_distinct_from(row.metadata_prefix),
+        later.set_spec.is_not_distinct_from(row.set_spec),
+        later.history_id > row.history_id,
+        later.status.in_(_GOOD),
+    )
+    acknowledged = and_(
+        row.kind == MuteKind.ACKNOWLEDGED,
+        row.metadata_prefix.is_not_distinct_from(History.metadata_prefix),
+        row.set_spec.is_not_distinct_from(History.set_spec),
+        row.failure_code.is_not_distinct_from(History.failure_code),
+        ~succeeded,
+    )
+    return and_(
+        _of_now(row),
+        or_(row.repository_id.is_(None), row.repository_id == History.repository_id),
+        or_(row.kind != MuteKind.ACKNOWLEDGED, acknowledged),
+    )
+
+
+def mute_of_run(session: Session, history_id: int) -> Mute | None:
+    """Return a mute that covers a run, if any."""
+    statement = select(Mute).join(History, mutes_run()).where(History.history_id == history_id)
+    return session.scalars(statement.order_by(Mute.mute_id).limit(1)).one_or_none()
+
+
+def mute_of_repository(session: Session, repository_id: int) -> Mute | None:
+    """Return a mute or maintenance window that covers the whole repository now, if any."""
+    statement = (
+        select(Mute)
+        .where(
+            _of_now(Mute),
+            Mute.kind != MuteKind.ACKNOWLEDGED,
+            or_(Mute.repository_id.is_(None), Mute.repository_id == repository_id),
+        )
+        .order_by(Mute.mute_id)
+        .limit(1)
+    )
+    return session.scalars(statement).one_or_none()
+
+
+def silence(notices: Iterable[Notice], by: Mute, now: datetime) -> None:
+    """Mark notices as muted: they are listed with the reason, and are not sent."""
+    for notice in notices:
+        notice.state, notice.ended = NoticeState.MUTED, now
+        notice.last_error = f"{by.kind}: {by.note}" if by.note else by.kind
+
+
+def maintenance_end(repository_id: object) -> ColumnElement[datetime | None]:
+    """Return the SQL expression of the time until which a repository, given by its column, is maintained."""
+    return (
+        select(func.max(Mute.ends))
+        .where(
+            Mute.kind == MuteKind.MAINTENANCE,
+            _of_now(Mute),
+            or_(Mute.repository_id.is_(None), Mute.repository_id == repository_id),
+        )
+        .scalar_subquery()
+    )
+
+
+def _add(session: Session, row: Mute) -> Mute:
+    if len(row.note) > _LONGEST_NOTE:
+        raise UsageError("the note may have %(most)d characters", most=_LONGEST_NOTE)
+    row.note = row.note.strip()
+    session.add(row)
+    session.flush()
+    return row
+
+
+def _not_over() -> ColumnElement[bool]:
+    return or_(Mute.ends.is_(None), Mute.ends > func.now())
+
+
+def _of_now(row: type[Mute]) -> ColumnElement[bool]:
+    return and_(row.starts <= func.now(), or_(row.ends.is_(None), row.ends > func.now()))

@@ -1,0 +1,140 @@
+"""Acknowledged failures, mutes and maintenance windows: what they cover, what is not sent, what waits."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy.orm import Session
+
+from manager.leader.dispatcher import launch_due
+from manager.notices.announcements import tell
+from manager.notices.models import MuteKind, Occasion
+from manager.notices.mutes import acknowledge, end_mute, list_mutes, mute
+from oai.database import Database
+from oai.errors import UsageError
+from oai.sections import ManagerSettings
+from tests.manager.conftest import Tables
+from tests.manager.notices.conftest import Told
+from web.overview.situation import troubles
+
+HOUR = timedelta(hours=1)
+
+
+def act(database: Database, work: Callable[[Session], object]) -> None:
+    with database.session() as session:
+        work(session)
+        session.commit()
+
+
+def shown(database: Database, *, muted: bool = False) -> list[int]:
+    with database.session() as session:
+        return [one.history_id for one in troubles(session, muted=muted)]
+
+
+def later(hours: float = 1) -> datetime:
+    return datetime.now(UTC) + hours * HOUR
+
+
+def test_an_acknowledged_failure_is_folded_away_until_it_fails_otherwise_or_succeeds(
+    told: Told, database: Database
+) -> None:
+    told.rule()
+    same = {"failure_code": "host_unknown"}
+    first = told.run("failed", **same)
+    assert told.announce() == ["failing"]
+    act(database, lambda session: acknowledge(session, first, note="we wrote to them", by="Alena"))
+    assert (shown(database), shown(database, muted=True)) == ([], [first])
+
+    told.tables("UPDATE notice_streak SET told = now() - interval '25 hours'")
+    again = told.run("failed", **same)
+    assert (told.announce(), told.states()) == (["still failing"], ["waiting", "muted"])
+    assert shown(database, muted=True) == [again]
+    assert told.tables.one("SELECT last_error FROM notice WHERE state = 'muted'") == (
+        "acknowledged: we wrote to them"
+    )
+
+    other = told.run("failed", failure_code="tls_failed")
+    assert (told.announce(), shown(database)) == (["still failing"], [other])
+    told.run("completed")
+    assert shown(database) == []
+    anew = told.run("failed", **same)
+    assert shown(database) == [anew], "the harvest has succeeded in between"
+
+
+@pytest.mark.parametrize("status", ["completed", "no changes"])
+def test_only_a_failed_run_can_be_acknowledged(told: Told, database: Database, status: str) -> None:
+    number = told.run(status)
+    for run in (number, number + 1):
+        with pytest.raises(UsageError, match="no failure to acknowledge"):
+            act(database, lambda session, run=run: acknowledge(session, run))  # type: ignore[misc]
+
+
+def test_a_muted_repository_sends_nothing_and_reports_afterwards(told: Told, database: Database) -> None:
+    told.rule()
+    kind = MuteKind.MUTED
+    act(database, lambda session: mute(session, told.repository, kind, note="moving", ends=later()))
+    first = told.run("failed")
+    assert (told.announce(), told.states()) == (["failing"], ["muted"])
+    act(database, lambda session: tell(session, Occasion.STUCK, repository_id=told.repository))
+    assert told.states() == ["muted", "muted"]
+    assert (shown(database), shown(database, muted=True)) == ([], [first])
+
+    act(database, lambda session: end_mute(session, 1))
+    assert shown(database) == [first]
+    assert told.after("failed") == ["still failing"], "though it is less than a day since"
+    assert told.states() == ["muted", "muted", "waiting"]
+
+
+def test_a_mute_of_all_repositories_and_a_planned_one(told: Told, database: Database) -> None:
+    run = told.run("failed")
+    planned = later(1)
+    kind = MuteKind.MUTED
+    act(database, lambda session: mute(session, None, kind, note="x", starts=planned, ends=later(2)))
+    assert shown(database) == [run]
+    act(database, lambda session: mute(session, None, kind, note="x", ends=later(2)))
+    assert shown(database) == []
+
+    for number in (1, 2):
+        act(database, lambda session, number=number: end_mute(session, number))  # type: ignore[misc]
+    with database.session() as session:
+        rows = list_mutes(session, among=None, limit=9, past=True)
+        assert [row.mute_id for row, _name in rows] == [2], "one that never began is removed"
+        assert list_mutes(session, among=None, limit=9) == []
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "note", "words"),
+    [
+        (None, later(-1), "x", "in the future"),
+        (later(3), later(2), "x", "after the start"),
+        (None, later(24 * 91), "x", "90 days"),
+        (None, later(), "  ", "note"),
+        (None, later(), "x" * 2001, "2000"),
+    ],
+    ids=["past", "before", "long", "without", "lengthy"],
+)
+def test_what_cannot_be_is_refused(
+    told: Told, database: Database, starts: datetime | None, ends: datetime, note: str, words: str
+) -> None:
+    kind = MuteKind.MUTED
+    with database.session() as session, pytest.raises(UsageError) as caught:
+        mute(session, told.repository, kind, note=note, starts=starts, ends=ends)
+    assert words in str(caught.value)
+
+
+def test_no_harvest_begins_in_a_maintenance_window(told: Told, database: Database, tables: Tables) -> None:
+    tables.add("oai_job", repository_id=told.repository)
+    tables.add("oai_job", repository_id=tables.repository("https://other.example/oai"))
+    end = later()
+    kind = MuteKind.MAINTENANCE
+    act(database, lambda session: mute(session, told.repository, kind, note="upgrade", ends=end))
+    with database.session() as session:
+        assert launch_due(session, ManagerSettings()) == [2]
+        session.commit()
+    assert tables.one("SELECT waiting FROM oai_job WHERE job_id = 1") == {
+        "code": "maintenance",
+        "until": f"{end:%Y-%m-%dT%H:%M:%SZ}",
+    }
+    act(database, lambda session: end_mute(session, 1))
+    with database.session() as session:
+        assert launch_due(session, ManagerSettings()) == [1]

@@ -1,0 +1,75 @@
+"""From the overview: a failure is acknowledged with one click, or muted with a note and an end."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.async_api import Page as Tab
+from playwright.async_api import expect
+
+from oai.failures import FailureCode
+from tests.chromium import console_messages
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository, a_run
+
+
+@pytest.fixture
+def failed(server: Server) -> int:
+    """A repository whose last run failed."""
+    with server.database.session() as session:
+        repository = a_repository(session)
+        now = datetime.now(UTC)
+        run = a_run(session, repository, status="failed", harvest_start_time=now, harvest_end_time=now)
+        run.failure_code, run.failure_facts = FailureCode.HOST_UNKNOWN, {}
+        session.commit()
+        return repository.repository_id
+
+
+@pytest.mark.browser
+@pytest.mark.usefixtures("failed")
+async def test_it_is_acknowledged_or_muted_in_czech(server: Server, czech: Tab) -> None:
+    said = console_messages(czech)
+    await czech.goto(server.link("Alena"))
+    await czech.get_by_role("button", name="Přihlásit").click()
+    await czech.get_by_role("button", name="Vzít na vědomí").click()
+    await expect(czech.get_by_text("Nic dalšího nevyžaduje pozornost.")).to_be_visible()
+    await czech.get_by_text("1 vzatá na vědomí").click()
+    await expect(czech.get_by_role("link", name="Library of Telč")).to_be_visible()
+
+    await czech.get_by_role("button", name="Ukončit").click()
+    await czech.goto(server.base_url + "/")
+    await czech.get_by_role("link", name="Ztlumit Library of Telč").click()
+    await czech.get_by_label("Poznámka").fill("stěhují se, ví o tom Alena")
+    await czech.get_by_label("Trvání").select_option("72")
+    await czech.get_by_role("button", name="Ztlumit").click()
+    await expect(czech.get_by_text("stěhují se, ví o tom Alena")).to_be_visible()
+    assert said == []
+
+
+async def test_a_partner_mutes_only_its_own(failed: int, owner: Browser) -> None:
+    form = {"kind": "muted", "hours": "4", "note": "x"}
+    for repository, status in (("all", 422), (str(failed), 404), ("x", 422)):
+        answer = await owner.post("/alerts/mutes/new", {**form, "repository": repository})
+        assert answer[0] == status
+    assert (await owner.post("/runs/1/acknowledge", {}))[0] == 404
+    assert (await owner.post("/alerts/mutes/new", {**form, "kind": "acknowledged"}))[0] == 422
+
+
+@pytest.mark.usefixtures("failed")
+async def test_the_api_mutes_lists_and_ends(server: Server, administrator: Browser) -> None:
+    headers = {"X-CSRF-Token": await administrator.token()}
+    base = server.base_url + "/api/v1"
+    http = administrator.http
+    async with http.post(f"{base}/runs/1/acknowledge", json={"note": "known"}, headers=headers) as answer:
+        assert (answer.status, (await answer.json())["note"]) == (201, "known")
+    end = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    body = {"kind": "maintenance", "note": "upgrade", "ends": end}
+    async with http.post(f"{base}/mutes", json=body, headers=headers) as answer:
+        assert (answer.status, (await answer.json()).get("repository_id", 0)) == (201, None), (
+            await answer.text()
+        )
+    async with http.post(f"{base}/mutes/1/end", headers=headers) as answer:
+        assert answer.status == 204
+    async with http.get(f"{base}/mutes") as answer:
+        assert [one["kind"] for one in (await answer.json())["items"]] == ["maintenance"]
+    async with http.get(f"{base}/mutes", params={"past": "true"}) as answer:
+        assert len((await answer.json())["items"]) == 2

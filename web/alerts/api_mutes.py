@@ -1,0 +1,173 @@
+"""REST API: acknowledged failures, muted repositories and maintenance windows."""
+
+from datetime import datetime
+from typing import Final, Literal
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from harvester.models import History, Repository
+from manager.notices.models import Mute, MuteKind
+from manager.notices.mutes import acknowledge, end_mute, list_mutes, mute
+from oai.rights import Right
+from web.api.faults import ApiError, FieldFault
+from web.api.operations import Call, Operation
+from web.api.paging import after, page_of
+from web.api.shapes import In, Moment, Out, Page, Paged, Told
+from web.auth.access import asked_for, visible_repositories
+
+_TAG: Final = "alerts"
+_LONGEST: Final = 2000
+
+
+class MuteOut(Out):
+    """An acknowledged failure, or a time in which failures need no attention."""
+
+    mute_id: int
+    kind: MuteKind = Field(description="In maintenance, no harvest begins either.")
+    repository_id: int | None = Field(description="Null: all repositories.")
+    history_id: int | None = Field(description="The acknowledged run.")
+    note: str
+    made_by: str = Field(description="Name of the user; empty if you may not see it.")
+    starts: datetime
+    ends: datetime | None = Field(description="Null: until the harvest succeeds or fails otherwise.")
+
+
+class MuteQuery(Paged):
+    """Filters for mutes."""
+
+    past: Told = Field(default=False, description="Include those that are over.")
+
+
+class NewMute(In):
+    """A mute or a maintenance window, of at most 90 days."""
+
+    kind: Literal["muted", "maintenance"] = "muted"
+    repository_id: int | None = Field(
+        None, ge=1, le=999_999_999, description="Null for callers who see all repositories: all of them."
+    )
+    note: str = Field(min_length=1, max_length=_LONGEST)
+    starts: Moment | None = Field(None, description="Null: now.")
+    ends: Moment
+
+
+class Acknowledgement(In):
+    """What is known of a failure."""
+
+    note: str = Field("", max_length=_LONGEST)
+
+
+async def _list(call: Call) -> Page[MuteOut]:
+    query = call.asked(MuteQuery)
+    rows = await call.database.run(
+        list_mutes,
+        among=visible_repositories(call.who),
+        limit=query.limit + 1,
+        before=after(call, int),
+        past=query.past,
+    )
+    return page_of(call, rows, lambda row: _out(call, row[0]), lambda row: row[0].mute_id)
+
+
+async def _add(call: Call) -> MuteOut:
+    asked = call.sent(NewMute)
+    if asked.repository_id is not None:
+        await asked_for(call.request, Repository, asked.repository_id)
+    elif not call.who.sees_everything:
+        fault = FieldFault(pointer="/repository_id", detail="choose one of your repositories")
+        raise ApiError(422, "you cannot mute all repositories; choose one of yours", errors=[fault])
+
+    def work(session: Session) -> Mute:
+        row = mute(
+            session,
+            asked.repository_id,
+            MuteKind(asked.kind),
+            note=asked.note,
+            starts=asked.starts,
+            ends=asked.ends,
+            by=call.who.name,
+        )
+        session.commit()
+        return row
+
+    return _out(call, await call.database.run(work))
+
+
+async def _acknowledge(call: Call) -> MuteOut:
+    _who, run = await asked_for(call.request, History, call.place["run"])
+
+    def work(session: Session) -> Mute:
+        note = call.sent(Acknowledgement).note
+        row = acknowledge(session, run.history_id, note=note, by=call.who.name)
+        session.commit()
+        return row
+
+    return _out(call, await call.database.run(work))
+
+
+async def _end(call: Call) -> None:
+    _who, row = await asked_for(call.request, Mute, call.place["mute"])
+
+    def work(session: Session) -> None:
+        end_mute(session, row.mute_id)
+        session.commit()
+
+    await call.database.run(work)
+
+
+def _out(call: Call, row: Mute) -> MuteOut:
+    found = MuteOut.model_validate(row)
+    if row.repository_id is None and not call.who.sees_everything:
+        return found.model_copy(update={"made_by": ""})
+    return found
+
+
+OPERATIONS: Final = (
+    Operation(
+        name="listMutes",
+        method="GET",
+        path="/mutes",
+        tag=_TAG,
+        summary="List what is acknowledged, muted or in maintenance, newest first.",
+        right=Right.LOOK,
+        work=_list,
+        query=MuteQuery,
+        answer=Page[MuteOut],
+    ),
+    Operation(
+        name="addMute",
+        method="POST",
+        path="/mutes",
+        tag=_TAG,
+        summary="Mute a repository or all, or plan a maintenance window in which no harvest begins.",
+        right=Right.HARVEST,
+        work=_add,
+        body=NewMute,
+        answer=MuteOut,
+        status=201,
+        faults=frozenset({404, 409}),
+    ),
+    Operation(
+        name="endMute",
+        method="POST",
+        path="/mutes/{mute}/end",
+        tag=_TAG,
+        summary="End a mute now.",
+        right=Right.HARVEST,
+        work=_end,
+        status=204,
+    ),
+    Operation(
+        name="acknowledgeRun",
+        method="POST",
+        path="/runs/{run}/acknowledge",
+        tag=_TAG,
+        summary="Acknowledge a failed run until its harvest succeeds or fails otherwise.",
+        right=Right.HARVEST,
+        work=_acknowledge,
+        body=Acknowledgement,
+        answer=MuteOut,
+        status=201,
+        faults=frozenset({409}),
+    ),
+)

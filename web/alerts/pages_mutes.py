@@ -1,0 +1,178 @@
+"""Acknowledged failures, muted repositories and maintenance windows: list, form, end."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from aiohttp import web
+from pydantic import Field, field_validator
+from sqlalchemy.orm import Session
+
+from harvester.listing import name_repositories
+from harvester.models import History, Repository
+from manager.notices.models import Mute, MuteKind
+from manager.notices.mutes import acknowledge, end_mute, list_mutes, mute
+from oai.datestamps import utc_now
+from oai.errors import UsageError
+from web.auth.access import Right, asked_for, local_path, needs, visible_repositories, who_asks
+from web.site.formats import lasting
+from web.site.forms import Form, FormModel, read_form
+from web.site.i18n import _, told
+from web.site.keys import database_of
+from web.site.paging import PAGE, number_in, page_of
+from web.site.params import NUMBER
+from web.site.render import render
+from web.site.zones import here
+
+_CHOICES: Final = 1000
+_LONGEST: Final = 2000
+_HOURS: Final = (1, 4, 12, 24, 72, 168, 720, 2160)
+
+
+class MuteForm(FormModel):
+    """A mute or a maintenance window; `starts` is in the reader's time zone, empty for now."""
+
+    repository: str = Field(pattern=r"^(all|[1-9]\d{0,8})$")
+    kind: MuteKind = MuteKind.MUTED
+    starts: datetime | None = None
+    hours: int = Field(4, ge=1, le=2160)
+    note: str = Field(min_length=1, max_length=_LONGEST)
+
+    @field_validator("starts", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
+
+    @field_validator("kind")
+    @classmethod
+    def _is_a_time(cls, value: MuteKind) -> MuteKind:
+        if value is MuteKind.ACKNOWLEDGED:
+            raise ValueError(_("Choose one of the options."))
+        return value
+
+    def times(self) -> tuple[datetime | None, datetime]:
+        """Return start and end, with a time zone."""
+        begin = self.starts
+        if begin is not None and begin.tzinfo is None:
+            begin = begin.replace(tzinfo=here())
+        return begin, (begin or utc_now()) + timedelta(hours=self.hours)
+
+
+async def listing(request: web.Request) -> web.Response:
+    """Show what is acknowledged, muted or maintained, newest first; with `past`, also what is over."""
+    who, before, past = who_asks(request), number_in(request, "before"), request.query.get("past") == "yes"
+    rows = await database_of(request).run(
+        list_mutes, among=visible_repositories(who), limit=PAGE + 1, before=before, past=past
+    )
+    page = page_of(rows, lambda row: row[0].mute_id, behind=before)
+    return render(
+        request,
+        "mutes.html",
+        page=page,
+        past=past,
+        now=utc_now(),
+        kinds=mute_kinds(),
+        own_only=_own_only(request),
+    )
+
+
+@needs(Right.HARVEST)
+async def new(request: web.Request) -> web.Response:
+    """Show the form; `repository` and `kind` come from the page with the link."""
+    values = {"repository": request.query.get("repository", ""), "kind": request.query.get("kind", "")}
+    return await _form(request, Form(values={**values, "hours": "4"}))
+
+
+@needs(Right.HARVEST)
+async def add(request: web.Request) -> web.Response:
+    """Mute the repository, or all, for the time."""
+    asked, form = read_form(MuteForm, await request.post())
+    if asked is None:
+        return await _form(request, form)
+    number = None
+    if asked.repository != "all":
+        number = (await asked_for(request, Repository, int(asked.repository)))[1].repository_id
+    elif _own_only(request):
+        return await _form(request, form.with_error("repository", _("Choose one of the options.")))
+    starts, ends = asked.times()
+    who = who_asks(request)
+
+    def work(session: Session) -> None:
+        mute(session, number, asked.kind, note=asked.note, starts=starts, ends=ends, by=who.name)
+        session.commit()
+
+    try:
+        await database_of(request).run(work)
+    except UsageError as error:
+        return await _form(request, form.with_error("starts", told(error)))
+    raise web.HTTPSeeOther("/alerts/mutes?done=muted")
+
+
+@needs(Right.HARVEST)
+async def acknowledge_run(request: web.Request) -> web.Response:
+    """Note that the user knows of a run's failure, and return to the page with the button."""
+    who, run = await asked_for(request, History)
+    posted = await request.post()
+    note = str(posted.get("note", ""))[:_LONGEST]
+
+    def work(session: Session) -> None:
+        acknowledge(session, run.history_id, note=note, by=who.name)
+        session.commit()
+
+    try:
+        await database_of(request).run(work)
+    except UsageError as error:
+        raise web.HTTPConflict(text=told(error)) from None
+    raise web.HTTPSeeOther(f"{local_path(posted).partition('?')[0]}?done=acknowledged")
+
+
+@needs(Right.HARVEST)
+async def end(request: web.Request) -> web.Response:
+    """End it now."""
+    _who, row = await asked_for(request, Mute)
+
+    def work(session: Session) -> None:
+        end_mute(session, row.mute_id)
+        session.commit()
+
+    await database_of(request).run(work)
+    raise web.HTTPSeeOther("/alerts/mutes?done=unmuted")
+
+
+def mute_kinds() -> dict[str, str]:
+    """Return the label of each kind of mute."""
+    return {
+        MuteKind.ACKNOWLEDGED: _("acknowledged"),
+        MuteKind.MUTED: _("muted"),
+        MuteKind.MAINTENANCE: _("maintenance"),
+    }
+
+
+def _own_only(request: web.Request) -> bool:
+    return not who_asks(request).sees_everything
+
+
+async def _form(request: web.Request, form: Form) -> web.Response:
+    among = visible_repositories(who_asks(request))
+    found = await database_of(request).run(name_repositories, limit=_CHOICES, among=among)
+    names = [(one.repository_id, one.repository_name or one.base_url) for one in found]
+    return render(
+        request,
+        "mute_new.html",
+        status=422 if form.errors else 200,
+        form=form,
+        repositories=names if _own_only(request) else [("all", _("all repositories")), *names],
+        kinds=[
+            (MuteKind.MUTED.value, _("Send no messages")),
+            (MuteKind.MAINTENANCE.value, _("Maintenance: begin no harvest")),
+        ],
+        hours=[(count, lasting(timedelta(hours=count))) for count in _HOURS],
+    )
+
+
+ROUTES: Final = (
+    web.get("/alerts/mutes", listing),
+    web.get("/alerts/mutes/new", new),
+    web.post("/alerts/mutes/new", add),
+    web.post(f"/alerts/mutes/{NUMBER}/end", end),
+    web.post(r"/runs/{id:[1-9][0-9]{0,17}}/acknowledge", acknowledge_run),
+)
