@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from harvester.models import History
 from harvester.store.audit import StoreFindingKind
+from manager.disks import DiskForecast, forecast_disks
 from manager.models import IN_HAND, Job, JobStatus
 from manager.notices.models import Notice, NoticeState
 from manager.store_audits import AuditView, last_audits
@@ -50,6 +51,7 @@ class Figures:
     audits: Sequence[AuditView]
     """The last complete audit of each repository's store."""
     organisations: Sequence[Organisation]
+    disks: Sequence[DiskForecast]
 
 
 def read_figures(session: Session) -> Figures:
@@ -84,6 +86,7 @@ def read_figures(session: Session) -> Figures:
         notices={row[0]: row[1] for row in notices},
         audits=last_audits(session, complete=True),
         organisations=session.scalars(select(Organisation)).all(),
+        disks=forecast_disks(session),
     )
 
 
@@ -97,6 +100,7 @@ def registry_of(figures: Figures, settings: HarvesterSettings, *, leads: bool) -
         ("workers", "Workers registered with the queue.", len(figures.status.workers)),
         ("jobs_due", "Jobs that are due and not started.", figures.due),
         ("jobs_late", "Jobs that have been due for more than a minute and are not started.", figures.late),
+        ("jobs_stuck", "Running harvests that make no progress.", figures.status.stuck),
         ("jobs_running", "Running harvests.", figures.running),
         ("lag_seconds", "Time since the longest waiting job was due.", figures.lag),
     ):
@@ -112,7 +116,20 @@ def registry_of(figures: Figures, settings: HarvesterSettings, *, leads: bool) -
             gauge.labels(word).set(count)
     _add_audits(registry, figures.audits)
     _add_organisations(registry, figures.organisations, settings)
+    _add_disks(registry, figures.disks)
     return registry
+
+
+def _add_disks(registry: CollectorRegistry, disks: Sequence[DiskForecast]) -> None:
+    labels = ("host", "folder")
+    free = Gauge("zatva_disk_free_bytes", "Free disk space, sampled every hour.", labels, registry=registry)
+    full = Gauge(
+        "zatva_disk_full_timestamp_seconds", "When the disk will be full.", labels, registry=registry
+    )
+    for disk in disks:
+        free.labels(disk.host, disk.folder).set(disk.free)
+        if disk.full is not None:
+            full.labels(disk.host, disk.folder).set(disk.full.timestamp())
 
 
 def _add_organisations(

@@ -308,3 +308,16 @@ class Leader(Base):
     """The leader's limits, read to estimate when jobs begin: concurrent harvests of one host."""
     overall: Mapped[int | None]
     """Concurrent harvests in total; NULL for no limit."""
+
+
+class DiskSample(Base):
+    """The free space of a disk at a time; the leading manager takes a sample every hour."""
+
+    __tablename__ = "disk_sample"
+
+    host: Mapped[str] = mapped_column(Text, primary_key=True)
+    folder: Mapped[str] = mapped_column(Text, primary_key=True)
+    at: Mapped[datetime] = mapped_column(server_default=func.now(), primary_key=True)
+    total: Mapped[int] = mapped_column(BigInteger)
+    """Bytes, as the next one."""
+    free: Mapped[int] = mapped_column(BigInteger)

@@ -266,13 +266,17 @@ ACTIONS: Final = (
     Action(verb="sign-in.code", pages=("/sign-in/code",), kind="user", lacks=_ACCOUNT),
     Action(verb="sign-in.again", pages=("/sign-in/again",), kind="user", lacks=_ACCOUNT),
     Action(verb="sign-out", pages=("/sign-out",), kind="user", lacks=_ACCOUNT),
-    Action(verb="worker.drain", command="worker drain", target="worker_id", kind="worker", lacks=_SERVER),
+    Action(verb="worker.drain", command="worker drain", target="worker_id", kind="worker",
+           pages=("/admin/workers/{id}/drain",), api="POST /workers/{worker}/drain"),
+    Action(verb="mail.test", pages=("/admin/health/mail",), kind="mail",
+           lacks="a person looks into the mailbox; `notify test` sends to the recipients of a rule"),
 )  # fmt: skip
 
 UNCHANGING: Final[Mapping[str, str]] = MappingProxyType({
     # Routes that accept POST and change nothing that is stored.
     "POST /api/v1/probe": "asks a repository and shows its answer",
     "POST /api/v1/repositories/{repository}/questions": "asks a repository and shows its answer",
+    "notify mutes": "lists what is muted",
     "POST /api/v1/archive/takedowns/preview": "counts what a take-down would cover",
     "POST /api/v1/rules/{rule}/trial": "tries a rule on samples",
     "POST /api/v1/rules/{rule}/rehearsal": "shows what a replay would change",

@@ -21,6 +21,29 @@ class NoRoomError(ZatvaError):
         self.failure = failure
 
 
+@dataclass(frozen=True, kw_only=True)
+class Disk:
+    """The disk of a folder: sizes in bytes."""
+
+    folder: Path
+    total: int
+    free: int
+
+
+def disks_of(settings: Settings) -> list[Disk]:
+    """Return the disk of the data folder and, if it is another one, that of the store."""
+    found: list[Disk] = []
+    for folder in (settings.data, settings.store):
+        usage = shutil.disk_usage(_existing(folder))
+        if not any((disk.total, disk.free) == (usage.total, usage.free) for disk in found):
+            found.append(Disk(folder=folder, total=usage.total, free=usage.free))
+    return found
+
+
+def _existing(folder: Path) -> Path:
+    return next(step for step in (folder, *folder.absolute().parents) if step.exists())
+
+
 @dataclass(kw_only=True)
 class DiskFloor:
     """The free space that must stay on the disks of these folders."""
@@ -35,8 +58,7 @@ class DiskFloor:
     def check(self) -> None:
         """Raise NoRoomError if one of the disks has less free space."""
         for folder in self.folders:
-            existing = next(step for step in (folder, *folder.absolute().parents) if step.exists())
-            disk = shutil.disk_usage(existing)
+            disk = shutil.disk_usage(_existing(folder))
             floor = min(self.bytes, int(disk.total * self.percent / 100))
             if disk.free < floor:
                 facts = {"folder": str(folder), "free": disk.free, "floor": floor}

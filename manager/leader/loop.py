@@ -14,6 +14,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from manager import queue, store_audits
+from manager.disks import EVERY, sample_disks
 from manager.leader.dispatcher import launch_due
 from manager.leader.lock import (
     Fenced,
@@ -32,6 +33,7 @@ from manager.worker import registry
 from manager.worker.settlement import settle_lost, settle_orphans
 from manager.worker.worker import Worker
 from oai.database import Database
+from oai.disk import disks_of
 from oai.errors import InterruptedRunError
 from oai.executor import DatabaseExecutor
 from oai.sections import ManagerSettings
@@ -130,6 +132,8 @@ class Duties:
         fenced: Fenced,
         worker: Worker,
     ) -> None:
+        self._all = settings
+        self._next_sample = 0.0
         self._settings = settings.manager
         self._data = settings.data
         self._overlap = settings.harvester.overlap
@@ -149,6 +153,7 @@ class Duties:
             self._audit_stores,
             self._flag_stuck,
             self._forget_workers,
+            self._sample_disks,
             self.refresh_access,
         )
 
@@ -198,6 +203,12 @@ class Duties:
 
     async def _forget_workers(self) -> None:
         await self._fenced.run(registry.forget_lost)
+
+    async def _sample_disks(self) -> None:
+        """Look at the free disk space once an hour."""
+        if time.monotonic() >= self._next_sample:
+            await self._fenced.run(sample_disks, await asyncio.to_thread(disks_of, self._all))
+            self._next_sample = time.monotonic() + EVERY.total_seconds()
 
     async def refresh_access(self) -> None:
         """Open documents whose embargo has ended, and finish interrupted changes of collections."""

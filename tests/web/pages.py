@@ -102,6 +102,7 @@ PAGES: Final = (
     "/admin/tokens",
     "/admin/workers",
     "/admin/health",
+    "/admin/limits",
     "/admin/audit",
     "/no-such-page",
 )

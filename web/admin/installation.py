@@ -1,22 +1,24 @@
 """State of the installation for the system page: database size and version, free disk space, this process."""
 
 import os
-import shutil
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Final
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from manager.disks import forecast_disks
 from oai import migrations
-from oai.settings import Settings
+from oai.datestamps import utc_now
+from oai.disk import Disk
 
 _LITTLE: Final = 1024**3
 """Bytes of free disk space below which an administrator should act."""
+_SOON: Final = timedelta(days=14)
 _LARGEST: Final = 8
 _SIZES: Final = text(
     """
@@ -54,16 +56,15 @@ class DatabaseFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """The disk of a directory: sizes in bytes."""
+    """The free space of a disk, and when it will be full."""
 
-    folder: Path
-    total: int
-    free: int
+    disk: Disk
+    full: datetime | None = None
 
     @property
     def is_little(self) -> bool:
         """Return whether free space is low enough for an administrator to act."""
-        return self.free < _LITTLE
+        return self.disk.free < _LITTLE or (self.full is not None and self.full < utc_now() + _SOON)
 
 
 def database_facts(session: Session) -> DatabaseFacts:
@@ -86,15 +87,11 @@ def database_facts(session: Session) -> DatabaseFacts:
     )
 
 
-def rooms(settings: Settings) -> list[Room]:
-    """Return the disk of the data directory and, if it is on a different disk, that of the store."""
-    found: list[Room] = []
-    for folder in (settings.data, settings.store):
-        there = next(step for step in (folder, *folder.absolute().parents) if step.exists())
-        usage = shutil.disk_usage(there)
-        if not any((room.total, room.free) == (usage.total, usage.free) for room in found):
-            found.append(Room(folder=folder, total=usage.total, free=usage.free))
-    return found
+def rooms(session: Session, disks: Sequence[Disk]) -> list[Room]:
+    """Return the disks of this host, each with the estimate of when it will be full."""
+    host = socket.gethostname()
+    known = {one.folder: one.full for one in forecast_disks(session) if one.host == host}
+    return [Room(disk=disk, full=known.get(str(disk.folder))) for disk in disks]
 
 
 def process_words() -> tuple[str, str, int]:

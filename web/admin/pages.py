@@ -1,6 +1,7 @@
 """Administration pages: index, audit log, all users' API tokens, managers and workers, system health."""
 
 import asyncio
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -8,22 +9,28 @@ from typing import Final
 from urllib.parse import urlencode
 
 from aiohttp import web
+from pydantic import Field
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from manager.models import Worker
-from manager.worker.registry import manager_status
+from manager.notices.letters import Letter, compose, send
+from manager.notices.outbox import NotSentError, NoWordError
+from manager.worker.registry import drain, manager_status
 from oai.audit import AuditEntry, Filter, list_actions, list_entries
+from oai.datestamps import utc_now
+from oai.disk import disks_of
 from oai.errors import UsageError
 from oai.owners import Organisation
 from oai.settings_view import settings_in_effect
 from provider.holdings.status import archive_status
 from web.admin.installation import database_facts, process_words, rooms
+from web.admin.limits import limits_in_effect
 from web.auth.access import about, administrators_only
 from web.auth.api_tokens import TokenView, list_tokens, revoke_token
 from web.models import ApiToken, User
 from web.site.export import AT_ONCE, KINDS, columns_of, export
-from web.site.forms import Form
+from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of
@@ -44,6 +51,12 @@ _COLUMNS: Final = columns_of(
 )  # fmt: skip
 _FIRST_YEAR: Final = 1970
 _LAST_YEAR: Final = 9000
+
+
+class MailForm(FormModel):
+    """The recipient of a test mail."""
+
+    to: str = Field(max_length=254, pattern=r"^[^\s@,<>]+@[^\s@,<>]+$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +88,7 @@ async def front(request: web.Request) -> web.Response:
             path="/admin/workers", title=_("Workers"), about=_("harvest processes by host"), count=workers
         ),
         AdminLink(path="/admin/health", title=_("Health"), about=_("database, disks, archive, this process")),
+        AdminLink(path="/admin/limits", title=_("Limits"), about=_("what is allowed, and used of it")),
         AdminLink(path="/admin/settings", title=_("Settings"), about=_("values, and where they come from")),
         AdminLink(path="/admin/audit", title=_("Audit log"), about=_("changes by user, time and origin")),
     ]
@@ -134,15 +148,70 @@ async def workers(request: web.Request) -> web.Response:
 
 
 @administrators_only
+async def drain_worker(request: web.Request) -> web.Response:
+    """Let a worker take no new work and end when its harvests have ended."""
+    number = number_of(request)
+
+    def work(session: Session) -> None:
+        drain(session, [number])
+        session.commit()
+
+    try:
+        await database_of(request).run(work)
+    except UsageError:
+        raise web.HTTPNotFound(text=_("The worker does not exist; it may have ended.")) from None
+    about(request, "worker", number)
+    raise web.HTTPSeeOther("/admin/workers?done=worker-draining")
+
+
+@administrators_only
 async def health(request: web.Request) -> web.Response:
-    """Show the health of manager, archive, disks, database and this process."""
+    """Show the health of manager, archive, disks, database, mail and this process."""
+    return await _health(request, Form(values={}))
+
+
+@administrators_only
+async def test_mail(request: web.Request) -> web.Response:
+    """Send a test mail with the dashboard's settings, and show what the mail server answered."""
+    asked, form = read_form(MailForm, await request.post())
+    if asked is None:
+        return await _health(request, form)
+    mail = request.config_dict[SETTINGS].mail
+    letter = Letter(
+        subject=_("Test message"), body=_("Zatva can send e-mail with its present settings.") + "\n"
+    )
+    number = f"test.{uuid.uuid4().hex}"
+    message = compose(
+        letter, sender=mail.sender, to=asked.to, number=number, date=utc_now(), prefix=mail.subject_prefix
+    )
+    about(request, "mail", asked.to)
+    try:
+        await asyncio.to_thread(send, message, mail)
+    except (NotSentError, NoWordError) as error:
+        return await _health(request, form.with_error("to", str(error)))
+    raise web.HTTPSeeOther("/admin/health?done=mail-sent")
+
+
+@administrators_only
+async def limits(request: web.Request) -> web.Response:
+    """Show the limits in effect, with what is used of them."""
+    settings = request.config_dict[SETTINGS]
+    return render(
+        request, "admin_limits.html", groups=await database_of(request).run(limits_in_effect, settings)
+    )
+
+
+async def _health(request: web.Request, form: Form) -> web.Response:
     database = database_of(request)
     return render(
         request,
         "admin_health.html",
+        status=422 if form.errors else 200,
+        form=form,
+        mail=request.config_dict[SETTINGS].mail,
         manager=await database.run(manager_status),
         archive=await database.run(archive_status),
-        rooms=await asyncio.to_thread(rooms, request.config_dict[SETTINGS]),
+        rooms=await database.run(rooms, await asyncio.to_thread(disks_of, request.config_dict[SETTINGS])),
         database=await database.run(database_facts),
         process=process_words(),
         pending=database.pending,
@@ -244,7 +313,10 @@ ROUTES = (
     web.get(f"/admin/tokens.{KINDS}", tokens_as_file, allow_head=False),
     web.post(f"/admin/tokens/{NUMBER}/revoke", revoke),
     web.get("/admin/workers", workers),
+    web.post(f"/admin/workers/{NUMBER}/drain", drain_worker),
     web.get("/admin/health", health),
+    web.post("/admin/health/mail", test_mail),
+    web.get("/admin/limits", limits),
     web.get("/admin/audit", audit_log),
     web.get(f"/admin/audit.{KINDS}", audit_log_as_file, allow_head=False),
 )

@@ -70,7 +70,6 @@ async def show(request: web.Request) -> web.Response:
         leader=await database.run(leader),
         troubles=await database.run(troubles, among),
         muted=await database.run(troubles, among, muted=True),
-        here=request.path,
         damaged=await database.run(damaged_stores, among),
         figures=await database.run(figures, among),
         mail_is_set=request.config_dict[SETTINGS].mail.host is not None,

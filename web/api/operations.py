@@ -64,6 +64,7 @@ PLACES: Final[Mapping[str, PathParameter]] = MappingProxyType(
         "index_run": _number("Number of the indexing run."),
         "check": _number("Number of the self-test."),
         "alert_rule": _number("Number of the notification rule."),
+        "worker": _number("Number of the worker."),
         "mute": _number("Number of the mute."),
         "audit_schedule": _number("Number of the schedule of audits."),
         "takedown": _number("Number of the take-down."),

@@ -36,6 +36,8 @@ class Control:
     title: str
     line: str
     button: str
+    undo: str | None = None
+    """The control that undoes it."""
 
 
 CONTROLS: Final[Mapping[str, Control]] = MappingProxyType(
@@ -48,6 +50,7 @@ CONTROLS: Final[Mapping[str, Control]] = MappingProxyType(
                 "A running harvest finishes its page first and continues from there when you resume it."
             ),
             button=mark("Pause harvest"),
+            undo="resume",
         ),
         "resume": Control(
             change=RESUME,
@@ -55,6 +58,7 @@ CONTROLS: Final[Mapping[str, Control]] = MappingProxyType(
             title=mark("Resume the harvest of %(subject)s?"),
             line=mark("It continues where it stopped as soon as a slot is free."),
             button=mark("Resume harvest"),
+            undo="pause",
         ),
         "stop": Control(
             change=STOP,
@@ -151,7 +155,8 @@ async def change(request: web.Request) -> web.Response:
         raise web.HTTPConflict(
             text=_("The state of the job has changed, so the action is no longer possible. See Current jobs.")
         ) from None
-    raise web.HTTPSeeOther(f"/jobs?done={control.done}")
+    undo = f"&undo=/jobs/{job.job_id}/{control.undo}" if control.undo else ""
+    raise web.HTTPSeeOther(f"/jobs?done={control.done}{undo}")
 
 
 @needs(Right.HARVEST)

@@ -11,9 +11,10 @@ from sqlalchemy.orm import Session
 from manager.jobs.runs import Day, RunFilter, days_of
 from manager.jobs.views import count_jobs
 from manager.worker.registry import manager_status
+from oai.disk import disks_of
 from oai.settings import Settings
 from provider.holdings.status import archive_status
-from web.admin.installation import rooms
+from web.admin.installation import Room, rooms
 from web.auth.access import Right, visible_repositories, who_asks
 from web.auth.organisations import Fullness, fullness
 from web.auth.sessions import SignedIn
@@ -48,15 +49,19 @@ async def show(request: web.Request) -> web.Response:
         stopped=[job for job in jobs if job.state in {"paused", "set aside"}],
         troubles=await database.run(troubles, among),
         muted=await database.run(troubles, among, muted=True),
-        here=request.path,
         damaged=await database.run(damaged_stores, among),
         days=days,
         **_plots(days, today()),
         health=health,
         archive=await database.run(archive_status) if health else None,
         nearly_full=await database.run(_nearly_full, request.config_dict[SETTINGS], who),
-        rooms=await asyncio.to_thread(rooms, request.config_dict[SETTINGS]) if health else [],
+        rooms=await _rooms(request) if health else [],
     )
+
+
+async def _rooms(request: web.Request) -> list[Room]:
+    disks = await asyncio.to_thread(disks_of, request.config_dict[SETTINGS])
+    return await database_of(request).run(rooms, disks)
 
 
 def _nearly_full(session: Session, settings: Settings, who: SignedIn) -> list[Fullness]:

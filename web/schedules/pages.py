@@ -325,7 +325,7 @@ async def pause(request: web.Request) -> web.Response:
     """Pause the schedule: no jobs are created until it is resumed."""
     await asked_for(request, RecurringJob)
     await database_of(request).run(pause_schedule, number_of(request))
-    raise web.HTTPSeeOther("/schedules?done=schedule-paused")
+    raise web.HTTPSeeOther(f"/schedules?done=schedule-paused&undo=/schedules/{number_of(request)}/resume")
 
 
 @needs(Right.HARVEST)
@@ -333,7 +333,7 @@ async def resume(request: web.Request) -> web.Response:
     """Resume the schedule."""
     await asked_for(request, RecurringJob)
     await database_of(request).run(resume_schedule, number_of(request))
-    raise web.HTTPSeeOther("/schedules?done=schedule-resumed")
+    raise web.HTTPSeeOther(f"/schedules?done=schedule-resumed&undo=/schedules/{number_of(request)}/pause")
 
 
 @needs(Right.HARVEST)

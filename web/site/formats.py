@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from babel import Locale
 from babel.dates import format_date, format_time, format_timedelta
-from babel.numbers import format_decimal
+from babel.numbers import format_decimal, format_percent
 from markupsafe import Markup
 
 from manager.jobs.reasons import Reason, in_words
@@ -36,6 +36,11 @@ _TIMES: Final = frozenset({"at", "since", "until"})
 def number(value: int) -> str:
     """Return the number with the separators of the reader's language."""
     return format_decimal(value, locale=locale())
+
+
+def percent(share: float) -> str:
+    """Return a share, of which 1 is the whole, in percent as the reader's language writes it."""
+    return format_percent(share, locale=locale())
 
 
 def some(value: int) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.metadata
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -63,6 +64,7 @@ _SHAPES: Final = MappingProxyType(
     }
 )
 STATIC: Final = Path(__file__).parent.parent / "static"
+_UNDO: Final = re.compile(r"/(jobs|schedules)/[1-9][0-9]{0,8}/(pause|resume)")
 _TEMPLATES: Final = Path(__file__).parent.parent / "templates"
 TEMPLATES = web.AppKey("templates", Environment)
 
@@ -86,6 +88,8 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "links-sent": mark("The manager is sending the links; see their state under Messages."),
         "alert-tried": mark("The manager is sending a test message; see its state under Messages."),
         "acknowledged": mark("The failure is acknowledged until its harvest succeeds or fails otherwise."),
+        "mail-sent": mark("The mail server has accepted the message."),
+        "worker-draining": mark("The worker takes no new work and ends when its harvests have ended."),
         "muted": mark("The mute is entered. You can end it at any time."),
         "unmuted": mark("The mute has ended."),
         "audit-queued": mark("The audit is queued and starts as soon as a worker is free."),
@@ -167,6 +171,11 @@ def notice_of(done: str | None) -> str | None:
     return None if sentence is None else _(sentence)
 
 
+def undo_of(path: str | None) -> str | None:
+    """Return the path that `?undo=…` names if it is one that undoes an action, otherwise None."""
+    return path if path and _UNDO.fullmatch(path) else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tab:
     """An entry of the navigation."""
@@ -236,6 +245,7 @@ def render(
         "tabs": _tabs(request.path, who),
         "seldom_tabs": _seldom_tabs(request.path, who),
         "notice": notice_of(request.query.get("done")),
+        "undo": undo_of(request.query.get("undo")),
         "csrf_field": FIELD,
         "csrf_token": expected_token(request),
     }

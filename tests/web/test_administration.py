@@ -1,0 +1,100 @@
+"""Administration: a test mail, draining a worker, limits, pausing with one click and undoing it."""
+
+import pytest
+from playwright.async_api import Page as Tab
+from playwright.async_api import expect
+from sqlalchemy import select, text
+
+from manager.models import Job, JobStatus, Worker
+from manager.schedules.service import run_now
+from oai.outgoing import MailSettings
+from tests.chromium import console_messages
+from tests.manager.notices.mail_server import mail_server
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository, a_schedule
+from web.site.keys import SETTINGS
+
+
+def use_mail(server: Server, port: int) -> None:
+    # Settings are read once; tests alone change them under a running application.
+    mail = MailSettings(host="127.0.0.1", port=port, security="none", timeout=10)
+    server.app._state[SETTINGS] = server.app[SETTINGS].model_copy(update={"mail": mail})  # noqa: SLF001
+
+
+def a_worker(server: Server) -> int:
+    with server.database.session() as session:
+        row = Worker(
+            host="one.example", process_id=7, concurrency=4, good_until=text("now() + interval '1 hour'")
+        )
+        session.add(row)
+        session.commit()
+        return row.worker_id
+
+
+async def test_a_test_mail_is_sent_and_a_refusal_is_shown(server: Server, administrator: Browser) -> None:
+    assert "mail.host" in (await administrator.get("/admin/health"))[1]
+    async with mail_server() as mail:
+        use_mail(server, mail.port)
+        where = (await administrator.post("/admin/health/mail", {"to": "alena@library.example"}))[2]
+        assert where == "/admin/health?done=mail-sent"
+        assert [one.to for one in mail.mails] == [["alena@library.example"]]
+    status, page, _ = await administrator.post("/admin/health/mail", {"to": "alena@library.example"})
+    assert (status, "127.0.0.1" in page, "refused" in page) == (422, True, True)
+    assert (await administrator.post("/admin/health/mail", {"to": "nobody"}))[0] == 422
+
+
+async def test_only_administrators_send_and_drain(server: Server, viewer: Browser, owner: Browser) -> None:
+    number = a_worker(server)
+    for browser in (viewer, owner):
+        assert (await browser.post("/admin/health/mail", {"to": "a@b.example"}))[0] == 403
+        assert (await browser.post(f"/admin/workers/{number}/drain"))[0] == 403
+
+
+async def test_a_worker_is_drained_by_page_and_api(server: Server, administrator: Browser) -> None:
+    first, second = a_worker(server), a_worker(server)
+    await administrator.post(f"/admin/workers/{first}/drain")
+    headers = {"X-CSRF-Token": await administrator.token()}
+    base = server.base_url + "/api/v1/workers"
+    for number, status in ((second, 204), (99, 404)):
+        async with administrator.http.post(f"{base}/{number}/drain", headers=headers) as answer:
+            assert answer.status == status
+    async with administrator.http.get(base) as answer:
+        assert [one["draining"] for one in (await answer.json())["workers"]] == [True, True]
+    assert (await administrator.post("/admin/workers/99/drain"))[0] == 404
+
+
+async def test_limits_are_shown_with_their_settings(server: Server, administrator: Browser) -> None:
+    a_worker(server)
+    page = (await administrator.get("/admin/limits"))[1]
+    for setting in ("manager.per_host", "harvester.floor_bytes", "mail.per_hour", "provider.client_requests"):
+        assert setting in page
+
+
+@pytest.mark.browser
+async def test_a_job_is_paused_with_one_click_and_undone_with_another(server: Server, czech: Tab) -> None:
+    with server.database.session() as session:
+        schedule = a_schedule(session, a_repository(session))
+        number = run_now(session, schedule.id).job_id
+        session.commit()
+    said = console_messages(czech)
+    await czech.goto(server.link("Alena"))
+    await czech.get_by_role("button", name="Přihlásit").click()
+    await czech.goto(server.base_url + "/jobs")
+
+    def status() -> int:
+        with server.database.session() as session:
+            return session.scalars(select(Job.status).where(Job.job_id == number)).one()
+
+    await czech.get_by_role("button", name="Pozastavit").click()
+    await expect(czech.get_by_role("button", name="Vzít zpět")).to_be_visible()
+    assert status() == JobStatus.PAUSED
+    await czech.get_by_role("button", name="Vzít zpět").click()
+    await expect(czech.get_by_text("Úloha opět pokračuje.")).to_be_visible()
+    assert status() == JobStatus.SCHEDULED
+    assert said == []
+
+
+@pytest.mark.parametrize("undo", ["//evil.example", "/sign-out", "/jobs/1/kill", "/jobs/1/pause?x=1", "x"])
+async def test_nothing_else_is_offered_as_undo(administrator: Browser, undo: str) -> None:
+    page = (await administrator.get(f"/jobs?done=job-paused&undo={undo}"))[1]
+    assert ">Undo<" not in page

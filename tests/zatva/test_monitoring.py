@@ -1,0 +1,90 @@
+"""The alert rules and the Grafana dashboard that are shipped use metrics that exist, and pass promtool."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from manager.health import read_figures, registry_of
+from oai.connections import ConnectionLimits, Connections
+from oai.database import Database
+from oai.executor import DatabaseExecutor
+from oai.settings import Settings
+from provider.http import metrics as provider_metrics
+from web.site import health as web_health
+
+_HERE: Final = Path("docs/monitoring")
+_PROMTOOL: Final = shutil.which("promtool")
+_METRIC: Final = re.compile(r"\bzatva_[a-z_]+")
+
+
+def rules() -> list[dict[str, Any]]:
+    groups = yaml.safe_load((_HERE / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def dashboard() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((_HERE / "grafana.json").read_text(encoding="utf-8"))
+    return found
+
+
+def emitted(registry: CollectorRegistry) -> set[str]:
+    """The names of the samples that a registry can emit."""
+    names = set()
+    for metric in registry.collect():
+        endings = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(metric.type, ("",))
+        names |= {metric.name + ending for ending in endings}
+    return names
+
+
+def test_every_metric_that_is_used_exists(settings: Settings, database: Database) -> None:
+    with database.session() as session:
+        figures = read_figures(session)
+    with DatabaseExecutor(database, threads=1, name="test") as threads:
+        dashboard_metrics = web_health.Metrics(threads, Connections(ConnectionLimits()))
+        there = emitted(dashboard_metrics.registry) | emitted(provider_metrics.Metrics().registry)
+    there |= emitted(registry_of(figures, settings.harvester, leads=True))
+    # The one counter that a route adds by itself.
+    there.add("zatva_provider_damaged_documents_total")
+
+    expressions = [rule["expr"] for rule in rules()]
+    expressions += [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]
+    used = {name for expression in expressions for name in _METRIC.findall(expression)}
+    assert len(used) > 20
+    assert used - there == set()
+
+
+def test_every_alert_says_what_happened_and_what_to_do() -> None:
+    found = rules()
+    assert len({rule["alert"] for rule in found}) == len(found) > 15
+    for rule in found:
+        assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+        assert all(rule["annotations"][part].endswith(".") for part in ("summary", "description"))
+
+
+def test_no_two_panels_overlap() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in dashboard()["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (place["x"] + column, place["y"] + row)
+            for column in range(place["w"])
+            for row in range(place["h"])
+        }
+        assert not taken & cells, panel["title"]
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
+
+
+@pytest.mark.skipif(_PROMTOOL is None, reason="promtool (Debian's prometheus) is missing")
+@pytest.mark.parametrize("check", [("check", "alerts.yaml"), ("test", "alerts.test.yaml")])
+def test_promtool_accepts_the_rules(check: tuple[str, str]) -> None:
+    command = [str(_PROMTOOL), check[0], "rules", check[1]]
+    done = subprocess.run(command, cwd=_HERE, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
