@@ -19,6 +19,10 @@ def _never(_arguments: Mapping[str, Any]) -> bool:
     return False
 
 
+def _is_dry_run(arguments: Mapping[str, Any]) -> bool:
+    return bool(arguments["dry_run"])
+
+
 def _given_none_of(*names: str) -> Callable[[Mapping[str, Any]], bool]:
     return lambda arguments: all(arguments[name] is None for name in names)
 
@@ -91,7 +95,7 @@ ACTIONS: Final = (
            previews=lambda given: given["last"] or not given["which"].isdecimal()),
     Action(verb="repository.harvest", pages=("/repositories/{id}/harvest",),
            api="POST /repositories/{repository}/sample", command="harvest", target="repository",
-           previews=lambda given: given["dry_run"]),
+           previews=_is_dry_run),
     Action(verb="schedule.add", pages=("/schedules/new",), api="POST /schedules", command="schedule add"),
     Action(verb="schedule.edit", pages=("/schedules/{id}/edit",), api="PUT /schedules/{schedule}",
            command="schedule edit", target="recurring_id"),
@@ -170,16 +174,16 @@ ACTIONS: Final = (
            api="PATCH /archive/collections/{collection}", lacks=_NO_NAME),
     Action(verb="collection.access", pages=("/archive/collections/{spec}/rule",),
            api="PUT /archive/collections/{collection}/rule", command="provider collection access",
-           target="spec"),
+           target="spec", previews=_is_dry_run),
     Action(verb="collection.move", api="POST /archive/collections/{collection}/move",
            command="provider collection move", target="spec",
            lacks="the dashboard has no page that moves a collection: its setSpec is what harvesters know"),
     Action(verb="collection.assign", pages=("/archive/collections/{spec}/documents",),
            api="POST /archive/collections/{collection}/assign", command="provider collection assign",
-           target="spec"),
+           target="spec", previews=_is_dry_run),
     Action(verb="collection.take-out", pages=("/archive/collections/{spec}/documents",),
            api="POST /archive/collections/{collection}/take-out", command="provider collection remove",
-           target="spec"),
+           target="spec", previews=_is_dry_run),
     Action(verb="collection.remove", pages=("/archive/collections/{spec}/remove",),
            api="DELETE /archive/collections/{collection}", command="provider collection drop", target="spec"),
     Action(verb="document.hide", pages=("/archive/documents/{key}/hide",),
@@ -277,6 +281,7 @@ UNCHANGING: Final[Mapping[str, str]] = MappingProxyType({
     "POST /api/v1/probe": "asks a repository and shows its answer",
     "POST /api/v1/repositories/{repository}/questions": "asks a repository and shows its answer",
     "notify mutes": "lists what is muted",
+    "POST /api/v1/archive/collections/{collection}/preview": "shows what a change would do",
     "POST /api/v1/archive/takedowns/preview": "counts what a take-down would cover",
     "POST /api/v1/rules/{rule}/trial": "tries a rule on samples",
     "POST /api/v1/rules/{rule}/rehearsal": "shows what a replay would change",

@@ -215,6 +215,8 @@ def _add_collection(collection: "Subcommands") -> None:
         command = add_command(collection, name, help=help_text, handler=f"{_COLLECTIONS}:collection_{name}")
         command.add_argument("spec", metavar="SPEC", help="such as serials:nov07")
         _ARGUMENTS[name](command)
+        if name in {"access", "assign", "remove"}:
+            command.add_argument("--dry-run", action="store_true", help="show what it would do, only")
 
 
 def _add_access(access: "Subcommands") -> None:

@@ -12,7 +12,7 @@ from oai.console import counted
 from oai.database import open_database
 from oai.datestamps import format_datestamp, parse_datestamp
 from oai.errors import ExitCode, UsageError
-from provider.holdings import access, collections, selection
+from provider.holdings import access, collections, previews, selection
 from provider.holdings.capture import FoundCapture, read_collapse, read_filters
 from provider.holdings.identifiers import oai_identifier, parse_oai_identifier
 from provider.holdings.index_reads import ReadOrder
@@ -104,6 +104,8 @@ def collection_access(invocation: Invocation) -> ExitCode:
         embargo_until=parse_moment("--until", arguments.until),
     )
     with session_of(invocation) as session:
+        if arguments.dry_run:
+            return _show_preview(invocation, previews.preview_rule(session, spec, rule))
         number = access.set_rule(session, spec, rule, margin=margin_of(invocation))
     found = {"set_spec": spec, "access": rule.access, "documents": number}
     invocation.console.result(
@@ -122,22 +124,48 @@ def access_refresh(invocation: Invocation) -> ExitCode:
 
 def collection_assign(invocation: Invocation) -> ExitCode:
     """`provider collection assign`: add documents to a collection."""
-    return _change_collection(invocation, collections.assign, "added to")
+    return _change_collection(invocation, collections.assign, "added to", takes_out=False)
 
 
 def collection_remove(invocation: Invocation) -> ExitCode:
     """`provider collection remove`: remove documents from a collection."""
-    return _change_collection(invocation, collections.remove, "removed from")
+    return _change_collection(invocation, collections.remove, "removed from", takes_out=True)
 
 
-def _change_collection(invocation: Invocation, change: Callable[..., int], done: str) -> ExitCode:
+def _change_collection(
+    invocation: Invocation, change: Callable[..., int], done: str, *, takes_out: bool
+) -> ExitCode:
     spec = collection_set_spec(invocation.arguments.spec)
     selection = _selection(invocation.arguments)
     with session_of(invocation) as session:
+        if invocation.arguments.dry_run:
+            found = previews.preview_assignment(session, spec, selection, takes_out=takes_out)
+            return _show_preview(invocation, found)
         number = change(session, spec, selection, margin=margin_of(invocation))
     invocation.console.result(
         {"set_spec": spec, "documents": number}, f"{counted(number, 'document')} {done} {spec}"
     )
+    return ExitCode.DONE
+
+
+def _show_preview(invocation: Invocation, found: previews.ChangePreview) -> ExitCode:
+    changes = [
+        {"before": before, "after": after, "documents": count}
+        for (before, after), count in found.access.items()
+    ]
+    lines = [
+        f"{'more than ' if found.more else ''}{counted(found.documents, 'document')}; nothing is changed",
+        *(f"  {pair[0]} -> {pair[1]}: {counted(count, 'document')}" for pair, count in found.access.items()),
+        f"{counted(found.harvesters, 'harvester')} may have documents whose access changes",
+    ]
+    value = {
+        "documents": found.documents,
+        "more": found.more,
+        "access": changes,
+        "harvesters": found.harvesters,
+        "examples": [url for url, _archived in found.examples],
+    }
+    invocation.console.result(value, "\n".join(lines))
     return ExitCode.DONE
 
 

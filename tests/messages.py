@@ -51,7 +51,7 @@ _SPEAKING: Final = {
     "manager/schedules/limits.py": "LimitError",
     "manager/schedules/plan.py": "UsageError",
     "manager/store_audits.py": "UsageError",
-    "provider/holdings/access.py": "UsageError",
+    "provider/holdings/rules.py": "UsageError",
     "provider/holdings/collections.py": "UsageError",
     "provider/holdings/lookup.py": "UsageError",
     "provider/holdings/selection.py": "UsageError",

@@ -10,12 +10,10 @@ import logging
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from oai.datestamps import format_datestamp, utc_now
-from oai.errors import UsageError
 from provider.holdings.collections import find_collection
 from provider.holdings.membership import settle, settle_collection
 from provider.holdings.publication import CHUNK, Check, no_check
-from provider.holdings.rules import Rule, change_tree
+from provider.holdings.rules import Rule, change_tree, check_rule
 from provider.holdings.takedowns import settle_takedowns
 from provider.models import Access, Collection
 
@@ -29,7 +27,7 @@ def set_rule(session: Session, set_spec: str, rule: Rule, *, margin: float, chun
     finishes them. Raises UsageError for an unknown collection, and for an embargo without an end or with
     an end in the past.
     """
-    _check(rule)
+    check_rule(rule)
     # Taken before the collection is read, so that no other change of tree or rules comes in between.
     change_tree(session)
     collection = find_collection(session, set_spec)
@@ -77,11 +75,3 @@ def refresh(session: Session, *, margin: float, check: Check = no_check) -> int:
     lifted = lift_embargoes(session, margin=margin, check=check)
     taken_down = settle_takedowns(session, margin=margin, check=check)
     return lifted + taken_down + settle(session, margin=margin, check=check)
-
-
-def _check(rule: Rule) -> None:
-    if (rule.access == Access.EMBARGO) != (rule.embargo_until is not None):
-        raise UsageError("only an embargo has an end, and it needs one: give --until with the rule 'embargo'")
-    if rule.embargo_until is not None and rule.embargo_until <= utc_now():
-        shown = format_datestamp(rule.embargo_until)
-        raise UsageError("an embargo until %(moment)s has already ended; use the rule 'open'", moment=shown)

@@ -7,7 +7,7 @@ documents get a new datestamp.
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import ColumnElement, Select, delete, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -84,7 +84,7 @@ def assign(
     def change(session: Session, datestamp: datetime) -> None:
         membership.assign_chosen(session, collection, datestamp)
 
-    chosen = _documents(session, selection).where(~_is_direct(collection))
+    chosen = documents_to_change(session, collection, selection, takes_out=False)
     return publish_chosen(session, chosen, change, margin=margin, chunk=chunk)
 
 
@@ -100,7 +100,7 @@ def remove(
     def change(session: Session, datestamp: datetime) -> None:
         membership.unassign_chosen(session, [collection], datestamp)
 
-    chosen = _documents(session, selection).where(_is_direct(collection))
+    chosen = documents_to_change(session, collection, selection, takes_out=True)
     return publish_chosen(session, chosen, change, margin=margin, chunk=chunk)
 
 
@@ -197,13 +197,14 @@ def _in_tree(set_spec: str) -> ColumnElement[bool]:
     )
 
 
-def _documents(session: Session, selection: Selection) -> Select[int]:
-    return select(Document.id).where(*conditions(session, selection))
-
-
-def _is_direct(collection_id: int) -> Any:  # noqa: ANN401 SQLAlchemy's type is not public
-    return exists().where(
+def documents_to_change(
+    session: Session, collection_id: int, selection: Selection, *, takes_out: bool
+) -> Select[int]:
+    """Return the selected documents that are (directly) in a collection, or those that are not."""
+    is_direct = exists().where(
         DocumentCollection.document_id == Document.id,
         DocumentCollection.collection_id == collection_id,
         DocumentCollection.direct,
     )
+    chosen = select(Document.id).where(*conditions(session, selection))
+    return chosen.where(is_direct if takes_out else ~is_direct)

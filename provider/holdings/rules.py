@@ -17,7 +17,8 @@ from typing import Final
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
-from oai.datestamps import format_datestamp
+from oai.datestamps import format_datestamp, utc_now
+from oai.errors import UsageError
 from oai.proxies import Address
 from oai.sections import ProviderSettings
 from provider.models import UNLISTED, Access, Collection
@@ -80,6 +81,15 @@ class Enrolment:
     collections: tuple[int, ...]
     """The id of the collection, then those of its ancestors up to the root."""
     rule: Rule
+
+
+def check_rule(rule: Rule) -> None:
+    """Raise UsageError for an embargo without an end or with a past one, and for another rule with an end."""
+    if (rule.access == Access.EMBARGO) != (rule.embargo_until is not None):
+        raise UsageError("only an embargo has an end, and it needs one: give --until with the rule 'embargo'")
+    if rule.embargo_until is not None and rule.embargo_until <= utc_now():
+        shown = format_datestamp(rule.embargo_until)
+        raise UsageError("an embargo until %(moment)s has already ended; use the rule 'open'", moment=shown)
 
 
 def strictest(rules: Sequence[Rule]) -> Rule:

@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
 from provider.holdings.lookup import MatchType, read_wildcard
+from provider.holdings.previews import count_harvesters
 from provider.holdings.publication import BEGIN_CHUNK, CHUNK, Check, no_check, publish_chosen
 from provider.holdings.selection import COVERED
 from provider.holdings.unlisted import count_changes, unlisted_numbers
@@ -84,10 +85,6 @@ SELECT count(*) AS documents, count(*) FILTER (WHERE deleted) AS hidden,
 FROM (SELECT DISTINCT found.id, deleted, datestamp {_FOUND} LIMIT :most) AS counted
 """  # noqa: S608 constant text
 _SHOW: Final = f"SELECT DISTINCT ON (url, archived) url, archived {_FOUND} ORDER BY url, archived LIMIT :most"
-_HARVESTERS: Final = """
-SELECT count(DISTINCT client_key) FROM provider_list
-WHERE verb IN ('ListRecords', 'ListIdentifiers') AND passed > 0 AND last_request >= :first
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,12 +171,11 @@ def preview(session: Session, targets: Sequence[str]) -> Preview:
     values = {"lows": lows, "highs": highs, "unlisted": UNLISTED}
     row = session.execute(text(_COUNT), {**values, "most": _COUNTED + 1}).one()
     shown = session.execute(text(_SHOW), {"lows": lows, "highs": highs, "most": _EXAMPLES}).all()
-    harvesters = session.scalar(text(_HARVESTERS), {"first": row.first}) if row.first is not None else 0
     return Preview(
         documents=min(row.documents, _COUNTED),
         more=row.documents > _COUNTED,
         hidden=row.hidden,
-        harvesters=harvesters or 0,
+        harvesters=count_harvesters(session, row.first),
         examples=tuple((one.url, one.archived) for one in shown),
     )
 

@@ -225,6 +225,41 @@ async def test_a_collection_is_made_filled_closed_renamed_and_removed(
     assert _access(server, key) == "open"
 
 
+async def test_a_change_of_a_collection_is_previewed_by_page_api_and_command(
+    server: Server, curator: Browser, archive: Archive, administrator: Browser
+) -> None:
+    identifier = archive.add("http://news.example.cz/daily")
+    address = "/archive/collections/collection:serials"
+    chosen = {"domain": "news.example.cz"}
+    status, page, _ = await curator.post(f"{address}/documents", {**chosen, "do": "preview-assign"})
+    assert (status, "It concerns 1 document." in page, "Access to them does not change." in page) == (
+        200,
+        True,
+        True,
+    )
+    await curator.post(f"{address}/documents", {**chosen, "do": "assign"})
+
+    rule = {"access": "withheld", "embargo_until": ""}
+    status, page, _ = await curator.post(f"{address}/rule", {**rule, "do": "preview"})
+    assert (status, "document: Open → Withheld" in page or "documents: Open → Withheld" in page) == (
+        200,
+        True,
+    )
+    headers = {"X-CSRF-Token": await administrator.token()}
+    url = f"{server.base_url}/api/v1/archive/collections/collection:serials/preview"
+    for body, expected in (
+        ({"rule": {"access": "withheld"}}, 200),
+        ({"take_out": chosen}, 200),
+        ({}, 422),
+        ({"rule": {"access": "open"}, "assign": chosen}, 422),
+    ):
+        async with administrator.http.post(url, json=body, headers=headers) as answer:
+            assert answer.status == expected
+            if "rule" in body and expected == 200:
+                assert (await answer.json())["access"][0]["after"] == "withheld"
+    assert _access(server, uuid.UUID(identifier.rpartition(":")[2])) == "open", "nothing is changed"
+
+
 @pytest.mark.usefixtures("archive")
 @pytest.mark.parametrize(
     ("step", "form", "words"),

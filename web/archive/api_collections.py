@@ -7,9 +7,11 @@ from pydantic import Field, model_validator
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from oai.errors import required
 from oai.rights import Right
 from provider.holdings import collections
 from provider.holdings.access import set_rule
+from provider.holdings.previews import ChangePreview, preview_assignment, preview_rule
 from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection
 from provider.holdings.sets import collection_set_spec
@@ -101,6 +103,38 @@ class SelectionBody(In):
         )
 
 
+class PreviewBody(In):
+    """A change to preview: exactly one of the three."""
+
+    rule: RuleBody | None = None
+    assign: SelectionBody | None = None
+    take_out: SelectionBody | None = None
+
+    @model_validator(mode="after")
+    def _one_of_three(self) -> Self:
+        if sum(one is not None for one in (self.rule, self.assign, self.take_out)) != 1:
+            raise ValueError("give one of rule, assign and take_out")
+        return self
+
+
+class AccessChange(Out):
+    """Documents whose access changes in the same way."""
+
+    before: Access
+    after: Access = Field(description="The same as before: another end of the embargo.")
+    documents: int
+
+
+class ChangePreviewOut(Out):
+    """What a change of a collection would do."""
+
+    documents: int = Field(description="Documents that are added or removed, or are in the collection.")
+    more: bool = Field(description="Whether there are more documents than were counted.")
+    access: list[AccessChange]
+    harvesters: int = Field(description="Harvesters that may have documents whose access changes.")
+    examples: list[str] = Field(description="Some of their URLs.")
+
+
 class RemovalQuery(In):
     """What may be removed."""
 
@@ -150,6 +184,31 @@ async def _change(call: Call) -> CollectionOut:
 async def _rule(call: Call) -> Done:
     asked = call.sent(RuleBody)
     return await _on(call, set_rule, Rule(access=asked.access, embargo_until=asked.embargo_until))
+
+
+async def _preview(call: Call) -> ChangePreviewOut:
+    asked, spec = call.sent(PreviewBody), call.place["collection"]
+
+    def work(session: Session) -> ChangePreview:
+        _asked(session, spec)
+        if asked.rule is not None:
+            rule = Rule(access=asked.rule.access, embargo_until=asked.rule.embargo_until)
+            return preview_rule(session, spec, rule)
+        chosen = required(asked.assign or asked.take_out, "one of them is given")
+        takes_out = asked.take_out is not None
+        return preview_assignment(session, spec, chosen.selection(), takes_out=takes_out)
+
+    found = await call.database.run(work)
+    return ChangePreviewOut(
+        documents=found.documents,
+        more=found.more,
+        access=[
+            AccessChange(before=before, after=after, documents=count)
+            for (before, after), count in found.access.items()
+        ],
+        harvesters=found.harvesters,
+        examples=[url for url, _archived in found.examples],
+    )
 
 
 async def _move(call: Call) -> Done:
@@ -245,6 +304,14 @@ OPERATIONS: Final = (
         _rule,
         method="PUT",
         body=RuleBody,
+    ),
+    _one(
+        "previewCollectionChange",
+        "/preview",
+        "Show what another rule, or adding or removing documents, would do; nothing is changed.",
+        _preview,
+        body=PreviewBody,
+        answer=ChangePreviewOut,
     ),
     _one("moveCollection", "/move", "Move or rename a collection.", _move, body=MoveBody),
     _one("assignDocuments", "/assign", "Add documents to a collection.", _assign, body=SelectionBody),

@@ -13,6 +13,7 @@ from oai.errors import UsageError
 from oai.rights import Right
 from provider.holdings import collections
 from provider.holdings.access import set_rule
+from provider.holdings.previews import ChangePreview, preview_assignment, preview_rule
 from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection
 from provider.holdings.sets import COLLECTION_ROOT, collection_set_spec
@@ -157,7 +158,11 @@ async def change_rule(request: web.Request) -> web.Response:
     asked, form = read_form(RuleForm, await request.post())
     if asked is None:
         return _page(request, row, rule=form)
+    previews = (await request.post()).get("do") == "preview"
     try:
+        if previews:
+            found = await database_of(request).run(preview_rule, row.set_spec, asked.rule())
+            return _page(request, row, rule=form, preview=found)
         await database_of(request).run(set_rule, row.set_spec, asked.rule(), margin=_margin(request))
     except UsageError as error:
         return _page(request, row, rule=form.with_error("embargo_until", told(error)))
@@ -171,7 +176,9 @@ async def file_documents(request: web.Request) -> web.Response:
     asked, form = read_form(DocumentsForm, posted)
     if asked is None:
         return _page(request, row, documents=form)
-    takes_out = posted.get("do") == "take-out"
+    takes_out = str(posted.get("do")).endswith("take-out")
+    if str(posted.get("do")).startswith("preview"):
+        return await _preview_documents(request, row, form, asked, takes_out=takes_out)
     work = collections.remove if takes_out else collections.assign
     try:
         await database_of(request).run(work, row.set_spec, asked.selection(), margin=_margin(request))
@@ -179,6 +186,18 @@ async def file_documents(request: web.Request) -> web.Response:
         return _page(request, row, documents=form.with_error("archive_file", told(error)))
     done = "documents-taken-out" if takes_out else "documents-assigned"
     raise web.HTTPSeeOther(f"{_address(row.set_spec)}?done={done}")
+
+
+async def _preview_documents(
+    request: web.Request, row: Collection, form: Form, asked: DocumentsForm, *, takes_out: bool
+) -> web.Response:
+    try:
+        found = await database_of(request).run(
+            preview_assignment, row.set_spec, asked.selection(), takes_out=takes_out
+        )
+    except UsageError as error:
+        return _page(request, row, documents=form.with_error("archive_file", told(error)))
+    return _page(request, row, documents=form, preview=found, takes_out=takes_out)
 
 
 @needs(Right.ARCHIVE)
@@ -230,8 +249,18 @@ def _new_form(request: web.Request, form: Form) -> web.Response:
     return render(request, "archive_collection_new.html", status=422 if form.errors else 200, form=form)
 
 
-def _page(request: web.Request, row: Collection, **given: Form) -> web.Response:
-    """Render the page with its three forms; those given show the submitted values and their errors."""
+def _page(
+    request: web.Request,
+    row: Collection,
+    *,
+    preview: ChangePreview | None = None,
+    takes_out: bool = False,
+    **given: Form,
+) -> web.Response:
+    """Render the page with its three forms; those given show the submitted values and their errors.
+
+    A preview is shown in the form that was given.
+    """
     until = row.embargo_until
     forms: dict[str, Any] = {
         "names": Form(values={"name": row.name, "description": row.description or ""}),
@@ -249,6 +278,10 @@ def _page(request: web.Request, row: Collection, **given: Form) -> web.Response:
         address=_address(row.set_spec),
         is_root=row.set_spec == COLLECTION_ROOT,
         rules=rule_words(),
+        words={access: words.partition(":")[0] for access, words in rule_words()},
+        preview=preview,
+        previewed=next(iter(given), ""),
+        takes_out=takes_out,
         **forms,
     )
 

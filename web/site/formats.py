@@ -165,8 +165,8 @@ def size(count: int) -> str:
         if value < _KIBI:
             break
         value, unit = value / _KIBI, larger
-    digits = 0 if unit == "B" or value >= 10 else 1  # noqa: PLR2004 two digits suffice
-    return f"{value:.{digits}f} {unit}"
+    digits = "0" if unit == "B" or value >= 10 else "0.0"  # noqa: PLR2004 two digits suffice
+    return f"{format_decimal(value, format=digits, locale=locale())} {unit}"
 
 
 @dataclass(frozen=True, kw_only=True)
