@@ -12,8 +12,10 @@ from sqlalchemy import insert, select, text
 from manager.models import Job, RecurringJob, RecurringState
 from manager.schedules.calendar import due_groups
 from manager.schedules.frequency import parse_frequency
+from oai.errors import required
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
+from web.auth.organisations import find_organisation, give_repository
 from web.schedules.pages import SHOWN, Week, end_of_week, week_of
 from web.site.keys import PageSizes
 
@@ -308,3 +310,24 @@ async def test_a_sample_of_a_schedule_is_a_job_that_ends_early(
     assert target == "/jobs/1?done=harvest-asked"
     with server.database.session() as session:
         assert session.scalars(select(Job.max_records)).one() == 10
+
+
+async def test_before_saving_a_plan_says_what_it_would_mean_and_names_no_others_schedules(
+    server: Server, administrator: Browser, owner: Browser
+) -> None:
+    with server.database.session() as session:
+        ours = a_repository(session, folder="same")
+        strange = a_repository(session, name="Library of strangers", folder="strange")
+        ours.base_url, strange.base_url = "https://same.example/a", "https://same.example/b"
+        a_schedule(session, strange)
+        organisation = find_organisation(session, "mzk")
+        give_repository(session, ours.repository_id, required(organisation, "a standing one").organisation_id)
+        number = ours.repository_id
+        session.commit()
+    form = {"metadata_prefix": "marc21", "frequency": "daily at 02:30", "time_zone": "UTC", "do": "show-plan"}
+    _, page, _ = await administrator.post(f"/schedules/new?repository={number}", form)
+    assert "A run takes about" in page
+    assert "Library of strangers" in page
+    _, page, _ = await owner.post(f"/schedules/new?repository={number}", form)
+    assert "A run takes about" in page
+    assert "Library of strangers" not in page

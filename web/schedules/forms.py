@@ -18,6 +18,7 @@ from harvester.rules.normalisation import load_mappings
 from manager.rule_access import RuleAccessError
 from manager.schedules.frequency import parse_frequency, parse_zone
 from manager.schedules.limits import LimitError
+from manager.schedules.what_if import due_times
 from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import UsageError, ZatvaError
 from web.auth.access import who_asks
@@ -29,6 +30,7 @@ from web.site.keys import SETTINGS
 
 FURTHER: Final = [one for one in carried(Surface.FORM) if one.label]
 """Parameters that pages lay out as declared."""
+_WEEK_OF_HOURS: Final = 7 * 24
 _SHOWN_RUNS: Final = 3
 
 
@@ -145,6 +147,14 @@ class PlanForm(_Parameters):
         upcoming = parse_frequency(self.frequency).upcoming(moment, start=start, zone=zone)
         due = list(islice(upcoming, _SHOWN_RUNS))
         return [each for each in due if self.end_date is None or each <= self.end_date]
+
+    def coming_week(self, now: datetime) -> list[datetime]:
+        """Return the run times (UTC) of the coming week; for a one-off, the start."""
+        start = self.start_date or now
+        if not self.frequency:
+            return [max(start, now)]
+        upcoming = parse_frequency(self.frequency).upcoming(now, start=start, zone=ZoneInfo(self.time_zone))
+        return due_times(list(islice(upcoming, _WEEK_OF_HOURS)), now)
 
     def in_words(self, access: Access) -> str:
         """Return the plan as a sentence, for a repository with the given capabilities."""

@@ -38,6 +38,11 @@ def number(value: int) -> str:
     return format_decimal(value, locale=locale())
 
 
+def decimal(value: float) -> str:
+    """Return a number with at most one decimal place, as the reader's language writes it."""
+    return format_decimal(value, format="#,##0.#", locale=locale())
+
+
 def percent(share: float) -> str:
     """Return a share, of which 1 is the whole, in percent as the reader's language writes it."""
     return format_percent(share, locale=locale())

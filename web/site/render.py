@@ -208,6 +208,7 @@ def environment() -> Environment:
         second=formats.second,
         hour=formats.hour,
         duration=formats.duration,
+        decimal=formats.decimal,
         size=formats.size,
         reason=formats.reason,
         often=often,

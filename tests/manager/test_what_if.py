@@ -1,0 +1,100 @@
+"""Before a plan is saved: what a run takes, what it clashes with, and when the server is quickest."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from harvester.models import History, Repository
+from manager.schedules.service import add_schedule
+from manager.schedules.what_if import RunSize, WhatIf, what_if
+from oai.database import Database
+
+NOW = datetime(2030, 1, 1, 1, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def repository(database: Database) -> int:
+    with database.session() as session:
+        row = Repository(base_url="https://one.example/oai", base_dir="one")
+        session.add(row)
+        session.commit()
+        return row.repository_id
+
+
+def ask(database: Database, repository: int, *dues: datetime, **more: object) -> WhatIf:
+    with database.session() as session:
+        return what_if(session, repository, "oai_dc", None, dues, UTC, **more)  # type: ignore[arg-type]
+
+
+def a_run(database: Database, repository: int, seconds: float, records: int, **columns: object) -> None:
+    began = datetime.now(UTC).replace(hour=3, minute=0, second=0, microsecond=0) - timedelta(days=2)
+    values = {
+        "repository_id": repository,
+        "status": "completed",
+        "verdict": "complete",
+        "metadata_prefix": "oai_dc",
+        "harvest_start_time": began,
+        "harvest_end_time": began + timedelta(seconds=seconds),
+        "record_count": records,
+        "requests": records // 10,
+        **columns,
+    }
+    with database.session() as session:
+        session.add(History(**values))
+        session.commit()
+
+
+def test_without_a_history_nothing_is_guessed(database: Database, repository: int) -> None:
+    found = ask(database, repository, NOW)
+    assert (found.runs, found.usual, found.largest, found.quickest) == (0, None, None, None)
+    assert list(found.clashes) == []
+
+
+def test_the_median_and_the_largest_of_the_last_complete_runs(database: Database, repository: int) -> None:
+    a_run(database, repository, 900, 10_000)
+    for seconds in (60, 80, 70):
+        a_run(database, repository, seconds, 100)
+    a_run(database, repository, 5, 1, verdict="failed", status="failed")
+    a_run(database, repository, 5, 1, metadata_prefix="marc21")
+    a_run(database, repository, 5, 1, set_spec="books")
+    found = ask(database, repository)
+    assert (found.runs, found.usual) == (4, RunSize(seconds=75, records=100, requests=10))
+    assert found.largest == RunSize(seconds=900, records=10_000, requests=1000)
+
+
+def test_schedules_of_the_same_server_clash_if_their_runs_overlap(
+    database: Database, repository: int
+) -> None:
+    with database.session() as session:
+        beside = Repository(base_url="https://ONE.example:8443/other", base_dir="beside")
+        elsewhere = Repository(base_url="https://notone.example/oai", base_dir="elsewhere")
+        session.add_all([beside, elsewhere])
+        session.flush()
+
+        def planned(one: int, frequency: str) -> int:
+            row = add_schedule(session, repository_id=one, frequency=frequency, metadata_prefix="marc21")
+            row.start_date = NOW - timedelta(days=30)
+            return row.id
+
+        same = planned(repository, "daily at 01:10")
+        near = planned(beside.repository_id, "daily at 00:45")
+        planned(beside.repository_id, "daily at 02:00")
+        planned(elsewhere.repository_id, "daily at 01:00")
+        ours = planned(repository, "daily at 01:00")
+        session.commit()
+
+    found = ask(database, repository, NOW, NOW + timedelta(days=1), schedule=ours)
+    assert [(one.recurring_id, one.same_repository) for one in found.clashes] == [(same, True), (near, False)]
+    assert found.clashes[1].at == NOW - timedelta(minutes=15), "it is still running then"
+
+
+def test_the_quickest_hour_of_the_server(database: Database, repository: int) -> None:
+    """Each run takes two hours; its pace is 1 s for a request in the first hour, 0.5 in the second."""
+    pace = [[0, 0, 0], [3599, 10, 3599], [7198, 20, 10_797]]
+    a_run(database, repository, 7200, 100, pace=pace)
+    assert ask(database, repository).quickest is None, "two hours are too few"
+    began = datetime.now(UTC).replace(hour=9, minute=0, second=0, microsecond=0) - timedelta(days=2)
+    a_run(database, repository, 60, 100, pace=[[0, 0, 0], [60, 10, 30]], harvest_start_time=began)
+    found = ask(database, repository)
+    assert {hour: round(seconds, 1) for hour, seconds in found.hours.items()} == {3: 1.0, 4: 0.5, 9: 2.0}
+    assert found.quickest == 4
