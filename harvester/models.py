@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     CheckConstraint,
     ForeignKey,
@@ -76,6 +77,8 @@ class Repository(Base):
 
     Harvests then stay on the public internet, unless `web.private_addresses` allows more.
     """
+    repairs: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
+    """What harvests repair in broken records (`reading.repairs.Repair`), as a person has chosen."""
     protocol: Mapped[str] = mapped_column(Text, server_default=AccessProtocol.OAI_PMH)
     """oai-pmh, sru or z39.50. For the latter two, a harvest's set is its query, in CQL or PQF."""
 

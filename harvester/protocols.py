@@ -11,6 +11,7 @@ from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Client, ReadPage
 from harvester.client.retries import Patience
 from harvester.client.transport import Transport, open_transport
+from harvester.reading.repairs import Repair
 from harvester.vocabulary import AccessProtocol
 from harvester.z3950.session import SCHEME
 from oai.errors import UsageError
@@ -54,19 +55,25 @@ def http_client(
     read_page: ReadPage | None = None,
     limits: AnswerLimits = DEFAULT_LIMITS,
     lists: ListPatience | None = None,
+    repairs: tuple[Repair, ...] = (),
     **patience: Unpack[Patience],
 ) -> ProtocolClient:
-    """Return a client of a protocol over HTTP; `read_page` and `limits` apply to OAI-PMH (see `Client`)."""
+    """Return a client of a protocol over HTTP.
+
+    `read_page`, `limits` and `repairs` apply to OAI-PMH (see `Client`).
+    """
     if protocol == AccessProtocol.SRU:
         # A harvest is a process of its own, and most need only one protocol.
         from harvester.sru.client import SruClient  # noqa: PLC0415
 
         return SruClient(base_url, transport, lists=lists, **patience)
-    return Client(base_url, transport, read_page=read_page, limits=limits, lists=lists, **patience)
+    return Client(
+        base_url, transport, read_page=read_page, limits=limits, lists=lists, repairs=repairs, **patience
+    )
 
 
 @contextlib.asynccontextmanager
-async def open_protocol_client(
+async def open_protocol_client(  # noqa: PLR0913 options by name
     protocol: str,
     base_url: str,
     settings: HarvesterSettings,
@@ -76,6 +83,7 @@ async def open_protocol_client(
     around: Callable[[Send], Send] = lambda send: send,
     over: Callable[[Transport], Transport] = lambda transport: transport,
     read_page: ReadPage | None = None,
+    repairs: tuple[Repair, ...] = (),
 ) -> AsyncIterator[ProtocolClient]:
     """Provide a client of the protocol; `settings` has limits, retries and politeness.
 
@@ -97,6 +105,7 @@ async def open_protocol_client(
             read_page=read_page,
             limits=settings.limits,
             lists=list_patience(settings),
+            repairs=repairs,
             retries=settings.retries if retries is None else retries,
             max_wait=settings.max_wait,
             max_wait_total=settings.max_wait_total,

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
 from harvester.protocols import protocol_of
 from harvester.reading.answers import FormatInfo, Identity, SetInfo
+from harvester.reading.repairs import Repair
 from harvester.recognition import RepositoryFacts, check_base_url, checked_protocol
 from harvester.vocabulary import DeletionPolicy
 from oai.errors import UsageError
@@ -247,6 +248,7 @@ _WANTED: Final = {
     "deletion_policy": "policy for deletions; give remove, mark or move",
     "brake_deletions": "percentage; give a number from 0 to 100, such as 20, or `default`",
     "brake_updates": "percentage; give a number such as 20, or `default`",
+    "repairs": f"repair; give {', '.join(Repair)}",
 }
 
 
@@ -260,6 +262,12 @@ class _Decided(BaseModel):
     deletion_policy: DeletionPolicy = DeletionPolicy.REMOVE
     brake_deletions: DeletionsShare | None = None
     brake_updates: UpdatesShare | None = None
+    repairs: list[Repair] = []
+
+    @field_validator("repairs")
+    @classmethod
+    def _once_each(cls, value: list[Repair]) -> list[Repair]:
+        return [one for one in Repair if one in value]
 
     @field_validator("repository_name")
     @classmethod

@@ -79,6 +79,8 @@ ACTIONS: Final = (
            command="repository add"),
     Action(verb="repository.edit", pages=("/repositories/{id}/settings",),
            api="PATCH /repositories/{repository}", command="repository edit", target="id"),
+    Action(verb="repository.repair", pages=("/errors/{id}/repair",), kind="repository",
+           lacks="it proposes what `repository edit --repair` and its operation set"),
     Action(verb="repository.policy", command="repository policy", target="id",
            lacks="page and API change it with the other settings, as repository.edit",
            previews=_given_none_of("deletion_policy", "brake_deletions", "brake_updates")),

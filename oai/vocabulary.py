@@ -17,6 +17,8 @@ OAI_DC_SCHEMA = "http://www.openarchives.org/OAI/2.0/oai_dc.xsd"
 DC_NAMESPACE = "http://purl.org/dc/elements/1.1/"
 XSI_NAMESPACE = "http://www.w3.org/2001/XMLSchema-instance"
 OAI_IDENTIFIER_NAMESPACE = "http://www.openarchives.org/OAI/2.0/oai-identifier"
+REPAIRED_NAMESPACE = "urn:zatva:repaired:1"
+"""Of the element that names the repairs of a record, in an `about` container."""
 OAI_IDENTIFIER_SCHEMA = "http://www.openarchives.org/OAI/2.0/oai-identifier.xsd"
 
 

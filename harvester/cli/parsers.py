@@ -242,6 +242,14 @@ def _add_edit(group: "Subcommands") -> None:
         help="display name; empty: the name that the repository declares",
     )
     edit.add_argument("--url", dest="base_url", metavar="URL", help="new base URL")
+    edit.add_argument(
+        "--repair",
+        dest="repairs",
+        action="append",
+        metavar="KIND",
+        help="repair broken records on arrival: ampersand, entity, control, angle, windows-1250 or "
+        "windows-1252; may be repeated, and replaces those chosen before; none: no repairs",
+    )
     _add_policy_options(edit)
 
 

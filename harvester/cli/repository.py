@@ -36,6 +36,7 @@ _TAKEN_BACK: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "deletion_policy": frozenset(),
         "brake_deletions": _AS_SET,
         "brake_updates": _AS_SET,
+        "repairs": frozenset(),
     }
 )
 """The columns that options change, with the values that reset an option."""
@@ -161,7 +162,12 @@ def _given(invocation: Invocation) -> dict[str, Any]:
     """Return the columns for the given options; None for an option that is reset."""
     options = vars(invocation.arguments)
     given = {name: options[name] for name in _TAKEN_BACK if options.get(name) is not None}
-    return {name: None if value in _TAKEN_BACK[name] else value for name, value in given.items()}
+    if given.get("repairs") == ["none"]:
+        given["repairs"] = []
+    return {
+        name: None if isinstance(value, str) and value in _TAKEN_BACK[name] else value
+        for name, value in given.items()
+    }
 
 
 def probe_repository(invocation: Invocation) -> ExitCode:

@@ -35,6 +35,7 @@ from harvester.reading.errors import (
     NoSetHierarchyError,
     NotOaiPmhError,
 )
+from harvester.reading.repairs import Repair
 from oai.failures import FailureCode
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.sections import HarvesterSettings
@@ -68,9 +69,9 @@ class Client:
     """A client of one repository; usually made by `open_client`.
 
     The transport is any function that sends arguments to a base URL, `read_page` any function that reads
-    pages; the default reads them in threads. `limits` apply to each answer, and `lists` says when a list
-    counts as endless. For the other arguments see `Retrying`. Each method raises ClientError or TryLaterError
-    (the tree: `reading/errors.py`).
+    pages; the default reads them in threads. `limits` apply to each answer, `lists` says when a list counts
+    as endless, and `repairs` what is repaired in broken records. For the other arguments see `Retrying`. Each
+    method raises ClientError or TryLaterError (the tree: `reading/errors.py`).
     """
 
     def __init__(
@@ -81,12 +82,14 @@ class Client:
         read_page: ReadPage | None = None,
         limits: AnswerLimits = DEFAULT_LIMITS,
         lists: ListPatience | None = None,
+        repairs: tuple[Repair, ...] = (),
         **patience: Unpack[Patience],
     ) -> None:
         self.base_url = base_url
         self._lists = lists or ListPatience()
         self._read_page = read_page or _read_in_thread
         self._limits = limits
+        self._repairs = repairs
         self.traffic = Traffic()
         self._transport = transport
         self._retrying = Retrying(**patience)
@@ -237,7 +240,14 @@ class Client:
         for again in (False, True):
             reply = await asking.answer(arguments)
             unread = replies.Unread(
-                reply.content, verb, reply.url, reply.content_type, loose, self._limits, reply.date
+                reply.content,
+                verb,
+                reply.url,
+                reply.content_type,
+                loose,
+                self._limits,
+                reply.date,
+                self._repairs,
             )
             try:
                 page = await self._read_page(unread, asking.ask)

@@ -27,6 +27,7 @@ from harvester.harvest.transform import RecordBatch
 from harvester.isolated import isolated
 from harvester.models import Harvest
 from harvester.reading.errors import ClientError
+from harvester.reading.repairs import Repair
 from harvester.rules.rule_limits import RuleLimits
 from harvester.rules.validation import open_validator
 from harvester.store import deletions
@@ -94,11 +95,11 @@ async def fetch_again(
             number=error.quarantine_id,
         )
     request.check()
-    base_url = await asyncio.to_thread(_base_url, database, request.repository_id)
+    base_url, repairs = await asyncio.to_thread(_repository, database, request.repository_id)
     asked = settings.interactive.model_copy(update={"database_url": None})
     limits = asked.harvester.limits
     batch, came = await isolated(
-        ask_for_record, base_url, asked, request, error.identifier, url=base_url, limits=limits
+        ask_for_record, base_url, asked, request, error.identifier, repairs, url=base_url, limits=limits
     )
     if batch is None or batch.refused:
         await asyncio.to_thread(_note_still_broken, database, error.quarantine_id)
@@ -109,7 +110,11 @@ async def fetch_again(
 
 
 async def ask_for_record(
-    base_url: str, settings: Settings, request: HarvestRequest, identifier: str
+    base_url: str,
+    settings: Settings,
+    request: HarvestRequest,
+    identifier: str,
+    repairs: tuple[Repair, ...] = (),
 ) -> tuple[RecordBatch | None, Refetched]:
     """Return the record, prepared for the store, or None; and the result, marked as broken so far."""
     batch: RecordBatch | None = None
@@ -122,6 +127,7 @@ async def ask_for_record(
             base_url,
             watching,
             limits=ours.limits,
+            repairs=repairs,
             retries=_TRIES,
             max_wait=ours.max_wait,
             max_wait_total=ours.max_wait_total,
@@ -160,7 +166,8 @@ async def _read(
     return await asyncio.to_thread(transformer.prepare, entries, url=client.base_url), record.notes
 
 
-def _base_url(database: Database, repository_id: int) -> str:
+def _repository(database: Database, repository_id: int) -> tuple[str, tuple[Repair, ...]]:
+    """Return the address of a repository, and what is repaired in its records."""
     with database.session() as session:
         repository = repositories.get_repository(session, repository_id)
         check_wait(repository, utc_now())
@@ -169,7 +176,7 @@ def _base_url(database: Database, repository_id: int) -> str:
                 "records of repository %(number)s cannot be requested one by one; harvest it again",
                 number=repository_id,
             )
-        return repository.base_url
+        return repository.base_url, tuple(map(Repair, repository.repairs))
 
 
 def _note_still_broken(database: Database, quarantine_id: int) -> None:

@@ -29,6 +29,7 @@ from harvester.harvest.transform import RecordBatch
 from harvester.models import History
 from harvester.protocols import http_client, open_protocol_client
 from harvester.reading.errors import TransportError, TransportKind
+from harvester.reading.repairs import Repair
 from harvester.repositories import get_repository
 from harvester.store.records import known_records
 from harvester.vocabulary import AccessProtocol, Method, Slice
@@ -70,6 +71,7 @@ class AnswerSource:
     protocol: str = AccessProtocol.OAI_PMH
     capture: "RawCapture | None" = None
     replay: "Replay | None" = None
+    repairs: tuple[Repair, ...] = ()
     around: Callable[[Send], Send] = as_it_is
     """The wrapper nearest to the network: captured exchanges pass through it, too."""
 
@@ -105,6 +107,7 @@ class AnswerSource:
                 read_page=read_page,
                 limits=chosen.limits,
                 lists=list_patience(chosen),
+                repairs=self.repairs,
                 retries=chosen.retries,
                 max_wait=chosen.max_wait,
                 max_wait_total=chosen.max_wait_total,
@@ -120,6 +123,7 @@ class AnswerSource:
                 on_wait=on_wait,
                 around=lambda send: kept(self.around(send)),
                 read_page=read_page,
+                repairs=self.repairs,
             )
             async with opened as client:
                 yield client
@@ -149,19 +153,20 @@ def open_source(
     session: Session, settings: Settings, request: HarvestRequest, *, started: datetime
 ) -> AnswerSource:
     """Return the source of a run that starts now. Raises UsageError if the answers to replay do not exist."""
-    protocol = get_repository(session, request.repository_id).protocol
+    repository = get_repository(session, request.repository_id)
+    protocol, repairs = repository.protocol, tuple(map(Repair, repository.repairs))
     # Only runs that need warcio import it, because each harvest is a process of its own.
     if request.replay is not None:
         from harvester.harvest.source import open_replay  # noqa: PLC0415
 
         kept = _kept(settings, _replayed(session, request.replay))
-        return AnswerSource(settings=settings, protocol=protocol, replay=open_replay(kept))
+        return AnswerSource(settings=settings, protocol=protocol, replay=open_replay(kept), repairs=repairs)
     if settings.harvester.keep_raw and protocol != AccessProtocol.Z3950:
         from harvester.harvest.raw_capture import RawCapture, raw_file  # noqa: PLC0415
 
         path = raw_file(settings, request.repository_id, started)
-        return AnswerSource(settings=settings, protocol=protocol, capture=RawCapture(path))
-    return AnswerSource(settings=settings, protocol=protocol)
+        return AnswerSource(settings=settings, protocol=protocol, capture=RawCapture(path), repairs=repairs)
+    return AnswerSource(settings=settings, protocol=protocol, repairs=repairs)
 
 
 def replay_request(

@@ -17,6 +17,7 @@ from harvester.reading.envelope import Envelope, adopt, local_name, open_envelop
 from harvester.reading.errors import AnswerTooLargeError, MalformedAnswerError, PartError
 from harvester.reading.parts import HEADER, RECORD, TOKEN, read_header, read_record, read_token
 from harvester.reading.prolog import trimmed
+from harvester.reading.repairs import Repair, repaired_answer
 from harvester.reading.salvage import Cut, Piece, cut, escaped_ampersands, fault_in, only_child
 from harvester.reading.splitting import Large, Part, Splitting, split
 from harvester.reading.spooled import Body, Spooled
@@ -51,6 +52,8 @@ class Unread(NamedTuple):
     limits: AnswerLimits = DEFAULT_LIMITS
     received: datetime | None = None
     """When the answer was sent according to HTTP, else received; with a time zone."""
+    repairs: tuple[Repair, ...] = ()
+    """What a person has chosen to repair in records of this repository."""
 
     def read(self, on_token: OnToken | None = None) -> Page:
         """Return the page of an answer in memory. Raises as `read_page` does."""
@@ -59,7 +62,9 @@ class Unread(NamedTuple):
     def split(self) -> Splitting:
         """Return an answer in a file, in parts. Raises as `read_page` does."""
         body = cast("Spooled", self.body)
-        return split(Large(body, self.verb, self.url, self.content_type, self.loose, self.limits))
+        return split(
+            Large(body, self.verb, self.url, self.content_type, self.loose, self.limits, self.repairs)
+        )
 
     def of(self, part: Part) -> "Unread":
         """Return a part of this answer as an answer; its records were checked to be within the limits."""
@@ -86,7 +91,7 @@ def with_rest(page: Page, part: Part, rest: Rest | None) -> Page:
     )
 
 
-def read_page(
+def read_page(  # noqa: PLR0913 the fields of `Unread`, by name
     body: bytes,
     verb: Verb,
     *,
@@ -95,26 +100,32 @@ def read_page(
     content_type: str = "",
     limits: AnswerLimits = DEFAULT_LIMITS,
     received: datetime | None = None,
+    repairs: tuple[Repair, ...] = (),
     on_token: OnToken | None = None,
 ) -> Page:
     """Read an answer to ListRecords, ListIdentifiers or GetRecord; `content_type` is that of HTTP.
 
     In strict reading, anything wrong raises MalformedAnswerError. With `loose`, the parts that can be read
     individually are kept, the others are in the page's `faults`, and oddities that cost no record in its
-    `notes`; the content of a record is never invented or repaired. A header without a datestamp gets the
-    date of the answer: its responseDate if that is readable, else `received`, else the present time.
+    `notes`; the content of a record is never invented, and repaired only as `repairs` say, with a note. A
+    header without a datestamp gets the date of the answer: its responseDate if that is readable, else
+    `received`, else the present time.
 
     Raises NotOaiPmhError, MalformedAnswerError, AnswerTooLargeError for what exceeds the limits, and OaiError
     if the answer is one of the protocol's errors.
     """
     if _has_many_elements(body, limits):
-        return _joined(Unread(body, verb, url, content_type, loose, limits, received).in_parts())
+        return _joined(Unread(body, verb, url, content_type, loose, limits, received, repairs).in_parts())
     body, notes = readable_body(body, url, content_type, loose=loose)
     reader = _PageReader(verb=verb, url=url, notes=notes, limits=limits, received=received)
     whole = replace(limits, part_bytes=sys.maxsize)
     try:
         envelope = open_envelope(body, verb, url, loose=loose, limits=whole)
     except (MalformedAnswerError, AnswerTooLargeError) as error:
+        whole_again, mended = repaired_answer(body, verb, repairs, limits)
+        if mended:
+            again = Unread(whole_again, verb, url, "", loose, limits, received).read(on_token)
+            return replace(again, notes=(*notes, *mended, *again.notes))
         if not loose:
             raise
         return _second_try(reader, body, error)

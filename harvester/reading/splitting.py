@@ -20,6 +20,7 @@ from harvester.reading.encoding import readable
 from harvester.reading.envelope import Envelope, local_name, open_envelope
 from harvester.reading.errors import AnswerTooLargeError, MalformedAnswerError
 from harvester.reading.parts import read_header, read_record, read_token
+from harvester.reading.repairs import Repair, note_of, repaired_piece
 from harvester.reading.salvage import Cut, cut, fault_of
 from harvester.reading.spooled import Spooled
 from harvester.reading.strictness import check_header, check_record
@@ -73,6 +74,7 @@ class Large(NamedTuple):
     content_type: str
     loose: bool
     limits: AnswerLimits
+    repairs: tuple[Repair, ...] = ()
 
 
 def split(large: Large) -> Splitting:
@@ -365,9 +367,17 @@ def _sound_parts(
     batch, sound, blamed = _Batch(), 0, limit is None
     for piece in cut_up.pieces:
         fault = fault_of(cut_up, piece, large.verb, large.limits)
-        if fault is None:
+        small = piece.end - piece.offset <= large.limits.part_bytes
+        mended = (
+            repaired_piece(cut_up, piece, large.verb, large.limits, large.repairs)
+            if fault and small
+            else None
+        )
+        if mended is not None:
+            notes = (*notes, note_of(mended))
+        if fault is None or mended is not None:
             sound += 1
-            batch.add(piece.raw)
+            batch.add(piece.raw if mended is None else mended.raw)
         else:
             blamed = blamed or fault.failure.is_limit
             batch.faults.append(fault)

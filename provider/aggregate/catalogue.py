@@ -325,7 +325,7 @@ class AggregateCatalogue:
             datestamp=entry.harvested_datestamp,
             namespace=entry.namespace,
             harvested=entry.harvest_time,
-            altered=entry.altered,
+            altered=entry.altered or stored.repaired,
             origin=stored.origin,
         )
         return f"<record>{header(entry)}{stored.metadata}{''.join(stored.abouts)}{where_from}</record>"

@@ -15,7 +15,7 @@ from lxml import etree
 
 from oai.datestamps import format_datestamp, parse_datestamp
 from oai.errors import MalformedXmlError, ZatvaError
-from oai.vocabulary import OAI_NAMESPACE, XSI_NAMESPACE
+from oai.vocabulary import OAI_NAMESPACE, REPAIRED_NAMESPACE, XSI_NAMESPACE
 from oai.xml import escape, parse
 
 PROVENANCE_NAMESPACE: Final = "http://www.openarchives.org/OAI/2.0/provenance"
@@ -25,6 +25,7 @@ _OPENING: Final = (
     f' xsi:schemaLocation="{PROVENANCE_NAMESPACE} {_SCHEMA}">'
 )
 _OAI: Final = f"{{{OAI_NAMESPACE}}}"
+_REPAIRED: Final = f"{_OAI}about/{{{REPAIRED_NAMESPACE}}}repaired"
 _PROVENANCE: Final = f"{{{PROVENANCE_NAMESPACE}}}"
 
 
@@ -75,6 +76,8 @@ class StoredRecord:
     """The whole `about` elements, except the one with the provenance."""
     origin: str
     """The source's own `originDescription` of the record; empty if it has none."""
+    repaired: bool
+    """Whether it was repaired when it was harvested."""
 
 
 def read_stored(base: Path, filename: str, identifier: str) -> StoredRecord:
@@ -92,7 +95,9 @@ def read_stored(base: Path, filename: str, identifier: str) -> StoredRecord:
         wrong = "the file has no metadata" if found == identifier else f"the file has the record {found!r}"
         raise UnreadableRecordError(f"{path}: {wrong}")
     abouts, origin = _abouts(root)
-    return StoredRecord(metadata=_written(metadata), abouts=abouts, origin=origin)
+    return StoredRecord(
+        metadata=_written(metadata), abouts=abouts, origin=origin, repaired=root.find(_REPAIRED) is not None
+    )
 
 
 def metadata_vocabulary(base: Path, filename: str, identifier: str) -> tuple[str, str]:

@@ -80,6 +80,40 @@ async def test_a_record_that_was_mended_is_stored_and_no_error_any_more(
     assert fake.asked[-1]["verb"] == "GetRecord"
 
 
+async def test_one_click_repairs_such_records_from_now_on_and_stores_this_one(
+    server: Server, administrator: Browser, viewer: Browser, fake: FakeRepository
+) -> None:
+    _schedule(server)
+    _, before = await administrator.get("/errors/1")
+    assert "<ins>amp;</ins>" in before
+    assert (await viewer.post("/errors/1/repair"))[0] == 403
+
+    _, page, _ = await administrator.post("/errors/1/repair")
+
+    assert "The record is valid now and was stored." in page
+    assert len(_stored(server)) == 3
+    with server.database.session() as session:
+        assert session.get_one(Repository, 1).repairs == ["ampersand"]
+    _, settings = await administrator.get("/repositories/1/settings")
+    assert 'value="ampersand" checked' in settings
+    form = {"base_url": fake.url, "deletion_policy": "remove", "repository_name": ""}
+    assert (await administrator.post("/repositories/1/settings", form))[0] == 303
+    with server.database.session() as session:
+        assert session.get_one(Repository, 1).repairs == []
+
+
+async def test_what_no_repair_makes_readable_gets_no_proposal(
+    server: Server, administrator: Browser, fake: FakeRepository
+) -> None:
+    asked = list(fake.asked)
+    with server.database.session() as session:
+        session.execute(update(Quarantined).values(raw=b"<record><a></record>", raw_size=20))
+        session.commit()
+    assert "Repair on arrival" not in (await administrator.get("/errors/1"))[1]
+    assert (await administrator.post("/errors/1/repair"))[0] == 409
+    assert fake.asked == asked, "it was not fetched"
+
+
 async def test_without_a_schedule_nobody_knows_the_rules_so_it_is_looked_at_only(
     server: Server, administrator: Browser, fake: FakeRepository
 ) -> None:

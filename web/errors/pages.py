@@ -1,5 +1,6 @@
 """Pages of a run's errors: grouped by kind, and one error with its raw bytes and the faulty line marked."""
 
+import asyncio
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,12 +14,14 @@ from harvester.harvest.refetch import Refetched
 from harvester.listing import find_errors
 from harvester.models import Repository
 from harvester.reading.errors import RepositoryBusyError
+from harvester.repositories import change_repository
 from oai.errors import TryLaterError, UsageError
 from oai.failures import FailureCode
 from oai.outgoing import mail_link
 from web.auth.access import Right, asked_for, needs
 from web.errors.raw_bytes import RawView, view_of
 from web.errors.refetch import refetch, sentence
+from web.errors.repairs import proposal_for, repair_words
 from web.runs.pages import run_page
 from web.site.failures import in_words
 from web.site.i18n import _, told
@@ -98,6 +101,23 @@ async def again(request: web.Request) -> web.Response:
     return await _page(request, fetched)
 
 
+@needs(Right.HARVEST)
+async def repair(request: web.Request) -> web.StreamResponse:
+    """Repair such records of the repository from now on, and fetch this one again."""
+    _who, error = await asked_for(request, Quarantined)
+    _again, repository = await asked_for(request, Repository, error.repository_id)
+    proposal = await asyncio.to_thread(proposal_for, error.raw, error.raw_size)
+    if proposal is None:
+        raise web.HTTPConflict(text=_("No repair makes this record readable."))
+    chosen = [*repository.repairs, *proposal.repairs]
+    await database_of(request).run(
+        lambda session: change_repository(session, repository.repository_id, repairs=chosen)
+    )
+    if not error.identifier:
+        raise web.HTTPSeeOther(f"/errors/{error.quarantine_id}?done=repair-chosen")
+    return await again(request)
+
+
 async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Response:
     _who, error = await asked_for(request, Quarantined)
     _again, repository = await asked_for(request, Repository, error.repository_id)
@@ -120,6 +140,9 @@ async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Res
         view=view_of(error.raw, line=int(error.failure.facts.get("line", 0))),
         again=alone,
         fetched=fetched,
+        repairs={value: label for value, label in repair_words() if value in repository.repairs},
+        proposal=await asyncio.to_thread(proposal_for, error.raw, error.raw_size),
+        words=dict(repair_words()),
         curl=f"curl --compressed {shlex.quote(alone or error.url)}",
         mail=_mail(repository, error, plain),
     )
@@ -159,5 +182,6 @@ ROUTES = (
     web.get(f"/runs/{_NUMBER}/errors", listing),
     web.get(f"/errors/{_NUMBER}", show),
     web.post(f"/errors/{_NUMBER}/again", again),
+    web.post(f"/errors/{_NUMBER}/repair", repair),
     web.get(f"/errors/{_NUMBER}/raw", raw),
 )

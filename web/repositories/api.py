@@ -11,6 +11,7 @@ from harvester.listing import find_repositories, formats_of, sets_of
 from harvester.models import Repository
 from harvester.probing.look import look
 from harvester.protocols import protocol_of
+from harvester.reading.repairs import Repair
 from harvester.recognition import (
     RepositoryFacts,
     check_base_url,
@@ -60,6 +61,7 @@ class RepositoryOut(Out):
     deletion_policy: str
     brake_deletions: float | None
     brake_updates: float | None
+    repairs: list[str] = Field(description="What is repaired in broken records on arrival.")
     not_before: datetime | None
 
 
@@ -114,6 +116,9 @@ class RepositoryChange(In):
     deletion_policy: DeletionPolicy | None = None
     brake_deletions: DeletionsShare | None = Field(None, description="Per cent; null: general setting.")
     brake_updates: UpdatesShare | None = Field(None, description="Per cent; null: general setting.")
+    repairs: list[Repair] = Field(
+        [], description="Replaces what is repaired in broken records on arrival; empty: nothing."
+    )
 
 
 async def _list(call: Call) -> Page[RepositoryOut]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from aiohttp import web
+from multidict import MultiDict
 from pydantic import Field, field_validator
 from sqlalchemy.orm import Session
 
@@ -14,6 +15,7 @@ from harvester.bibliographic.record_view import described_as
 from harvester.harvest_plan import LONGEST_SELECTION, PREFIX
 from harvester.listing import find_records, find_repositories, sets_of_record
 from harvester.models import Record, Repository
+from harvester.reading.repairs import Repair
 from harvester.recognition import identify_repository
 from harvester.repositories import (
     BaseUrl,
@@ -33,6 +35,7 @@ from manager.schedules.service import add_schedule, find_schedules, sample_repos
 from manager.store_audits import last_audits
 from oai.errors import UsageError
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
+from web.errors.repairs import repair_words
 from web.jobs.pages import MOST_JOBS
 from web.repositories.forms import UNASKED, usable_address
 from web.runs.words import PLOTTED_DAYS, day_link, first_day
@@ -75,6 +78,7 @@ class SettingsForm(FormModel):
     deletion_policy: DeletionPolicy
     brake_deletions: DeletionsShare | None = None
     brake_updates: UpdatesShare | None = None
+    repairs: tuple[Repair, ...] = ()
 
     @field_validator("base_url")
     @classmethod
@@ -166,7 +170,7 @@ async def settings(request: web.Request) -> web.Response:
     """Show the settings form of the repository."""
     _who, repository = await asked_for(request, Repository)
     names = SettingsForm.model_fields
-    values = {name: "" if (value := getattr(repository, name)) is None else str(value) for name in names}
+    values = {name: "" if (value := getattr(repository, name)) is None else value for name in names}
     return _settings_page(request, repository, Form(values=values))
 
 
@@ -174,12 +178,18 @@ async def settings(request: web.Request) -> web.Response:
 async def change(request: web.Request) -> web.Response:
     """Change the settings, or show the form again with its errors."""
     _who, repository = await asked_for(request, Repository)
-    asked, form = read_form(SettingsForm, await request.post())
+    posted = await request.post()
+    asked, form = read_form(
+        SettingsForm, MultiDict((name, value) for name, value in posted.items() if name != "repairs")
+    )
+    chosen = [str(one) for one in posted.getall("repairs", [])]
+    form = Form(values={**form.values, "repairs": chosen}, errors=form.errors)
     if asked is None:
         return _settings_page(request, repository, form)
+    columns = {**asked.model_dump(), "repairs": chosen}
     try:
         await database_of(request).run(
-            lambda session: change_repository(session, repository.repository_id, **asked.model_dump())
+            lambda session: change_repository(session, repository.repository_id, **columns)
         )
     except UsageError as error:
         return _settings_page(request, repository, form.with_error("base_url", told(error)))
@@ -245,6 +255,7 @@ def _settings_page(request: web.Request, repository: Repository, form: Form) -> 
         status=422 if form.errors else 200,
         repository=repository,
         form=form,
+        repairs=repair_words(),
         usual_deletions=manners.brake_deletions,
         usual_updates=manners.brake_updates,
         policies=[

@@ -87,6 +87,7 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "alert-removed": mark("The rule was removed."),
         "links-sent": mark("The manager is sending the links; see their state under Messages."),
         "alert-tried": mark("The manager is sending a test message; see its state under Messages."),
+        "repair-chosen": mark("Such records are repaired from the next harvest on."),
         "acknowledged": mark("The failure is acknowledged until its harvest succeeds or fails otherwise."),
         "mail-sent": mark("The mail server has accepted the message."),
         "worker-draining": mark("The worker takes no new work and ends when its harvests have ended."),

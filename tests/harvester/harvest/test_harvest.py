@@ -315,6 +315,22 @@ async def test_a_loose_harvest_skips_a_broken_record_and_goes_on(library: Librar
     assert library.harvest_row().watermark is None
 
 
+@pytest.mark.parametrize("validation", [Level.LOOSE, Level.STRICT])
+async def test_a_record_is_repaired_as_was_chosen_and_stays_unchanged(
+    library: Library, validation: Level
+) -> None:
+    library.change_repository(repairs=["ampersand"])
+    library.fake.fault = lambda _, good: good.replace(b"Title 12 ", b"This & that ")
+    outcome = await library.run(validation=validation)
+    assert (outcome.verdict, outcome.status, counts(outcome)["new"]) == ("complete", "completed", 25)
+    (warning,) = library.history()[0].warnings
+    assert warning.endswith("record 'oai:fake.example:12' was repaired on arrival: ampersand")
+    (file,) = [path for path in library.folder.rglob("*.xml") if b"This &amp; that" in path.read_bytes()]
+    assert b'<repaired xmlns="urn:zatva:repaired:1">ampersand</repaired>' in file.read_bytes()
+    outcome = await library.run(validation=validation, full=True)
+    assert counts(outcome)["unchanged"] == 25
+
+
 async def test_the_first_record_that_was_refused_is_told_whatever_was_odd_before(
     library: Library, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
+from oai.vocabulary import REPAIRED_NAMESPACE
 from provider.aggregate.stored_records import UnreadableRecordError, metadata_vocabulary, read_stored
 
 OAI = "http://www.openarchives.org/OAI/2.0/"
@@ -33,6 +34,13 @@ def test_prefixes_declared_further_up_are_still_declared(tmp_path: Path) -> None
     )
     assert found.nsmap["q"] == "urn:q"
     assert found.tag == "{urn:p}r"
+
+
+@pytest.mark.parametrize("repaired", [True, False])
+def test_a_repaired_record_is_known_as_such(tmp_path: Path, repaired: bool) -> None:  # noqa: FBT001 a parameter
+    mark = f'<about><repaired xmlns="{REPAIRED_NAMESPACE}">ampersand</repaired></about>' if repaired else ""
+    stored(tmp_path, f'<record xmlns="{OAI}">{HEADER}<metadata><r xmlns=""/></metadata>{mark}</record>')
+    assert read_stored(tmp_path, "1.xml", "oai:x:1").repaired is repaired
 
 
 @pytest.mark.parametrize("inner", ["<r/>", '<r xmlns=""/>'])
