@@ -282,6 +282,7 @@ UNCHANGING: Final[Mapping[str, str]] = MappingProxyType({
     # Routes that accept POST and change nothing that is stored.
     "POST /api/v1/probe": "asks a repository and shows its answer",
     "POST /api/v1/repositories/{repository}/questions": "asks a repository and shows its answer",
+    "POST /rules/by-example": "proposes rules; the editor saves them",
     "notify mutes": "lists what is muted",
     "POST /api/v1/archive/collections/{collection}/preview": "shows what a change would do",
     "POST /api/v1/archive/takedowns/preview": "counts what a take-down would cover",

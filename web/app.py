@@ -41,7 +41,7 @@ from web.repositories.diagnostics import DIAGNOSTICS, DiagnosticsRuns
 from web.repositories.explorer import EXPLORATIONS, Explorations
 from web.repositories.report_card import MEDIANS, KeptMedians
 from web.repositories.wizard import DRAFTS, Drafts
-from web.rules import editor, replay
+from web.rules import by_example, editor, replay
 from web.rules import pages as rules
 from web.rules.replay import REPLAYS, Replays
 from web.rules.trials import TRIALS, Trials
@@ -86,6 +86,7 @@ _ROUTES = (
     alerts.ROUTES,
     pages_mutes.ROUTES,
     store.ROUTES,
+    by_example.ROUTES,
     editor.ROUTES,
     replay.ROUTES,
     rules.ROUTES,

@@ -74,6 +74,14 @@ def stored_files(
     return found
 
 
+def count_stored(session: Session, repository_id: int, metadata_prefix: str = "") -> int:
+    """Count the stored records of a format; without a prefix, of the commonest one."""
+    stored = _stored(repository_id)
+    prefix = metadata_prefix or _commonest_prefix(session, *stored)
+    count = select(func.count()).select_from(Record).where(*stored, Record.metadata_prefix == prefix)
+    return session.execute(count).scalar_one()
+
+
 def _stored(repository_id: int) -> tuple[ColumnElement[bool], ...]:
     return (
         Record.repository_id == repository_id,

@@ -50,6 +50,8 @@ PAGES: Final = (
     "/errors/1",
     "/rules",
     "/rules/examples",
+    "/rules/by-example",
+    "/rules/by-example?repository=1",
     "/rules/new",
     "/rules/new?example=image-types",
     "/rules/1",

@@ -1,10 +1,13 @@
 """Rules in the dashboard: rows or XML over one file, tried before they are saved."""
 
 import hashlib
+import re
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
+from lxml import html
 from sqlalchemy import select
 
 from harvester.models import Record, Repository
@@ -194,3 +197,30 @@ async def test_a_removed_rule_leaves_its_file(server: Server, owner: Browser, re
     assert (await owner.post("/rules/1/remove"))[0] == 303
     assert _file(server).is_file()
     assert (await owner.get("/rules/1"))[0] == 404
+
+
+async def test_a_rule_is_proposed_by_example_and_opened_in_the_editor(
+    owner: Browser, colleague: Browser, repository: int
+) -> None:
+    _, page = await owner.get(f"/rules/by-example?repository={repository}")
+    examples = re.findall(r'name="record-(\d+)" value="keep"', page)
+    bodies = page.split("<tr>")[2:]
+    kept = next(number for number, body in zip(examples, bodies, strict=True) if "oai:x:1" in body)
+    dropped = next(number for number in examples if number != kept)
+    form = {"repository": str(repository), f"record-{kept}": "keep", f"record-{dropped}": "drop"}
+
+    status, page, _ = await owner.post("/rules/by-example", form)
+
+    assert status == 200
+    assert "keeps 1 of 2 stored records" in page
+    root: Any = html.fromstring(page)
+    values = {one.get("name"): one.get("value") for one in root.xpath("//form[@class='proposal'][1]//input")}
+    assert values["kind"] == "filter"
+    status, editor, _ = await owner.post("/rules/new", values)
+    assert status == 200
+    root = html.fromstring(editor)
+    assert root.xpath("//input[@name='xpath-0']/@value") == [values["xpath-0"]]
+
+    assert (await owner.post("/rules/by-example", {**form, f"record-{dropped}": "keep"}))[0] == 422
+    assert (await colleague.get(f"/rules/by-example?repository={repository}"))[0] == 404
+    assert (await colleague.post("/rules/by-example", form))[0] == 404

@@ -1,0 +1,185 @@
+"""Filter rules proposed from examples: records to keep, and records to drop.
+
+A proposal has one condition on one field, and is checked on the examples by the filter itself: it keeps all
+that are to be kept, and drops all that are to be dropped.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import reduce
+from itertools import takewhile
+from typing import Final
+
+from lxml import etree
+
+from harvester.rule_lab.fields import Field, values_of_record
+from harvester.rule_lab.files import read_rules
+from harvester.rule_lab.models import RuleKind
+from harvester.rule_lab.rows import FilterRow, RuleRows, xml_of
+from harvester.rules.filters import FilterMatch, Filters
+from harvester.rules.rule_files import RuleFileError
+
+_MOST: Final = 6
+_OF_ONE_FIELD: Final = 2
+_LONGEST: Final = 100
+_MOST_VALUES: Final = 6
+_LEAST_PREFIX: Final = 2
+_WORD: Final = re.compile(r"\w{3,}")
+_YEAR: Final = re.compile(r"[12][0-9]{3}(?![0-9])")
+_SPECIAL: Final = re.compile(r"([\\.^$*+?{}\[\]()|])")
+
+Values = Mapping[Field, Sequence[str]]
+
+
+class Operator(StrEnum):
+    """What a proposal says about its field."""
+
+    EQUALS = "equals"
+    DIFFERS = "differs"
+    PRESENT = "present"
+    ABSENT = "absent"
+    SINCE = "since"
+    UNTIL = "until"
+    CONTAINS = "contains"
+    LACKS = "lacks"
+    BEGINS = "begins"
+    ONE_OF = "one of"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleProposal:
+    """A filter rule with one condition."""
+
+    field: Field
+    operator: Operator
+    value: str
+    """What the operator needs; several values are separated by ` | `."""
+    rows: RuleRows
+
+    @property
+    def content(self) -> bytes:
+        """The rule file."""
+        return xml_of(self.rows)
+
+
+def propose_rules(kept: Sequence[etree._Element], dropped: Sequence[etree._Element]) -> list[RuleProposal]:
+    """Return rules that keep all of the former `<record>` elements and none of the latter, simplest first."""
+    keep, drop = [values_of_record(one) for one in kept], [values_of_record(one) for one in dropped]
+    fields = dict.fromkeys(field for record in (*keep, *drop) for field in record)
+    found = sorted(
+        (proposal for field in fields for proposal in _of_field(field, keep, drop)),
+        key=lambda proposal: (list(Operator).index(proposal.operator), proposal.field.name, proposal.value),
+    )
+    chosen: list[RuleProposal] = []
+    for proposal in found:
+        others = [one for one in chosen if one.field == proposal.field]
+        if len(others) < _OF_ONE_FIELD and len(chosen) < _MOST and _separates(proposal, kept, dropped):
+            chosen.append(proposal)
+    return chosen
+
+
+def row_of(xpath: str, operator: Operator, value: str) -> tuple[FilterRow, FilterMatch]:
+    """Return the filter row for a condition, and how the nodes are to match."""
+    exact = f"^{escaped(value)}$"
+    negative = operator in {Operator.DIFFERS, Operator.LACKS}
+    regexp = {
+        Operator.PRESENT: "^[1-9]",
+        Operator.ABSENT: "^0$",
+        Operator.SINCE: "^true$",
+        Operator.UNTIL: "^true$",
+        Operator.ONE_OF: f"^({'|'.join(escaped(one) for one in value.split(' | '))})$",
+        Operator.CONTAINS: escaped(value),
+        Operator.LACKS: escaped(value),
+        Operator.BEGINS: f"^{escaped(value)}",
+    }.get(operator, exact)
+    if operator in {Operator.PRESENT, Operator.ABSENT}:
+        xpath = f"count({xpath})"
+    elif operator in {Operator.SINCE, Operator.UNTIL}:
+        sign = ">=" if operator is Operator.SINCE else "<="
+        xpath = f"number(substring({xpath}, 1, 4)) {sign} {value}"
+    row = FilterRow(xpath=xpath, regexp=regexp, ignore_case=True, invert=negative)
+    return row, FilterMatch.ALL if negative else FilterMatch.ANY
+
+
+def escaped(text: str) -> str:
+    """Return a regular expression that matches this text."""
+    return _SPECIAL.sub(r"\\\1", text)
+
+
+def _of_field(field: Field, keep: Sequence[Values], drop: Sequence[Values]) -> Iterator[RuleProposal]:
+    kept, dropped = [record.get(field, ()) for record in keep], [record.get(field, ()) for record in drop]
+    for operator, value in _conditions(kept, dropped):
+        if len(value) <= _LONGEST:
+            row, match = row_of(field.xpath, operator, value)
+            rows = RuleRows(kind=RuleKind.FILTER, namespaces=field.namespaces, match=match, filters=(row,))
+            yield RuleProposal(field=field, operator=operator, value=value, rows=rows)
+
+
+def _conditions(
+    kept: Sequence[Sequence[str]], dropped: Sequence[Sequence[str]]
+) -> Iterator[tuple[Operator, str]]:
+    ours, theirs = [set(values) for values in kept], [set(values) for values in dropped]
+    of_ours, of_theirs = set().union(*ours), set().union(*theirs)
+    for value in _common(ours) - of_theirs:
+        yield Operator.EQUALS, value
+    for value in _common(theirs) - of_ours:
+        yield Operator.DIFFERS, value
+    if all(ours) and not of_theirs:
+        yield Operator.PRESENT, ""
+    if all(theirs) and not of_ours:
+        yield Operator.ABSENT, ""
+    yield from _years(kept, dropped)
+    several = of_ours - of_theirs
+    # Fewer values than records: a title for each says nothing about others.
+    if 1 < len(several) <= min(_MOST_VALUES, len(kept) - 1) and all(one & several for one in ours):
+        yield Operator.ONE_OF, " | ".join(sorted(several))
+    words, others = [_words(values) for values in kept], [_words(values) for values in dropped]
+    for word in _common(words) - set().union(*others):
+        yield Operator.CONTAINS, word
+    for word in _common(others) - set().union(*words):
+        yield Operator.LACKS, word
+    begin = _beginning([values[0] for values in kept]) if all(kept) else ""
+    if len(begin) >= _LEAST_PREFIX:
+        yield Operator.BEGINS, begin
+
+
+def _years(kept: Sequence[Sequence[str]], dropped: Sequence[Sequence[str]]) -> Iterator[tuple[Operator, str]]:
+    found = [[_YEAR.match(values[0]) if values else None for values in some] for some in (kept, dropped)]
+    if not all(year for some in found for year in some):
+        return
+    ours, theirs = ([int(year[0]) for year in some if year] for some in found)
+    if min(ours) > max(theirs):
+        yield Operator.SINCE, str(min(ours))
+    if max(ours) < min(theirs):
+        yield Operator.UNTIL, str(max(ours))
+
+
+def _beginning(texts: Sequence[str]) -> str:
+    """Return the characters with which all of the texts begin."""
+    if not texts:
+        return ""
+    first, last = min(texts), max(texts)
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    return "".join(one for one, _other in same)
+
+
+def _common(sets: Sequence[set[str]]) -> set[str]:
+    return reduce(set.intersection, sets) if sets else set()
+
+
+def _words(values: Sequence[str]) -> set[str]:
+    return {word.lower() for value in values for word in _WORD.findall(value)}
+
+
+def _separates(
+    proposal: RuleProposal, kept: Sequence[etree._Element], dropped: Sequence[etree._Element]
+) -> bool:
+    try:
+        rules = read_rules(proposal.content, RuleKind.FILTER, source="the proposal")
+        if not isinstance(rules, Filters):
+            return False
+        return all(map(rules.accepts, kept)) and not any(map(rules.accepts, dropped))
+    except RuleFileError:
+        return False  # a name or value that an expression cannot hold
