@@ -274,6 +274,8 @@ ACTIONS: Final = (
     Action(verb="sign-out", pages=("/sign-out",), kind="user", lacks=_ACCOUNT),
     Action(verb="worker.drain", command="worker drain", target="worker_id", kind="worker",
            pages=("/admin/workers/{id}/drain",), api="POST /workers/{worker}/drain"),
+    Action(verb="digest.ask", pages=("/cards/{card}/digest",), kind="repository", lacks=_CARD),
+    Action(verb="digest.answer", pages=("/digests/{digest}",), kind="repository", lacks=_CARD),
     Action(verb="mail.test", pages=("/admin/health/mail",), kind="mail",
            lacks="a person looks into the mailbox; `notify test` sends to the recipients of a rule"),
 )  # fmt: skip

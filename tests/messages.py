@@ -46,6 +46,7 @@ _SPEAKING: Final = {
     "manager/notices/webhooks.py": "UsageError",
     "manager/notices/addresses.py": "UsageError",
     "manager/notices/rules.py": "UsageError",
+    "manager/notices/digests.py": "UsageError",
     "manager/notices/mutes.py": "UsageError",
     "manager/rule_access.py": "RuleAccessError",
     "manager/schedules/limits.py": "LimitError",

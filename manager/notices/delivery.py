@@ -26,6 +26,7 @@ from manager.notices.announcements import (
     moment,
     notices_for,
 )
+from manager.notices.digests import write_digests
 from manager.notices.letters import render
 from manager.notices.models import Channel, Kind, NoticeRule, Occasion
 from manager.notices.outbox import Claimed, NotSentError, NoWordError, RefusedError
@@ -207,6 +208,8 @@ class Teller:
         announce(session, self._settings.manager.hooks)
         announce_audits(session)
         summarise(session)
+        if self._settings.web.base_url is not None:
+            write_digests(session)
         outbox.mark_unconfirmed(session)
         abandoned = outbox.take_up_abandoned(session)
         if abandoned:

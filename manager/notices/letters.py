@@ -35,6 +35,8 @@ _FILES: Final = {
     Occasion.SUMMARY: "summary.txt",
     Occasion.TEST: "test.txt",
     Occasion.CONFIRM: "confirm.txt",
+    Occasion.DIGEST_CONFIRM: "digest_confirm.txt",
+    Occasion.DIGEST: "digest.txt",
 }
 _THOUSANDS: Final = {Language.ENGLISH: ",", Language.CZECH: "\u00a0", Language.SLOVAK: "\u00a0"}
 _LONGEST_SUBJECT: Final = 180

@@ -77,6 +77,9 @@ class Occasion(StrEnum):
     TEST = "test"
     CONFIRM = "confirm"
     """A mail with a link by which the recipient agrees to receive notices."""
+    DIGEST_CONFIRM = "digest link"
+    """The same for the weekly digest of a repository to its own administrator."""
+    DIGEST = "digest"
 
 
 class NoticeState(StrEnum):
@@ -264,3 +267,24 @@ class Mute(Base):
     """The user's name."""
     starts: Mapped[datetime] = mapped_column(server_default=func.now())
     ends: Mapped[datetime | None]
+
+
+class NoticeDigest(Base):
+    """The weekly digest of a repository for its own administrator."""
+
+    __tablename__ = "notice_digest"
+    __table_args__ = (_one_of("language", Language),)
+
+    repository_id: Mapped[int] = mapped_column(
+        ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    address: Mapped[str] = mapped_column(Text)
+    language: Mapped[str] = mapped_column(Text)
+    token: Mapped[str] = mapped_column(Text, unique=True)
+    """Of the link by which the recipient confirms and stops it."""
+    card: Mapped[str] = mapped_column(Text)
+    """The token of the report card's link, which each digest repeats."""
+    asked: Mapped[datetime] = mapped_column(server_default=func.now())
+    confirmed: Mapped[datetime | None]
+    written: Mapped[datetime | None]
+    """The end of the time that the last digest covered; NULL before it is confirmed."""

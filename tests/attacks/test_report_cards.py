@@ -6,12 +6,14 @@ import uuid
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import func, update
+from sqlalchemy import func, select, update
 
 from harvester.harvest.models import Quarantined
 from harvester.models import Repository
 from harvester.vocabulary import RunStatus
+from manager.notices.models import NoticeDigest
 from oai.datestamps import utc_now
+from oai.outgoing import MailSettings
 from oai.owners import RepositoryOwner
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.web.conftest import Browser, Server
@@ -19,6 +21,7 @@ from tests.web.rows import BEGAN, a_repository, a_run, an_examination
 from web.models import ReportCard
 from web.repositories.diagnostics import DIAGNOSTICS
 from web.repositories.report_card import medians_of_all
+from web.site.keys import SETTINGS
 
 
 @pytest.fixture
@@ -121,3 +124,39 @@ def test_medians_need_several_repositories(server: Server) -> None:
             assert (found.speed is None) is (number < 5)
         assert found.repositories == 6
         assert found.speed == pytest.approx(30)
+
+
+@pytest.mark.usefixtures("repository")
+async def test_a_stranger_agrees_to_a_digest_for_published_addresses_only(
+    server: Server, owner: Browser, stranger: Browser
+) -> None:
+    path = await _link(owner)
+    token = await stranger.token(path)
+    _, before = await stranger.get(path)
+    assert "Every week by e-mail" not in before, "there is no mail server"
+    old = server.app[SETTINGS]
+    # Settings are read once; tests alone change them under a running application.
+    server.app._state[SETTINGS] = old.model_copy(  # noqa: SLF001
+        update={
+            "mail": MailSettings(host="127.0.0.1", port=1),
+            "web": old.web.model_copy(update={"base_url": server.base_url}),
+        }
+    )
+    with server.database.session() as session:
+        session.execute(update(Repository).values(admin_email="keeper@telc.example"))
+        session.commit()
+    for form, status in (
+        ({"address": "victim@elsewhere.example", "language": "cs"}, 409),
+        ({"address": "keeper@telc.example", "language": "xx"}, 400),
+        ({"address": "keeper@telc.example", "language": "cs"}, 303),
+        ({"address": "keeper@telc.example", "language": "cs"}, 409),
+    ):
+        assert (await stranger.post(f"{path}/digest", form, token=token))[0] == status
+    with server.database.session() as session:
+        link = f"/digests/{session.scalars(select(NoticeDigest.token)).one()}"
+    status, text = await stranger.get(link)
+    assert (status, "keeper@telc.example" in text) == (200, True)
+    for step, expected in (("confirm", 303), ("stop", 200)):
+        assert (await stranger.post(link, {"do": step}, token=token))[0] == expected
+    assert (await stranger.get(link))[0] == 404
+    assert (await stranger.get(f"/digests/{'x' * 22}"))[0] == 404

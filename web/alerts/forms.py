@@ -103,6 +103,8 @@ def occasions() -> dict[str, str]:
         Occasion.SUMMARY: _("summary"),
         Occasion.TEST: _("test message"),
         Occasion.CONFIRM: _("link to confirm the address"),
+        Occasion.DIGEST_CONFIRM: _("link to confirm the digest"),
+        Occasion.DIGEST: _("weekly digest"),
     }
 
 

@@ -20,13 +20,17 @@ from harvester.harvest.models import Quarantined
 from harvester.models import History, Repository
 from harvester.probing.findings import Report
 from harvester.probing.report import letter
+from manager.notices.digests import addresses_of, confirm_digest, find_digest, offer_digest, stop_digest
+from manager.notices.models import Language
 from oai.datestamps import utc_now
+from oai.errors import UsageError
+from web.alerts.forms import tongues
 from web.auth.access import Right, about, asked_for, needs
 from web.auth.sessions import hashed
 from web.models import ReportCard
 from web.repositories.diagnostics import DIAGNOSTICS, facts_in_words
 from web.site import i18n
-from web.site.i18n import _, language
+from web.site.i18n import _, language, told
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER
 from web.site.render import render, with_form_token
@@ -43,6 +47,7 @@ _KEPT_SECONDS: Final = 3600.0
 """How long the medians are kept: they read the history of all repositories."""
 _HEADERS: Final = {"X-Robots-Tag": "noindex, nofollow"}
 _LINK: Final = r"{card:[A-Za-z0-9_-]{22}}"
+_DIGEST: Final = r"{digest:[A-Za-z0-9_-]{22}}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,6 +221,9 @@ async def show(request: web.Request) -> web.Response:
         medians=await request.config_dict[MEDIANS].of(request),
         under_way=request.config_dict[DIAGNOSTICS].of(repository.repository_id),
         check=f"{request.path}/check",
+        digest=f"{request.path}/digest",
+        addresses=addresses_of(repository) if _can_mail(request) else [],
+        tongues=tongues(),
     )
     response.headers.update(_HEADERS)
     return response
@@ -233,6 +241,63 @@ async def check(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther(f"{request.path.removesuffix('/check')}?done={done}")
 
 
+@needs(Right.ANYBODY)
+async def ask_for_digest(request: web.Request) -> web.Response:
+    """Send the repository's administrator a mail that asks whether a weekly digest is welcome."""
+    repository = await _of_link(request)
+    posted = await request.post()
+    language_of = str(posted.get("language", ""))
+    if not _can_mail(request) or language_of not in set(Language):
+        raise web.HTTPBadRequest(text=_("Choose one of the options."), headers=_HEADERS)
+    about(request, "repository", repository.repository_id, repository.repository_name or repository.base_url)
+
+    def work(session: Session) -> None:
+        address, card = str(posted.get("address", "")), request.match_info["card"]
+        offer_digest(session, repository, address, Language(language_of), card)
+        session.commit()
+
+    try:
+        await database_of(request).run(work)
+    except UsageError as error:
+        raise web.HTTPConflict(text=told(error), headers=_HEADERS) from None
+    raise web.HTTPSeeOther(f"{request.path.removesuffix('/digest')}?done=digest-asked")
+
+
+@needs(Right.ANYBODY)
+async def show_digest(request: web.Request) -> web.Response:
+    """Show the recipient of the digest what it is, with a button to confirm or stop it."""
+    found = await database_of(request).run(find_digest, request.match_info["digest"])
+    if found is None:
+        raise web.HTTPNotFound(text=_("No digest is sent by this link."), headers=_HEADERS)
+    row, repository = found
+    response = with_form_token(request, "digest.html", digest=row, repository=repository)
+    response.headers.update(_HEADERS)
+    return response
+
+
+@needs(Right.ANYBODY)
+async def change_digest(request: web.Request) -> web.Response:
+    """Confirm or stop the digest."""
+    token, stops = request.match_info["digest"], (await request.post()).get("do") == "stop"
+
+    def work(session: Session) -> None:
+        if stops:
+            stop_digest(session, token)
+        else:
+            confirm_digest(session, token)
+        session.commit()
+
+    await database_of(request).run(work)
+    if stops:
+        return render(request, "digest_stopped.html", headers=_HEADERS)
+    raise web.HTTPSeeOther(f"{request.path}?done=digest-confirmed")
+
+
+def _can_mail(request: web.Request) -> bool:
+    settings = request.config_dict[SETTINGS]
+    return settings.web.base_url is not None and settings.mail.host is not None
+
+
 async def _of_link(request: web.Request) -> Repository:
     repository = await database_of(request).run(open_card, request.match_info["card"])
     if repository is None:
@@ -248,4 +313,7 @@ ROUTES: Final = (
     web.post(f"/repositories/{NUMBER}/card/revoke", revoke),
     web.get(f"/cards/{_LINK}", show),
     web.post(f"/cards/{_LINK}/check", check),
+    web.post(f"/cards/{_LINK}/digest", ask_for_digest),
+    web.get(f"/digests/{_DIGEST}", show_digest),
+    web.post(f"/digests/{_DIGEST}", change_digest),
 )

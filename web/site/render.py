@@ -132,6 +132,8 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "check-started": mark("The self-test has started. Refresh the page in a moment."),
         "signed-out": mark("You are signed out."),
         "files-queued": mark("The files are queued; this page reloads by itself."),
+        "digest-asked": mark("A message with a link to confirm is on its way."),
+        "digest-confirmed": mark("The digest will come after each week with harvests."),
         "card-revoked": mark("The link to the report card is no longer valid."),
         "card-checked": mark("The check has begun; load this page again in a minute."),
         "card-too-soon": mark("The last check was less than an hour ago; try again later."),

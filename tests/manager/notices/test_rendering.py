@@ -40,6 +40,12 @@ RUN: dict[str, Any] = {
     "kind": "error",
     "audit_id": 4,
     "findings": [{"kind": "altered", "path": "a/1.xml"}],
+    "card": "c" * 22,
+    "token": "t" * 22,
+    "troubled": 1,
+    "changed": 3,
+    "errors": 1,
+    "examples": [{"identifier": "oai:x:1", "failure": {"code": "record_xml"}}],
 }
 SUMMARY: dict[str, Any] = {
     **RUN,
@@ -76,6 +82,10 @@ def test_every_notice_can_be_written(language: Language, occasion: Occasion, das
     if dashboard and occasion is not Occasion.TEST:
         assert "https://zatva.example/" in letter.body
         assert "example//" not in letter.body
+    if occasion is Occasion.DIGEST:
+        assert "oai:x:1" in letter.body
+        assert f"/cards/{'c' * 22}" in letter.body
+        assert f"/digests/{'t' * 22}" in letter.body
 
 
 @pytest.mark.parametrize("language", Language)

@@ -1,0 +1,113 @@
+"""The weekly digest to a harvested repository's administrator: agreed to, due, and stopped."""
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from harvester.models import Repository
+from manager.notices.digests import confirm_digest, find_digest, offer_digest, stop_digest, write_digests
+from manager.notices.models import Language, Notice
+from oai.database import Database
+from oai.errors import UsageError
+from tests.manager.notices.conftest import Told
+
+CARD = "c" * 22
+KEEPER = "keeper@library.example"
+
+
+@pytest.fixture
+def card(told: Told) -> None:
+    """The repository has a report card for another day."""
+    told.tables.add(
+        "web_report_card",
+        repository_id=told.repository,
+        token_hash=hashlib.sha256(CARD.encode()).digest(),
+        expires=datetime.now(UTC) + timedelta(days=1),
+    )
+
+
+def offer(database: Database, told: Told, address: str = KEEPER, language: Language = Language.CZECH) -> str:
+    with database.session() as session:
+        offer_digest(session, session.get_one(Repository, told.repository), address, language, CARD)
+        session.commit()
+    token: str = told.tables.one("SELECT token FROM notice_digest")
+    return token
+
+
+def written(database: Database) -> int:
+    with database.session() as session:
+        count = write_digests(session)
+        session.commit()
+        return count
+
+
+def agreed(database: Database, told: Told) -> str:
+    token = offer(database, told)
+    with database.session() as session:
+        assert confirm_digest(session, token)
+        session.commit()
+    return token
+
+
+def a_week_later(told: Told) -> None:
+    told.tables("UPDATE notice_digest SET written = written - interval '7 days'")
+
+
+@pytest.mark.usefixtures("card")
+def test_it_comes_after_a_week_with_harvests_once_it_was_agreed_to(database: Database, told: Told) -> None:
+    token = offer(database, told)
+    told.run("failed")
+    assert written(database) == 0, "not agreed to"
+    assert told.tables.one("SELECT occasion FROM notice") == "digest link"
+
+    with database.session() as session:
+        assert confirm_digest(session, token)
+        session.commit()
+    assert written(database) == 0, "the week is not over"
+    a_week_later(told)
+    assert [written(database), written(database)] == [1, 0]
+    with database.session() as session:
+        notice = session.get_one(Notice, 2)
+    assert (notice.target, notice.language, notice.facts["runs"], notice.facts["troubled"]) == (
+        KEEPER,
+        "cs",
+        1,
+        1,
+    )
+    until = told.tables.one("SELECT expires FROM web_report_card")
+    assert until > datetime.now(UTC) + timedelta(days=80), "the card stays open"
+
+
+@pytest.mark.usefixtures("card")
+def test_a_week_without_harvests_has_no_digest(database: Database, told: Told) -> None:
+    agreed(database, told)
+    a_week_later(told)
+    assert written(database) == 0
+    told.run("completed")
+    assert written(database) == 0, "the next week has begun"
+
+
+@pytest.mark.usefixtures("card")
+def test_it_ends_when_it_is_stopped_or_the_card_is_revoked(database: Database, told: Told) -> None:
+    token = agreed(database, told)
+    told.run("completed")
+    a_week_later(told)
+    told.tables("UPDATE web_report_card SET token_hash = '\\x00'")
+    assert written(database) == 0
+    with database.session() as session:
+        assert find_digest(session, token) is not None
+        stop_digest(session, token)
+        session.commit()
+        assert find_digest(session, token) is None
+        assert not confirm_digest(session, token)
+
+
+def test_only_published_addresses_are_asked_and_once_a_day(database: Database, told: Told) -> None:
+    with pytest.raises(UsageError, match="publishes"):
+        offer(database, told, "victim@elsewhere.example")
+    first = offer(database, told)
+    with pytest.raises(UsageError, match="last day"):
+        offer(database, told)
+    told.tables("UPDATE notice_digest SET asked = asked - interval '2 days', confirmed = now()")
+    assert offer(database, told) != first, "an old link does not confirm"
