@@ -1,7 +1,7 @@
 """Repairs of broken records that a person has chosen for a repository; without a choice, nothing is repaired.
 
 A repair changes the bytes of a record that cannot be parsed, and only if the record can be parsed then. The
-record gets an `about` container that names the repairs, so that everyone who reads it later can tell.
+record gets an `about` container that names the repairs, so that every later reader knows.
 """
 
 import re

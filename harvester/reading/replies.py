@@ -122,10 +122,10 @@ def read_page(  # noqa: PLR0913 the fields of `Unread`, by name
     try:
         envelope = open_envelope(body, verb, url, loose=loose, limits=whole)
     except (MalformedAnswerError, AnswerTooLargeError) as error:
-        whole_again, mended = repaired_answer(body, verb, repairs, limits)
-        if mended:
-            again = Unread(whole_again, verb, url, "", loose, limits, received).read(on_token)
-            return replace(again, notes=(*notes, *mended, *again.notes))
+        unread = Unread(body, verb, url, "", loose, limits, received, repairs)
+        page = _read_repaired(unread, on_token)
+        if page is not None:
+            return replace(page, notes=(*notes, *page.notes))
         if not loose:
             raise
         return _second_try(reader, body, error)
@@ -137,6 +137,15 @@ def read_page(  # noqa: PLR0913 the fields of `Unread`, by name
     if not loose and (page.faults or page.notes):
         raise MalformedAnswerError(url, page.faults[0].reason if page.faults else page.notes[0])
     return page
+
+
+def _read_repaired(unread: Unread, on_token: OnToken | None) -> Page | None:
+    """Return the page of a broken answer whose broken records were repaired; None if none could be."""
+    body, notes = repaired_answer(unread.body[:], unread.verb, unread.repairs, unread.limits)
+    if not notes:
+        return None
+    page = unread._replace(body=body, repairs=()).read(on_token)
+    return replace(page, notes=(*notes, *page.notes))
 
 
 def _check_strictly(envelope: Envelope, verb: Verb, url: str) -> None:

@@ -17,7 +17,7 @@ from provider.holdings.rules import Rule, check_rule
 from provider.holdings.selection import Selection
 from provider.models import UNLISTED, Access, DocumentCollection
 
-_COUNTED: Final = 100_000
+MOST_COUNTED: Final = 100_000
 """Documents that a preview looks at; above it, there are more."""
 _EXAMPLES: Final = 10
 _CHANGES: Final = """
@@ -106,8 +106,8 @@ def count_harvesters(session: Session, first: datetime | None) -> int:
 
 
 def _preview(session: Session, chosen: Select[int], changes: Mapping[str, Any]) -> ChangePreview:
-    found = session.scalars(chosen.limit(_COUNTED + 1)).all()
-    ids = found[:_COUNTED]
+    found = session.scalars(chosen.limit(MOST_COUNTED + 1)).all()
+    ids = found[:MOST_COUNTED]
     unchanged: dict[str, Any] = {"added": [], "removed": [], "ruled": None, "access": None, "until": None}
     values = {**unchanged, **changes, "ids": ids, "unlisted": UNLISTED, "strictness": list(Access)}
     rows = session.execute(text(_CHANGES), values).all()
@@ -115,7 +115,7 @@ def _preview(session: Session, chosen: Select[int], changes: Mapping[str, Any]) 
     first = min((row.first for row in rows if row.first is not None), default=None)
     return ChangePreview(
         documents=len(ids),
-        more=len(found) > _COUNTED,
+        more=len(found) > MOST_COUNTED,
         access={(Access(row.before), Access(row.after)): row.documents for row in rows},
         harvesters=count_harvesters(session, first),
         examples=[(row.url, row.archived) for row in shown],

@@ -6,8 +6,6 @@ from typing import Any, Final
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from manager.worker.registry import drain, manager_status
-from oai.errors import UsageError
 from oai.owners import Organisation
 from oai.rights import Right, Role, Scope
 from web.api.faults import not_found
@@ -297,56 +295,7 @@ async def _organisation(call: Call) -> int:
     return number
 
 
-class WorkerOut(Out):
-    """A worker: a process that runs harvests."""
-
-    worker_id: int
-    host: str
-    process_id: int
-    started: datetime
-    last_sign: datetime = Field(description="Last heartbeat.")
-    concurrency: int = Field(description="Harvests that it runs at a time.")
-    harvests: int = Field(description="Harvests that it runs now.")
-    draining: bool = Field(description="Whether it takes no new work and ends when its harvests have ended.")
-    lost: bool = Field(description="Whether it has been silent for too long.")
-
-
-class WorkersOut(Out):
-    """The managers and workers of all machines."""
-
-    leader: str | None = Field(description="Host and process of the leading manager; null: none runs.")
-    stand_bys: list[str]
-    workers: list[WorkerOut]
-
-
-async def _workers(call: Call) -> WorkersOut:
-    return WorkersOut.model_validate(await call.database.run(manager_status))
-
-
-async def _drain(call: Call) -> None:
-    number = call.place["worker"]
-
-    def work(session: Session) -> None:
-        drain(session, [number])
-        session.commit()
-
-    try:
-        await call.database.run(work)
-    except UsageError:
-        raise not_found("worker", number) from None
-    about(call.request, "worker", number)
-
-
 OPERATIONS: Final = (
-    _op("getWorkers", "GET", "/workers", "Show managers and workers.", _workers, answer=WorkersOut),
-    _op(
-        "drainWorker",
-        "POST",
-        "/workers/{worker}/drain",
-        "Let a worker take no new work and end when its harvests have ended.",
-        _drain,
-        status=204,
-    ),
     _op(
         "getMe",
         "GET",

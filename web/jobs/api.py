@@ -1,20 +1,23 @@
-"""REST API: jobs: list, show, pause, resume, stop, kill, remove."""
+"""REST API: jobs: list, show, pause, resume, stop, kill, remove; workers: list, drain."""
 
 from datetime import datetime
 from typing import Any, Final
 
 from pydantic import Field
+from sqlalchemy.orm import Session
 
 from manager.jobs.control import KILL, PAUSE, RESUME, STOP, Change, change_job
 from manager.jobs.reasons import in_words
 from manager.jobs.views import JobPlace, JobView, find_job, list_jobs, remove_job
 from manager.models import Job, JobStatus
+from manager.worker.registry import drain, manager_status
+from oai.errors import UsageError
 from oai.rights import Right
 from web.api.faults import not_found
 from web.api.operations import Call, Operation, Work
 from web.api.paging import after, page_of, unreadable_cursor
 from web.api.shapes import Out, Page, Paged
-from web.auth.access import asked_for, visible_repositories
+from web.auth.access import about, asked_for, visible_repositories
 
 _TAG: Final = "jobs"
 
@@ -149,7 +152,67 @@ def _step(name: str, step: str, summary: str, change: Change) -> Operation:
     )
 
 
+class WorkerOut(Out):
+    """A worker: a process that runs harvests."""
+
+    worker_id: int
+    host: str
+    process_id: int
+    started: datetime
+    last_sign: datetime = Field(description="Last heartbeat.")
+    concurrency: int = Field(description="Harvests that it runs at a time.")
+    harvests: int = Field(description="Harvests that it runs now.")
+    draining: bool = Field(description="Whether it takes no new work and ends when its harvests have ended.")
+    lost: bool = Field(description="Whether it has been silent for too long.")
+
+
+class WorkersOut(Out):
+    """The managers and workers of all machines."""
+
+    leader: str | None = Field(description="Host and process of the leading manager; null: none runs.")
+    stand_bys: list[str]
+    workers: list[WorkerOut]
+
+
+async def _workers(call: Call) -> WorkersOut:
+    return WorkersOut.model_validate(await call.database.run(manager_status))
+
+
+async def _drain(call: Call) -> None:
+    number = call.place["worker"]
+
+    def work(session: Session) -> None:
+        drain(session, [number])
+        session.commit()
+
+    try:
+        await call.database.run(work)
+    except UsageError:
+        raise not_found("worker", number) from None
+    about(call.request, "worker", number)
+
+
 OPERATIONS: Final = (
+    Operation(
+        name="getWorkers",
+        method="GET",
+        path="/workers",
+        tag=_TAG,
+        summary="Show managers and workers.",
+        right=Right.ADMINISTER,
+        work=_workers,
+        answer=WorkersOut,
+    ),
+    Operation(
+        name="drainWorker",
+        method="POST",
+        path="/workers/{worker}/drain",
+        tag=_TAG,
+        summary="Let a worker take no new work and end when its harvests have ended.",
+        right=Right.ADMINISTER,
+        work=_drain,
+        status=204,
+    ),
     Operation(
         name="listJobs",
         method="GET",

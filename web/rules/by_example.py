@@ -89,8 +89,7 @@ async def _page(request: web.Request, number: int, ticks: Mapping[int, str] | No
     """Render the page; with ticks, also the proposals."""
     decisions = ticks or {}
     _who, repository = await asked_for(request, Repository, number)
-    prefix = str((await request.post()).get("prefix") or request.query.get("prefix", ""))
-    prefix = prefix if re.fullmatch(PREFIX, prefix) and len(prefix) <= 60 else ""  # noqa: PLR2004 as in SampleForm
+    prefix = await _prefix(request)
     fault = ""
     examples: list[Example] = []
     try:
@@ -126,6 +125,12 @@ async def _page(request: web.Request, number: int, ticks: Mapping[int, str] | No
         stored=await database_of(request).run(count_stored, number, prefix),
         operators=operators(),
     )
+
+
+async def _prefix(request: web.Request) -> str:
+    """Return the chosen format; empty for the commonest one."""
+    prefix = str((await request.post()).get("prefix") or request.query.get("prefix", ""))
+    return prefix if re.fullmatch(PREFIX, prefix) and len(prefix) <= 60 else ""  # noqa: PLR2004 as in SampleForm
 
 
 async def _counted(

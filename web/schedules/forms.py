@@ -15,18 +15,19 @@ from harvester.harvest_plan import PREFIX, Parameter, Surface, carried
 from harvester.rule_lab.models import RuleKind
 from harvester.rules.filters import load_filters
 from harvester.rules.normalisation import load_mappings
+from manager.models import RecurringJob
 from manager.rule_access import RuleAccessError
 from manager.schedules.frequency import parse_frequency, parse_zone
 from manager.schedules.limits import LimitError
-from manager.schedules.what_if import due_times
+from manager.schedules.what_if import WhatIf, due_times, what_if
 from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import UsageError, ZatvaError
-from web.auth.access import who_asks
+from web.auth.access import visible_repositories, who_asks
 from web.schedules.rules import RULES, rule_chosen
 from web.schedules.timing import NO_WEEKDAY, When, often, timing_in
 from web.site.forms import FormModel
 from web.site.i18n import _, told
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 
 FURTHER: Final = [one for one in carried(Surface.FORM) if one.label]
 """Parameters that pages lay out as declared."""
@@ -186,6 +187,27 @@ class ScheduleForm(PlanForm):
 
     repository_id: int
     metadata_prefix: str = Field(pattern=PREFIX, max_length=60)
+
+
+async def what_it_means(
+    request: web.Request, repository_id: int, plan: ScheduleForm, schedule: RecurringJob | None
+) -> WhatIf:
+    """Return what the plan would mean, as far as the user may know of other schedules."""
+    return await database_of(request).run(
+        what_if,
+        repository_id,
+        plan.metadata_prefix,
+        plan.set_spec,
+        plan.coming_week(utc_now()),
+        ZoneInfo(plan.time_zone),
+        schedule=schedule.id if schedule else None,
+        among=visible_repositories(who_asks(request)),
+    )
+
+
+def layouts() -> list[tuple[str, str]]:
+    """Return how record files are arranged, with labels."""
+    return [("true", _("In folders by identifier")), ("false", _("All in one folder"))]
 
 
 def partner_minutes(request: web.Request) -> float | None:

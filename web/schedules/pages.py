@@ -32,7 +32,6 @@ from manager.schedules.service import (
     run_now,
     sample_schedule,
 )
-from manager.schedules.what_if import WhatIf, what_if
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
@@ -41,11 +40,13 @@ from web.schedules.forms import (
     FURTHER,
     ScheduleForm,
     field_of,
+    layouts,
     levels,
     methods,
     overlaps,
     partner_minutes,
     slices,
+    what_it_means,
 )
 from web.schedules.rules import rule_choices, rule_context, rule_paths
 from web.schedules.timing import timing_in, weekday_names
@@ -383,21 +384,6 @@ async def _read(request: web.Request, repository_id: int) -> tuple[ScheduleForm 
     return await asyncio.to_thread(read_form, ScheduleForm, posted, context)
 
 
-async def _what_if(
-    request: web.Request, details: Details, plan: ScheduleForm, schedule: RecurringJob | None
-) -> WhatIf:
-    return await database_of(request).run(
-        what_if,
-        details.repository.repository_id,
-        plan.metadata_prefix,
-        plan.set_spec,
-        plan.coming_week(utc_now()),
-        ZoneInfo(plan.time_zone),
-        schedule=schedule.id if schedule else None,
-        among=visible_repositories(who_asks(request)),
-    )
-
-
 async def _form(
     request: web.Request,
     details: Details,
@@ -421,7 +407,9 @@ async def _form(
         schedule=schedule,
         plan=plan,
         runs=plan.next_runs() if plan else [],
-        found=await _what_if(request, details, plan, schedule) if plan else None,
+        found=await what_it_means(request, details.repository.repository_id, plan, schedule)
+        if plan
+        else None,
         limited=bool(schedule.owner) if schedule else partner_minutes(request) is not None,
         minutes=f"{request.config_dict[SETTINGS].manager.partner_minutes:g}",
         profiled=details.repository.profile is not None and schedule is None,
@@ -434,10 +422,7 @@ async def _form(
         slices=slices(),
         overlaps=overlaps(),
         further=FURTHER,
-        layouts=[
-            ("true", _("In folders by identifier")),
-            ("false", _("All in one folder")),
-        ],
+        layouts=layouts(),
     )
 
 

@@ -69,7 +69,7 @@ def test_documents_and_examples_are_counted(
     assert [url for url, _archived in found.examples] == [f"http://{host}/" for host in HOSTS]
     assert staff.rules() == dict.fromkeys(HOSTS, OPEN), "nothing is changed"
 
-    monkeypatch.setattr(previews, "_COUNTED", 3)
+    monkeypatch.setattr(previews, "MOST_COUNTED", 3)
     found = of_rule(database, "x", ROOM)
     assert (found.documents, found.more) == (3, True)
 
