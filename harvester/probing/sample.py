@@ -93,6 +93,41 @@ async def fetch_sample(
     return sample_of(page, rules)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SetSize:
+    """How many records a set has."""
+
+    records: int
+    more: bool = False
+    """Whether there are more: the repository does not say how many."""
+
+
+async def count_records(
+    base_url: str, settings: Settings, metadata_prefix: str, set_specs: Sequence[str]
+) -> dict[str, SetSize]:
+    """Return the size of each set, as far as the first page of its identifiers shows it.
+
+    Raises ClientError and TryLaterError.
+    """
+    found: dict[str, SetSize] = {}
+    async with open_protocol_client(
+        AccessProtocol.OAI_PMH, base_url, settings.harvester, retries=_TRIES
+    ) as client:
+        for spec in set_specs:
+            selection = Selection(metadata_prefix=metadata_prefix, set_spec=spec or None)
+            try:
+                page = await anext(client.pages(Verb.LIST_IDENTIFIERS, selection, loose=True))
+            except NoRecordsMatchError:
+                found[spec] = SetSize(records=0)
+                continue
+            size = page.complete_list_size
+            seen = len(page.headers)
+            found[spec] = SetSize(
+                records=seen if size is None else size, more=size is None and bool(page.next_token)
+            )
+    return found
+
+
 def sample_of(page: Page, rules: Rules) -> RepositorySample:
     """Return the first records of a page, with the rules applied to them."""
     return RepositorySample(

@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import aiohttp
@@ -62,10 +62,18 @@ class Browser:
         return found[1] if found else ""
 
     async def post(
-        self, path: str, form: Mapping[str, str] | None = None, *, token: str | None = None
+        self, path: str, form: Mapping[str, str | Sequence[str]] | None = None, *, token: str | None = None
     ) -> tuple[int, str, str]:
-        """Submit a form as its page would; return status, text and redirect target."""
-        data = {"csrf_token": await self.token() if token is None else token, **(form or {})}
+        """Submit a form as its page would, with a sequence for a field that is ticked several times.
+
+        Returns status, text and redirect target.
+        """
+        given = {"csrf_token": await self.token() if token is None else token, **(form or {})}
+        data = [
+            (name, one)
+            for name, value in given.items()
+            for one in ([value] if isinstance(value, str) else value)
+        ]
         async with self.http.post(self.base_url + path, data=data, allow_redirects=False) as answer:
             return answer.status, await answer.text(), answer.headers.get("Location", "")
 

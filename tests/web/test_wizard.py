@@ -7,7 +7,7 @@ from harvester.reading.errors import TransportError
 from manager.models import Job, RecurringJob
 from oai.database import Database
 from oai.settings import Settings
-from tests.harvester.fake_repository import FakeRepository, many, serve
+from tests.harvester.fake_repository import FakeRepository, Item, many, serve
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
 from tests.web.rows import a_repository
@@ -50,6 +50,42 @@ async def test_a_chosen_set_stays_though_the_search_does_not_find_it(administrat
         _, page, _ = await administrator.post("/repositories/new", form)
 
     assert 'name="set_spec" value="maps" checked' in page
+
+
+async def test_several_sets_are_counted_and_get_a_schedule_each(
+    server: Server, administrator: Browser
+) -> None:
+    items = [
+        Item(identifier=f"oai:x:{number}", sets=("maps",) if number % 3 else ("books",))
+        for number in range(9)
+    ]
+    async with serve(FakeRepository(items=items, sets=["maps", "books", "empty"])) as served:
+        step = {
+            "base_url": served.url, "step": "what", "metadata_prefix": "oai_dc", "set_spec": ["maps", "books"]
+        }  # fmt: skip
+        _, page, _ = await administrator.post("/repositories/new", {**step, "do": "count"})
+        assert "6 records" in page
+        assert "3 records" in page
+        assert page.count("checked") == 3, "the format and both sets"
+        _, page, _ = await administrator.post("/repositories/new", {**step, "do": "plan"})
+        assert "The same for 1 more set: books." in page
+        form = {
+            "base_url": served.url, "base_dir": "x", "step": "plan", "do": "save-and-run", "set_spec": "maps",
+            "more_sets": "books", "metadata_prefix": "oai_dc", "frequency": "daily at 02:30",
+        }  # fmt: skip
+        status, said, target = await administrator.post("/repositories/new", form)
+    assert (status, target) == (303, "/jobs?done=harvest-asked"), said
+    with server.database.session() as session:
+        assert set(session.scalars(select(RecurringJob.set_spec))) == {"maps", "books"}
+        assert len(session.scalars(select(Job.job_id)).all()) == 2
+
+
+async def test_too_many_sets_are_refused(administrator: Browser) -> None:
+    sets = [f"s{number}" for number in range(51)]
+    async with serve(FakeRepository(items=many(3), sets=sets)) as served:
+        step = {"base_url": served.url, "step": "what", "do": "plan", "set_spec": sets}
+        status, page, _ = await administrator.post("/repositories/new", step)
+    assert (status, "At most 50 sets" in page) == (422, True)
 
 
 async def test_save_and_run_makes_repository_schedule_and_job(server: Server, administrator: Browser) -> None:

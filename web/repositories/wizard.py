@@ -14,13 +14,15 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 from multidict import MultiDict
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from harvester.access import ACCESSES, SelectionError, access_of
 from harvester.client.selection import Selection
+from harvester.harvest_plan import LONGEST_SELECTION
 from harvester.isolated import isolated
 from harvester.listing import repositories_at
-from harvester.probing.sample import RepositorySample, fetch_sample
+from harvester.probing.sample import RepositorySample, SetSize, count_records, fetch_sample
 from harvester.reading.errors import AnswerTooLargeError
 from harvester.recognition import RepositoryFacts, find_repository
 from harvester.registry import Registry, friends_of, load_registry
@@ -47,10 +49,19 @@ from web.site.zones import here
 
 _MOST: Final = 64
 _SECONDS: Final = 1800.0
+_MOST_SETS: Final = 50
 
 
 class WizardForm(PlanForm, PlacedForm):
     """All steps together: address and directory are required, everything else has a default."""
+
+    more_sets: str = Field("", max_length=LONGEST_SELECTION * _MOST_SETS)
+    """Further sets, separated by spaces; each gets a schedule of its own."""
+
+    @property
+    def sets(self) -> list[str | None]:
+        """All chosen sets; None for the whole repository."""
+        return [self.set_spec, *self.more_sets.split()]
 
 
 def read_steps(values: Mapping[str, Any], context: Mapping[str, Any]) -> tuple[WizardForm | None, Form]:
@@ -117,8 +128,10 @@ DRAFTS = web.AppKey("drafts", Drafts)
 
 
 _SETS_SHOWN: Final = 40
+_COUNTED: Final = 10
+"""Sets that are counted at a time: each is a request."""
 _SAVING: Final = frozenset({"save", "save-and-run"})
-_BEFORE_THE_CHOICE: Final = frozenset({"ask", "sets", "what"})
+_BEFORE_THE_CHOICE: Final = frozenset({"ask", "sets", "what", "count"})
 """Button actions that are possible while the set or query is not chosen yet."""
 _SUGGESTIONS: Final = 30
 
@@ -134,6 +147,9 @@ async def go_on(request: web.Request) -> web.Response:
     """Perform the button's action: query, search the sets, preview records, go back, or save."""
     posted = await request.post()
     values = {name: value for name, value in posted.items() if isinstance(value, str)}
+    if values.get("step") == "what":
+        first, *more = [one for one in map(str, posted.getall("set_spec", [])) if one] or [""]
+        values |= {"set_spec": first, "more_sets": " ".join(more)}
     action = values.pop("do", "") or ("save" if "base_dir" in values else "ask")
     form = Form(values=values)
     try:
@@ -169,15 +185,28 @@ async def _asked(request: web.Request, form: Form, values: dict[str, str], actio
     if action not in _SAVING:
         fill_in(values, facts)
     if action not in _BEFORE_THE_CHOICE:
-        try:
-            access_of(facts.protocol).check(values.get("set_spec"))
-        except SelectionError as error:
-            return await _what_step(request, form.with_error("set_spec", told(error)), facts)
+        fault = _fault_of_sets(facts, chosen_sets(values))
+        if fault:
+            return await _what_step(request, form.with_error("set_spec", fault), facts)
     if action in _SAVING:
         return await _save(request, form, facts, run=action == "save-and-run")
     if action in {"plan", "show-plan"}:
         return await _plan_step(request, form, facts)
-    return await _what_step(request, form, facts, sample=action == "sample")
+    return await _what_step(request, form, facts, sample=action == "sample", count=action == "count")
+
+
+def _fault_of_sets(facts: RepositoryFacts, sets: list[str | None]) -> str:
+    """Return what is wrong with the chosen sets; empty if nothing is."""
+    if len(sets) > _MOST_SETS:
+        return _("At most %(most)s sets at a time; harvest the whole repository, or add others later.") % {
+            "most": _MOST_SETS
+        }
+    try:
+        for spec in sets:
+            access_of(facts.protocol).check(spec)
+    except SelectionError as error:
+        return told(error)
+    return ""
 
 
 async def _address_step(
@@ -227,20 +256,28 @@ async def _friends(request: web.Request, form: Form) -> web.Response:
     return await _address_step(request, form, tuple(found))
 
 
+def chosen_sets(values: Mapping[str, object]) -> list[str | None]:
+    """Return the chosen sets; None for the whole repository."""
+    return [str(values.get("set_spec") or "") or None, *str(values.get("more_sets", "")).split()]
+
+
 async def _what_step(
-    request: web.Request, form: Form, facts: RepositoryFacts, *, sample: bool = False
+    request: web.Request, form: Form, facts: RepositoryFacts, *, sample: bool = False, count: bool = False
 ) -> web.Response:
     values = form.values
+    sizes: dict[str, SetSize] = {}
     tried: RepositorySample | None = None
     if sample:
         form, tried = await _try(request, form, facts)
     words = str(values.get("set_words", "")).strip().lower()
     matching = [one for one in facts.sets if words in f"{one.set_spec} {one.set_name}".lower()]
-    chosen = str(values.get("set_spec", ""))
+    chosen = {one for one in chosen_sets(values) if one}
     shown = matching[:_SETS_SHOWN]
+    if count:
+        form, sizes = await _count(request, form, [one.set_spec for one in shown])
     base_url, among = str(values.get("base_url", "")), visible_repositories(who_asks(request))
-    if chosen and all(one.set_spec != chosen for one in shown):
-        shown = [*(one for one in facts.sets if one.set_spec == chosen), *shown]
+    listed = {one.set_spec for one in shown}
+    shown = [*(one for one in facts.sets if one.set_spec in chosen - listed), *shown]
     return render(
         request,
         "wizard_what.html",
@@ -249,10 +286,28 @@ async def _what_step(
         facts=facts,
         access=access_of(facts.protocol),
         sets=shown,
+        chosen=chosen,
+        sizes=sizes,
         matching=len(matching),
         sample=tried,
         present=await database_of(request).run(repositories_at, base_url, among),
     )
+
+
+async def _count(request: web.Request, form: Form, shown: list[str]) -> tuple[Form, dict[str, SetSize]]:
+    """Count the records of the chosen sets, or of the first ones that are shown."""
+    wanted = [one for one in chosen_sets(form.values) if one] or shown
+    try:
+        return form, await ask_apart(
+            count_records,
+            str(form.values["base_url"]),
+            request.config_dict[SETTINGS],
+            str(form.values.get("metadata_prefix", "")),
+            wanted[:_COUNTED],
+        )
+    except UNASKED as error:
+        problem = problem_of(error)
+        return form.with_error("sample", problem.title, problem), {}
 
 
 async def _try(
@@ -292,6 +347,7 @@ async def _plan_step(request: web.Request, form: Form, facts: RepositoryFacts | 
         form=shown,
         access=access_of(facts.protocol if facts else _protocol(form.values) or AccessProtocol.OAI_PMH),
         plan=asked,
+        sets=[one for one in chosen_sets(form.values) if one],
         runs=asked.next_runs() if asked else [],
         store=own_folder(who).name if not who.sees_everything else settings.store,
         rule_files=rule_choices(context, form.values),
@@ -341,10 +397,10 @@ def _add(
     run: bool,
     minutes: float | None,
 ) -> tuple[int, int | None]:
-    """Add the repository and its schedule, with its first run now if `run` is set.
+    """Add the repository and a schedule for each of the sets, with its first run now if `run` is set.
 
-    Return the id of the repository and that of the run's job; a run without a schedule gets its job from the
-    manager.
+    Return the id of the repository and, of a single set, that of the run's job; a run without a schedule gets
+    its job from the manager.
     """
     repository = add_own_repository(
         session, who, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts, protocol=facts.protocol
@@ -352,15 +408,19 @@ def _add(
     if name:
         name_repository(repository, name)
     columns: dict[str, Any] = {
-        key: value for key, value in asked.columns().items() if key not in {"base_url", "base_dir"}
+        key: value
+        for key, value in asked.columns().items()
+        if key not in {"base_url", "base_dir", "more_sets"}
     }
-    if asked.frequency or run:
-        number = repository.repository_id
-        schedule = add_schedule(session, repository_id=number, partner_minutes=minutes, **columns)
+    number = repository.repository_id
+    jobs = []
+    for spec in asked.sets if asked.frequency or run else []:
+        planned = {**columns, "set_spec": spec}
+        schedule = add_schedule(session, repository_id=number, partner_minutes=minutes, **planned)
         check_rule_access(session, schedule, data)
         if run and asked.frequency:
-            return number, run_now(session, schedule.id).job_id
-    return repository.repository_id, None
+            jobs.append(run_now(session, schedule.id).job_id)
+    return number, jobs[0] if len(jobs) == 1 else None
 
 
 async def _folder_fault(request: web.Request, values: Mapping[str, str]) -> str | None:
