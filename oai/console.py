@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +14,10 @@ from typing import Any, Protocol, TextIO
 from oai.errors import UsageError
 
 _LINE_SECONDS = 30.0
+_GAP = 2
+"""Between two columns."""
+_LEAST_WIDTH = 12
+"""To which a column of text is cut at most."""
 
 
 def counted(number: int, noun: str) -> str:
@@ -70,14 +75,16 @@ class Console:
             for row in rows:
                 self._print(json.dumps(row, default=_plain, ensure_ascii=False))
         elif rows:
-            self._print(_aligned(rows, columns))
+            width = shutil.get_terminal_size().columns if self.out.isatty() else None
+            self._print(_aligned(rows, columns, width))
         else:
             self._print(empty)
 
     def note(self, text: str) -> None:
         """Print a note on standard error, unless `--quiet` is set."""
         if not self.quiet:
-            print(text, file=self.err, flush=True)
+            # During a progress bar, standard error is what prints above it.
+            print(text, file=sys.stderr if self.err is sys.__stderr__ else self.err, flush=True)
 
     @contextlib.contextmanager
     def progress(self, label: str) -> Iterator[Advance]:
@@ -120,17 +127,20 @@ class _Lines:
 def _bar(label: str, err: TextIO) -> Iterator[Advance]:
     from rich.console import Console as Terminal  # noqa: PLC0415 slow to import, needed on terminals only
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.table import Column  # noqa: PLC0415
 
+    # Notes come from servers: cut to the line, and without rich's own markup.
+    rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
         TextColumn("{task.completed:,.0f}{task.fields[of_total]}"),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False, table_column=rest),
     )
     begun = time.monotonic()
-    with Progress(*columns, console=Terminal(file=err), transient=True) as progress:
+    with Progress(*columns, console=Terminal(file=err), transient=True, expand=True) as progress:
         task = progress.add_task(label, total=None, of_total="", rate="", note="")
 
         def advance(done: int, *, total: int | None = None, note: str = "") -> None:
@@ -141,17 +151,33 @@ def _bar(label: str, err: TextIO) -> Iterator[Advance]:
         yield advance
 
 
-def _aligned(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
+def _aligned(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], most: int | None = None) -> str:
+    """Return the table; with `most`, cut to that width by shortening the widest columns of text."""
     cells = [list(columns.values()), *([_cell(row.get(key), key) for key in columns] for row in rows)]
     numeric = [all(isinstance(row.get(key), int | float | None) for row in rows) for key in columns]
     widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
+    if most is not None:
+        _narrow(widths, numeric, most)
     return "\n".join(
         "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
+            cell.rjust(width) if right else _cut(cell, width).ljust(width)
             for cell, width, right in zip(line, widths, numeric, strict=True)
         ).rstrip()
         for line in cells
     )
+
+
+def _narrow(widths: list[int], numeric: Sequence[bool], most: int) -> None:
+    """Make columns of text narrower, the widest first, until the line fits or each has its least width."""
+    while sum(widths) + _GAP * (len(widths) - 1) > most:
+        text = [index for index, number in enumerate(numeric) if not number and widths[index] > _LEAST_WIDTH]
+        if not text:
+            return
+        widths[max(text, key=lambda index: widths[index])] -= 1
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else f"{cell[: width - 1]}…"
 
 
 def _cell(value: object, key: str) -> str:

@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TextIO
 
 from oai.sections import LogSettings
 
@@ -39,13 +39,27 @@ class _JsonLines(logging.Formatter):
         return json.dumps(entry, ensure_ascii=False)
 
 
+class _ToStandardError(logging.StreamHandler[TextIO]):
+    """Writes to what is standard error at the time: a progress bar replaces it, so that it stays below."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]  # a plain attribute there
+        """The present standard error."""
+        return sys.stderr
+
+
 def configure(settings: LogSettings, *, verbose: bool = False, quiet: bool = False) -> None:
     """Configure the root logger; `verbose` and `quiet` (command line) override the configured level."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _ToStandardError()
+    # The names of loggers are modules, which mean nothing to users.
+    name = "{name}: " if verbose else ""
     handler.setFormatter(
         _JsonLines()
         if settings.format == "json"
-        else _Lines("{asctime} {levelname:<7} {name}: {message}", style="{")
+        else _Lines(f"{{asctime}} {{levelname:<7}} {name}{{message}}", style="{")
     )
     level = "DEBUG" if verbose else "WARNING" if quiet else settings.level.upper()
     logging.basicConfig(level=level, handlers=[handler], force=True)

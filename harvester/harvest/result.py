@@ -5,7 +5,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import text, update
 from sqlalchemy.orm import Session
@@ -58,6 +58,8 @@ _VERDICT_WORDS = {
     Verdict.PARTIAL: "Not all requested records are stored.",
     Verdict.FAILED: "The harvest did not complete; received records are stored.",
 }
+
+_SAMPLE: Final = "The sample is complete: it ended after the number of records that was asked for."
 
 
 def received(counts: Mapping[str, int]) -> int:
@@ -154,7 +156,7 @@ class RunOutcome:
         spent = f"in {self.seconds:,.1f} s and {counted(named['requests'], 'request')}"
         lines = [f"{self.status.capitalize()}: {counted(received(self.counts), 'record')}{listed} {spent}."]
         lines += self._beyond_this_process(named)
-        lines.append(_VERDICT_WORDS[self.verdict])
+        lines.append(_SAMPLE if self._is_sample else _VERDICT_WORDS[self.verdict])
         if named["invalid"]:
             first = f"; the first: {self.first_refusal}" if self.first_refusal else ""
             were = "was" if named["invalid"] == 1 else "were"
@@ -172,6 +174,10 @@ class RunOutcome:
         if self.status is RunStatus.INCOMPLETE:
             lines.append("To continue, run the same command again.")
         return "\n".join(lines)
+
+    @property
+    def _is_sample(self) -> bool:
+        return self.evidence.end is End.SAMPLE and not self.evidence.refused
 
     def _beyond_this_process(self, named: Mapping[str, int]) -> list[str]:
         """Return sentences about records that this process did not receive."""

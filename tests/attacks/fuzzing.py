@@ -204,7 +204,11 @@ def _forms_in(page: str) -> dict[str, dict[str, str]]:
     for form in html.document_fromstring(page).iter("form"):
         assert isinstance(form, html.FormElement)
         path = URL(form.action or "").path
-        fields = {name: value if isinstance(value, str) else "" for name, value in form.form_values()}
+        # Administrators see others' texts in forms; sent by a partner, they would come back.
+        fields = {
+            name: value.replace(MARK, "x") if isinstance(value, str) else ""
+            for name, value in form.form_values()
+        }
         names = dict.fromkeys((name for name in form.inputs.keys() if name), "")  # noqa: SIM118 not a mapping
         found.setdefault(path, {}).update({**names, **fields})
     return found

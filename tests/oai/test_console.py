@@ -2,7 +2,7 @@
 
 import pytest
 
-from oai.console import counted
+from oai.console import _aligned, counted
 
 
 @pytest.mark.parametrize(
@@ -10,3 +10,26 @@ from oai.console import counted
 )
 def test_a_number_has_its_noun_in_the_right_number(number: int, words: str) -> None:
     assert counted(number, "record") == words
+
+
+ROWS = [
+    {
+        "id": 7,
+        "name": "A very long name of a library",
+        "url": "https://library.example/" + "x" * 60,
+        "count": 1200,
+    }
+]
+COLUMNS = {"id": "ID", "name": "Name", "url": "Base URL", "count": "Records"}
+
+
+def test_a_table_is_cut_to_the_terminal_by_its_widest_columns() -> None:
+    whole = _aligned(ROWS, COLUMNS)
+    assert "x" * 60 in whole
+    cut = _aligned(ROWS, COLUMNS, 80).splitlines()
+    assert max(map(len, cut)) <= 80
+    assert "A very long name of a library" in cut[1]
+    assert "…" in cut[1]
+    assert cut[1].endswith("1,200"), "numbers are never cut"
+    narrow = _aligned(ROWS, COLUMNS, 10).splitlines()
+    assert "A very long…" in narrow[1]

@@ -19,6 +19,7 @@ _STAND_INS = {
     "collection": "collection:maps",
     "spec": "collection:maps",
     "card": "x" * 22,
+    "digest": "x" * 22,
     "key": "00000000-0000-0000-0000-000000000001",
     "client": "00000000-0000-0000-0000-000000000001",
     "document": "00000000-0000-0000-0000-000000000001",

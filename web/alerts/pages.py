@@ -386,7 +386,7 @@ def _schedules(session: Session, repository: Repository | None) -> list[tuple[in
 ROUTES = (
     web.get("/alerts", show),
     web.get("/alerts/deliveries", deliveries),
-    web.get(f"/alerts/deliveries.{KINDS}", download),
+    web.get(f"/alerts/deliveries.{KINDS}", download, allow_head=False),
     web.get(f"/alerts/rules.{KINDS}", rules_as_file, allow_head=False),
     web.get("/alerts/rules/new", new),
     web.post("/alerts/rules/new", add),

@@ -66,7 +66,7 @@ async def show(request: web.Request) -> web.Response:
     if not chosen.isascii() or not chosen.isdecimal() or len(chosen) > 9:  # noqa: PLR2004 as in NUMBER
         among = visible_repositories(who_asks(request))
         found = await database_of(request).run(name_repositories, limit=_CHOICES, among=among)
-        return render(request, "rule_by_example.html", repositories=found, repository=None)
+        return render(request, "rule_by_example.html", repositories=found, repository=None, all=False)
     return await _page(request, int(chosen))
 
 
