@@ -21,12 +21,17 @@ def _root() -> Iterator[None]:
     root.setLevel(level)
 
 
-def test_a_text_from_outside_cannot_forge_an_entry(capsys: pytest.CaptureFixture[str]) -> None:
-    configure(LogSettings(format="console"))
+@pytest.mark.parametrize(("verbose", "name"), [(False, ""), (True, "web.faults: ")])
+def test_a_text_from_outside_cannot_forge_an_entry(
+    capsys: pytest.CaptureFixture[str],
+    verbose: bool,  # noqa: FBT001 a parameter
+    name: str,
+) -> None:
+    configure(LogSettings(format="console"), verbose=verbose)
     logging.getLogger("web.faults").error("GET %s", _FORGED, exc_info=ValueError(_FORGED))
 
     first, *others = capsys.readouterr().err.rstrip("\n").split("\n")
-    assert first.endswith("ERROR   web.faults: GET /x")
+    assert first.endswith(f"ERROR   {name}GET /x")
     assert others
     assert all(line.startswith("  ") for line in others)
     assert "\\x0d\\x1b[2J\\x9b1m\\x00" in others[0]
