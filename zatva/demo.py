@@ -24,21 +24,32 @@ from oai.console import Console
 from oai.database import Database, open_database
 from oai.datestamps import utc_now
 from oai.errors import ExitCode, ZatvaError
+from oai.rights import Role
 from oai.serving import address, open_listener, told_to_stop
 from oai.settings import Settings
-from provider.holdings import collections, selection
-from provider.holdings.selection import Selection
+from provider.holdings import collections, takedowns
+from provider.holdings.takedowns import TakedownRequest
 from provider.indexing.archive_search import find_archives
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Document
+from web.auth.organisations import add_organisation, give_repository
 from web.auth.sign_in import make_link
+from web.auth.users import add_user
+from web.repositories.report_card import make_card
 from zatva.libraries import UNREADABLE, DemoRepository, broken_library, slow_library
 from zatva.sample import write_archive, write_past
 from zatva.serve import everything
 
 _COLLECTION: Final = "collection:serials:spring-2024"
 _SET: Final = "domain:example:mesto"
-_HIDDEN: Final = "http://mesto.example/gazette/"
+_TAKEDOWN: Final = TakedownRequest(
+    targets=("http://mesto.example/gazette/*",),
+    reason="The gazette names private persons.",
+    requester="Town office, mayor@mesto.example",
+    reference="12/2024",
+)
+_LIBRARY: Final = "library"
+"""Short name of the organisation whose librarian harvests the broken repository."""
 _OWN: Final = "sample"
 _AT_ONCE: Final = 4
 """Concurrent harvests from one host, because all the demo's repositories are on this one."""
@@ -107,7 +118,7 @@ def _make_archive(settings: Settings) -> Archive:
             options = IndexOptions(margin=margin, collections=family if number == 0 else ())
             index_file(database, path, options)
         with database.session() as session:
-            hidden = selection.hide(session, Selection(url_prefix=_HIDDEN), margin=margin)
+            hidden = takedowns.settle_takedown(session, takedowns.enter(session, _TAKEDOWN), margin=margin)
             documents, due = session.execute(select(func.count(), func.max(Document.datestamp))).one()
     return Archive(files=len(files), documents=documents, hidden=hidden, due=due)
 
@@ -134,7 +145,8 @@ async def _run(settings: Settings, archive: Archive, console: Console, *, once: 
             stop = (
                 told_to_stop()
             )  # set up first, because the user may end the demo right after the invitation
-            await asyncio.to_thread(_invite, settings, database, dashboard, console)
+            broken = list(repositories)[1]
+            await asyncio.to_thread(_invite, settings, database, dashboard, console, broken)
             await stop.wait()
     return ExitCode.DONE
 
@@ -268,10 +280,24 @@ def _found_out(broken: History, checked: History) -> bool:
     return refused and checked.status == RunStatus.FAILED
 
 
-def _invite(settings: Settings, database: Database, dashboard: str, console: Console) -> None:
+def _invite(settings: Settings, database: Database, dashboard: str, console: Console, broken: int) -> None:
+    """Print links for an administrator, a librarian, and the administrator of the broken repository."""
     with database.session() as session:
+        library = add_organisation(session, short_name=_LIBRARY, name="City Library")
+        give_repository(session, broken, library.organisation_id)
+        add_user(session, "librarian", Role.PARTNER, organisation_id=library.organisation_id)
         link = make_link(session, settings, "admin", dashboard, create_administrator=True)
+        second = make_link(session, settings, "librarian", dashboard)
+        card = f"{dashboard}/cards/{make_card(session, broken)}"
         session.commit()
-    console.result({"sign_in": link}, f"sign in    {link}\nPress Ctrl-C to end the demo and remove its data.")
+    console.result(
+        {"sign_in": link, "librarian": second, "report_card": card},
+        f"sign in    {link}\n"
+        f"librarian  {second} (in another browser or a private window)\n"
+        f"report     {card}\n"
+        "Try: follow what needs attention to the letter; look up mesto.example in the archive and take\n"
+        "pages down; repair the broken library's records on arrival.\n"
+        "Press Ctrl-C to end the demo and remove its data.",
+    )
     if console.out.isatty():
         webbrowser.open(link)

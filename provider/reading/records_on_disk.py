@@ -87,6 +87,8 @@ class DiskRecord:
         try:
             opened = self._open()
             self._end = opened.header.end
+            self._block = opened.header.block
+            self.has_http_header = bool(opened.head)
             if length is not None and http_length(opened.head) == length:
                 self._end = opened.begin + length
             self.description = _described(opened, self._end)
@@ -97,6 +99,16 @@ class DiskRecord:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+    @property
+    def block_length(self) -> int:
+        """Bytes of the record's content, the HTTP header included."""
+        return self._end - self._block
+
+    def block(self) -> Iterator[bytes]:
+        """Yield the content as archived, with the HTTP header. Raises DamageError if it is truncated."""
+        opened = self._open()
+        yield from self._from(opened, opened.header.block)
 
     def blocks(self, digest: str | None) -> Iterator[bytes]:
         """Yield the payload from its beginning, in blocks of at most 64 KiB.
@@ -129,15 +141,19 @@ class DiskRecord:
         )
 
     def _raw(self, check: DigestCheck) -> Iterator[bytes]:
-        source, front, _, _ = opened = self._open()
-        left = self._end - opened.begin
-        block = front[opened.begin : self._end]
+        opened = self._open()
+        for block in self._from(opened, opened.begin):
+            check.see(block)
+            yield block
+
+    def _from(self, opened: _Opened, begin: int) -> Iterator[bytes]:
+        left = self._end - begin
+        block = opened.front[begin : self._end]
         while left:
-            block = block or source.read(min(left, _BLOCK))
+            block = block or opened.source.read(min(left, _BLOCK))
             if not block:
                 raise EndedEarlyError(f"the record is truncated {left:,} bytes before its end")
             left -= len(block)
-            check.see(block)
             yield block
             block = b""
 

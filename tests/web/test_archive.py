@@ -1,22 +1,27 @@
 """The archive's pages over real documents: looked at, hidden, filed, and held to the specification."""
 
 import asyncio
+import io
 import json
 import re
 import uuid
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from aiohttp import web
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
+from warcio.archiveiterator import ArchiveIterator
 
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 from provider.app import create_app as create_provider
 from provider.clients.models import ProviderClient, ProviderList
+from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import ArcProblem, Document, DocumentMonth, IndexFile, IndexRun, Mimetype
 from tests.provider.archive import Archive
+from tests.provider.archives import Page, write_pages
 from tests.web.conftest import Browser, Server
 from web.archive.pages_activity import SelfTests
 from web.models import SelfTest
@@ -223,6 +228,24 @@ async def test_a_collection_is_made_filled_closed_renamed_and_removed(
     await curator.post(f"{address}/remove")
     assert (await curator.get(address))[0] == 404
     assert _access(server, key) == "open"
+
+
+async def test_captures_are_downloaded_as_warc(
+    server: Server, viewer: Browser, owner: Browser, tmp_path: Path
+) -> None:
+    path = write_pages(tmp_path / "x.warc.gz", [Page(url="http://a.example/")])
+    index_file(server.database, path, IndexOptions(margin=1))
+    _, page = await viewer.get("/archive/documents?url=a.example")
+    assert "/archive/documents.warc.gz?url=a.example" in page
+    address = f"{viewer.base_url}/archive/documents.warc.gz"
+    async with viewer.http.get(address, params={"url": "a.example", "match": "host"}) as answer:
+        data = await answer.read()
+        assert (answer.status, answer.content_type) == (200, "application/warc")
+    assert [one.rec_type for one in ArchiveIterator(io.BytesIO(data))] == ["warcinfo", "response"]
+    for params, status in (({"url": "b.example", "match": "host"}, 404), ({"url": ""}, 400)):
+        async with viewer.http.get(address, params=params) as answer:
+            assert answer.status == status
+    assert (await owner.get("/archive/documents.warc.gz?url=a.example"))[0] == 403
 
 
 async def test_a_change_of_a_collection_is_previewed_by_page_api_and_command(

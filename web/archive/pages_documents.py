@@ -1,10 +1,13 @@
 """Archived documents: look up by URL or key, show, hide and unhide."""
 
+import asyncio
+import contextlib
 import uuid
 from typing import Final
 
 from aiohttp import web
 
+from oai.datestamps import utc_now
 from oai.errors import UsageError
 from oai.rights import Right
 from provider.holdings import selection
@@ -13,8 +16,10 @@ from provider.holdings.identifiers import oai_identifier, parse_oai_identifier
 from provider.holdings.lookup import LookupPlace, MatchType, Query, find_captures
 from provider.holdings.selection import Selection
 from provider.holdings.sets import is_set_spec
+from provider.holdings.warc_export import export_warc
 from web.archive.address import document_address
 from web.auth.access import about, needs, who_asks
+from web.auth.audit import record_export
 from web.site.i18n import _, told
 from web.site.keys import SETTINGS, database_of
 from web.site.render import render
@@ -55,6 +60,36 @@ async def listing(request: web.Request) -> web.Response:
         found=result.found if result else [],
         next=f"{end.capture.hex if end.capture else ''}.{end.host or ''}" if end else None,
     )
+
+
+@needs(Right.LOOK_AROUND)
+async def as_warc(request: web.Request) -> web.StreamResponse:
+    """Download the captures that the look-up finds as a WARC file; only those that are open to everybody."""
+    url = request.query.get("url", "").strip()[:_LONGEST]
+    query = Query(url=url, match=_match(request, url), limit=_PAGE)
+    settings, database = request.config_dict[SETTINGS].provider, database_of(request).database
+    # Without the reader's address, because a client can forge that of a reading room here.
+    steps = export_warc(database, settings, query, None)
+    try:
+        first = await asyncio.to_thread(next, steps, None)
+    except UsageError as error:
+        raise web.HTTPBadRequest(text=told(error)) from None
+    if first is None:
+        raise web.HTTPNotFound(text=_("No archived documents found."))
+    await record_export(request, "captures", "warc")
+    response = web.StreamResponse(
+        headers={
+            "Content-Type": "application/warc",
+            "Content-Disposition": f'attachment; filename="zatva-{utc_now():%Y%m%d%H%M%S}.warc.gz"',
+        }
+    )
+    await response.prepare(request)
+    # A client that disconnects ends the export.
+    with contextlib.suppress(ConnectionResetError):
+        while first is not None:
+            await response.write(first)
+            first = await asyncio.to_thread(next, steps, None)
+    return response
 
 
 @needs(Right.LOOK_AROUND)
@@ -156,6 +191,7 @@ def _begin(request: web.Request) -> LookupPlace:
 
 ROUTES: Final = (
     web.get("/archive/documents", listing),
+    web.get("/archive/documents.warc.gz", as_warc, allow_head=False),
     web.get(f"/archive/documents/{KEY}", show),
     web.get(f"/archive/documents/{KEY}/hide", confirm),
     web.post(f"/archive/documents/{KEY}/hide", change),

@@ -48,9 +48,12 @@ def percent(share: float) -> str:
     return format_percent(share, locale=locale())
 
 
-def some(value: int) -> str:
-    """Return the number; a dash for zero, so that columns show where there is something."""
-    return number(value) if value else "–"  # noqa: RUF001 en dash intended
+def some(value: int) -> Markup | str:
+    """Return the number; a dash for zero, so that columns show where there is something.
+
+    Where each row is a card, the style sheet leaves such a line out.
+    """
+    return number(value) if value else Markup('<span class="zero">–</span>')  # noqa: RUF001 en dash intended
 
 
 def moment(value: datetime | None) -> Markup | str:

@@ -1,0 +1,108 @@
+"""Captures as a WARC file: ARC, WARC and revisits alike, complete by itself, and read by warcio and by us."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+from warcio.archiveiterator import ArchiveIterator
+
+from oai.database import Database
+from oai.errors import UsageError
+from oai.sections import ProviderSettings
+from provider.holdings import warc_export
+from provider.holdings.lookup import MatchType, Query
+from provider.holdings.warc_export import export_warc
+from provider.indexing.indexer import IndexOptions, index_file
+from provider.models import Document
+from tests.provider.archives import Page, arc_record, warc_record, write_archive
+from tests.provider.holdings.test_documents_access import revisit
+
+OLD = Page(url="http://a.example/old", date="2007-11-02T03:04:05Z", body=b"<html>old</html>")
+NEW = Page(url="http://a.example/new", date="2010-01-01T00:00:00Z", body=b"<html>new</html>" * 50_000)
+SAME = Page(url="http://a.example/new", date="2011-01-01T00:00:00Z", body=NEW.body)
+FILE = Page(url="http://a.example/x.txt", body=b"plain", record_type="resource", mime_type="text/plain")
+
+
+@pytest.fixture
+def archive(database: Database, tmp_path: Path) -> Path:
+    """An ARC file, and a WARC file with a revisit and a resource."""
+    for name, records in (
+        ("a.arc.gz", [arc_record(OLD)]),
+        ("b.warc.gz", [warc_record(NEW), revisit(SAME), warc_record(FILE)]),
+    ):
+        report = index_file(database, write_archive(tmp_path / name, records), IndexOptions(margin=1))
+        assert not report.merged.problems
+    return tmp_path
+
+
+def exported(database: Database, url: str = "a.example", match: MatchType = MatchType.HOST) -> bytes:
+    return b"".join(export_warc(database, ProviderSettings(), Query(url=url, match=match, limit=1), None))
+
+
+def records(data: bytes) -> list[tuple[str, str, str, bytes]]:
+    """Type, URL, date and payload of each record, as warcio reads them."""
+    found = []
+    for record in ArchiveIterator(io.BytesIO(data)):
+        headers: Any = record.rec_headers
+        found.append(
+            (
+                record.rec_type,
+                headers.get_header("WARC-Target-URI") or "",
+                headers.get_header("WARC-Date") or "",
+                record.content_stream().read(),
+            )
+        )
+    return found
+
+
+@pytest.mark.usefixtures("archive")
+def test_all_kinds_become_records_that_others_read(database: Database) -> None:
+    info, *found = records(exported(database))
+    assert info[0] == "warcinfo"
+    assert {(kind, url, date): body for kind, url, date, body in found} == {
+        ("response", OLD.url, "2007-11-02T03:04:05Z"): OLD.body,
+        ("response", NEW.url, "2010-01-01T00:00:00Z"): NEW.body,
+        ("response", SAME.url, "2011-01-01T00:00:00Z"): SAME.body,
+        ("resource", FILE.url, FILE.date): FILE.body,
+    }
+
+
+@pytest.mark.usefixtures("archive")
+def test_our_own_index_reads_the_same_documents(database: Database, tmp_path: Path) -> None:
+    (tmp_path / "again.warc.gz").write_bytes(exported(database))
+    report = index_file(database, tmp_path / "again.warc.gz", IndexOptions(margin=1))
+    assert not report.merged.problems
+    # The revisit was no document of its own bytes before; it is one now, at the same time and URL.
+    assert report.merged.new == 0
+    assert report.merged.unchanged + report.merged.duplicates + report.merged.moved == 4
+
+
+def test_what_may_not_be_read_or_is_damaged_is_listed_and_left_out(database: Database, archive: Path) -> None:
+    with database.session() as session:
+        session.execute(update(Document).where(Document.url == OLD.url).values(access="reading room"))
+        session.commit()
+    path = archive / "b.warc.gz"
+    data = bytearray(path.read_bytes())
+    data[-40] ^= 0xFF
+    path.write_bytes(bytes(data))
+    *_, last = records(exported(database))
+    assert last[0] == "metadata"
+    assert OLD.url.encode() in last[3]
+    assert FILE.url.encode() in last[3]
+    assert b"damaged" in last[3]
+
+
+@pytest.mark.usefixtures("archive")
+def test_a_full_file_says_where_it_ends(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warc_export, "MOST_CAPTURES", 1)
+    *found, last = records(exported(database))
+    assert [kind for kind, *_ in found] == ["warcinfo", "response"]
+    assert b"largest size" in last[3]
+
+
+def test_nothing_found_is_no_file_and_a_bad_query_an_error(database: Database) -> None:
+    assert exported(database) == b""
+    with pytest.raises(UsageError, match="no host"):
+        exported(database, "")
