@@ -199,6 +199,25 @@ async def test_a_removed_rule_leaves_its_file(server: Server, owner: Browser, re
     assert (await owner.get("/rules/1"))[0] == 404
 
 
+async def test_a_rule_is_used_in_a_schedule_by_a_link(
+    server: Server, owner: Browser, colleague: Browser, repository: int
+) -> None:
+    await owner.post("/rules/new", {**_ROWS, "repository_id": str(repository)})
+    with server.database.session() as session:
+        number = add_schedule(session, repository_id=repository, frequency="daily at 02:30").id
+        rule, path = session.execute(select(Rule.rule_id, Rule.path)).one()
+        session.commit()
+    _, page = await owner.get(f"/rules/{rule}")
+    for link in (f"/schedules/{number}/edit", f"/schedules/new?repository={repository}"):
+        sign = "&" if "?" in link else "?"
+        target = f"{link}{sign}rule={rule}"
+        assert f'href="{target.replace("&", "&amp;")}"' in page
+        _, form = await owner.get(target)
+        root: Any = html.fromstring(form)
+        assert root.xpath("//select[@name='filter_file_path']/option[@selected]/@value") == [path]
+    assert (await colleague.get(f"/schedules/new?repository={repository}&rule={rule}"))[0] == 404
+
+
 async def test_a_rule_is_proposed_by_example_and_opened_in_the_editor(
     owner: Browser, colleague: Browser, repository: int
 ) -> None:

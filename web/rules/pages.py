@@ -13,6 +13,7 @@ from harvester.rule_lab.files import read_file
 from harvester.rule_lab.models import Rule, RuleKind
 from harvester.rule_lab.versions import as_text, difference, list_rules, list_versions
 from manager.rule_usage import last_runs, uses_of
+from manager.schedules.service import find_schedules
 from oai.errors import UsageError
 from oai.settings import Settings
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
@@ -24,6 +25,8 @@ from web.site.render import render
 
 _PAGE: Final = 100
 _VERSIONS: Final = 50
+_OTHERS: Final = 20
+"""Schedules that a rule's page offers to use it in."""
 _DIGITS: Final = 9
 
 
@@ -129,10 +132,14 @@ def _facts(session: Session, settings: Settings, who: SignedIn, rule: Rule) -> M
     content = read_file(settings, rule)
     fault = None if content is None else versions.usable(content, rule)
     repository = session.get(Repository, rule.repository_id) if rule.repository_id else None
+    uses = uses_of(session, settings, rule, among=among)
+    used = {use.schedule_id for use in uses}
+    others = find_schedules(session, repository_id=rule.repository_id, among=among, limit=_OTHERS + len(used))
     return {
+        "others": [one for one in others if one.schedule.id not in used][:_OTHERS],
         "versions": shown,
         "runs": last_runs(session, rule, found, among=among),
-        "uses": uses_of(session, settings, rule, among=among),
+        "uses": uses,
         "text": as_text(found[0].content),
         "missing": content is None,
         "differs": content is not None and content != found[0].content,

@@ -48,7 +48,7 @@ from web.schedules.forms import (
     slices,
     what_it_means,
 )
-from web.schedules.rules import rule_choices, rule_context, rule_paths
+from web.schedules.rules import rule_choices, rule_context, rule_paths, rule_to_use
 from web.schedules.timing import timing_in, weekday_names
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
@@ -250,7 +250,9 @@ async def new(request: web.Request) -> web.Response:
         return render(request, "schedule_choose.html", repositories=repositories)
     await asked_for(request, Repository, repository_id)
     details = await repository_of(request, repository_id)
-    return await _form(request, details, Form(values=suggested_values(details)))
+    return await _form(
+        request, details, Form(values={**suggested_values(details), **await rule_to_use(request)})
+    )
 
 
 @needs(Right.HARVEST)
@@ -279,7 +281,8 @@ async def edit(request: web.Request) -> web.Response:
     _who, schedule = await asked_for(request, RecurringJob)
     details = await repository_of(request, schedule.repository_id)
     files = {name: path or "" for name, path in rule_paths(request, schedule).items()}
-    return await _form(request, details, Form(values={**values_of(schedule), **files}), schedule=schedule)
+    values = {**values_of(schedule), **files, **await rule_to_use(request)}
+    return await _form(request, details, Form(values=values), schedule=schedule)
 
 
 @needs(Right.HARVEST)

@@ -8,9 +8,9 @@ from typing import Any, Final
 from aiohttp import web
 from sqlalchemy.orm import Session
 
-from harvester.rule_lab.models import RuleKind
+from harvester.rule_lab.models import Rule, RuleKind
 from manager.rule_access import RULE_COLUMNS, rule_file_shown, rules_of, spellings_of
-from web.auth.access import who_asks
+from web.auth.access import asked_for, who_asks
 from web.auth.sessions import SignedIn
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
@@ -70,6 +70,15 @@ def rule_choices(
         known = any(present == value for value, _title in options)
         found[name] = options if known else [*options, (present, present)]
     return found
+
+
+async def rule_to_use(request: web.Request) -> dict[str, str]:
+    """Return the form's value for the rule that a link names (`?rule=7`); nothing without one."""
+    text = request.query.get("rule", "")
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:  # noqa: PLR2004 as in NUMBER
+        return {}
+    _who, rule = await asked_for(request, Rule, int(text))
+    return {name: rule.path for name, kind in RULE_COLUMNS.items() if kind is RuleKind(rule.kind)}
 
 
 def rule_paths(request: web.Request, row: object) -> dict[str, str | None]:
