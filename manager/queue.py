@@ -174,6 +174,10 @@ async def open_queue(
 
     try:
         await app.open_async()
+        opening = asyncio.current_task()
+        if opening is not None and opening.cancelling():
+            # A pool that connects just then can lose the cancellation, and the worker would go on.
+            raise asyncio.CancelledError
         yield app
     finally:
         # Also if opening was cancelled: a connecting pool whose tasks are only cancelled may ignore that,

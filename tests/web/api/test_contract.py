@@ -26,12 +26,13 @@ async def test_generated_requests_find_no_server_error_and_nothing_undocumented(
     server: Server, option: str, request: pytest.FixtureRequest
 ) -> None:
     # The coverage phase takes most of the time; the fuzzing of all routes sends values of its kind, too.
-    phases = "examples,coverage,fuzzing" if request.config.getoption("--long") else "examples,fuzzing"
+    long = request.config.getoption("--long")
+    phases, examples = ("examples,coverage,fuzzing", "2") if long else ("examples,fuzzing", "1")
     token = token_of(server, "Alena")
     command = (
         *(sys.executable, "-m", "schemathesis.cli", "run", f"{server.base_url}/api/openapi.json"),
         *("--url", f"{server.base_url}/api/v1", "--header", f"Authorization: Bearer {token}"),
-        *("--checks", _CHECKS, "--max-examples", "2", "--seed", "20261122", "--request-timeout", "20"),
+        *("--checks", _CHECKS, "--max-examples", examples, "--seed", "20261122", "--request-timeout", "20"),
         *("--phases", phases, "--no-color", "--continue-on-failure"),
         *("--generation-database", "none", "--suppress-health-check", "all"),
         *(word for name in _ENDING_THE_TOKEN for word in (option, name)),
