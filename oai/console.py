@@ -14,6 +14,7 @@ from typing import Any, Protocol, TextIO
 from oai.errors import UsageError
 
 _LINE_SECONDS = 30.0
+_NOTHING = ("–", "0")  # noqa: RUF001 as `_word` writes it
 _GAP = 2
 """Between two columns."""
 _LEAST_WIDTH = 12
@@ -130,7 +131,7 @@ def _bar(label: str, err: TextIO) -> Iterator[Advance]:
     from rich.table import Column  # noqa: PLC0415
 
     # Notes come from servers: cut to the line, and without rich's own markup.
-    rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    rest = Column(no_wrap=True, overflow="ellipsis")
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),
@@ -140,7 +141,7 @@ def _bar(label: str, err: TextIO) -> Iterator[Advance]:
         TextColumn("{task.fields[note]}", markup=False, table_column=rest),
     )
     begun = time.monotonic()
-    with Progress(*columns, console=Terminal(file=err), transient=True, expand=True) as progress:
+    with Progress(*columns, console=Terminal(file=err), transient=True) as progress:
         task = progress.add_task(label, total=None, of_total="", rate="", note="")
 
         def advance(done: int, *, total: int | None = None, note: str = "") -> None:
@@ -152,12 +153,25 @@ def _bar(label: str, err: TextIO) -> Iterator[Advance]:
 
 
 def _aligned(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], most: int | None = None) -> str:
-    """Return the table; with `most`, cut to that width by shortening the widest columns of text."""
+    """Return the table; with `most`, cut to that width.
+
+    Columns without any value are left out then, and the widest columns of text are shortened.
+    """
     cells = [list(columns.values()), *([_cell(row.get(key), key) for key in columns] for row in rows)]
     numeric = [all(isinstance(row.get(key), int | float | None) for row in rows) for key in columns]
     widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
-    if most is not None:
-        _narrow(widths, numeric, most)
+    if most is not None and _line_width(widths) > most:
+        filled = {
+            key: heading
+            for place, (key, heading) in enumerate(columns.items())
+            if any(line[place] not in _NOTHING for line in cells[1:])
+        }
+        if len(filled) < len(columns):
+            return _aligned(rows, filled, most)
+        whole = [
+            all(isinstance(row.get(key), int | float | datetime | None) for row in rows) for key in columns
+        ]
+        _narrow(widths, whole, most)
     return "\n".join(
         "  ".join(
             cell.rjust(width) if right else _cut(cell, width).ljust(width)
@@ -167,13 +181,20 @@ def _aligned(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], most
     )
 
 
-def _narrow(widths: list[int], numeric: Sequence[bool], most: int) -> None:
-    """Make columns of text narrower, the widest first, until the line fits or each has its least width."""
-    while sum(widths) + _GAP * (len(widths) - 1) > most:
-        text = [index for index, number in enumerate(numeric) if not number and widths[index] > _LEAST_WIDTH]
+def _narrow(widths: list[int], whole: Sequence[bool], most: int) -> None:
+    """Make columns narrower, the widest first, until the line fits or each has its least width.
+
+    Those that are `whole` keep theirs: a part of a number or time says something else.
+    """
+    while _line_width(widths) > most:
+        text = [index for index, fixed in enumerate(whole) if not fixed and widths[index] > _LEAST_WIDTH]
         if not text:
             return
         widths[max(text, key=lambda index: widths[index])] -= 1
+
+
+def _line_width(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
 
 
 def _cut(cell: str, width: int) -> str:

@@ -33,3 +33,10 @@ def test_a_table_is_cut_to_the_terminal_by_its_widest_columns() -> None:
     assert cut[1].endswith("1,200"), "numbers are never cut"
     narrow = _aligned(ROWS, COLUMNS, 10).splitlines()
     assert "A very long…" in narrow[1]
+
+
+def test_columns_without_any_value_are_left_out_where_there_is_no_room() -> None:
+    rows = [{"id": 1, "name": "x" * 30, "new": 0, "deleted": 5, "reason": None}]
+    columns = {"id": "ID", "name": "Name", "new": "New", "deleted": "Deleted", "reason": "Reason"}
+    assert _aligned(rows, columns, 80).splitlines()[0].split() == ["ID", "Name", "New", "Deleted", "Reason"]
+    assert _aligned(rows, columns, 45).splitlines()[0].split() == ["ID", "Name", "Deleted"]
