@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+from lxml import html
 from sqlalchemy import select, update
 
 from harvester.harvest.checkpoint import only_harvest
@@ -78,6 +80,24 @@ async def test_a_record_that_was_mended_is_stored_and_no_error_any_more(
     assert "The record was read without errors later" in after
     assert "Fetch this record again" not in after
     assert fake.asked[-1]["verb"] == "GetRecord"
+
+
+@pytest.mark.usefixtures("fake")
+async def test_the_letter_has_what_its_reader_needs_in_a_chosen_language(administrator: Browser) -> None:
+    _, page = await administrator.get("/errors/1?letter=cs")
+    root: Any = html.fromstring(page)
+    letter = root.xpath("string(//pre[@id='letter'])")
+    for words in (
+        "Vážen",
+        "verb=GetRecord&identifier=oai%3Afake.example%3A1",
+        "Řádek ",
+        "Title & 1",
+        "Title &amp; 1",
+        "Alena",
+    ):
+        assert words in letter
+    assert ">Request<" in page, "the page itself stays in the reader's language"
+    assert "Dear colleague" in (await administrator.get("/errors/1?letter=xx"))[1]
 
 
 async def test_one_click_repairs_such_records_from_now_on_and_stores_this_one(

@@ -18,13 +18,14 @@ from harvester.repositories import change_repository
 from oai.errors import TryLaterError, UsageError
 from oai.failures import FailureCode
 from oai.outgoing import mail_link
-from web.auth.access import Right, asked_for, needs
+from web.auth.access import Right, asked_for, needs, who_asks
+from web.errors.letter import letter_about
 from web.errors.raw_bytes import RawView, view_of
 from web.errors.refetch import refetch, sentence
 from web.errors.repairs import proposal_for, repair_words
 from web.runs.pages import run_page
 from web.site.failures import in_words
-from web.site.i18n import _, told
+from web.site.i18n import LANGUAGES, _, language, told
 from web.site.keys import database_of
 from web.site.render import render
 
@@ -130,6 +131,20 @@ async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Res
         ]
         alone = request_url(repository.base_url, arguments)
     plain = in_words(error.failure).what
+    view = view_of(error.raw, line=int(error.failure.facts.get("line", 0)))
+    proposal = await asyncio.to_thread(proposal_for, error.raw, error.raw_size)
+    chosen = request.query.get("letter", "")
+    chosen = chosen if chosen in LANGUAGES else language.get()
+    letter = letter_about(
+        error,
+        repository,
+        language=chosen,
+        address=alone,
+        view=view,
+        proposal=proposal,
+        signature=_signature(request),
+    )
+    to = (repository.admin_email or "").partition(",")[0].strip()
     return render(
         request,
         "error.html",
@@ -137,14 +152,17 @@ async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Res
         repository=repository,
         name=repository.repository_name or repository.base_url,
         plain=plain,
-        view=view_of(error.raw, line=int(error.failure.facts.get("line", 0))),
+        view=view,
+        letter=letter,
+        written_in=chosen,
+        languages=LANGUAGES,
         again=alone,
         fetched=fetched,
         repairs={value: label for value, label in repair_words() if value in repository.repairs},
-        proposal=await asyncio.to_thread(proposal_for, error.raw, error.raw_size),
+        proposal=proposal,
         words=dict(repair_words()),
         curl=f"curl --compressed {shlex.quote(alone or error.url)}",
-        mail=_mail(repository, error, plain),
+        mail=mail_link(to, subject=letter.subject, body=letter.body) if to else None,
     )
 
 
@@ -158,24 +176,9 @@ async def raw(request: web.Request) -> web.Response:
     )
 
 
-def _mail(repository: Repository, error: Quarantined, plain: str) -> str | None:
-    if not repository.admin_email:
-        return None
-    subject = _("A record of %(name)s cannot be harvested") % {
-        "name": repository.repository_name or repository.base_url
-    }
-    body = "\n".join(
-        [
-            _("Dear colleague,"),
-            "",
-            plain,
-            _("Record: %(identifier)s") % {"identifier": error.identifier or "-"},
-            _("Request: %(address)s") % {"address": error.url},
-            _("Error message: %(reason)s") % {"reason": error.reason},
-        ]
-    )
-    address = repository.admin_email.partition(",")[0].strip()
-    return mail_link(address, subject=subject, body=body)
+def _signature(request: web.Request) -> str:
+    who = who_asks(request)
+    return ", ".join(filter(None, (who.name, who.organisation)))
 
 
 ROUTES = (
