@@ -218,6 +218,8 @@ class Harvest(Base):
     records_per_second: Mapped[float | None]
     estimated_end: Mapped[datetime | None]
     """Estimated end of the run, from its rate and completeListSize."""
+    pace: Mapped[list[list[float]]] = mapped_column(JSONB, server_default=text("'[]'"))
+    """Samples since its process began: seconds, and the run's records and requests until then."""
     job_id: Mapped[int | None] = mapped_column(index=True)
     process_id: Mapped[int | None]
     host: Mapped[str | None] = mapped_column(Text)

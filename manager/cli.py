@@ -141,6 +141,7 @@ def _add_controls(job: "Subcommands") -> None:
     )
     remove.add_argument("job_id", type=int, metavar="ID")
     for name, text in (
+        ("run", "run a lost harvest again now, without waiting for its next try"),
         ("pause", "pause a job; a running harvest stops after its page and can be resumed"),
         ("resume", "resume a paused job where it stopped, or check a rejected one again"),
         ("stop", "stop a harvest after its page; the next one resumes there"),

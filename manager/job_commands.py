@@ -40,6 +40,7 @@ _JOB_COLUMNS = {
     "process_id": "process",
 }
 _CHANGES = {
+    "run": job_control.RUN,
     "pause": job_control.PAUSE,
     "resume": job_control.RESUME,
     "stop": job_control.STOP,

@@ -241,6 +241,13 @@ class Job(_JobParameters, Base):
 
 
 Index("ix_oai_job_due", Job.status, Job.harvest_start_time)
+# The jobs that are not merely planned, which are few; those that are due are found by `ix_oai_job_list`.
+Index(
+    "ix_oai_job_current",
+    Job.harvest_start_time,
+    Job.job_id,
+    postgresql_where=text("status <> 0 OR attempt <> 0"),
+)
 Index("ix_oai_job_list", Job.harvest_start_time, Job.job_id)
 
 

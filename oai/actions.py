@@ -111,6 +111,8 @@ ACTIONS: Final = (
            command="schedule sample", target="recurring_id"),
     Action(verb="schedule.remove", pages=("/schedules/{id}/remove",), api="DELETE /schedules/{schedule}",
            command="schedule remove", target="recurring_id"),
+    Action(verb="job.run", pages=("/jobs/{id}/run",), api="POST /jobs/{job}/run", command="job run",
+           target="job_id"),
     Action(verb="job.pause", pages=("/jobs/{id}/pause",), api="POST /jobs/{job}/pause", command="job pause",
            target="job_id"),
     Action(verb="job.resume", pages=("/jobs/{id}/resume",), api="POST /jobs/{job}/resume",

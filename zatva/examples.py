@@ -117,6 +117,7 @@ zatva job history --limit 20
 zatva job show 31
 zatva job errors 40
 zatva job remove 31
+zatva job run 31
 zatva job pause 31
 zatva job resume 31
 zatva job stop 31

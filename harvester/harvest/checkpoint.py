@@ -93,6 +93,7 @@ def begin(
     row.job_id = request.job_id
     row.process_id = os.getpid()
     row.host = socket.gethostname()
+    row.pace = []
     row.last_sign = row.last_error = row.last_failure = row.records_per_second = row.estimated_end = None
     session.flush()
     return Checkpoint(

@@ -38,11 +38,12 @@ class Pace:
     samples: list[tuple[float, int, int]] = field(default_factory=list)
     _step: float = 0.25
 
-    def note(self, seconds: float, records: int, requests: int) -> None:
-        """Take a sample, unless the last one is too recent."""
+    def note(self, seconds: float, records: int, requests: int) -> bool:
+        """Take a sample, unless the last one is too recent; return whether it was taken."""
         if self.samples and seconds - self.samples[-1][0] < self._step:
-            return
+            return False
         self._add(seconds, records, requests)
+        return True
 
     def close(self, seconds: float, records: int, requests: int) -> list[list[float]]:
         """Take the last sample, and return all of them for the history."""
@@ -299,7 +300,7 @@ class Checkpointer:
         # A list that starts again takes its records back.
         stored = max(state.counts["records"] - state.resumed["records"], 0)
         rate = stored / seconds if seconds > 0 else None
-        self.pace.note(seconds, state.counts["records"], state.traffic.requests)
+        sampled = self.pace.note(seconds, state.counts["records"], state.traffic.requests)
         checkpoint.save(
             session,
             self.point.harvest_id,
@@ -311,6 +312,7 @@ class Checkpointer:
             complete_list_size=state.complete_list_size,
             records_per_second=rate,
             estimated_end=state.progress.estimated_end(utc_now(), rate),
+            **({"pace": self.pace.samples} if sampled else {}),
         )
 
     def _save_marks(self, session: Session) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import case, null, select, update
+from sqlalchemy import case, func, null, select, update
 from sqlalchemy.orm import Session
 
 from manager.models import Job, JobStatus
@@ -18,6 +18,8 @@ class Change:
     participle: str
     becomes: Mapping[JobStatus, JobStatus]
     """The status after the action, by the status before; in any other status the action is not possible."""
+    retries_now: bool = False
+    """Whether it makes a retry due now; the action is then possible for retries alone."""
 
 
 PAUSE: Final = Change(
@@ -60,6 +62,10 @@ KILL: Final = Change(
 """The processes of a running harvest are killed at once; what was committed is kept."""
 
 
+RUN = Change(participle="run", becomes={JobStatus.SCHEDULED: JobStatus.SCHEDULED}, retries_now=True)
+"""A retry does not wait until its pause is over. The due times of schedules are left to `run_now`."""
+
+
 def change_job(session: Session, job_id: int, change: Change) -> JobStatus:
     """Apply the change to a job, and return its new status. The caller commits.
 
@@ -74,6 +80,8 @@ def change_job(session: Session, job_id: int, change: Change) -> JobStatus:
         .values(status=swap, waiting=null())
         .returning(Job.status)
     )
+    if change.retries_now:
+        statement = statement.where(Job.attempt > 0).values(harvest_start_time=func.now())
     status = session.scalar(statement)
     if status is not None:
         return JobStatus(status)
@@ -81,5 +89,7 @@ def change_job(session: Session, job_id: int, change: Change) -> JobStatus:
     if present is None:
         raise UsageError(f"no job {job_id}; list jobs with `zatva job list`")
     word = JobStatus(present).name.lower().replace("_", " ")
+    if change.retries_now and present in change.becomes:
+        raise UsageError(f"job {job_id} is no retry; run its schedule with `zatva schedule run` instead")
     possible = ", ".join(status.name.lower().replace("_", " ") for status in change.becomes)
     raise UsageError(f"job {job_id} is {word}; only a job that is {possible} can be {change.participle}")

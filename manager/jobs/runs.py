@@ -24,9 +24,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from harvester.models import History, Repository
+from harvester.models import Harvest, History, Repository
 from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.jobs.views import HistoryView
+from manager.models import Job, JobStatus, RecurringJob
 
 TROUBLED: Final = frozenset(
     {
@@ -208,6 +209,38 @@ def usual_of(session: Session, run: History) -> Usual | None:
     seconds = [(one.harvest_end_time - one.harvest_start_time).total_seconds() for one in runs]
     return Usual(
         runs=len(runs), seconds=median(seconds), records=round(median(one.record_count for one in runs))
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextStep:
+    """How the harvest of a run can be started again."""
+
+    schedule_id: int | None = None
+    """Its schedule, if that still exists."""
+    job_id: int | None = None
+    """A job that is due or under way for the same repository, format and set."""
+    resumes: bool = False
+    """Whether the next harvest continues where the run stopped."""
+
+
+def next_step(session: Session, run: History) -> NextStep:
+    """Return how the harvest can be started again."""
+    job = select(Job.job_id).where(
+        Job.repository_id == run.repository_id,
+        Job.metadata_prefix == run.metadata_prefix,
+        func.coalesce(Job.set_spec, "") == (run.set_spec or ""),
+        or_(Job.status != JobStatus.SCHEDULED, Job.harvest_start_time <= func.now()),
+    )
+    interrupted = select(Harvest.harvest_id).where(
+        Harvest.harvest_id == run.harvest_id,
+        Harvest.run_parameters.is_not(None),
+        Harvest.job_id.is_(None),
+    )
+    return NextStep(
+        schedule_id=session.scalar(select(RecurringJob.id).where(RecurringJob.id == run.recurring_id)),
+        job_id=session.scalar(job.order_by(Job.job_id).limit(1)),
+        resumes=session.scalar(interrupted) is not None,
     )
 
 

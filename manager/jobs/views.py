@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
 
-from sqlalchemy import ColumnElement, Select, delete, false, func, literal, select, tuple_, union_all, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    and_,
+    delete,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+    tuple_,
+    union_all,
+    update,
+)
 from sqlalchemy.orm import Session
 
 from harvester.models import Harvest, History, Repository
@@ -27,6 +40,12 @@ _WORDS: Final = {
     JobStatus.STOPPING: "stopping",
     JobStatus.KILLING: "stopping",
 }
+_PLANNED: Final = and_(
+    Job.status == JobStatus.SCHEDULED, Job.harvest_start_time > func.now(), Job.attempt == 0
+)
+_CURRENT: Final = or_(
+    Job.harvest_start_time <= func.now(), Job.status != JobStatus.SCHEDULED, Job.attempt != 0
+)
 _CLOSELY: Final = 100
 """The number of jobs at the front of a list that get an estimate."""
 _PLACE: Final = re.compile(r"([01])\.(-?[0-9]{1,18})\.([0-9]{1,9})")
@@ -116,11 +135,13 @@ def list_jobs(
     repository_id: int | None = None,
     *,
     among: Select[int] | None = None,
+    planned: bool | None = None,
     after: JobPlace | None = None,
     most: int | None = None,
 ) -> list[JobView]:
     """Return jobs, the running ones first, then by due time: all jobs, or those of one repository.
 
+    `planned` selects those that wait for their due time, or all others; retries are not planned.
     `among` selects the repositories whose jobs are returned, `after` is the position in the list after which
     the page begins. `most` limits the number of jobs returned, and the number of jobs that get an estimate,
     counted from the front of the list of all jobs: jobs behind them have no position and no start.
@@ -130,6 +151,8 @@ def list_jobs(
         wanted.append(Job.repository_id == repository_id)
     if among is not None:
         wanted.append(Job.repository_id.in_(among))
+    if planned is not None:
+        wanted.append(_PLANNED if planned else _CURRENT)
     return _views(session, wanted, most, after=after)
 
 
@@ -137,6 +160,14 @@ def find_job(session: Session, job_id: int) -> JobView | None:
     """Return the job with that id as lists show it; None if there is none."""
     found = _views(session, [Job.job_id == job_id], _CLOSELY)
     return found[0] if found else None
+
+
+def harvest_of(session: Session, job_id: int) -> Harvest | None:
+    """Return the state of the harvest that a job runs, or that it continues once it is resumed."""
+    harvest = func.coalesce(_running(), _paused())
+    return session.scalar(
+        select(Harvest).join(Job, Harvest.harvest_id == harvest).where(Job.job_id == job_id)
+    )
 
 
 def _views(
@@ -158,8 +189,8 @@ def _views(
 
 
 def count_jobs(session: Session, *, among: Select[int] | None = None) -> int:
-    """Return the number of jobs that wait until they are due or may begin, in the repositories of `among`."""
-    waiting = select(func.count()).where(Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED)))
+    """Return the number of jobs that wait for their due time, in the repositories of `among`."""
+    waiting = select(func.count()).where(_PLANNED)
     if among is not None:
         waiting = waiting.where(Job.repository_id.in_(among))
     return session.scalar(waiting) or 0

@@ -1,7 +1,13 @@
-import pytest
-from sqlalchemy import select, text
+import re
+import uuid
 
+import pytest
+from sqlalchemy import func, select, text
+
+from harvester.harvest.models import Quarantined
+from harvester.models import Harvest
 from manager.models import Job, JobStatus
+from oai.failures import Failure, FailureCode
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository
 
@@ -105,3 +111,83 @@ async def test_a_job_that_waits_says_how_many_are_before_it(server: Server, view
 
     assert "position 1 in the queue" in page
     assert "position 2 in the queue" in page
+
+
+async def test_now_planned_and_just_ended_are_apart(server: Server, viewer: Browser) -> None:
+    _insert(
+        server,
+        _RUNNING,
+        "INSERT INTO oai_job (repository_id, metadata_prefix) VALUES (1, 'due')",
+        "INSERT INTO oai_job (repository_id, metadata_prefix, harvest_start_time) "
+        "VALUES (1, 'later', now() + interval '1 h')",
+        "INSERT INTO oai_job (repository_id, metadata_prefix, harvest_start_time, attempt) "
+        "VALUES (1, 'again', now() + interval '1 h', 1)",
+        "INSERT INTO oai_history (repository_id, metadata_prefix, harvest_start_time, status) "
+        "VALUES (1, 'ended', now(), 'completed')",
+    )
+
+    _, now = await viewer.get("/jobs")
+    _, planned = await viewer.get("/jobs?view=planned")
+
+    assert [prefix for prefix in ("marc21", "due", "again", "ended", "later") if f">{prefix}<" in now] == [
+        "marc21", "due", "again", "ended",
+    ]  # fmt: skip
+    assert [
+        prefix for prefix in ("marc21", "due", "again", "ended", "later") if f">{prefix}<" in planned
+    ] == ["later"]
+    assert 'data-live="planned"' in planned
+
+
+async def test_a_retry_runs_at_once_when_asked_but_no_planned_job(
+    server: Server, administrator: Browser
+) -> None:
+    _insert(
+        server,
+        "INSERT INTO oai_job (repository_id, harvest_start_time, attempt) "
+        "VALUES (1, now() + interval '1 h', 1), (1, now() + interval '1 h', 0)",
+    )
+
+    _, page = await administrator.get("/jobs")
+    run, _, target = await administrator.post("/jobs/1/run")
+    planned, text_of_planned, _ = await administrator.post("/jobs/2/run")
+
+    assert "/jobs/1/run" in page
+    assert "/jobs/2/run" not in page
+    assert (run, target, planned) == (303, "/jobs?done=harvest-asked", 409)
+    assert "no longer possible" in text_of_planned
+    with server.database.session() as session:
+        due = select(Job.job_id).where(Job.harvest_start_time <= func.now())
+        assert session.scalars(due).all() == [1]
+
+
+async def test_the_page_of_a_running_job_has_numbers_plots_and_the_log(
+    server: Server, viewer: Browser
+) -> None:
+    _insert(server, _RUNNING, _PROGRESS)
+    key = uuid.uuid4()
+    with server.database.session() as session:
+        harvest = session.scalars(select(Harvest)).one()
+        harvest.pace = [[0.5, 100, 1], [1.0, 200, 2], [1.5, 300, 3]]
+        harvest.warnings = ["the list restarts", "record refused"]
+        harvest.warning_failures = [
+            None,
+            Failure(code=FailureCode.RECORD_XML, facts={"fault_key": key.hex}).as_json(),
+        ]
+        session.add(
+            Quarantined(
+                repository_id=1, metadata_prefix="marc21", fault_key=key, reason="broken",
+                failure_code="record_xml", url="https://telc.example/oai", raw=b"<", raw_size=1,
+                last_run=harvest.updated,
+            )
+        )  # fmt: skip
+        session.commit()
+
+    _, page = await viewer.get("/jobs/1")
+
+    assert re.search(r"Records received</dt><dd>1,500<", page)
+    assert page.count("<polyline") == 2
+    assert page.index("record refused") < page.index("the list restarts"), "the newest line comes first"
+    assert 'href="/errors/1"' in page
+    assert {'data-live="job:1"', 'data-live="job-course:1"', 'data-live="job-log:1"'} <= set(
+        re.findall(r'data-live="[^"]+"', page)
+    )

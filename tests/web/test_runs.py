@@ -329,3 +329,49 @@ async def test_lists_are_files_too_by_the_filter_in_the_address(server: Server, 
         _, table = await viewer.get(path.replace(".json", ".csv"))
         assert (status, len(json.loads(listed))) == (200, size), path
         assert len(list(csv.DictReader(table.splitlines()))) == size, path
+
+
+async def test_a_failed_run_offers_what_to_do_next(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        telc.admin_email = "librarian@telc.example"
+        schedule = a_schedule(session, telc)
+        run = a_run(
+            session, telc, status=RunStatus.FAILED, verdict="failed", recurring_id=schedule.id,
+            failure_code="transport", failure_reason="Connection refused",
+        )  # fmt: skip
+        other = a_run(session, telc, status=RunStatus.FAILED, verdict="failed", set_spec="maps")
+        session.commit()
+        first, second = run.history_id, other.history_id
+
+    _, page = await administrator.get(f"/runs/{first}?letter=cs")
+    _, unplanned = await administrator.get(f"/runs/{second}")
+    status, _, target = await administrator.post("/schedules/1/run")
+    _, afterwards = await administrator.get(f"/runs/{first}")
+
+    assert 'action="/schedules/1/run"' in page
+    assert "Run again" in page
+    assert 'href="/schedules/1/edit"' in page
+    assert 'href="mailto:librarian@telc.example?subject=' in page
+    assert "Connection refused" in page.partition('id="letter"')[2]
+    assert '<pre id="letter" tabindex="0" class="letter" lang="cs"' in page
+    assert 'name="set_spec" value="maps"' in unplanned
+    assert (status, target) == (303, "/jobs/1?done=harvest-asked")
+    assert "Runs again as job 1" in afterwards
+
+
+async def test_an_interrupted_run_is_resumed(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        harvest = Harvest(
+            repository_id=telc.repository_id, metadata_prefix="oai_dc", run_parameters={"kind": "x"}
+        )
+        session.add(harvest)
+        session.flush()
+        run = a_run(session, telc, status=RunStatus.KILLED, harvest_id=harvest.harvest_id)
+        session.commit()
+        number = run.history_id
+
+    _, page = await administrator.get(f"/runs/{number}")
+
+    assert "Resume</button>" in page

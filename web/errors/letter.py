@@ -1,61 +1,94 @@
-"""The letter about a broken record to the repository's administrator, in a chosen language."""
+"""Letters to a repository's administrator, about a broken record or a failed run, in a chosen language."""
 
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+from aiohttp import web
 
 from harvester.harvest.models import Quarantined
-from harvester.models import Repository
+from harvester.models import History, Repository
+from oai.datestamps import format_datestamp
+from oai.outgoing import mail_link
+from web.auth.access import who_asks
 from web.errors.raw_bytes import RawView
 from web.errors.repairs import Proposal
-from web.site.failures import in_words
-from web.site.i18n import _, speak
+from web.site.failures import in_words, of_run
+from web.site.formats import number
+from web.site.i18n import LANGUAGES, _, language, speak
 
 _LONGEST_LINE: Final = 300
 
 
 @dataclass(frozen=True, kw_only=True)
-class ErrorLetter:
-    """A letter as plain text."""
+class Letter:
+    """A letter as plain text, without greeting and signature."""
 
     subject: str
-    body: str
+    lines: Sequence[str]
+
+
+def letter_part(
+    request: web.Request, repository: Repository, write: Callable[[], Letter]
+) -> Mapping[str, Any]:
+    """Return what `letter.html` shows; `write` is called in the language of the query string."""
+    chosen = request.query.get("letter", "")
+    chosen = chosen if chosen in LANGUAGES else language.get()
+    who = who_asks(request)
+    signature = ", ".join(filter(None, (who.name, who.organisation)))
+
+    def signed() -> tuple[str, str]:
+        speak(chosen)
+        letter = write()
+        lines = [_("Dear colleague,"), "", *letter.lines, "", _("Kind regards"), signature]
+        return letter.subject, "\n".join(lines) + "\n"
+
+    # In a context of its own, so that the page around the letter stays in the reader's language.
+    subject, body = copy_context().run(signed)
+    to = (repository.admin_email or "").partition(",")[0].strip()
+    return {
+        "letter": body,
+        "written_in": chosen,
+        "languages": LANGUAGES,
+        "mail": mail_link(to, subject=subject, body=body) if to else None,
+    }
+
+
+def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:
+    """Return the letter about a run that failed; `curl` is a command that repeats its first request."""
+    name = repository.repository_name or repository.base_url
+    failure = of_run(run)
+    lines = [
+        _("we harvest your repository %(name)s over OAI-PMH. The last harvest failed.") % {"name": name},
+        "",
+        *([failure.what] if failure else []),
+        _("Time: %(time)s") % {"time": format_datestamp(run.harvest_end_time)},
+        _("Metadata format: %(prefix)s") % {"prefix": run.metadata_prefix},
+        *([_("Set: %(set)s") % {"set": run.set_spec}] if run.set_spec else []),
+        *([_("Error message: %(reason)s") % {"reason": run.failure_reason}] if run.failure_reason else []),
+        _("Records received before: %(records)s") % {"records": number(run.record_count)},
+        _("The first request can be repeated with:"),
+        f"    {curl}",
+        "",
+        _("We would be glad if you could look at the cause."),
+    ]
+    return Letter(subject=_("%(name)s cannot be harvested") % {"name": name}, lines=lines)
 
 
 def letter_about(
     error: Quarantined,
     repository: Repository,
     *,
-    language: str,
     address: str | None,
     view: RawView,
     proposal: Proposal | None,
-    signature: str,
-) -> ErrorLetter:
-    """Return the letter; `address` requests the record alone, if its identifier is known."""
-
-    def write() -> ErrorLetter:
-        speak(language)
-        return _written(error, repository, address, view, proposal, signature)
-
-    # In a context of its own, so that the page around the letter stays in the reader's language.
-    return copy_context().run(write)
-
-
-def _written(
-    error: Quarantined,
-    repository: Repository,
-    address: str | None,
-    view: RawView,
-    proposal: Proposal | None,
-    signature: str,
-) -> ErrorLetter:
+) -> Letter:
+    """Return the letter about a record; `address` requests it alone, if its identifier is known."""
     name = repository.repository_name or repository.base_url
     words = in_words(error.failure)
     faulty = next((line for line in view.lines if line.faulty), None)
     lines = [
-        _("Dear colleague,"),
-        "",
         _("we harvest your repository %(name)s over OAI-PMH. One of its records cannot be read.")
         % {"name": name},
         "",
@@ -77,6 +110,5 @@ def _written(
             f"    {change.before}{change.old}{change.after}",
             f"    {change.before}{change.new}{change.after}",
         ]
-    lines += ["", _("We would be glad if you could correct it."), "", _("Kind regards"), signature]
-    subject = _("A record of %(name)s cannot be harvested") % {"name": name}
-    return ErrorLetter(subject=subject, body="\n".join(lines) + "\n")
+    lines += ["", _("We would be glad if you could correct it.")]
+    return Letter(subject=_("A record of %(name)s cannot be harvested") % {"name": name}, lines=lines)

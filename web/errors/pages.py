@@ -17,15 +17,14 @@ from harvester.reading.errors import RepositoryBusyError
 from harvester.repositories import change_repository
 from oai.errors import TryLaterError, UsageError
 from oai.failures import FailureCode
-from oai.outgoing import mail_link
-from web.auth.access import Right, asked_for, needs, who_asks
-from web.errors.letter import letter_about
+from web.auth.access import Right, asked_for, needs
+from web.errors.letter import letter_about, letter_part
 from web.errors.raw_bytes import RawView, view_of
 from web.errors.refetch import refetch, sentence
 from web.errors.repairs import proposal_for, repair_words
 from web.runs.pages import run_page
 from web.site.failures import in_words
-from web.site.i18n import LANGUAGES, _, language, told
+from web.site.i18n import _, told
 from web.site.keys import database_of
 from web.site.render import render
 
@@ -133,18 +132,6 @@ async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Res
     plain = in_words(error.failure).what
     view = view_of(error.raw, line=int(error.failure.facts.get("line", 0)))
     proposal = await asyncio.to_thread(proposal_for, error.raw, error.raw_size)
-    chosen = request.query.get("letter", "")
-    chosen = chosen if chosen in LANGUAGES else language.get()
-    letter = letter_about(
-        error,
-        repository,
-        language=chosen,
-        address=alone,
-        view=view,
-        proposal=proposal,
-        signature=_signature(request),
-    )
-    to = (repository.admin_email or "").partition(",")[0].strip()
     return render(
         request,
         "error.html",
@@ -153,16 +140,17 @@ async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Res
         name=repository.repository_name or repository.base_url,
         plain=plain,
         view=view,
-        letter=letter,
-        written_in=chosen,
-        languages=LANGUAGES,
+        **letter_part(
+            request,
+            repository,
+            lambda: letter_about(error, repository, address=alone, view=view, proposal=proposal),
+        ),
         again=alone,
         fetched=fetched,
         repairs={value: label for value, label in repair_words() if value in repository.repairs},
         proposal=proposal,
         words=dict(repair_words()),
         curl=f"curl --compressed {shlex.quote(alone or error.url)}",
-        mail=mail_link(to, subject=letter.subject, body=letter.body) if to else None,
     )
 
 
@@ -174,11 +162,6 @@ async def raw(request: web.Request) -> web.Response:
         content_type="application/octet-stream",
         headers={"Content-Disposition": f'attachment; filename="zatva-error-{error.quarantine_id}.bin"'},
     )
-
-
-def _signature(request: web.Request) -> str:
-    who = who_asks(request)
-    return ", ".join(filter(None, (who.name, who.organisation)))
 
 
 ROUTES = (

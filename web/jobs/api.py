@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from manager.jobs.control import KILL, PAUSE, RESUME, STOP, Change, change_job
+from manager.jobs.control import KILL, PAUSE, RESUME, RUN, STOP, Change, change_job
 from manager.jobs.reasons import in_words
 from manager.jobs.views import JobPlace, JobView, find_job, list_jobs, remove_job
 from manager.models import Job, JobStatus
@@ -244,6 +244,7 @@ OPERATIONS: Final = (
         work=_remove,
         answer=JobState,
     ),
+    _step("runJob", "run", "Run a lost harvest again now, without waiting for its next try.", RUN),
     _step(
         "pauseJob", "pause", "Pause a job; a running harvest ends after its page and can be resumed.", PAUSE
     ),

@@ -1,7 +1,10 @@
-"""Current jobs (UIUC tab 4): running and waiting jobs, live; pause, resume, stop, kill."""
+"""Current jobs (UIUC tab 4): running, waiting, planned and just ended ones, live; what users do with them."""
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -9,22 +12,39 @@ from aiohttp import web
 from sqlalchemy import Select, func, literal, select
 from sqlalchemy.orm import Session
 
+from harvester.harvest.models import Quarantined
+from harvester.harvest.run_warnings import notes_of
 from harvester.models import History
-from manager.jobs.control import KILL, PAUSE, RESUME, STOP, Change, change_job
-from manager.jobs.views import JobPlace, JobView, count_jobs, find_job, list_jobs, remove_job
+from manager.jobs.control import KILL, PAUSE, RESUME, RUN, STOP, Change, change_job
+from manager.jobs.runs import RunFilter, find_runs
+from manager.jobs.views import (
+    JobPlace,
+    JobView,
+    count_jobs,
+    find_job,
+    harvest_of,
+    list_jobs,
+    remove_job,
+)
 from manager.models import Job
+from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.auth.access import Right, asked_for, find_visible, needs, visible_repositories, who_asks
+from web.runs.log import line_of
 from web.site.formats import number
 from web.site.i18n import _, mark
 from web.site.keys import database_of
 from web.site.live_rows import Rows, Topic
 from web.site.params import NUMBER
+from web.site.plots import course_of
 from web.site.render import render
 
 _DIGITS: Final = 10
 MOST_JOBS: Final = 100
 """Maximum number of jobs shown: running ones, then those due next."""
+_JUST: Final = timedelta(hours=1)
+_MOST_ENDED: Final = 10
+_MOST_LINES: Final = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +62,13 @@ class Control:
 
 CONTROLS: Final[Mapping[str, Control]] = MappingProxyType(
     {
+        "run": Control(
+            change=RUN,
+            done="harvest-asked",
+            title=mark("Run the harvest of %(subject)s again now?"),
+            line=mark("Its last process was lost. It continues where it stopped as soon as a slot is free."),
+            button=mark("Run now"),
+        ),
         "pause": Control(
             change=PAUSE,
             done="job-paused",
@@ -86,20 +113,23 @@ _CONTROL: Final = "{control:" + "|".join(CONTROLS) + "}"
 
 
 async def listing(request: web.Request) -> web.Response:
-    """List all jobs, running ones first."""
-    text = request.query.get("after", "")
+    """List the jobs that run, wait for a slot or have just ended, or those that are planned."""
+    database, among = database_of(request), visible_repositories(who_asks(request))
+    planned, text = request.query.get("view") == "planned", request.query.get("after", "")
     after = JobPlace.parse(text)
-    found = await visible_jobs(request, after)
-    waiting = await database_of(request).run(count_jobs, among=visible_repositories(who_asks(request)))
-    jobs = found[:MOST_JOBS]
+    found = await database.run(list_jobs, among=among, planned=planned, after=after, most=MOST_JOBS + 1)
+    jobs, topic = found[:MOST_JOBS], "planned" if planned else "jobs"
+    ended = RunFilter(among=among).within(utc_now() - _JUST)
     return render(
         request,
         "jobs.html",
         jobs=jobs,
-        topic=f"jobs:{text}" if after else "jobs",
+        topic=f"{topic}:{text}" if after else topic,
         first=after is None,
         next=str(jobs[-1].place) if len(found) > MOST_JOBS else None,
-        waiting=waiting,
+        planned=planned,
+        waiting=await database.run(count_jobs, among=among),
+        runs=[] if planned or after else await database.run(find_runs, ended, limit=_MOST_ENDED),
     )
 
 
@@ -113,7 +143,16 @@ async def show(request: web.Request) -> web.Response:
         await asked_for(request, Job)  # names what does not exist
     if job is None or (run is not None and not job.under_way):
         raise web.HTTPSeeOther(f"/runs/{run}")
-    return render(request, "job.html", job=job, jobs=[job], topic=f"job:{number}")
+    among = visible_repositories(who)
+    return render(
+        request,
+        "job.html",
+        job=job,
+        jobs=[job],
+        topic=f"job:{number}",
+        course_rows=await database_of(request).run(_course, among, str(number)),
+        log_rows=await database_of(request).run(_log, among, str(number)),
+    )
 
 
 def _run_of(session: Session, among: Select[int] | None, job_id: int) -> int | None:
@@ -214,17 +253,60 @@ def _where(job: JobView) -> str:
     return _("It runs as process %(process)s on %(host)s.") % {"process": job.process_id, "host": job.host}
 
 
-def _all(session: Session, among: Select[int] | None, place: str) -> Rows:
-    jobs = list_jobs(session, among=among, after=JobPlace.parse(place), most=MOST_JOBS + 1)
+def _listed(session: Session, among: Select[int] | None, place: str, *, planned: bool) -> Rows:
+    # As many as for the page, so that the same jobs get an estimate.
+    jobs = list_jobs(session, among=among, planned=planned, after=JobPlace.parse(place), most=MOST_JOBS + 1)
     return [(f"job-{job.job_id}", {"job": job}) for job in jobs[:MOST_JOBS]]
 
 
 def _one(session: Session, among: Select[int] | None, place: str) -> Rows:
-    job = find_job(session, int(place)) if place else None
-    seen = job is not None and (
-        among is None or session.scalar(select(literal(job.repository_id).in_(among)))
+    job = find_job(session, int(place)) if _sees(session, among, place) else None
+    return [] if job is None else [(f"job-{job.job_id}", {"job": job})]
+
+
+def _sees(session: Session, among: Select[int] | None, place: str) -> bool:
+    job = session.get(Job, int(place)) if place else None
+    return job is not None and (
+        among is None or bool(session.scalar(select(literal(job.repository_id).in_(among))))
     )
-    return [(f"job-{job.job_id}", {"job": job})] if job is not None and seen else []
+
+
+def _course(session: Session, among: Select[int] | None, place: str) -> Rows:
+    """Return one row with the counts and the course of the job's harvest, once it has begun."""
+    harvest = harvest_of(session, int(place)) if _sees(session, among, place) else None
+    if harvest is None or not harvest.counts:
+        return []
+    counts = [(label, harvest.counts.get(name, 0)) for name, label in _counted()]
+    row = {"job_id": int(place), "counts": counts, "course": course_of(harvest.pace)}
+    return [(f"course-{place}", row)]
+
+
+def _counted() -> list[tuple[str, str]]:
+    return [
+        ("records", _("Records received")),
+        ("new", _("New")),
+        ("updated", _("Changed")),
+        ("unchanged", _("Unchanged")),
+        ("deleted", _("Deleted")),
+        ("filtered", _("Filtered out")),
+        ("invalid", _("Refused")),
+        ("requests", _("Requests")),
+    ]
+
+
+def _log(session: Session, among: Select[int] | None, place: str) -> Rows:
+    """Return the last lines of the log of the job's harvest, newest first."""
+    harvest = harvest_of(session, int(place)) if _sees(session, among, place) else None
+    if harvest is None:
+        return []
+    notes = list(enumerate(notes_of(harvest.warnings, harvest.warning_failures)))[-_MOST_LINES:]
+    keys = {str(note.failure.facts.get("fault_key", "")) for _at, note in notes if note.failure is not None}
+    errors = select(Quarantined.fault_key, Quarantined.quarantine_id).where(
+        Quarantined.repository_id == harvest.repository_id,
+        Quarantined.fault_key.in_([uuid.UUID(key) for key in keys if key]),
+    )
+    kept = {key.hex: number for key, number in session.execute(errors)}
+    return [(f"line-{at}", {"place": at, "line": line_of(note, kept)}) for at, note in reversed(notes)]
 
 
 def _is_number(text: str) -> bool:
@@ -232,7 +314,7 @@ def _is_number(text: str) -> bool:
 
 
 def _under_way(session: Session, among: Select[int] | None, _place: str) -> Rows:
-    return [row for row in _all(session, among, "") if row[1]["job"].under_way]
+    return [row for row in _listed(session, among, "", planned=False) if row[1]["job"].under_way]
 
 
 def _is_place(text: str) -> bool:
@@ -241,7 +323,10 @@ def _is_place(text: str) -> bool:
 
 TOPICS: Final[Mapping[str, Topic]] = MappingProxyType(
     {
-        "jobs": Topic(load=_all, template="job_row.html", is_place=_is_place),
+        "jobs": Topic(load=partial(_listed, planned=False), template="job_row.html", is_place=_is_place),
+        "planned": Topic(load=partial(_listed, planned=True), template="job_row.html", is_place=_is_place),
+        "job-course": Topic(load=_course, template="job_course.html", is_place=_is_number),
+        "job-log": Topic(load=_log, template="job_line.html", is_place=_is_number),
         "job": Topic(load=_one, template="job_row.html", is_place=_is_number),
         "running": Topic(load=_under_way, template="job_row.html"),
     }

@@ -2,11 +2,6 @@
 
 import asyncio
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from enum import StrEnum
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,104 +10,37 @@ from sqlalchemy.orm import Session
 
 from harvester.harvest import approval
 from harvester.harvest.checkpoint import only_harvest
-from harvester.harvest.models import Hold, Quarantined
+from harvester.harvest.models import Hold
 from harvester.harvest.raw_capture import requests_of
-from harvester.harvest.run_warnings import Note, notes_of
 from harvester.listing import find_errors
 from harvester.models import History, Repository
 from harvester.store.changes import ChangeLine, read_changes
 from harvester.store.records import RunKey
-from manager.jobs.runs import pieces_of, usual_of
+from harvester.vocabulary import RunStatus
+from manager.jobs.runs import next_step, pieces_of, usual_of
 from manager.models import RecurringJob
 from manager.rule_usage import rules_read
 from oai.database import Database
-from oai.datestamps import format_datestamp
 from oai.errors import ZatvaError
 from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
+from web.errors.letter import letter_about_run, letter_part
+from web.runs.log import Level, Line, as_text, at_least, counts_of, lines_of
 from web.runs.words import shares, summary
 from web.schedules.forms import FURTHER
 from web.schedules.rules import rule_paths
-from web.site.i18n import _, told
+from web.site.i18n import told
 from web.site.keys import SETTINGS, database_of
-from web.site.plots import course
+from web.site.plots import course_of
 from web.site.render import render
 
 _NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 _CHANGES: Final = 200
 _REQUESTS: Final = 500
+_STARTED_AGAIN: Final = frozenset({RunStatus.FAILED, RunStatus.INCOMPLETE, RunStatus.KILLED, RunStatus.LOST})
 _FIRST_WARNINGS: Final = 10
 _MOST_WARNINGS: Final = 1000
 """Maximum number of warnings that a run stores."""
-
-
-class Level(StrEnum):
-    """Severity of a log line, worst first."""
-
-    ERROR = "error"
-    """A record, or all of them, could not be harvested."""
-    WARNING = "warning"
-    """An anomaly without loss of data."""
-    INFO = "info"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A log line; `at` is set for the first and last line, `error` (its id) for a quarantined record."""
-
-    level: Level
-    text: str
-    at: datetime | None = None
-    error: int | None = None
-
-
-def lines_of(run: History, errors: Iterable[Quarantined]) -> list[Line]:
-    """Return the whole log; `errors` are the run's quarantined records."""
-    kept = {error.fault_key.hex: error.quarantine_id for error in errors}
-    begun = _("The harvest started: %(format)s of %(set)s.") % {
-        "format": run.metadata_prefix or "?",
-        "set": run.set_spec or _("the whole repository"),
-    }
-    lines = [Line(level=Level.INFO, text=begun, at=run.harvest_start_time)]
-    lines += [_line(note, kept) for note in notes_of(run.warnings, run.warning_failures)]
-    if run.failure_reason:
-        lines.append(Line(level=Level.ERROR, text=run.failure_reason))
-    ended = _("Ended: %(status)s; records processed: %(records)s, requests: %(requests)s.") % {
-        "status": _(run.status),
-        "records": f"{run.record_count:,}",
-        "requests": f"{run.requests:,}",
-    }
-    return [*lines, Line(level=Level.INFO, text=ended, at=run.harvest_end_time)]
-
-
-def at_least(lines: Iterable[Line], level: Level) -> list[Line]:
-    """Return the lines of that level or worse."""
-    order = list(Level)
-    return [line for line in lines if order.index(line.level) <= order.index(level)]
-
-
-def as_text(lines: Iterable[Line]) -> str:
-    """Return the lines as text, each with its level first; times are UTC."""
-    return "".join(
-        f"{line.level.upper():7} {format_datestamp(line.at) + ' ' if line.at else ''}{_one_line(line.text)}\n"
-        for line in lines
-    )
-
-
-def counts_of(lines: Sequence[Line]) -> dict[Level, int]:
-    """Return the number of lines that each level shows."""
-    return {level: len(at_least(lines, level)) for level in Level}
-
-
-def _line(note: Note, kept: Mapping[str, int]) -> Line:
-    """Return a warning as a line; a rejection is an error with its quarantined record, if still stored."""
-    key = note.failure.facts.get("fault_key") if note.failure is not None else None
-    level = Level.WARNING if key is None else Level.ERROR
-    return Line(level=level, text=note.text, error=kept.get(str(key)))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.splitlines())
 
 
 async def show(request: web.Request) -> web.Response:
@@ -121,26 +49,25 @@ async def show(request: web.Request) -> web.Response:
     database = database_of(request)
     usual = await database.run(usual_of, run)
     hold = await database.run(lambda session: session.get(Hold, run.history_id))
-    pace = [tuple(sample) for sample in run.pace]
-    seconds = [(one[0], max(one[2] - before[2], 0), one[0] - before[0]) for before, one in pairwise(pace)]
+    repository = shared["repository"]
+    failed = run.status == RunStatus.FAILED
+    curl = _curl(repository, run)
     return render(
         request,
         "run.html",
         **shared,
+        **(
+            letter_part(request, repository, lambda: letter_about_run(run, repository, curl))
+            if failed
+            else {"letter": "", "mail": None}
+        ),
+        step=await database.run(next_step, run) if run.status in _STARTED_AGAIN else None,
         usual=usual,
         summary=summary(run, usual),
         shares=shares(run),
         pieces=await database.run(pieces_of, run.history_id),
         hold=hold,
-        pace=pace,
-        records_plot=course(
-            [(one[0], one[1]) for one in pace], label=_("Records during the run"), unit=_("records")
-        ),
-        response_plot=course(
-            [(at, 1000 * spent / asked) for at, asked, spent in seconds if asked],
-            label=_("Milliseconds per request during the run"),
-            unit=_("ms per request"),
-        ),
+        course=course_of(run.pace),
         first_warnings=_FIRST_WARNINGS,
     )
 

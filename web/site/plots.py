@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 from typing import Any, Final
 
 from markupsafe import Markup, escape
@@ -290,6 +291,31 @@ def course(points: Sequence[tuple[float, float]], *, label: str, unit: str) -> M
     parts.append(text(_PACE_LEFT, _PACE_HEIGHT + 26, "0 s"))
     parts.append(text(_WIDTH, _PACE_HEIGHT + 26, duration(longest), anchor="end"))
     return frame(_WIDTH, _PACE_HEIGHT + 32, label, parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """How a run proceeds: its samples of seconds, records and requests, and two plots of them."""
+
+    pace: Sequence[Sequence[float]]
+    records: Markup
+    responses: Markup
+
+
+def course_of(pace: Sequence[Sequence[float]]) -> Course:
+    """Return the course of a run from the samples in its row."""
+    spans = [(one[0], one[2] - before[2], one[0] - before[0]) for before, one in pairwise(pace)]
+    return Course(
+        pace=pace,
+        records=course(
+            [(one[0], one[1]) for one in pace], label=_("Records during the run"), unit=_("records")
+        ),
+        responses=course(
+            [(at, 1000 * spent / asked) for at, asked, spent in spans if asked > 0],
+            label=_("Milliseconds per request during the run"),
+            unit=_("ms per request"),
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
