@@ -52,6 +52,8 @@ _SPEAKING: Final = {
     "manager/schedules/limits.py": "LimitError",
     "manager/schedules/plan.py": "UsageError",
     "manager/store_audits.py": "UsageError",
+    "provider/aggregate/identifiers.py": "UsageError",
+    "provider/aggregate/sources.py": "UsageError",
     "provider/holdings/rules.py": "UsageError",
     "provider/holdings/collections.py": "UsageError",
     "provider/holdings/lookup.py": "UsageError",

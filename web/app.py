@@ -18,7 +18,7 @@ from web.alerts import pages_mutes
 from web.api import docs, table
 from web.api.dispatch import LIMITER, Limiter
 from web.archive import pages as archive
-from web.archive import pages_activity, pages_collections, pages_documents, pages_takedowns
+from web.archive import pages_activity, pages_aggregate, pages_collections, pages_documents, pages_takedowns
 from web.archive.pages_activity import SELF_TESTS, SelfTests
 from web.auth import account, pages_openid, pages_second_factor
 from web.auth import pages as sign_in
@@ -93,6 +93,7 @@ _ROUTES = (
     sse.ROUTES,
     archive.ROUTES,
     pages_activity.ROUTES,
+    pages_aggregate.ROUTES,
     pages_collections.ROUTES,
     pages_documents.ROUTES,
     pages_takedowns.ROUTES,

@@ -61,7 +61,9 @@ def above(harvested: str) -> Iterable[str]:
 def source_name(text: str) -> str:
     """Return the text if it is valid as a source's set. Raises UsageError otherwise."""
     if not _SOURCE.fullmatch(text):
-        raise UsageError(f"set {text!r}: use 1 to 60 letters, digits, '-', '_' and '.', such as 'library-a'")
+        raise UsageError(
+            "set %(set)s: use 1 to 60 letters, digits, '-', '_' and '.', such as 'library-a'", set=repr(text)
+        )
     return text
 
 

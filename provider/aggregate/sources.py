@@ -113,7 +113,7 @@ def _new_source(
 ) -> AggregateSource:
     chosen = source_name(name) if name else _free_name(session, repository.base_url)
     if session.scalar(select(AggregateSource.name).where(AggregateSource.name == chosen)):
-        raise UsageError(f"set {chosen!r} belongs to another source; choose another with --set")
+        raise UsageError("set %(name)s belongs to another source; choose another", name=repr(chosen))
     made = AggregateSource(
         repository_id=repository.repository_id,
         name=chosen,
@@ -138,18 +138,22 @@ def _new_source(
 def _refuse_other_names(known: AggregateSource, name: str | None, identifiers: str | None) -> None:
     if name not in {None, known.name}:
         raise UsageError(
-            f"{known.title} is already in the aggregate as set {known.name!r}, which cannot be "
-            "changed: records keep their sets"
+            "%(title)s is already in the aggregate as set %(name)s, which cannot be changed: records keep "
+            "their sets",
+            title=known.title,
+            name=repr(known.name),
         )
     if known.withdrawn is None and identifiers not in {None, known.identifiers}:
         raise UsageError(
-            f"records of {known.title} have {known.identifiers} identifiers; to change that, remove "
-            "it first, so that these records are reported to harvesters as deleted"
+            "records of %(title)s have other identifiers; to change that, remove it first, so that these "
+            "records are reported to harvesters as deleted",
+            title=known.title,
         )
     if known.walk == WITHDRAWAL and identifiers not in {None, known.identifiers}:
         raise UsageError(
-            f"not all records of {known.title} are reported as deleted yet; run `zatva provider "
-            "aggregate update`"
+            "not all records of %(title)s are reported as deleted yet; wait, or run "
+            "`zatva provider aggregate update`",
+            title=known.title,
         )
 
 
@@ -170,8 +174,9 @@ def withdraw_source(session: Session, repository_id: int) -> AggregateSource:
     source = session.get(AggregateSource, repository_id)
     if source is None or source.withdrawn is not None:
         raise UsageError(
-            f"repository {repository_id} is not in the aggregate; list its repositories with `zatva "
-            "provider aggregate list`"
+            "repository %(repository)s is not in the aggregate; list its repositories with `zatva provider "
+            "aggregate list`",
+            repository=repository_id,
         )
     source.withdrawn = session.scalar(select(func.now()))
     source.walk = WITHDRAWAL

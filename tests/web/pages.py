@@ -81,6 +81,7 @@ PAGES: Final = (
     "/archive/indexing",
     "/archive/indexing/files",
     "/archive/aggregate",
+    "/archive/aggregate?repository=1",
     "/archive/harvesters",
     "/archive/check",
     "/search",

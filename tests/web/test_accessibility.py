@@ -172,7 +172,7 @@ async def test_signing_in_and_adding_a_repository_are_accessible(
         await inspector.check()
         await page.get_by_role("button", name="Continue").last.click()
         await page.get_by_label("For experts").check()
-        await page.get_by_label("Frequency").fill("sometimes")
+        await page.get_by_role("textbox", name="Frequency").fill("sometimes")
         await page.get_by_role("button", name="Preview schedule").last.click()
         await expect(page.get_by_role("alert")).to_be_focused()
         await inspector.check()

@@ -2,6 +2,7 @@
 
 from tests.provider.aggregate.harvested_rows import Harvested
 from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository
 from web.archive.address import aggregate_address
 
 
@@ -39,3 +40,48 @@ async def test_the_aggregate_tells_its_sources_and_how_late_it_is(
 async def test_partners_do_not_get_there(owner: Browser) -> None:
     status, _ = await owner.get("/archive/aggregate")
     assert status == 403
+
+
+async def test_a_curator_publishes_a_repository_and_withdraws_it(server: Server, curator: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+
+    _, form = await curator.get("/archive/aggregate?repository=1")
+    refused, told, _ = await curator.post("/archive/aggregate", {"repository_id": "1", "name": "not a set"})
+    added, _, target = await curator.post("/archive/aggregate", {"repository_id": "1", "name": "telc"})
+    _, page = await curator.get("/archive/aggregate")
+    again, _, _ = await curator.post("/archive/aggregate", {"repository_id": "1", "name": "other"})
+    _, question = await curator.get("/archive/aggregate/1/remove")
+    withdrawn, _, _ = await curator.post("/archive/aggregate/1/remove")
+    twice, _, _ = await curator.post("/archive/aggregate/1/remove")
+    unknown, _, _ = await curator.post("/archive/aggregate/7/remove")
+
+    assert '<option value="1" selected>' in form
+    assert refused == 422
+    assert "use 1 to 60 letters" in told
+    assert (added, target) == (303, "/archive/aggregate?done=aggregate-added")
+    assert "All repositories are in the aggregate." in page
+    assert 'href="/archive/aggregate/1/remove"' in page
+    assert again == 422, "records keep their set"
+    assert "Withdraw Library of Telč from the aggregate?" in question
+    assert (withdrawn, twice, unknown) == (303, 409, 404)
+
+
+async def test_programs_do_the_same(server: Server, curator: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+    api = f"{server.base_url}/api/v1/archive/aggregate/sources"
+    headers = {"X-CSRF-Token": await curator.token()}
+
+    async with curator.http.post(api, json={"repository_id": 1}, headers=headers) as answer:
+        added = answer.status, (await answer.json())["set_spec"]
+    async with curator.http.delete(f"{api}/1", headers=headers) as answer:
+        removed = answer.status, (await answer.json())["state"]
+    async with curator.http.delete(f"{api}/7", headers=headers) as answer:
+        unknown = answer.status
+
+    assert added == (201, "telc-example")
+    assert removed == (200, "withdrawn")
+    assert unknown == 404

@@ -21,7 +21,7 @@ async def test_a_librarian_signs_in_and_adds_a_repository(server: Server, page: 
         await page.get_by_role("button", name="Check address", exact=True).click()
         await page.get_by_role("button", name="Continue").last.click()
         await page.get_by_text("Folder: ").click()
-        await page.get_by_label("Base directory").fill("telc")
+        await page.get_by_role("textbox", name="Base directory").fill("telc")
         await page.get_by_role("button", name="Save", exact=True).click()
         await expect(page.get_by_role("status").first).to_contain_text("The repository was added")
 
@@ -108,7 +108,7 @@ async def test_everything_works_without_scripts(server: Server, chromium: Browse
         await page.get_by_role("button", name="Continue").last.click()
         await page.get_by_label("Only by hand").check()
         await page.get_by_text("Folder: ").click()
-        await page.get_by_label("Base directory").fill("telc")
+        await page.get_by_role("textbox", name="Base directory").fill("telc")
         await page.get_by_role("button", name="Save", exact=True).click()
         await expect(page.get_by_role("heading", name="Library of Telč")).to_be_visible()
 

@@ -1,9 +1,14 @@
+import re
 from pathlib import Path
 
 import pytest
 from multidict import MultiDict
 
+from harvester.harvest_plan import Surface, carried
+from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository
 from web.schedules.forms import ScheduleForm
+from web.site.field_help import EXPLAINED
 from web.site.forms import read_form, relative_folder
 
 
@@ -88,3 +93,22 @@ def test_a_rule_file_is_checked_and_kept_with_its_whole_path(tmp_path: Path) -> 
     assert asked.filter_file_path == str(tmp_path / "good.xml")
     assert refused is None
     assert "bad.xml" in bad.errors["filter_file_path"]
+
+
+async def test_hard_fields_are_explained_beside_their_label(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+
+    _, page = await administrator.get("/schedules/new?repository=1")
+    explained = set(re.findall(r'<label for="([^"]+)">[^<]*</label>\s*<details class="what">', page))
+
+    assert {"metadata_prefix", "set_spec", "incremental", "validation", "method", "overlap"} <= explained
+    assert 'aria-label="What is “Validation”?"' in page
+
+
+def test_each_explained_field_is_on_a_form() -> None:
+    templates = "".join(file.read_text() for file in Path("web/templates").glob("*.html"))
+    columns = {one.column for one in carried(Surface.FORM)}
+
+    assert [name for name in EXPLAINED if f'"{name}"' not in templates and name not in columns] == []

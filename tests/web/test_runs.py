@@ -335,7 +335,7 @@ async def test_a_failed_run_offers_what_to_do_next(server: Server, administrator
     with server.database.session() as session:
         telc = a_repository(session)
         telc.admin_email = "librarian@telc.example"
-        schedule = a_schedule(session, telc)
+        schedule = a_schedule(session, telc, metadata_prefix="oai_dc")
         run = a_run(
             session, telc, status=RunStatus.FAILED, verdict="failed", recurring_id=schedule.id,
             failure_code="transport", failure_reason="Connection refused",

@@ -282,11 +282,12 @@ async def test_every_change_without_the_form_token_is_refused(
 async def test_events_tell_each_follower_of_their_own_rows_alone(
     server: Server, owner: Browser, colleague: Browser, world: dict[str, int]
 ) -> None:
-    first_frames = {}
+    first_frames = {"owner": "", "colleague": ""}
     for name, browser in (("owner", owner), ("colleague", colleague)):
-        async with browser.http.get(server.base_url + "/events?topics=jobs") as stream:
-            await stream.content.readuntil(b"\n\n")  # how soon to come back
-            first_frames[name] = (await stream.content.readuntil(b"\n\n")).decode()
+        for topic in ("jobs", "planned"):
+            async with browser.http.get(f"{server.base_url}/events?topics={topic}") as stream:
+                await stream.content.readuntil(b"\n\n")  # how soon to come back
+                first_frames[name] += (await stream.content.readuntil(b"\n\n")).decode()
 
     assert MARK in first_frames["owner"]
     assert MARK not in first_frames["colleague"]

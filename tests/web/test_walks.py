@@ -79,7 +79,7 @@ async def test_an_sru_service_is_added_explored_and_planned(server: Server, page
         await expect(page.get_by_text("The repository states a total of 12 records.")).to_be_visible()
         await page.get_by_role("button", name="Continue").last.click()
         await page.get_by_text("Folder: ").click()
-        await page.get_by_label("Base directory").fill("books")
+        await page.get_by_role("textbox", name="Base directory").fill("books")
         await page.get_by_role("button", name="Preview schedule").last.click()
         await expect(page.get_by_text('the records found by the query dc.title="water"')).to_be_visible()
         await page.get_by_role("button", name="Save", exact=True).click()

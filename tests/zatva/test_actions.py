@@ -10,7 +10,7 @@ from web.api.table import OPERATIONS
 from zatva.cli import build_parser
 
 _SAFE = {"GET", "HEAD", "OPTIONS"}
-_CONTROLS = ("pause", "resume", "stop", "kill")
+_CONTROLS = ("run", "pause", "resume", "stop", "kill")
 # Commands that read, by their last word.
 _READING = {
     "changes", "check", "current", "doctor", "errors", "examples", "find", "harvesters", "history", "list",

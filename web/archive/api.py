@@ -6,10 +6,15 @@ from datetime import datetime
 from typing import Any, Final
 
 from pydantic import Field
+from sqlalchemy.orm import Session
 
+from harvester.models import Repository
 from oai.rights import Right
 from oai.settings import Settings
+from provider.aggregate.identifiers import Identifiers
+from provider.aggregate.models import AggregateSource
 from provider.aggregate.overview import read_overview
+from provider.aggregate.sources import add_source, find_repository, values_of, withdraw_source
 from provider.holdings import selection
 from provider.holdings.capture import FoundCapture
 from provider.holdings.document_details import DocumentFacts, document_facts
@@ -21,8 +26,9 @@ from provider.holdings.status import archive_status, by_month
 from web.api.faults import not_found
 from web.api.operations import Call, Operation
 from web.api.paging import after, link, page_of
-from web.api.shapes import Done, Moment, Out, Page, Paged
+from web.api.shapes import Done, In, Moment, Out, Page, Paged
 from web.archive.address import aggregate_address, document_address, provider_address
+from web.auth.access import about, asked_for
 
 _TAG: Final = "archive"
 _CHANGE: Final = {"method": "POST", "right": Right.ARCHIVE}
@@ -140,6 +146,66 @@ async def _aggregate(call: Call) -> AggregateOut:
         followed=found.followed,
         sources=[AggregateSourceOut.model_validate(one) for one in found.sources],
     )
+
+
+class NewSource(In):
+    """A repository to republish."""
+
+    repository_id: int = Field(ge=1, le=999_999_999)
+    set_spec: str | None = Field(
+        None, min_length=1, max_length=60, description="Set of its records; null: named after its host."
+    )
+    identifiers: Identifiers = Field(
+        Identifiers.ORIGINAL, description="original: as harvested; own: in the namespace of this archive."
+    )
+    altered: bool = Field(
+        default=False, description="Report the records as altered even if no schedule normalises them."
+    )
+
+
+class SourceOut(Out):
+    """A repository of the aggregate; its records follow within seconds while the provider runs."""
+
+    repository_id: int
+    set_spec: str
+    title: str
+    base_url: str
+    identifiers: str
+    state: str = Field(description="in the aggregate, or withdrawn.")
+
+
+async def _add_source(call: Call) -> SourceOut:
+    asked = call.sent(NewSource)
+    await asked_for(call.request, Repository, asked.repository_id)
+
+    def work(session: Session) -> dict[str, Any]:
+        made = add_source(
+            session,
+            find_repository(session, str(asked.repository_id)),
+            name=asked.set_spec,
+            identifiers=asked.identifiers,
+            altered=asked.altered,
+        )
+        return values_of(made)
+
+    made = SourceOut.model_validate(await call.database.run(work))
+    about(call.request, "aggregate source", made.repository_id, made.title)
+    return made
+
+
+async def _remove_source(call: Call) -> SourceOut:
+    number = call.place["repository"]
+
+    def work(session: Session) -> dict[str, Any] | None:
+        known = session.get(AggregateSource, number)
+        return None if known is None else values_of(withdraw_source(session, number))
+
+    found = await call.database.run(work)
+    if found is None:
+        raise not_found("repository", number)
+    withdrawn = SourceOut.model_validate(found)
+    about(call.request, "aggregate source", withdrawn.repository_id, withdrawn.title)
+    return withdrawn
 
 
 class FoundOut(Out):
@@ -284,6 +350,28 @@ OPERATIONS: Final = (
         right=Right.LOOK_AROUND,
         work=_aggregate,
         answer=AggregateOut,
+    ),
+    Operation(
+        name="addAggregateSource",
+        method="POST",
+        path="/archive/aggregate/sources",
+        tag=_TAG,
+        summary="Republish the records of a harvested repository.",
+        right=Right.ARCHIVE,
+        work=_add_source,
+        body=NewSource,
+        answer=SourceOut,
+        status=201,
+    ),
+    Operation(
+        name="removeAggregateSource",
+        method="DELETE",
+        path="/archive/aggregate/sources/{repository}",
+        tag=_TAG,
+        summary="Withdraw a repository: harvesters see its records as deleted.",
+        right=Right.ARCHIVE,
+        work=_remove_source,
+        answer=SourceOut,
     ),
     _get(
         "findDocuments",

@@ -12,7 +12,6 @@ from oai.errors import UsageError
 from oai.rights import Right
 from oai.settings import Settings
 from oai.xml import parse
-from provider.aggregate.overview import read_overview
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
 from provider.holdings.collections import list_collections
 from provider.holdings.index_errors import NumberedFile, Trouble, find_run_files, find_troubles
@@ -26,7 +25,7 @@ from provider.holdings.status import (
 )
 from provider.models import Collection
 from provider.protocol.repository import make_repository
-from web.archive.address import aggregate_address, is_local, provider_address
+from web.archive.address import is_local, provider_address
 from web.archive.pages_activity import CLIENT, abandoned_after, client_of, list_self_tests
 from web.auth.access import needs
 from web.models import SelfTest
@@ -103,27 +102,6 @@ def _identify(database: Database, settings: Settings) -> list[tuple[str, str]]:
     element = root.find("{*}Identify")
     fields = element.iterchildren(etree.Element) if element is not None else ()
     return [(etree.QName(field).localname, field.text) for field in fields if field.text and not len(field)]
-
-
-@needs(Right.LOOK_AROUND)
-async def show(request: web.Request) -> web.Response:
-    """Show the aggregate: its address, its records by source and format, and its delay."""
-    found = await database_of(request).run(read_overview)
-    return render(
-        request,
-        "archive_aggregate.html",
-        found=found,
-        base_url=aggregate_address(request.config_dict[SETTINGS]),
-        prefixes=list(dict.fromkeys(prefix for source in found.sources for prefix in source.formats)),
-        lag=(utc_now() - found.followed).total_seconds() if found.followed else None,
-        identifiers={"original": _("original"), "own": _("new (own)")},
-        states={
-            "followed": _("up to date"),
-            "being read": _("being read"),
-            "being withdrawn": _("being withdrawn"),
-            "withdrawn": _("withdrawn"),
-        },
-    )
 
 
 _NODE: Final = columns_of("set_spec", "name", "documents", "has_children")
@@ -256,7 +234,6 @@ async def checks(request: web.Request) -> web.StreamResponse:
 ROUTES: Final = (
     web.get("/archive", overview),
     web.get("/archive/sets", sets),
-    web.get("/archive/aggregate", show),
     *(
         web.get(f"/archive/{path}.{KINDS}", handler, allow_head=False)
         for path, handler in (

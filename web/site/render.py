@@ -23,6 +23,7 @@ from web.auth.sessions import SignedIn, form_token, new_token, set_form
 from web.runs.words import is_made_up
 from web.schedules.timing import often
 from web.site import failures, formats
+from web.site.field_help import field_help
 from web.site.formats import look_of
 from web.site.i18n import LANGUAGES, _, language, mark, ngettext
 from web.site.preferences import theme_of
@@ -114,6 +115,10 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "run-removed": mark("The entry was removed from the history."),
         "document-hidden": mark("The document is hidden; harvesters see it as deleted."),
         "document-shown": mark("The document is no longer hidden."),
+        "aggregate-added": mark("The repository's records are being published."),
+        "aggregate-withdrawn": mark(
+            "The repository is being withdrawn; harvesters will see its records as deleted."
+        ),
         "collection-added": mark("The collection was created. Add documents next."),
         "collection-changed": mark("The collection was changed."),
         "collection-removed": mark("The collection was removed. Its documents stay in the archive."),
@@ -222,6 +227,7 @@ def environment() -> Environment:
         static=_static_urls().__getitem__,
         access_of=access_of,
         failures=failures,
+        field_help=field_help,
         is_made_up=is_made_up,
         mail_link=mail_link,
         version=importlib.metadata.version("zatva"),

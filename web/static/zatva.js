@@ -108,7 +108,7 @@
 
   // A menu closes by Escape, and as soon as somebody goes on elsewhere.
   const tendMenus = () => {
-    for (const menu of document.querySelectorAll("details.menu")) {
+    for (const menu of document.querySelectorAll("details.menu, details.what")) {
       const leave = (to) => menu.contains(to) || menu.removeAttribute("open");
       menu.addEventListener("keydown", (event) => {
         if (event.key === "Escape" && menu.open) {

@@ -1,0 +1,138 @@
+"""The aggregate: which repositories it republishes, its address, its records and its delay."""
+
+from typing import Final
+
+from aiohttp import web
+from pydantic import Field, field_validator
+from sqlalchemy.orm import Session
+
+from harvester.listing import name_repositories
+from harvester.models import Repository
+from oai.datestamps import utc_now
+from oai.errors import UsageError
+from oai.rights import Right
+from provider.aggregate.identifiers import Identifiers
+from provider.aggregate.models import AggregateSource
+from provider.aggregate.overview import read_overview
+from provider.aggregate.sources import add_source, find_repository, withdraw_source
+from web.archive.address import aggregate_address
+from web.auth.access import about, asked_for, needs, visible_repositories, who_asks
+from web.site.forms import Form, FormModel, read_form
+from web.site.i18n import _, told
+from web.site.keys import SETTINGS, database_of
+from web.site.paging import number_in
+from web.site.params import NUMBER, number_of
+from web.site.render import render
+
+_CHOICES: Final = 1000
+
+
+class SourceForm(FormModel):
+    """A repository to republish."""
+
+    repository_id: int = Field(ge=1)
+    name: str | None = Field(None, max_length=60)
+    identifiers: Identifiers = Identifiers.ORIGINAL
+
+    @field_validator("name", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
+
+
+@needs(Right.LOOK_AROUND)
+async def show(request: web.Request) -> web.Response:
+    """Show the aggregate, with the form that adds a repository."""
+    return await _page(request, Form(values={"repository_id": number_in(request, "repository") or ""}))
+
+
+@needs(Right.ARCHIVE)
+async def add(request: web.Request) -> web.Response:
+    """Republish a repository's records, or show the form again with its errors."""
+    asked, form = read_form(SourceForm, await request.post())
+    if asked is None:
+        return await _page(request, form)
+    _who, repository = await asked_for(request, Repository, asked.repository_id)
+
+    def work(session: Session) -> AggregateSource:
+        found = find_repository(session, str(repository.repository_id))
+        return add_source(session, found, name=asked.name, identifiers=asked.identifiers)
+
+    try:
+        source = await database_of(request).run(work)
+    except UsageError as error:
+        return await _page(request, form.with_error("name", told(error)))
+    about(request, "aggregate source", source.repository_id, source.title)
+    raise web.HTTPSeeOther("/archive/aggregate?done=aggregate-added")
+
+
+@needs(Right.ARCHIVE)
+async def confirm_removal(request: web.Request) -> web.Response:
+    """Ask for confirmation before a repository is withdrawn."""
+    source = await _source(request)
+    return render(
+        request,
+        "confirm.html",
+        title=_("Withdraw %(name)s from the aggregate?") % {"name": source.title},
+        steps=[(_("Overview"), "/"), (_("Archive"), "/archive"), (_("Aggregate"), "/archive/aggregate")],
+        lines=[
+            _("Harvesters of the aggregate will see all its records as deleted."),
+            _("The harvested records themselves are kept, and it can be added again."),
+        ],
+        button=_("Withdraw"),
+        back="/archive/aggregate",
+    )
+
+
+@needs(Right.ARCHIVE)
+async def remove(request: web.Request) -> web.Response:
+    """Withdraw the repository."""
+    source = await _source(request)
+    about(request, "aggregate source", source.repository_id, source.title)
+    try:
+        await database_of(request).run(withdraw_source, source.repository_id)
+    except UsageError as error:
+        raise web.HTTPConflict(text=told(error)) from None
+    raise web.HTTPSeeOther("/archive/aggregate?done=aggregate-withdrawn")
+
+
+async def _source(request: web.Request) -> AggregateSource:
+    number = number_of(request)
+    source = await database_of(request).run(lambda session: session.get(AggregateSource, number))
+    if source is None:
+        raise web.HTTPNotFound(text=_("The repository is not in the aggregate."))
+    return source
+
+
+async def _page(request: web.Request, form: Form) -> web.Response:
+    database, among = database_of(request), visible_repositories(who_asks(request))
+    found = await database.run(read_overview)
+    present = {one.repository_id for one in found.sources if one.state in {"followed", "being read"}}
+    known = await database.run(name_repositories, limit=_CHOICES, among=among)
+    return render(
+        request,
+        "archive_aggregate.html",
+        status=422 if form.errors else 200,
+        form=form,
+        found=found,
+        present=present,
+        choices=[(number, name or url) for number, name, url in known if number not in present],
+        base_url=aggregate_address(request.config_dict[SETTINGS]),
+        prefixes=list(dict.fromkeys(prefix for source in found.sources for prefix in source.formats)),
+        lag=(utc_now() - found.followed).total_seconds() if found.followed else None,
+        identifiers={"original": _("original"), "own": _("new (own)")},
+        states={
+            "followed": _("up to date"),
+            "being read": _("being read"),
+            "being withdrawn": _("being withdrawn"),
+            "withdrawn": _("withdrawn"),
+        },
+    )
+
+
+ROUTES = (
+    web.get("/archive/aggregate", show),
+    web.post("/archive/aggregate", add),
+    web.get(f"/archive/aggregate/{NUMBER}/remove", confirm_removal),
+    web.post(f"/archive/aggregate/{NUMBER}/remove", remove),
+)
