@@ -1,3 +1,5 @@
+import html
+import re
 from datetime import timedelta
 
 import pytest
@@ -261,3 +263,26 @@ async def test_the_list_shows_how_each_repository_fares(server: Server, administ
     assert strip.index("/runs/3") < strip.index("/runs/22")
     assert "failed" in row
     assert "never harvested" in page[page.index('id="repository-2"') :]
+
+
+async def test_the_list_follows_headings_and_filters_from_page_to_page(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        for at in range(101):
+            a_repository(session, f"Same | name{chr(0xA0)}here", f"r{at}")
+        a_run(session, a_repository(session, "Broken", "broken"), status=RunStatus.FAILED, record_count=41)
+        session.commit()
+
+    _, trouble = await administrator.get("/repositories?state=trouble&organisation=999&after=99999999999|7")
+    _, broken = await administrator.get("/repositories?state=trouble")
+    _, first = await administrator.get("/repositories?sort=-name")
+    following = re.search(r'href="(/repositories\?[^"]*after=[^"]*)"', first)
+
+    assert "No repositories match the filters." in trouble
+    assert re.findall(r'<tr id="repository-(\d+)"', broken) == ["102"]
+    assert ">41<" in broken
+    assert 'aria-sort="descending"><a href="/repositories?sort=name"' in first
+    assert following is not None
+    _, second = await administrator.get(html.unescape(following[1]))
+    assert re.findall(r'<tr id="repository-(\d+)"', second) == ["1", "102"]
