@@ -16,11 +16,11 @@ from web.site.paging import page_of, text_in
 from web.site.plots import run_strip
 from web.site.render import render
 
-_PAGE: Final = 100
+PAGE: Final = 100
+"""Repositories on a page."""
 _DOWN: Final = "-"
 _BAR: Final = "|"
 _LONGEST_ID: Final = 9
-"""Digits that the database's integers surely take."""
 _LARGEST_VALUE: Final = 2**63 - 1
 
 
@@ -73,16 +73,14 @@ class Filters:
 def filters_of(request: web.Request) -> Filters:
     """Return the filters and the order in the query string; invalid values are ignored."""
     state, sort = text_in(request, "state"), text_in(request, "sort")
-    order, organisation = sort.removeprefix(_DOWN), text_in(request, "organisation")
+    order, owner = sort.removeprefix(_DOWN), text_in(request, "organisation")
     known = order in set(Order)
     return Filters(
         find=text_in(request, "find").strip(),
         state=state if state in set(Trouble) else "",
         prefix=text_in(request, "format").strip(),
         # Partners see one organisation, and learn nothing of others.
-        organisation=int(organisation)
-        if who_asks(request).sees_everything and _is_id(organisation)
-        else None,
+        organisation=int(owner) if is_id(owner) and who_asks(request).sees_everything else None,
         order=Order(order) if known else Order.NUMBER,
         descending=known and sort.startswith(_DOWN),
     )
@@ -105,8 +103,8 @@ def choice_of(request: web.Request) -> RepositoryChoice:
 async def listing(request: web.Request) -> web.Response:
     """List the chosen repositories in pages."""
     filters, after, database = filters_of(request), _after(request), database_of(request)
-    found = await database.run(list_repositories, choice_of(request), limit=_PAGE + 1, after=after)
-    shown = page_of(found, _key, behind=after, size=_PAGE)
+    found = await database.run(list_repositories, choice_of(request), limit=PAGE + 1, after=after)
+    shown = page_of(found, _key, behind=after, size=PAGE)
     repositories = [one.repository for one in shown.rows]
     states = await database.run(repository_states, [one.repository_id for one in repositories])
     return render(
@@ -143,7 +141,7 @@ def _after(request: web.Request) -> Place | None:
     """Return the place in the query string, as written by `_key`; None if it is not one."""
     # Names may contain anything but NUL, which the database does not take.
     value, _bar, number = request.query.get("after", "").replace("\0", "").rpartition(_BAR)
-    if not _is_id(number):
+    if not is_id(number):
         return None
     order = filters_of(request).order
     if order in {Order.NAME, Order.NUMBER}:
@@ -155,7 +153,8 @@ def _after(request: web.Request) -> Place | None:
     return (whole, int(number)) if abs(whole) <= _LARGEST_VALUE else None
 
 
-def _is_id(text: str) -> bool:
+def is_id(text: str) -> bool:
+    """Return whether the text is a number that the database's integers surely take."""
     return text.isascii() and text.isdecimal() and len(text) <= _LONGEST_ID
 
 

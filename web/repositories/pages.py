@@ -25,11 +25,11 @@ from harvester.repositories import (
     base_folder,
     change_repository,
     note_facts,
-    remove_repository,
 )
 from harvester.vocabulary import DeletionPolicy
 from manager.jobs.runs import RunFilter, days_of, find_runs
 from manager.jobs.views import list_jobs
+from manager.schedules.of_repository import remove_idle_repository
 from manager.schedules.service import add_schedule, find_schedules, sample_repository
 from manager.store_audits import last_audits
 from oai.errors import UsageError
@@ -213,11 +213,10 @@ async def remove(request: web.Request) -> web.Response:
     """Remove the repository."""
     _who, repository = await asked_for(request, Repository)
     number = repository.repository_id
-    if any(job.under_way for job in await database_of(request).run(list_jobs, number, most=MOST_JOBS)):
-        raise web.HTTPConflict(
-            text=_("The repository is being harvested. Stop the harvest under Current jobs first.")
-        )
-    await database_of(request).run(remove_repository, number)
+    try:
+        await database_of(request).run(remove_idle_repository, number)
+    except UsageError as error:
+        raise web.HTTPConflict(text=told(error)) from None
     raise web.HTTPSeeOther("/repositories?done=repository-removed")
 
 
