@@ -47,7 +47,7 @@ _CHANGES: Final[Mapping[str, _Change]] = MappingProxyType(
             work=run_schedules,
             most=_MOST_RUNS,
             title=mark("Run the selected repositories?"),
-            button=mark("Run"),
+            button=mark("Run now"),
             line=mark("Each of their schedules that is not paused gets a job that is due now."),
             done="repositories-run",
         ),
