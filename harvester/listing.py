@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import Row, Select, or_, select, tuple_
 from sqlalchemy.orm import Session
@@ -18,7 +19,13 @@ def find_repositories(
     session: Session, *, limit: int, after: int = 0, search: str | None = None, among: Among = None
 ) -> Sequence[Repository]:
     """Return repositories by number, after the number `after`; `search` matches the name or the base URL."""
-    query = select(Repository).where(Repository.repository_id > after)
+    query = matching_repositories(search, among).where(Repository.repository_id > after)
+    return session.scalars(query.order_by(Repository.repository_id).limit(limit)).all()
+
+
+def matching_repositories(search: str | None, among: Among = None) -> Select[Any]:
+    """Return a SELECT of the repositories whose name or base URL contains `search`."""
+    query = select(Repository)
     if among is not None:
         query = query.where(Repository.repository_id.in_(among))
     if search:
@@ -26,7 +33,7 @@ def find_repositories(
         query = query.where(
             or_(name.icontains(search, autoescape=True), address.icontains(search, autoescape=True))
         )
-    return session.scalars(query.order_by(Repository.repository_id).limit(limit)).all()
+    return query
 
 
 def repositories_at(session: Session, base_url: str, among: Among = None) -> Sequence[Repository]:

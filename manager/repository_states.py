@@ -21,9 +21,10 @@ _STATES: Final = text(
             WHERE repository_id = wanted.number) AS organisation
     FROM unnest(CAST(:numbers AS integer[])) AS wanted(number)
     CROSS JOIN LATERAL (
-        SELECT coalesce(json_agg(json_build_array(history_id, status, ended) ORDER BY history_id DESC), '[]')
-               AS found
-        FROM (SELECT history_id, status, harvest_end_time AS ended FROM oai_history
+        SELECT coalesce(json_agg(
+                   json_build_array(history_id, status, ended, records) ORDER BY history_id DESC
+               ), '[]') AS found
+        FROM (SELECT history_id, status, harvest_end_time AS ended, record_count AS records FROM oai_history
               WHERE repository_id = wanted.number AND continued_by IS NULL
               ORDER BY history_id DESC LIMIT :runs) AS last
     ) AS runs
@@ -38,6 +39,7 @@ class LastRun:
     history_id: int
     status: str
     ended: datetime
+    records: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +59,10 @@ def repository_states(session: Session, numbers: Sequence[int]) -> dict[int, Rep
     return {
         row["number"]: RepositoryState(
             runs=[
-                LastRun(history_id=number, status=status, ended=datetime.fromisoformat(ended))
-                for number, status, ended in row["found"]
+                LastRun(
+                    history_id=number, status=status, ended=datetime.fromisoformat(ended), records=records
+                )
+                for number, status, ended, records in row["found"]
             ],
             next_due=row["next_due"],
             formats=row["formats"],

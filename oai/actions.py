@@ -66,6 +66,7 @@ class Action:
 
 _ACCOUNT: Final = "people sign in and change their own account in the dashboard; programs use tokens"
 _LINKS: Final = "a one-time link is for a person; programs sign in with tokens"
+_EACH: Final = "API and command line run, pause and resume each schedule of the repository"
 _CARD: Final = "the link is for a person, who opens it in a browser"
 _NO_FETCH: Final = "the command line harvests everything again (`zatva harvest ID --full`), not one record"
 _NO_NAME: Final = "the command line moves a collection; name and description are for readers of the dashboard"
@@ -86,7 +87,10 @@ ACTIONS: Final = (
            previews=_given_none_of("deletion_policy", "brake_deletions", "brake_updates")),
     Action(verb="repository.refresh", pages=("/repositories/{id}/refresh",),
            api="POST /repositories/{repository}/refresh", command="repository refresh", target="id"),
-    Action(verb="repository.remove", pages=("/repositories/{id}/remove",),
+    Action(verb="repository.run", pages=("/repositories/selected/run",), lacks=_EACH),
+    Action(verb="repository.pause", pages=("/repositories/selected/pause",), lacks=_EACH),
+    Action(verb="repository.resume", pages=("/repositories/selected/resume",), lacks=_EACH),
+    Action(verb="repository.remove", pages=("/repositories/{id}/remove", "/repositories/selected/remove"),
            api="DELETE /repositories/{repository}", command="repository remove", target="id"),
     Action(verb="repository.share-report", pages=("/repositories/{id}/card",), lacks=_CARD,
            shows_secret=True),

@@ -50,6 +50,7 @@ _SPEAKING: Final = {
     "manager/notices/mutes.py": "UsageError",
     "manager/rule_access.py": "RuleAccessError",
     "manager/schedules/limits.py": "LimitError",
+    "manager/schedules/of_repository.py": "UsageError",
     "manager/schedules/plan.py": "UsageError",
     "manager/store_audits.py": "UsageError",
     "provider/aggregate/identifiers.py": "UsageError",

@@ -35,7 +35,7 @@ from web.imports.sources import IMPORTS, ImportProcesses
 from web.jobs import pages as jobs
 from web.overview import exports, guide, search
 from web.overview import pages as overview
-from web.repositories import diagnostics, explorer, report_card, wizard
+from web.repositories import diagnostics, explorer, listing, report_card, selected, wizard
 from web.repositories import pages as repositories
 from web.repositories.diagnostics import DIAGNOSTICS, DiagnosticsRuns
 from web.repositories.explorer import EXPLORATIONS, Explorations
@@ -69,6 +69,8 @@ _ROUTES = (
     pages_organisations.ROUTES,
     overview.ROUTES,
     wizard.ROUTES,
+    listing.ROUTES,
+    selected.ROUTES,
     repositories.ROUTES,
     imported_records.ROUTES,
     imports.ROUTES,

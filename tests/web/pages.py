@@ -6,6 +6,7 @@ PAGES: Final = (
     "/",
     "/repositories",
     "/repositories?find=x",
+    "/repositories?sort=-name&state=never&after=Library|1",
     "/repositories/new",
     "/repositories/1",
     "/repositories/1/records",

@@ -1,3 +1,5 @@
+import html
+import re
 from datetime import timedelta
 
 import pytest
@@ -5,7 +7,8 @@ from sqlalchemy import func, select, text
 
 from harvester.models import OaiSet, Repository
 from harvester.vocabulary import RunStatus
-from manager.models import RecurringJob
+from manager.models import Job, RecurringJob
+from oai.audit import AuditEntry
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
 from tests.web.rows import BEGAN, a_repository, a_run, a_schedule
@@ -261,3 +264,70 @@ async def test_the_list_shows_how_each_repository_fares(server: Server, administ
     assert strip.index("/runs/3") < strip.index("/runs/22")
     assert "failed" in row
     assert "never harvested" in page[page.index('id="repository-2"') :]
+
+
+async def test_the_list_follows_headings_and_filters_from_page_to_page(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        for at in range(101):
+            a_repository(session, f"Same | name{chr(0xA0)}here", f"r{at}")
+        a_run(session, a_repository(session, "Broken", "broken"), status=RunStatus.FAILED, record_count=41)
+        session.commit()
+
+    _, trouble = await administrator.get("/repositories?state=trouble&organisation=999&after=99999999999|7")
+    _, broken = await administrator.get("/repositories?state=trouble")
+    _, first = await administrator.get("/repositories?sort=-name")
+    following = re.search(r'href="(/repositories\?[^"]*after=[^"]*)"', first)
+
+    assert "No repositories match the filters." in trouble
+    assert re.findall(r'<tr id="repository-(\d+)"', broken) == ["102"]
+    assert ">41<" in broken
+    assert 'aria-sort="descending"><a href="/repositories?sort=name"' in first
+    assert following is not None
+    _, second = await administrator.get(html.unescape(following[1]))
+    assert re.findall(r'<tr id="repository-(\d+)"', second) == ["1", "102"]
+
+
+async def test_ticked_repositories_are_changed_one_by_one_with_an_audit_entry_each(
+    server: Server, administrator: Browser, owner: Browser
+) -> None:
+    with server.database.session() as session:
+        rows = [a_repository(session, f"Library {at}", f"r{at}") for at in range(12)]
+        for row in rows[:-1]:
+            a_schedule(session, row)
+        session.commit()
+    every = [str(at) for at in range(1, 13)]
+
+    async def post(
+        name: str, numbers: list[str], who: Browser = administrator, **more: str
+    ) -> tuple[int, str]:
+        form = {"repository": numbers, **more}
+        status, page, target = await who.post(f"/repositories/selected/{name}?sort=name", form)
+        return status, target or page
+
+    assert await post("pause", ["1", "2"]) == (303, "/repositories?sort=name&done=repositories-paused")
+    refused, _ = await post("pause", ["1"], owner)
+    asked, question = await post("run", every)
+    with server.database.session() as session:
+        assert session.scalars(select(func.count()).select_from(Job)).one() == 0
+    done, result = await post("run", every, sure="yes")
+    _, removal = await post("remove", ["3"])
+    await post("remove", ["3"], sure="yes")
+
+    assert refused == 404
+    assert asked == done == 200
+    assert all(f"<li>Library {at}</li>" in question for at in range(12))
+    assert "9 repositories were changed." in result
+    assert result.count("its schedules are paused") == 3
+    assert "<li>Library 2</li>" in removal
+    with server.database.session() as session:
+        assert session.scalars(select(func.count()).select_from(Repository)).one() == 11
+        entries = session.execute(
+            select(AuditEntry.action, func.count())
+            .where(AuditEntry.action.startswith("repository."), AuditEntry.status < 400)
+            .group_by(AuditEntry.action)
+        )
+        assert {one[0]: one[1] for one in entries} == {
+            "repository.pause": 2, "repository.run": 9, "repository.remove": 1,
+        }  # fmt: skip

@@ -321,7 +321,8 @@ async def test_lists_are_files_too_by_the_filter_in_the_address(server: Server, 
         session.commit()
 
     sizes = {
-        "/repositories.json": 2, "/repositories.json?find=jihl": 1, "/schedules.json": 2, "/jobs.json": 1,
+        "/repositories.json": 2, "/repositories.json?find=jihl": 1,
+        "/repositories.json?state=never&sort=-name": 1, "/schedules.json": 2, "/jobs.json": 1,
         "/repositories/1/records.json": 1500, "/repositories/2/records.json": 0, "/runs/1/errors.json": 2,
     }  # fmt: skip
     for path, size in sizes.items():

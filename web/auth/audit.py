@@ -3,13 +3,15 @@
 The action comes from the route (`oai.actions`), the object from the path or from `about`.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from sqlalchemy.orm import Session
 
 from oai.actions import Action, action_of_route
-from oai.audit import Actor, Subject, begin, record, refuse, settle
+from oai.audit import Actor, Begun, Subject, begin, record, refuse, settle
 from oai.errors import ZatvaError
 from oai.rights import Right
 from web.auth.access import canonical, is_api, right_of, signed_in, subject_of
@@ -21,6 +23,7 @@ _REDIRECT: Final = 300
 _WRONG_INPUT: Final = 422
 _NO_RESPONSE: Final = 500
 _LONGEST_FILTERS: Final = 1000
+_EACH = web.RequestKey("changes_have_entries", bool)
 
 
 @web.middleware
@@ -50,15 +53,40 @@ async def _follow(request: web.Request, handler: Handler, action: Action) -> web
         status = _WRONG_INPUT
         raise
     finally:
-        await database.run(
-            settle,
-            begun,
-            actor(request),
-            _subject(request, action),
-            status=_WRONG_INPUT if _is_only_a_step(request, action, status) else status,
-            audit_days=request.config_dict[SETTINGS].web.audit_days,
-        )
+        # An entry that changes nothing is deleted, and so is one whose changes have entries of their own.
+        if request.get(_EACH) or _is_only_a_step(request, action, status):
+            status = _WRONG_INPUT
+        await _settle(request, begun, _subject(request, action), status)
     return response
+
+
+async def change_one(request: web.Request, subject: Subject, work: Callable[[Session], None]) -> None:
+    """Make one of several changes of a request, with an entry of its own instead of the request's."""
+    action = _action(request)
+    if action is None:
+        raise RuntimeError(f"{request.path}: no action in oai.actions")
+    request[_EACH] = True
+    begun = await database_of(request).run(begin, action.verb, actor(request), subject)
+    status = _NO_RESPONSE
+    try:
+        await database_of(request).run(work)
+        status = _REDIRECT
+    except ZatvaError:
+        status = _WRONG_INPUT
+        raise
+    finally:
+        await _settle(request, begun, subject, status)
+
+
+async def _settle(request: web.Request, begun: Begun, subject: Subject, status: int) -> None:
+    await database_of(request).run(
+        settle,
+        begun,
+        actor(request),
+        subject,
+        status=status,
+        audit_days=request.config_dict[SETTINGS].web.audit_days,
+    )
 
 
 def _is_only_a_step(request: web.Request, action: Action, status: int) -> bool:

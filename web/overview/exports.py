@@ -6,12 +6,14 @@ from typing import Final
 from aiohttp import web
 
 from harvester.harvest.models import Quarantined
-from harvester.listing import find_errors, find_records, find_repositories
+from harvester.listing import find_errors, find_records
 from harvester.models import History, Record, Repository
 from manager.jobs.views import JobView
+from manager.repository_lists import Listed, list_repositories
 from manager.schedules.service import ScheduleView, find_schedules
 from web.auth.access import asked_for, visible_repositories, who_asks
 from web.jobs.pages import visible_jobs
+from web.repositories.listing import choice_of
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.formats import reason
 from web.site.keys import database_of
@@ -21,6 +23,7 @@ _BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 _REPOSITORY: Final = columns_of(
     "repository_id", "repository_name", "base_url", "base_dir", "admin_email", "protocol_version",
     "granularity", "deleted_record", "earliest_datestamp", "date_added", "identified", "deletion_policy",
+    of="repository",
 )  # fmt: skip
 _RECORD: Final = columns_of(
     "record_id", "identifier", "metadata_prefix", "datestamp", "status", "update_flag", "harvest_time",
@@ -57,17 +60,12 @@ _JOB: Final[dict[str, Callable[[JobView], object]]] = {
 
 
 async def repositories(request: web.Request) -> web.StreamResponse:
-    """Export the repositories that match the search."""
-    words, among = request.query.get("find", "").strip(), visible_repositories(who_asks(request))
+    """Export the repositories that the page lists, in its order."""
+    choice = choice_of(request)
 
-    async def behind(last: Repository | None) -> Sequence[Repository]:
-        return await database_of(request).run(
-            find_repositories,
-            limit=AT_ONCE,
-            after=last.repository_id if last else 0,
-            search=words or None,
-            among=among,
-        )
+    async def behind(last: Listed | None) -> Sequence[Listed]:
+        after = last.place if last else None
+        return await database_of(request).run(list_repositories, choice, limit=AT_ONCE, after=after)
 
     return await export(request, "repositories", _REPOSITORY, behind)
 

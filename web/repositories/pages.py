@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from harvester.access import access_of
 from harvester.bibliographic.record_view import described_as
 from harvester.harvest_plan import LONGEST_SELECTION, PREFIX
-from harvester.listing import find_records, find_repositories, sets_of_record
+from harvester.listing import find_records, sets_of_record
 from harvester.models import Record, Repository
 from harvester.reading.repairs import Repair
 from harvester.recognition import identify_repository
@@ -25,16 +25,15 @@ from harvester.repositories import (
     base_folder,
     change_repository,
     note_facts,
-    remove_repository,
 )
 from harvester.vocabulary import DeletionPolicy
 from manager.jobs.runs import RunFilter, days_of, find_runs
 from manager.jobs.views import list_jobs
-from manager.repository_states import repository_states
+from manager.schedules.of_repository import remove_idle_repository
 from manager.schedules.service import add_schedule, find_schedules, sample_repository
 from manager.store_audits import last_audits
 from oai.errors import UsageError
-from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
+from web.auth.access import Right, asked_for, needs
 from web.errors.repairs import repair_words
 from web.jobs.pages import MOST_JOBS
 from web.repositories.forms import UNASKED, usable_address
@@ -45,13 +44,12 @@ from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER, number_of, repository_of
-from web.site.plots import bars, run_strip
+from web.site.plots import bars
 from web.site.render import render
 from web.site.timeouts import ask_apart
 from web.site.zones import here, local, today
 
 _LAST_RUNS: Final = 5
-_PAGE: Final = 100
 _RECORDS_PAGE: Final = 50
 _MOST_SHOWN: Final = 200_000
 _BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
@@ -89,30 +87,6 @@ class SettingsForm(FormModel):
     @classmethod
     def _empty_is_none(cls, value: object) -> object:
         return None if value == "" else value
-
-
-async def listing(request: web.Request) -> web.Response:
-    """List all repositories or those that match the search, in pages."""
-    words, after = request.query.get("find", "").strip(), _after(request)
-    found = await database_of(request).run(
-        find_repositories,
-        limit=_PAGE + 1,
-        after=after,
-        search=words or None,
-        among=visible_repositories(who_asks(request)),
-    )
-    shown = found[:_PAGE]
-    states = await database_of(request).run(repository_states, [one.repository_id for one in shown])
-    return render(
-        request,
-        "repositories.html",
-        repositories=shown,
-        states=states,
-        strips={number: run_strip(state.runs) for number, state in states.items()},
-        next=found[_PAGE - 1].repository_id if len(found) > _PAGE else None,
-        first=after == 0,
-        find=words,
-    )
 
 
 async def show(request: web.Request) -> web.Response:
@@ -239,11 +213,10 @@ async def remove(request: web.Request) -> web.Response:
     """Remove the repository."""
     _who, repository = await asked_for(request, Repository)
     number = repository.repository_id
-    if any(job.under_way for job in await database_of(request).run(list_jobs, number, most=MOST_JOBS)):
-        raise web.HTTPConflict(
-            text=_("The repository is being harvested. Stop the harvest under Current jobs first.")
-        )
-    await database_of(request).run(remove_repository, number)
+    try:
+        await database_of(request).run(remove_idle_repository, number)
+    except UsageError as error:
+        raise web.HTTPConflict(text=told(error)) from None
     raise web.HTTPSeeOther("/repositories?done=repository-removed")
 
 
@@ -264,11 +237,6 @@ def _settings_page(request: web.Request, repository: Repository, form: Form) -> 
             ("move", _("Move the file to a separate folder and mark it as deleted")),
         ],
     )
-
-
-def _after(request: web.Request) -> int:
-    text = request.query.get("after", "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else 0  # noqa: PLR2004 as in NUMBER
 
 
 async def list_records(request: web.Request) -> web.Response:
@@ -335,7 +303,6 @@ def _records_after(request: web.Request) -> tuple[str, uuid.UUID] | None:
 
 
 ROUTES = (
-    web.get("/repositories", listing),
     web.get(f"/repositories/{NUMBER}", show),
     web.post(f"/repositories/{NUMBER}/harvest", harvest),
     web.get(f"/repositories/{NUMBER}/settings", settings),

@@ -1,0 +1,57 @@
+"""Changes of all schedules of a repository at once."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from harvester.repositories import remove_repository
+from manager.jobs.views import list_jobs
+from manager.models import RecurringJob, RecurringState
+from manager.schedules.service import pause_schedule, resume_schedule, run_now
+from oai.errors import UsageError
+
+
+def run_schedules(session: Session, repository_id: int, *, partner_minutes: float | None = None) -> None:
+    """Make a job that is due now for each schedule that is not paused. The caller commits.
+
+    Raises UsageError if there is none, and LimitError as `run_now` does.
+    """
+    ready = [one.id for one in _schedules(session, repository_id) if one.state != RecurringState.PAUSED]
+    if not ready:
+        raise UsageError("the repository has no schedule, or its schedules are paused; add or resume one")
+    for number in ready:
+        run_now(session, number, partner_minutes=partner_minutes)
+
+
+def pause_schedules(session: Session, repository_id: int) -> None:
+    """Pause each schedule. The caller commits. Raises UsageError if there is none."""
+    for schedule in _some_schedules(session, repository_id):
+        pause_schedule(session, schedule.id)
+
+
+def resume_schedules(session: Session, repository_id: int) -> None:
+    """Resume each schedule that makes no jobs. The caller commits. Raises UsageError if there is none."""
+    for schedule in _some_schedules(session, repository_id):
+        resume_schedule(session, schedule.id)
+
+
+def remove_idle_repository(session: Session, repository_id: int) -> None:
+    """Remove a repository, but not its files. The caller commits. Raises UsageError while it is harvested."""
+    # Running jobs are listed first.
+    if any(job.under_way for job in list_jobs(session, repository_id, most=1)):
+        raise UsageError("The repository is being harvested. Stop the harvest under Current jobs first.")
+    remove_repository(session, repository_id)
+
+
+def _some_schedules(session: Session, repository_id: int) -> Sequence[RecurringJob]:
+    found = _schedules(session, repository_id)
+    if not found:
+        raise UsageError("the repository has no schedule; add one first")
+    return found
+
+
+def _schedules(session: Session, repository_id: int) -> Sequence[RecurringJob]:
+    # Locks are taken in the order of ids, so that two such changes do not block each other.
+    chosen = select(RecurringJob).where(RecurringJob.repository_id == repository_id)
+    return session.scalars(chosen.order_by(RecurringJob.id)).all()

@@ -1,0 +1,128 @@
+"""Changes of several repositories that are ticked in the list."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from sqlalchemy.orm import Session
+
+from harvester.models import Repository
+from manager.schedules.of_repository import (
+    pause_schedules,
+    remove_idle_repository,
+    resume_schedules,
+    run_schedules,
+)
+from oai.audit import Subject
+from oai.errors import UsageError
+from web.auth.access import Right, asked_for, needs
+from web.auth.audit import change_one
+from web.repositories.listing import PAGE, filters_of, is_id
+from web.schedules.forms import partner_minutes
+from web.site.i18n import _, mark, told
+from web.site.render import render
+
+_MOST_RUNS: Final = 10
+"""Runs that begin without a confirmation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Change:
+    work: Callable[[Session, int], None]
+    most: int
+    """Repositories that are changed without a confirmation."""
+    title: str
+    button: str
+    line: str
+    done: str
+
+
+_CHANGES: Final[Mapping[str, _Change]] = MappingProxyType(
+    {
+        "run": _Change(
+            work=run_schedules,
+            most=_MOST_RUNS,
+            title=mark("Run the selected repositories?"),
+            button=mark("Run now"),
+            line=mark("Each of their schedules that is not paused gets a job that is due now."),
+            done="repositories-run",
+        ),
+        "pause": _Change(
+            work=pause_schedules, most=PAGE, title="", button="", line="", done="repositories-paused"
+        ),
+        "resume": _Change(
+            work=resume_schedules, most=PAGE, title="", button="", line="", done="repositories-resumed"
+        ),
+        "remove": _Change(
+            work=remove_idle_repository,
+            most=0,
+            title=mark("Remove the selected repositories?"),
+            button=mark("Remove repositories"),
+            line=mark(
+                "Their schedules, jobs, history and lists of records are deleted permanently; "
+                "the harvested files are kept."
+            ),
+            done="repositories-removed",
+        ),
+    }
+)
+
+
+def _handler(name: str) -> Handler:
+    @needs(Right.HARVEST)
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await _change(request, _CHANGES[name])
+
+    return handle
+
+
+async def _change(request: web.Request, change: _Change) -> web.StreamResponse:
+    """Change the ticked repositories one by one: a problem with one does not hinder the others."""
+    posted, back = await request.post(), f"/repositories?{filters_of(request).query()}"
+    numbers = sorted({int(text) for text in map(str, posted.getall("repository", [])) if is_id(text)})
+    if not numbers:
+        raise web.HTTPBadRequest(text=_("Select repositories first."))
+    ticked = {number: (await asked_for(request, Repository, number))[1] for number in numbers[:PAGE]}
+    names = {number: row.repository_name or row.base_url for number, row in ticked.items()}
+    if len(names) > change.most and posted.get("sure") != "yes":
+        return _confirmation(request, change, names, back)
+    problems = []
+    for number, name in names.items():
+        subject = Subject(kind="repository", number=str(number), name=name)
+        try:
+            await change_one(request, subject, partial(_work(request, change), number))
+        except UsageError as error:
+            problems.append((number, name, told(error)))
+    if problems:
+        changed = len(names) - len(problems)
+        return render(request, "repositories_selected.html", problems=problems, changed=changed, back=back)
+    raise web.HTTPSeeOther(f"/repositories?{filters_of(request).query(done=change.done)}")
+
+
+def _work(request: web.Request, change: _Change) -> Callable[[int, Session], None]:
+    limits = {"partner_minutes": partner_minutes(request)} if change.work is run_schedules else {}
+    return lambda number, session: change.work(session, number, **limits)
+
+
+def _confirmation(
+    request: web.Request, change: _Change, names: Mapping[int, str], back: str
+) -> web.StreamResponse:
+    kept: Sequence[tuple[str, object]] = [("sure", "yes"), *(("repository", number) for number in names)]
+    return render(
+        request,
+        "confirm.html",
+        title=_(change.title),
+        steps=[(_("Overview"), "/"), (_("Repositories"), "/repositories")],
+        lines=[_(change.line)],
+        names=list(names.values()),
+        kept=kept,
+        button=_(change.button),
+        back=back,
+    )
+
+
+ROUTES = tuple(web.post(f"/repositories/selected/{name}", _handler(name)) for name in _CHANGES)
