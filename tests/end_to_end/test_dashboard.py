@@ -49,7 +49,7 @@ async def test_an_archive_is_added_harvested_and_found_in_the_history(
         await page.get_by_role("button", name="Show ten records").click()
         await page.get_by_role("button", name="Continue").last.click()
         await page.get_by_text("Folder: ").click()
-        await page.get_by_label("Base directory").fill("archive")
+        await page.get_by_role("textbox", name="Base directory").fill("archive")
         await page.get_by_role("button", name="Save and run").click()
         await expect(page).to_have_url(re.compile(r"/jobs"))
         # The row comes, moves and ends by itself; the next one of the schedule may stand there already.

@@ -69,6 +69,6 @@ def refuses_connections(address: str) -> bool:
     host, _, port = address.removeprefix("http://").partition("/")[0].partition(":")
     try:
         socket.create_connection((host, int(port)), timeout=SECONDS).close()
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):  # reset: it closed while the connection was made
         return True
     return False

@@ -362,6 +362,7 @@ OPERATIONS: Final = (
         body=NewSource,
         answer=SourceOut,
         status=201,
+        faults=frozenset({404}),
     ),
     Operation(
         name="removeAggregateSource",
