@@ -35,7 +35,7 @@ from web.imports.sources import IMPORTS, ImportProcesses
 from web.jobs import pages as jobs
 from web.overview import exports, guide, search
 from web.overview import pages as overview
-from web.repositories import diagnostics, explorer, listing, report_card, selected, wizard
+from web.repositories import diagnostics, explorer, listing, record, report_card, selected, wizard
 from web.repositories import pages as repositories
 from web.repositories.diagnostics import DIAGNOSTICS, DiagnosticsRuns
 from web.repositories.explorer import EXPLORATIONS, Explorations
@@ -72,6 +72,7 @@ _ROUTES = (
     listing.ROUTES,
     selected.ROUTES,
     repositories.ROUTES,
+    record.ROUTES,
     imported_records.ROUTES,
     imports.ROUTES,
     pages_sets.ROUTES,

@@ -6,12 +6,14 @@ harvested, restored, rebuilt or pruned meanwhile, the next import finds exactly 
 
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from harvester.store import records as arrays
+from harvester.store.paths import identifier_key
 
 
 class Candidate(NamedTuple):
@@ -35,7 +37,6 @@ class Candidate(NamedTuple):
 # LIMIT makes each lookup use the whole key. As plain joins, tables without statistics (as in a first import)
 # were compared row by row: a hundred times slower at 2,000 records.
 _COMPARED: Final = """
-    FROM oai_record AS harvested
     LEFT JOIN LATERAL (
         SELECT bibliographic_id, content_digest, file_digest, basis FROM bibliographic_record AS known
         WHERE known.repository_id = harvested.repository_id
@@ -53,15 +54,21 @@ _COMPARED: Final = """
            OR NOT COALESCE(row.file_digest = harvested.digest AND row.basis = ANY(bases), false)
           AND NOT COALESCE(omission.file_digest = harvested.digest AND omission.basis = ANY(bases), false))
     """
-_PAGE = text(
-    f"""
+_PAGE: Final = f"""
     SELECT harvested.identifier_key, harvested.identifier, harvested.filename, harvested.datestamp,
            harvested.digest, row.bibliographic_id, row.content_digest, omission.kind AS omitted
-    {_COMPARED} AND harvested.identifier_key > :after
+    FROM {{records}} {_COMPARED} AND harvested.identifier_key > :after
     ORDER BY harvested.identifier_key LIMIT :most
-    """
-)
-_COUNT = text(f"SELECT count(*) {_COMPARED}")
+    """  # noqa: S608 built from constants
+_COUNT: Final = f"SELECT count(*) FROM {{records}} {_COMPARED}"  # noqa: S608 built from constants
+_ALL: Final = "oai_record AS harvested"
+_GIVEN: Final = "unnest(CAST(:keys AS uuid[])) AS given(key)"
+_SOME: Final = f"""
+    {_GIVEN} CROSS JOIN LATERAL (
+        SELECT * FROM oai_record AS record
+        WHERE record.repository_id = :repository_id AND record.metadata_prefix = :prefix
+          AND record.identifier_key = given.key LIMIT 1) AS harvested
+    """  # noqa: S608 built from constants
 _SAMPLE = text(
     """
     SELECT identifier_key, identifier, filename, datestamp, digest, NULL, NULL, NULL FROM oai_record
@@ -83,6 +90,15 @@ _DEPARTED = text(
     WHERE repository_id = :repository_id AND (metadata_prefix <> :prefix OR NOT {_HARVESTED})
     """  # noqa: S608 built from constants
 )
+_DEPARTED_OF_SOME = text(
+    f"""
+    SELECT row.bibliographic_id FROM {_GIVEN} CROSS JOIN LATERAL (
+        SELECT * FROM bibliographic_record AS known
+        WHERE known.repository_id = :repository_id AND known.metadata_prefix = :prefix
+          AND known.identifier_key = given.key LIMIT 1) AS row
+    WHERE NOT {_HARVESTED}
+    """  # noqa: S608 built from constants
+)
 _FORGET = text("DELETE FROM bibliographic_record WHERE bibliographic_id = ANY(CAST(:ids AS bigint[]))")
 _FORGET_OMISSIONS = text(
     f"""
@@ -91,10 +107,36 @@ _FORGET_OMISSIONS = text(
     """  # noqa: S608 built from constants
 )
 
+_FORGET_OMISSIONS_OF_SOME = text(
+    f"""
+    DELETE FROM bibliographic_omission AS row
+    WHERE repository_id = :repository_id AND metadata_prefix = :prefix
+      AND identifier_key = ANY(CAST(:keys AS uuid[])) AND NOT {_HARVESTED}
+    """  # noqa: S608 built from constants
+)
+
+# All transactions below the mark had ended. Above the newest number, it comes from a copied database; below
+# the oldest line, lines that it needs may have been removed.
+_IS_KEPT: Final = text(
+    """
+    SELECT :mark <= CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)
+       AND :mark >= (SELECT transaction_id FROM oai_change ORDER BY transaction_id, change_id LIMIT 1)
+    """
+)
+_CHANGED: Final = text(
+    """
+    SELECT DISTINCT identifier FROM oai_change
+    WHERE transaction_id >= :mark AND repository_id = :repository_id AND metadata_prefix = :prefix
+    LIMIT :most
+    """
+)
+_MARK: Final = text("SELECT CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)")
+
 FIRST = uuid.UUID(int=0)
 
 
-class ImportScope(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class ImportScope:
     """The records that an import covers."""
 
     repository_id: int
@@ -103,6 +145,13 @@ class ImportScope(NamedTuple):
     """The bases with which a row is up to date."""
     anew: bool = False
     """Whether every record is processed again."""
+    keys: Sequence[uuid.UUID] | None = None
+    """Only these records; None for all of the repository."""
+
+    @property
+    def records(self) -> str:
+        """Return where the statements read the records from, in SQL."""
+        return _ALL if self.keys is None else _SOME
 
     def parameters(self) -> dict[str, object]:
         """Return the parameters of the SQL statements."""
@@ -111,18 +160,37 @@ class ImportScope(NamedTuple):
             "prefix": self.metadata_prefix,
             "bases": arrays.of_texts(list(self.bases)),
             "anew": self.anew,
+            "keys": None if self.keys is None else arrays.of_texts([key.hex for key in self.keys]),
         }
+
+
+def feed_mark(session: Session) -> int:
+    """Return the place in the change feed before which all changes can be read now."""
+    return int(session.execute(_MARK).scalar_one())
+
+
+def changed_since(
+    session: Session, repository_id: int, metadata_prefix: str, mark: int, *, most: int
+) -> list[uuid.UUID] | None:
+    """Return the keys of the records changed since `feed_mark`; None if more than `most`, or unknown."""
+    if not session.execute(_IS_KEPT, {"mark": mark}).scalar_one():
+        return None
+    values = {"mark": mark, "repository_id": repository_id, "prefix": metadata_prefix, "most": most + 1}
+    found = session.scalars(_CHANGED, values).all()
+    return None if len(found) > most else [identifier_key(one) for one in found]
 
 
 def read_candidates(session: Session, scope: ImportScope, *, after: uuid.UUID, most: int) -> list[Candidate]:
     """Return the next records to process, in the order of their keys."""
-    rows = session.execute(_PAGE, {**scope.parameters(), "after": after, "most": most})
+    statement = text(_PAGE.format(records=scope.records))
+    rows = session.execute(statement, {**scope.parameters(), "after": after, "most": most})
     return [Candidate._make(row) for row in rows]
 
 
 def count_candidates(session: Session, scope: ImportScope) -> int:
     """Return the number of records to process."""
-    return int(session.execute(_COUNT, scope.parameters()).scalar_one())
+    statement = text(_COUNT.format(records=scope.records))
+    return int(session.execute(statement, scope.parameters()).scalar_one())
 
 
 def read_sample(session: Session, repository_id: int, metadata_prefix: str, *, most: int) -> list[Candidate]:
@@ -136,8 +204,8 @@ def departed(session: Session, scope: ImportScope, *, most: int) -> Iterator[Seq
 
     The query runs once, and its result is unaffected by what other sessions delete or commit meanwhile.
     """
-    values = {"repository_id": scope.repository_id, "prefix": scope.metadata_prefix}
-    found = session.execute(_DEPARTED, values, execution_options={"yield_per": most})
+    statement = _DEPARTED if scope.keys is None else _DEPARTED_OF_SOME
+    found = session.execute(statement, scope.parameters(), execution_options={"yield_per": most})
     yield from found.scalars().partitions(most)
 
 
@@ -148,5 +216,5 @@ def forget(session: Session, numbers: Sequence[int]) -> None:
 
 def forget_omissions(session: Session, scope: ImportScope) -> None:
     """Delete the omissions of records that were deleted or whose format is no longer imported."""
-    values = {"repository_id": scope.repository_id, "prefix": scope.metadata_prefix}
-    session.execute(_FORGET_OMISSIONS, values)
+    statement = _FORGET_OMISSIONS if scope.keys is None else _FORGET_OMISSIONS_OF_SOME
+    session.execute(statement, scope.parameters())

@@ -9,15 +9,16 @@ import logging
 import multiprocessing
 import os
 import threading
+import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar, Final
 
-from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic import imports
@@ -26,17 +27,19 @@ from harvester.bibliographic.candidates import (
     FIRST,
     Candidate,
     ImportScope,
+    changed_since,
     count_candidates,
     departed,
+    feed_mark,
     forget,
     forget_omissions,
     read_candidates,
 )
 from harvester.bibliographic.conditions import Conditions, Match
 from harvester.bibliographic.filtering_sets import set_by_id
-from harvester.bibliographic.imports import ImportFacts, only_import
+from harvester.bibliographic.imports import ImportBusyError, ImportFacts, only_import
 from harvester.bibliographic.row_writer import Table
-from harvester.bibliographic.sources import choose_prefix, source_settings
+from harvester.bibliographic.sources import choose_prefix, follows_harvest, source_settings
 from harvester.repositories import base_folder, get_repository
 from harvester.vocabulary import RunStatus
 from oai.child import interrupts_held_back, spawning
@@ -128,6 +131,10 @@ _LOOKED_UP: Final = ("bibliographic_record", "bibliographic_contributor", "bibli
 _FORGOTTEN: Final = 5000
 """Rows deleted in one transaction."""
 _CHANGES: Final = ("new", "updated", "deleted")
+_MOST_CHANGED: Final = 5000
+"""Changed records up to which an import after a harvest looks only at these."""
+_WHOLE_WITHIN: Final = timedelta(days=7)
+"""At least so often, all records are compared: files that could not be read are tried again, for example."""
 
 Progress = Callable[[Counter[str], int | None], None]
 """Called with the counts so far, and the number of records to process."""
@@ -144,14 +151,18 @@ def run_import(
     *,
     started_by: str,
     anew: bool = False,
+    all_records: bool = True,
     on_progress: Progress = _no_progress,
     batch: int = _BATCH,
 ) -> ImportFacts:
     """Import what is not imported yet, and delete the rows of deleted records; commits after each batch.
 
-    With `anew`, every record is processed again. Raises ImportBusyError while another process imports the
-    repository's records, UsageError if there is no such repository, and InterruptedRunError when interrupted.
-    An error is stored in the import's row before it is raised.
+    With `anew`, every record is processed again. Without `all_records`, only the records that changed since
+    the last import are compared, if they are few and that import was complete.
+
+    Raises ImportBusyError while another process imports the repository's records, UsageError if there is no
+    such repository, and InterruptedRunError when interrupted. An error is stored in the import's row before
+    it is raised.
     """
     with database.session() as session:
         get_repository(session, repository_id)
@@ -163,7 +174,7 @@ def run_import(
             on_progress=on_progress,
             batch=batch,
         )
-        return work.run(started_by, anew=anew)
+        return work.run(started_by, anew=anew, all_records=all_records)
 
 
 @dataclass(kw_only=True)
@@ -177,19 +188,33 @@ class _Work:
     batch: int
     counts: Counter[str] = field(default_factory=Counter)
 
-    def run(self, started_by: str, *, anew: bool) -> ImportFacts:
+    def run(self, started_by: str, *, anew: bool, all_records: bool) -> ImportFacts:
         with self.database.session() as session:
             repository = get_repository(session, self.repository_id)
             folder = base_folder(repository, self.settings)
             prefix = choose_prefix(session, self.repository_id, folder)
             chooser = _chooser(session, self.repository_id)
+            # Before the changes are read: a change that commits in between is left to the next import.
+            mark = feed_mark(session)
+            scope = ImportScope(
+                repository_id=self.repository_id,
+                metadata_prefix=prefix or "",
+                bases=chooser.bases(),
+                anew=anew,
+                keys=None
+                if all_records
+                else _changed_keys(session, self.repository_id, prefix or "", chooser),
+            )
             import_id = imports.begin_import(
-                session, self.repository_id, started_by=started_by, metadata_prefix=prefix
+                session,
+                self.repository_id,
+                started_by=started_by,
+                metadata_prefix=prefix,
+                basis=_basis(chooser),
+                whole=scope.keys is None,
+                feed_mark=mark,
             )
             session.commit()
-        scope = ImportScope(
-            repository_id=self.repository_id, metadata_prefix=prefix or "", bases=chooser.bases(), anew=anew
-        )
         try:
             self._all(import_id, scope, chooser, folder)
         except KeyboardInterrupt:
@@ -274,6 +299,18 @@ class _Work:
             return imports.get_import(session, import_id)
 
 
+def _changed_keys(
+    session: Session, repository_id: int, prefix: str, chooser: Chooser
+) -> list[uuid.UUID] | None:
+    """Return the records changed since the last import; None if all records have to be compared."""
+    last = imports.last_complete(session, repository_id, prefix, _basis(chooser), whole_within=_WHOLE_WITHIN)
+    return None if last is None else changed_since(session, repository_id, prefix, last, most=_MOST_CHANGED)
+
+
+def _basis(chooser: Chooser) -> str:
+    return ", ".join(chooser.bases())
+
+
 def _chooser(session: Session, repository_id: int) -> Chooser:
     set_id = source_settings(session, repository_id).set_id
     if set_id is None:
@@ -283,29 +320,24 @@ def _chooser(session: Session, repository_id: int) -> Chooser:
 
 
 _log = logging.getLogger("harvester.bibliographic.following")
-STARTER = "harvest"
-_WANTED = text("SELECT after_harvest FROM bibliographic_source WHERE repository_id = :repository_id")
-"""A plain query, so that the importer is loaded only if an import follows the harvest.
-
-Each harvest is a process, and most harvests are not followed by an import.
-"""
+STARTER: Final = "harvest"
 
 
 def import_after_harvest(database: Database, settings: Settings, repository_id: int) -> None:
-    """Import the records of a harvest, if the repository's settings require it.
+    """Import the records that a harvest changed, unless the repository's settings forbid it.
 
     Errors are in the import's row and in the log: the harvest's result is unaffected, and the next import
     finds what is left.
     """
     with database.session() as session:
-        wanted = session.scalar(_WANTED, {"repository_id": repository_id})
-    if not wanted:
-        return
-    from harvester.bibliographic.importer import run_import  # noqa: PLC0415 as said above
-    from harvester.bibliographic.imports import ImportBusyError  # noqa: PLC0415
-
+        folder = base_folder(get_repository(session, repository_id), settings)
+        if not follows_harvest(session, repository_id, folder):
+            return
+        prefix, chooser = choose_prefix(session, repository_id, folder), _chooser(session, repository_id)
+        if _changed_keys(session, repository_id, prefix or "", chooser) == []:
+            return  # Most harvests change nothing, and would fill the list of imports.
     try:
-        done = run_import(database, settings, repository_id, started_by=STARTER)
+        done = run_import(database, settings, repository_id, started_by=STARTER, all_records=False)
     except ImportBusyError as error:
         _log.warning("no import after this harvest: %s", error)
     except Exception:  # noqa: BLE001 the harvest was successful, and its result must still be reported

@@ -6,7 +6,7 @@ import socket
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import func, select, text, update
@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from harvester.bibliographic.models import Import, Omission
 from harvester.models import Record
+from harvester.vocabulary import RunStatus
 from oai.database import Database
 from oai.errors import TryLaterError
 from oai.failures import Failure, FailureCode, failure_columns
@@ -22,6 +23,7 @@ _IMPORT_LOST: Final = Failure(code=FailureCode.IMPORT_LOST)
 _CLASS: Final = 0x5A42  # "ZB": separates these advisory locks from those of other programs
 RUNNING: Final = "running"
 LOST: Final = "lost"
+_DONE: Final = (RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_ERRORS, RunStatus.NO_CHANGES)
 COUNTS: Final = ("seen", "new", "updated", "unchanged", "deleted", "filtered", "refused")
 """The counts; the column names are these with `_count`."""
 _HELD = text(
@@ -91,7 +93,7 @@ def only_import(database: Database, repository_id: int) -> Iterator[None]:
 
 
 def begin_import(
-    session: Session, repository_id: int, *, started_by: str, metadata_prefix: str | None
+    session: Session, repository_id: int, *, started_by: str, metadata_prefix: str | None, **columns: object
 ) -> int:
     """Add the row of a new import and return its id; earlier rows still marked as running become lost."""
     # Safe, because the caller holds the repository's import lock: no other process can still be running one
@@ -112,10 +114,35 @@ def begin_import(
         metadata_prefix=metadata_prefix,
         host=socket.gethostname(),
         process_id=os.getpid(),
+        **columns,
     )
     session.add(row)
     session.flush()
     return row.import_id
+
+
+def last_complete(
+    session: Session, repository_id: int, metadata_prefix: str, basis: str, *, whole_within: timedelta
+) -> int | None:
+    """Return the feed mark of the last import, if nothing that it or earlier ones should have read is left.
+
+    None if it was interrupted or made with another basis, or if no import compared all records recently.
+    """
+    whole = (
+        select(Import.import_id)
+        .where(
+            Import.repository_id == repository_id,
+            Import.whole,
+            Import.state.in_(_DONE),
+            Import.started > func.now() - whole_within,
+        )
+        .exists()
+    )
+    rows = select(Import).where(Import.repository_id == repository_id).order_by(Import.import_id.desc())
+    last = session.scalar(rows.where(whole).limit(1))
+    if last is None or last.state not in _DONE:
+        return None
+    return last.feed_mark if (last.metadata_prefix, last.basis) == (metadata_prefix, basis) else None
 
 
 def note_counts(session: Session, import_id: int, counts: Counter[str], **columns: Any) -> None:  # noqa: ANN401 of several types

@@ -86,8 +86,8 @@ class ImportSource(Base):
     )
     record_url_template: Mapped[str | None] = mapped_column(Text)
     """Address of a record's page at its institution, with {identifier}, {local}, {control_number}."""
-    after_harvest: Mapped[bool] = mapped_column(Boolean, server_default=text("false"))
-    """Whether an import runs after each harvest."""
+    after_harvest: Mapped[bool] = mapped_column(Boolean, server_default=text("true"))
+    """Whether an import runs after each harvest, if a converter reads the records."""
     metadata_prefix: Mapped[str | None] = mapped_column(Text)
     """The format to import; NULL for the most detailed one."""
     set_id: Mapped[int | None] = mapped_column(
@@ -133,6 +133,12 @@ class Import(Base):
     """The facts that belong to `failure_code`."""
     host: Mapped[str | None] = mapped_column(Text)
     process_id: Mapped[int | None]
+    basis: Mapped[str | None] = mapped_column(Text)
+    """With what it converted, as in `bibliographic_record`."""
+    whole: Mapped[bool] = mapped_column(Boolean, server_default=text("true"))
+    """Whether it compared all records of the repository, not only those changed since the last import."""
+    feed_mark: Mapped[int | None] = mapped_column(BigInteger)
+    """Changes of transactions below this number had been read when it began, as in `oai_change`."""
 
 
 Index("ix_bibliographic_import_repository_id", Import.repository_id, Import.import_id.desc())

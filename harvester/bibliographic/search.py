@@ -20,6 +20,7 @@ from oai.errors import UsageError
 _PIECE: Final = re.compile(r'(?P<not>(?<!\S)-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
 _NUMBER: Final = re.compile(r"[\dXx][\dXx\s\u2010-\u2015-]{6,16}[\dXx]")
 _OR: Final = frozenset({"or", "nebo", "alebo"})
+_SHOWN_WORD: Final = re.compile("[^\\W_](?:[^\\W_]|[\u0300-\u036f'\u2019])*")
 _WHOLE: Final = 2
 """Words up to this length are not searched as prefixes, because too many words begin with them."""
 _LONG: Final = 5
@@ -100,6 +101,47 @@ def _phrase(text: str) -> str:
 
 def _joined(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"({' <-> '.join(words)})" if words else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundWords:
+    """The words of a query, to be marked in the hits."""
+
+    whole: frozenset[str]
+    beginnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, query: str) -> "FoundWords":
+        """Return the words that hits of the query contain, folded; those of phrases one by one."""
+        whole: set[str] = set()
+        beginnings: list[str] = []
+        for found in list(_PIECE.finditer(query))[:_MOST]:
+            words = fold(found["phrase"] or found["word"] or "").split()
+            if found["not"] or not words or (found["word"] or "").lower() in _OR:
+                continue
+            *inner, last = words
+            whole.update(inner)
+            ending = last if found["word"] is None else _beginning(last)
+            if ending.endswith(":*"):
+                beginnings.append(ending.removesuffix(":*"))
+            else:
+                whole.add(ending)
+        return cls(whole=frozenset(whole), beginnings=tuple(beginnings))
+
+    def split(self, text: str) -> list[tuple[str, bool]]:
+        """Return the text in pieces, each with whether the query contains it.
+
+        >>> FoundWords.of("knih").split("Staré knihy")
+        [('Staré ', False), ('knihy', True)]
+        """
+        pieces = []
+        plain = 0
+        for word in _SHOWN_WORD.finditer(text) if self.whole or self.beginnings else ():
+            folded = fold(word[0])
+            if folded in self.whole or folded.startswith(self.beginnings):
+                pieces += [(text[plain : word.start()], False), (word[0], True)]
+                plain = word.end()
+        return [one for one in (*pieces, (text[plain:], False)) if one[0]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,7 +54,7 @@ class SourceSettings:
 
     repository_id: int
     record_url_template: str | None = None
-    after_harvest: bool = False
+    after_harvest: bool = True
     metadata_prefix: str | None = None
     set_id: int | None = None
 
@@ -133,12 +133,25 @@ def choose_prefix(session: Session, repository_id: int, folder: Path) -> str | N
 
     If no converter reads any of the formats, it is the first one, so that its records are refused one by one.
     """
+    ranked = _ranked(session, repository_id, folder)
+    return ranked[0][1] if ranked else None
+
+
+def follows_harvest(session: Session, repository_id: int, folder: Path) -> bool:
+    """Return whether an import follows each harvest: as chosen, else if a converter reads a format."""
+    chosen = session.get(ImportSource, repository_id)
+    if chosen is not None:
+        return chosen.after_harvest
+    ranked = _ranked(session, repository_id, folder)
+    return bool(ranked) and ranked[0][0] > 0
+
+
+def _ranked(session: Session, repository_id: int, folder: Path) -> list[tuple[int, str]]:
+    """Return the formats, the best one first, each with the rank of its converter (0: none reads it)."""
     wanted = source_settings(session, repository_id).metadata_prefix
-    if wanted is not None:
-        return wanted
-    prefixes = harvested_prefixes(session, repository_id)
+    prefixes = harvested_prefixes(session, repository_id) if wanted is None else [wanted]
     ranked = [(_rank(_converter(session, repository_id, prefix, folder)), prefix) for prefix in prefixes]
-    return min(ranked, key=lambda one: (-one[0], one[1]))[1] if ranked else None
+    return sorted(ranked, key=lambda one: (-one[0], one[1]))
 
 
 def _rank(converter: Converter | None) -> int:

@@ -26,6 +26,7 @@ from harvester.store.records import (
     of_keys,
     write_records,
 )
+from harvester.store.versions import VersionKeeper
 from harvester.vocabulary import Change, DeletionReason, RecordStatus
 from oai.datestamps import is_later
 from oai.disk import DiskFloor
@@ -79,6 +80,7 @@ class PageWriter:
     guard: MassChangeGuard
     floor: DiskFloor
     quota: Quota | None
+    versions: VersionKeeper
     brought: Brought = lambda _session, _records: ()
     """Finds the records that the run has already received; called for those with an older datestamp."""
 
@@ -104,6 +106,9 @@ class PageWriter:
         others = [record for record in batch.records if fates[record.key] != "unchanged"]
         changed = [record for record in others if fates[record.key] not in _NOT_WRITTEN]
         paths = self._paths(session, changed, known)
+        replaced = [known[record.key] for record in changed if fates[record.key] == "updated"]
+        # Before the files are overwritten.
+        self.versions.keep(session, self.store, replaced)
         self.store.begin(*_files(others, known, paths))
         written = write_records(
             session,

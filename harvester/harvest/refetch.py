@@ -34,6 +34,7 @@ from harvester.store import deletions
 from harvester.store.deletions import Estate
 from harvester.store.files import FileStore
 from harvester.store.records import RunKey
+from harvester.store.versions import VersionKeeper
 from harvester.vocabulary import Level
 from oai.database import Database
 from oai.datestamps import utc_now
@@ -223,6 +224,7 @@ def _store(
                 guard=guard,
                 floor=open_floor(settings, estate.folder),
                 quota=quota,
+                versions=VersionKeeper(run=guard.run, left=settings.harvester.keep_versions),
             )
             counts = writer.take(session, batch, now=now)
         if quota is not None:

@@ -47,6 +47,7 @@ from harvester.rules.schemas import SchemaCache
 from harvester.store.changes import prune_changes
 from harvester.store.files import FileStore
 from harvester.store.records import RunKey
+from harvester.store.versions import VersionKeeper
 from harvester.vocabulary import Level
 from oai.database import Database
 from oai.datestamps import utc_now
@@ -192,6 +193,7 @@ class PreparedRun:
             guard=guard,
             floor=self.floor,
             quota=quota,
+            versions=VersionKeeper(run=key, left=self.settings.harvester.keep_versions),
             brought=returned.keys,
         )
         return Run(

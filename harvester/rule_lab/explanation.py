@@ -161,13 +161,10 @@ def _explained(
     )
 
 
-def difference(before: str, after: str) -> str:
+def difference(before: str, after: str, *, names: tuple[str, str] = ("as it is", "as it would be")) -> str:
     """Return the difference between two records formatted by `indented`, as a unified diff."""
-    return "\n".join(
-        difflib.unified_diff(
-            before.splitlines(), after.splitlines(), "as it is", "as it would be", n=2, lineterm=""
-        )
-    )
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), *names, n=2, lineterm="")
+    return "\n".join(lines)
 
 
 def indented(record: etree._Element) -> str:

@@ -9,6 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from harvester.store.records import RunKey
+from harvester.store.versions import prune_versions
 from oai.database import Database
 from oai.errors import UsageError
 
@@ -92,7 +93,10 @@ def read_changes(
 
 
 def prune_changes(database: Database, *, keep_days: float, now: datetime | None = None) -> int:
-    """Delete changes older than so many days; return their number. Commits by itself, in small pieces."""
+    """Delete changes, and replaced versions of records, older than so many days; return how many changes.
+
+    Commits by itself, in small pieces.
+    """
     before = (now or datetime.now(UTC)) - timedelta(days=keep_days)
     pruned = 0
     with database.session() as session:
@@ -104,9 +108,10 @@ def prune_changes(database: Database, *, keep_days: float, now: datetime | None 
             if not session.execute(_ALONE, {"key": _PRUNING_LOCK}).scalar_one():
                 break
             result: Any = session.execute(_PRUNE, {"before": before, "most": _PRUNED_AT_ONCE})
+            versions = prune_versions(session, before)
             session.commit()
             pruned += result.rowcount
-            if result.rowcount < _PRUNED_AT_ONCE:
+            if max(result.rowcount, versions) < _PRUNED_AT_ONCE:
                 break
     return pruned
 

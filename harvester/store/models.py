@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, Text, func, text
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, LargeBinary, Text, func, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -75,6 +75,29 @@ class RecordChange(Base):
 
 # A line may cost only one B-tree; the table grows only at its end, so block ranges serve other lookups.
 Index("ix_oai_change_blocks", RecordChange.change_id, RecordChange.run_started, postgresql_using="brin")
+
+
+class RecordVersion(Base):
+    """A version of a record that a run replaced; kept as long as the change feed's lines."""
+
+    __tablename__ = "oai_record_version"
+
+    version_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    record_id: Mapped[int] = mapped_column(BigInteger, ForeignKey("oai_record.record_id", ondelete="CASCADE"))
+    replaced: Mapped[datetime] = mapped_column(server_default=func.now())
+    harvest_id: Mapped[int]
+    run_started: Mapped[datetime]
+    """With `harvest_id`, identifies the run that replaced it, as in `oai_history`."""
+    datestamp: Mapped[str] = mapped_column(Text)
+    """Datestamp of the version, as the repository wrote it."""
+    size: Mapped[int] = mapped_column(BigInteger)
+    """Bytes of its file."""
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+    """Its file, compressed by zlib."""
+
+
+Index("ix_oai_record_version_record_id", RecordVersion.record_id, RecordVersion.version_id)
+Index("ix_oai_record_version_replaced", RecordVersion.replaced)
 
 
 def damage(*, missing: int, altered: int, stray: int) -> Failure | None:

@@ -95,6 +95,11 @@ class HarvesterSettings(Section):
     keep_changes: float = Field(
         30, ge=0, le=36_500, description="Days that entries of the change feed are kept; 0: no change feed."
     )
+    keep_versions: int = Field(
+        10_000,
+        ge=0,
+        description="Replaced versions of records that one run keeps, as long as the change feed; 0: none.",
+    )
     brake_deletions: float = Field(
         20,
         ge=0,

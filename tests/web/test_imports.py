@@ -86,8 +86,9 @@ async def test_an_import_runs_in_a_process_of_its_own_and_its_records_are_found(
     assert "queued" in meanwhile or "running" in meanwhile
     assert "completed" in page
     assert "Olga" in page
-    assert "Slovník staré češtiny" in found
+    assert "<mark>Slovník</mark> staré češtiny" in found
     assert "Knihy kacířů" not in found
+    assert ">Czech</a>" in found, "the facets name the languages"
 
 
 async def test_an_import_that_cannot_begin_says_why(server: Server, owner: Browser, repository: int) -> None:

@@ -1,13 +1,16 @@
 """The pages of harvested records: listed, found, shown with their files."""
 
 import uuid
+import zlib
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from harvester.models import Record, SetMapping
+from harvester.store.models import RecordVersion
 from harvester.store.paths import identifier_key
 from tests.web.conftest import Browser, Server
-from tests.web.rows import BEGAN, a_repository
+from tests.web.rows import BEGAN, a_repository, a_run
 
 
 def _a_record(session: Session, number: int, **columns: object) -> Record:
@@ -75,6 +78,43 @@ async def test_a_record_is_shown_with_its_sets_and_its_file(server: Server, view
     assert "&lt;record&gt;Tel\u010d&lt;/record&gt;" in page
     assert "maps" in page
     assert '<code class="copyable">oai:telc.example:1</code>' in page
+
+
+async def test_versions_are_compared_and_name_run_and_rule(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        record = _a_record(session, 1, filename="a/1.xml", size=20)
+        other = _a_record(session, 2, filename="a/1.xml2")
+        run = a_run(session, telc, harvest_id=7, run_started=BEGAN, filter_digest="f" * 64)
+        for title in ("first", "second"):
+            session.add(
+                RecordVersion(
+                    record_id=record.record_id,
+                    harvest_id=7,
+                    run_started=BEGAN,
+                    datestamp="2025-01-01",
+                    size=20,
+                    content=zlib.compress(f"<r><title>{title}</title></r>".encode()),
+                )
+            )
+        session.commit()
+        oldest, elsewhere = min(session.scalars(select(RecordVersion.version_id))), other.record_id
+        history_id, folder = run.history_id, server.settings.store / telc.base_dir / "a"
+    folder.mkdir(parents=True)
+    (folder / "1.xml").write_text("<r><title>third</title></r>")
+
+    _, page = await viewer.get("/records/1")
+    _, older = await viewer.get(f"/records/1?version={oldest}")
+    _, newer = await viewer.get(f"/records/1?version={oldest + 1}")
+    status, message = await viewer.get(f"/records/{elsewhere}?version={oldest}")
+
+    assert page.count("what changed then") == 2
+    assert f'href="/runs/{history_id}"' in page
+    assert "f" * 16 in page
+    assert "-  &lt;title&gt;first&lt;/title&gt;\n+  &lt;title&gt;second&lt;/title&gt;" in older
+    assert "-  &lt;title&gt;second&lt;/title&gt;\n+  &lt;title&gt;third&lt;/title&gt;" in newer
+    assert status == 404
+    assert "not kept" in message
 
 
 async def test_a_record_whose_file_is_gone_says_so(server: Server, viewer: Browser) -> None:

@@ -12,12 +12,22 @@ from sqlalchemy.orm import Session
 from harvester.bibliographic.models import BibliographicRow
 from harvester.bibliographic.record import NoteKind, RecordKind
 from harvester.bibliographic.record_view import FoundRecord, get_record, made_from
-from harvester.bibliographic.search import Facets, Hit, HitPage, Search, SearchOrder, count_facets, search
+from harvester.bibliographic.search import (
+    Facets,
+    FoundWords,
+    Hit,
+    HitPage,
+    Search,
+    SearchOrder,
+    count_facets,
+    search,
+)
 from harvester.models import Repository
 from oai.errors import UsageError
 from web.auth.access import asked_for, visible_repositories, who_asks
 from web.auth.sessions import SignedIn
 from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.formats import tongue
 from web.site.forms import FormModel
 from web.site.i18n import _
 from web.site.keys import PAGE_SIZES, database_of
@@ -220,6 +230,7 @@ async def listing(request: web.Request) -> web.Response:
         )
     except UsageError:
         raise web.HTTPNotFound(text=_("This page of the list does not exist.")) from None
+    named = kinds()
     orders = {
         SearchOrder.RELEVANCE: _("best matches first"),
         SearchOrder.TITLE: _("title"),
@@ -230,7 +241,11 @@ async def listing(request: web.Request) -> web.Response:
         "bibliographic_records.html",
         asked=asked,
         found=found,
-        kinds=kinds(),
+        marked=FoundWords.of(asked.find).split,
+        source_name=lambda number: found.names[int(number)],
+        language_name=tongue,
+        kind_name=lambda kind: named.get(kind, kind),
+        kinds=named,
         orders={one.value: title for one, title in orders.items()},
         first=after is None,
     )

@@ -1,8 +1,6 @@
 """Repositories (UIUC tab 1): the harvested repositories, their formats, sets and records."""
 
-import asyncio
 import uuid
-from pathlib import Path
 from typing import Final
 
 from aiohttp import web
@@ -11,10 +9,9 @@ from pydantic import Field, field_validator
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
-from harvester.bibliographic.record_view import described_as
 from harvester.harvest_plan import LONGEST_SELECTION, PREFIX
-from harvester.listing import find_records, sets_of_record
-from harvester.models import Record, Repository
+from harvester.listing import find_records
+from harvester.models import Repository
 from harvester.reading.repairs import Repair
 from harvester.recognition import identify_repository
 from harvester.repositories import (
@@ -22,7 +19,6 @@ from harvester.repositories import (
     DeletionsShare,
     RepositoryName,
     UpdatesShare,
-    base_folder,
     change_repository,
     note_facts,
 )
@@ -51,8 +47,6 @@ from web.site.zones import here, local, today
 
 _LAST_RUNS: Final = 5
 _RECORDS_PAGE: Final = 50
-_MOST_SHOWN: Final = 200_000
-_BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 
 
 class HarvestForm(FormModel):
@@ -262,38 +256,6 @@ async def list_records(request: web.Request) -> web.Response:
     )
 
 
-async def show_record(request: web.Request) -> web.Response:
-    """Show one record: its header, and its file unchanged."""
-    _who, record = await asked_for(request, Record)
-    database = database_of(request)
-    _again, repository = await asked_for(request, Repository, record.repository_id)
-    sets = await database.run(sets_of_record, record.record_id)
-    file = (
-        base_folder(repository, request.config_dict[SETTINGS]) / record.filename if record.filename else None
-    )
-    text, size = await asyncio.to_thread(_read, file) if file else (None, 0)
-    return render(
-        request,
-        "record.html",
-        record=record,
-        repository=repository,
-        access=access_of(repository.protocol),
-        described=await database.run(described_as, record),
-        sets=sets,
-        text=text,
-        size=size,
-    )
-
-
-def _read(file: Path) -> tuple[str | None, int]:
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(_MOST_SHOWN + 1)
-    except OSError:
-        return None, 0
-    return data[:_MOST_SHOWN].decode("utf-8", errors="replace"), len(data)
-
-
 def _records_after(request: web.Request) -> tuple[str, uuid.UUID] | None:
     prefix, _bar, key = request.query.get("after", "").rpartition("|")
     try:
@@ -311,5 +273,4 @@ ROUTES = (
     web.get(f"/repositories/{NUMBER}/remove", confirm_removal),
     web.post(f"/repositories/{NUMBER}/remove", remove),
     web.get(f"/repositories/{NUMBER}/records", list_records),
-    web.get(f"/records/{_BIG_NUMBER}", show_record),
 )

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from babel import Locale
+from babel.core import get_global
 from babel.dates import format_date, format_time, format_timedelta
 from babel.numbers import format_decimal, format_percent
 from markupsafe import Markup
@@ -29,6 +30,8 @@ _LOCALES: Final = MappingProxyType(
     {code: Locale.parse("en_GB" if code == SOURCE else code) for code in LANGUAGES}
 )
 """By language code. English times are those of Europe: 24 hours, the day before the month."""
+_SHORT_CODES: Final[Mapping[str, str]] = get_global("language_aliases")
+"""Two-letter codes by three-letter ones: `cs` by `cze` and `ces`."""
 _TIMES: Final = frozenset({"at", "since", "until"})
 """Facts of reasons that are times."""
 
@@ -46,6 +49,11 @@ def decimal(value: float) -> str:
 def percent(share: float) -> str:
     """Return a share, of which 1 is the whole, in percent as the reader's language writes it."""
     return format_percent(share, locale=locale())
+
+
+def tongue(code: str) -> str:
+    """Return the name of a language in the reader's language; the ISO 639 code if CLDR has no name."""
+    return locale().languages.get(_SHORT_CODES.get(code, code), code)
 
 
 def some(value: int) -> Markup | str:

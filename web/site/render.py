@@ -221,6 +221,7 @@ def environment() -> Environment:
         hour=formats.hour,
         duration=formats.duration,
         decimal=formats.decimal,
+        tongue=formats.tongue,
         size=formats.size,
         reason=formats.reason,
         often=often,

@@ -3,7 +3,7 @@
 import pytest
 
 from harvester.bibliographic.record_view import get_record
-from harvester.bibliographic.search import FacetCount, Search, SearchOrder, count_facets, search
+from harvester.bibliographic.search import FacetCount, FoundWords, Search, SearchOrder, count_facets, search
 from harvester.bibliographic.sources import SourceSettings, check_template, save_source
 from oai.errors import UsageError
 from tests.harvester.bibliographic.conftest import Catalogue
@@ -41,6 +41,26 @@ def _found(catalogue: Catalogue, **wanted: object) -> list[str]:
 )
 def test_words_find_records(filled: Catalogue, text: str, titles: list[str]) -> None:
     assert _found(filled, text=text) == titles
+
+
+@pytest.mark.parametrize(
+    ("query", "marked"),
+    [
+        ("kniha", ["knihy", "kníh"]),
+        ("KACÍŘŮ", ["kacířů"]),
+        ('"stare knihy"', ["Staré", "knihy"]),
+        ("sto -knihy", ["století", "Století"]),
+        ("kacir or of", ["kacířů", "of"]),
+        ("o", []),
+        ("", []),
+    ],
+)
+def test_words_of_the_query_are_marked_in_hits(query: str, marked: list[str]) -> None:
+    title = "Staré knihy kacířů, století kníh; Století of l'art"
+    pieces = FoundWords.of(query).split(title)
+
+    assert "".join(text for text, _hit in pieces) == title
+    assert [text for text, hit in pieces if hit] == marked
 
 
 def test_numbers_and_names_are_looked_up_whole(filled: Catalogue) -> None:

@@ -1,0 +1,155 @@
+"""Imports after harvests read what changed, and miss nothing."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import select, text
+
+from harvester.bibliographic.candidates import changed_since, feed_mark
+from harvester.bibliographic.converters import CONVERTERS
+from harvester.bibliographic.importer import import_after_harvest
+from harvester.bibliographic.models import Import
+from harvester.bibliographic.sources import save_source, source_settings
+from tests.harvester.bibliographic.conftest import Catalogue
+from tests.plans import work_of
+
+LATER = "2024-06-02T00:00:00Z"
+
+
+def follow(catalogue: Catalogue) -> None:
+    import_after_harvest(catalogue.database, catalogue.settings, catalogue.repository_id)
+
+
+def imports_of(catalogue: Catalogue) -> list[tuple[bool, int]]:
+    """Whether each import compared all records, and how many it processed."""
+    with catalogue.database.session() as session:
+        rows = session.execute(select(Import.whole, Import.seen_count).order_by(Import.import_id))
+        return [(whole, seen) for whole, seen in rows]
+
+
+async def test_records_are_searchable_after_a_harvest_without_any_setting(catalogue: Catalogue) -> None:
+    follow(catalogue)
+    catalogue.put(1, "245 10 $aKnihy opravené", datestamp=LATER)
+    catalogue.delete(1)
+    await catalogue.harvest()
+    follow(catalogue)
+    follow(catalogue)  # nothing changed
+
+    assert imports_of(catalogue) == [(True, 3), (False, 1)]
+    assert catalogue.titles() == ["The Czech Language", "Knihy opravené"]
+    assert catalogue.imported().state == "no changes", "a comparison of all records finds nothing left"
+
+
+async def test_a_record_that_disappears_and_is_unreadable_is_followed(catalogue: Catalogue) -> None:
+    follow(catalogue)
+    catalogue.put(2, "900 ## $x", datestamp=LATER)
+    await catalogue.harvest()
+    follow(catalogue)
+    catalogue.delete(2)
+    await catalogue.harvest()
+    follow(catalogue)
+
+    assert catalogue.imported().state == "no changes"
+    assert catalogue.rows("SELECT count(*) FROM bibliographic_omission") == [(0,)]
+
+
+def test_a_change_that_commits_during_an_import_is_left_to_the_next_one(catalogue: Catalogue) -> None:
+    follow(catalogue)
+    identifier = "oai:fake.example:2"
+    with catalogue.database.session() as slow:
+        slow.execute(text("SELECT pg_current_xact_id()"))
+        catalogue.imported()  # its mark is below the open transaction
+        slow.execute(
+            text(
+                "INSERT INTO oai_change (transaction_id, repository_id, harvest_id, run_started, identifier,"
+                " metadata_prefix, change, datestamp)"
+                " SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint), :repository, 1, now(),"
+                " :identifier, 'marc21', 'deleted', ''"
+            ),
+            {"repository": catalogue.repository_id, "identifier": identifier},
+        )
+        slow.execute(
+            text("UPDATE oai_record SET status = 'deleted' WHERE identifier = :identifier"),
+            {"identifier": identifier},
+        )
+        slow.commit()
+    follow(catalogue)
+
+    assert imports_of(catalogue)[-1] == (False, 0)
+    assert catalogue.titles() == ["The Czech Language", "Knihy kacířů"]
+
+
+@pytest.mark.parametrize("state", ["incomplete", "failed", "lost"])
+async def test_after_an_import_that_ended_early_all_records_are_compared(
+    catalogue: Catalogue, state: str
+) -> None:
+    follow(catalogue)
+    with catalogue.database.session() as session:
+        session.execute(text("DELETE FROM bibliographic_record"))
+        session.execute(text("UPDATE bibliographic_import SET state = :state"), {"state": state})
+        session.commit()
+    follow(catalogue)
+
+    assert imports_of(catalogue)[-1] == (True, 3)
+
+
+def test_a_new_version_of_a_converter_and_a_week_bring_a_comparison_of_all(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follow(catalogue)
+    monkeypatch.setattr(type(CONVERTERS[0]), "version", 999)
+    follow(catalogue)
+    with catalogue.database.session() as session:
+        session.execute(text("UPDATE bibliographic_import SET started = started - interval '8 days'"))
+        session.commit()
+    follow(catalogue)
+
+    assert imports_of(catalogue) == [(True, 3), (True, 3), (True, 0)]
+
+
+def test_too_many_or_unknown_changes_are_not_listed(catalogue: Catalogue) -> None:
+    def listed(mark: int, most: int = 3) -> int | None:
+        found = changed_since(session, catalogue.repository_id, "marc21", mark, most=most)
+        return None if found is None else len(found)
+
+    with catalogue.database.session() as session:
+        first = session.execute(text("SELECT min(transaction_id) FROM oai_change")).scalar_one()
+        now = feed_mark(session)
+
+        assert listed(first) == 3
+        assert listed(now) == 0
+        assert listed(first, most=2) is None
+        assert listed(first - 1) is None, "lines of the feed may have been removed"
+        assert listed(now + 1000) is None, "a mark of a copied database"
+
+
+def test_a_repository_is_left_out_by_choice_and_one_without_readable_format_by_itself(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with catalogue.database.session() as session, monkeypatch.context() as patched:
+        for converter in CONVERTERS:
+            patched.setattr(type(converter), "rank", 0)
+        follow(catalogue)
+        assert imports_of(catalogue) == []
+
+        save_source(session, replace(source_settings(session, catalogue.repository_id), after_harvest=False))
+        session.commit()
+    follow(catalogue)
+
+    assert imports_of(catalogue) == []
+
+
+async def test_the_comparison_after_a_harvest_does_not_grow_with_the_repository(catalogue: Catalogue) -> None:
+    for number in range(4, 400):
+        catalogue.put(number, f"245 10 $aKniha {number}")
+    await catalogue.harvest()
+    follow(catalogue)
+    catalogue.put(1, "245 10 $aKnihy opravené", datestamp=LATER)
+    await catalogue.harvest()
+
+    with work_of(catalogue.database, "harvested") as work:
+        follow(catalogue)
+
+    assert imports_of(catalogue)[-1] == (False, 1)
+    assert work
+    assert sum(work) < 100
