@@ -144,6 +144,11 @@ def _no_progress(_counts: Counter[str], _expected: int | None) -> None:
     """Ignore the progress."""
 
 
+@contextlib.contextmanager
+def _showing_nothing() -> Iterator[Progress]:
+    yield _no_progress
+
+
 def run_import(
     database: Database,
     settings: Settings,
@@ -323,12 +328,21 @@ _log = logging.getLogger("harvester.bibliographic.following")
 STARTER: Final = "harvest"
 
 
-def import_after_harvest(database: Database, settings: Settings, repository_id: int) -> None:
+def import_after_harvest(
+    database: Database,
+    settings: Settings,
+    repository_id: int,
+    showing: Callable[[], contextlib.AbstractContextManager[Progress]] = _showing_nothing,
+) -> None:
     """Import the records that a harvest changed, unless the repository's settings forbid it.
+
+    `showing` shows the progress while the import runs.
 
     Errors are in the import's row and in the log: the harvest's result is unaffected, and the next import
     finds what is left.
     """
+    if not settings.harvester.import_after_harvest:
+        return
     with database.session() as session:
         folder = base_folder(get_repository(session, repository_id), settings)
         if not follows_harvest(session, repository_id, folder):
@@ -337,7 +351,15 @@ def import_after_harvest(database: Database, settings: Settings, repository_id: 
         if _changed_keys(session, repository_id, prefix or "", chooser) == []:
             return  # Most harvests change nothing, and would fill the list of imports.
     try:
-        done = run_import(database, settings, repository_id, started_by=STARTER, all_records=False)
+        with showing() as on_progress:
+            done = run_import(
+                database,
+                settings,
+                repository_id,
+                started_by=STARTER,
+                all_records=False,
+                on_progress=on_progress,
+            )
     except ImportBusyError as error:
         _log.warning("no import after this harvest: %s", error)
     except Exception:  # noqa: BLE001 the harvest was successful, and its result must still be reported

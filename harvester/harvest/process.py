@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from harvester.bibliographic.importer import import_after_harvest
+from harvester.bibliographic.importer import Progress, import_after_harvest
 from harvester.client.exchange import Send
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
@@ -63,7 +63,13 @@ def run_harvest(
                 )
 
         outcome = asyncio.run(main())
-    import_after_harvest(database, invocation.settings, outcome.repository_id)
+
+    @contextlib.contextmanager
+    def importing() -> Iterator[Progress]:
+        with invocation.console.progress("import") as advance:
+            yield lambda counts, expected: advance(counts["seen"], total=expected)
+
+    import_after_harvest(database, invocation.settings, outcome.repository_id, importing)
     return outcome
 
 

@@ -36,7 +36,7 @@ class VersionKeeper:
         A file that is not the one that was stored is no version: it was altered, or an interrupted run has
         overwritten it already.
         """
-        rows = []
+        rows: list[dict[str, object]] = []
         for known in replaced:
             if len(rows) >= self.left:
                 break
@@ -90,7 +90,8 @@ def list_versions(session: Session, record: Record) -> list[ListedVersion]:
         datestamp=record.datestamp,
         size=record.size,
         moment=record.harvest_time,
-        run=_run(session, record, *during),
+        # A run's start has whole seconds, so that the next one may seem to have begun before it.
+        run=_run(session, record, *during, order=History.history_id.asc()),
     )
     return [present, *(_replaced(session, record, row) for row in rows)]
 
@@ -102,13 +103,15 @@ def _replaced(session: Session, record: Record, row: RecordVersion) -> ListedVer
         datestamp=row.datestamp,
         size=row.size,
         moment=row.replaced,
-        run=_run(session, record, *by),
+        run=_run(session, record, *by, order=History.history_id.desc()),
     )
 
 
-def _run(session: Session, record: Record, *conditions: ColumnElement[bool]) -> History | None:
+def _run(
+    session: Session, record: Record, *conditions: ColumnElement[bool], order: ColumnElement[int]
+) -> History | None:
     runs = select(History).where(History.repository_id == record.repository_id, *conditions)
-    return session.scalar(runs.order_by(History.history_id.desc()).limit(1))
+    return session.scalar(runs.order_by(order).limit(1))
 
 
 def version_content(session: Session, record_id: int, version_id: int) -> bytes | None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 from sqlalchemy.orm import Session
@@ -61,7 +61,7 @@ def _versions(session: Session, record: Record, among: Among) -> list[tuple[List
 
 async def _compared(
     request: web.Request, record: Record, versions: Sequence[int | None], file: Path | None
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Return the difference between the version in the query string and the one that is kept after it."""
     chosen = request.query.get("version", "")
     if not chosen:

@@ -53,7 +53,7 @@ def percent(share: float) -> str:
 
 def tongue(code: str) -> str:
     """Return the name of a language in the reader's language; the ISO 639 code if CLDR has no name."""
-    return locale().languages.get(_SHORT_CODES.get(code, code), code)
+    return str(locale().languages.get(_SHORT_CODES.get(code, code), code))
 
 
 def some(value: int) -> Markup | str:
