@@ -98,17 +98,16 @@ class PageWriter:
         outdated = self._outdated(session, batch, known)
         batch = batch.without(outdated)
         fates = {record.key: fate_of(record, known.get(record.key)) for record in batch.records}
-        updated = [record.header.identifier for record in batch.records if fates[record.key] == "updated"]
         self._check_room(batch.records, known, fates)
-        self.guard.check_updates(session, len(updated), updated)
+        updated = [record for record in batch.records if fates[record.key] == "updated"]
+        self.guard.check_updates(session, len(updated), [record.header.identifier for record in updated])
         self.guard.note_seen(session, [known[key].record_id for key in batch.passed_over if key in known])
         same = self._mark_same(session, batch, known, fates)
         others = [record for record in batch.records if fates[record.key] != "unchanged"]
         changed = [record for record in others if fates[record.key] not in _NOT_WRITTEN]
         paths = self._paths(session, changed, known)
-        replaced = [known[record.key] for record in changed if fates[record.key] == "updated"]
         # Before the files are overwritten.
-        self.versions.keep(session, self.store, replaced)
+        self.versions.keep(session, self.store, [known[record.key] for record in updated])
         self.store.begin(*_files(others, known, paths))
         written = write_records(
             session,

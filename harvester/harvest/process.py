@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from harvester.bibliographic.importer import Progress, import_after_harvest
 from harvester.client.exchange import Send
@@ -63,14 +64,16 @@ def run_harvest(
                 )
 
         outcome = asyncio.run(main())
-
-    @contextlib.contextmanager
-    def importing() -> Iterator[Progress]:
-        with invocation.console.progress("import") as advance:
-            yield lambda counts, expected: advance(counts["seen"], total=expected)
-
-    import_after_harvest(database, invocation.settings, outcome.repository_id, importing)
+    import_after_harvest(
+        database, invocation.settings, outcome.repository_id, partial(_importing, invocation)
+    )
     return outcome
+
+
+@contextlib.contextmanager
+def _importing(invocation: Invocation) -> Iterator[Progress]:
+    with invocation.console.progress("import") as advance:
+        yield lambda counts, expected: advance(counts["seen"], total=expected)
 
 
 def end_with_parent() -> None:

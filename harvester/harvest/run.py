@@ -186,24 +186,28 @@ class PreparedRun:
         self.state.take_up(point, planned)
         checkpointer = self._checkpointer(store, point, quota)
         returned = ReturnedRecords(request=request, run_started=key.run_started, state=self.state)
-        writer = PageWriter(
-            store=store,
-            repository_id=request.repository_id,
-            layout=self.layout,
-            guard=guard,
-            floor=self.floor,
-            quota=quota,
-            versions=VersionKeeper(run=key, left=self.settings.harvester.keep_versions),
-            brought=returned.keys,
-        )
         return Run(
             prepared=self,
             plan=planned,
             checkpointer=checkpointer,
-            writer=writer,
+            writer=self._writer(store, guard, quota, returned),
             returned=returned,
             quarantine=quarantine,
             guard=guard,
+        )
+
+    def _writer(
+        self, store: FileStore, guard: MassChangeGuard, quota: Quota | None, returned: ReturnedRecords
+    ) -> PageWriter:
+        return PageWriter(
+            store=store,
+            repository_id=self.request.repository_id,
+            layout=self.layout,
+            guard=guard,
+            floor=self.floor,
+            quota=quota,
+            versions=VersionKeeper(run=guard.run, left=self.settings.harvester.keep_versions),
+            brought=returned.keys,
         )
 
     def _checkpointer(

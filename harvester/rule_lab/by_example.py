@@ -7,7 +7,6 @@ that are to be kept, and drops all that are to be dropped.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import reduce
 from itertools import takewhile
 from typing import Final
@@ -17,6 +16,7 @@ from lxml import etree
 from harvester.rule_lab.fields import Field, values_of_record
 from harvester.rule_lab.files import read_rules
 from harvester.rule_lab.models import RuleKind
+from harvester.rule_lab.operators import Condition, Operator
 from harvester.rule_lab.rows import FilterRow, RuleRows, xml_of
 from harvester.rules.filters import FilterMatch, Filters
 from harvester.rules.rule_files import RuleFileError
@@ -28,24 +28,8 @@ _MOST_VALUES: Final = 6
 _LEAST_PREFIX: Final = 2
 _WORD: Final = re.compile(r"\w{3,}")
 _YEAR: Final = re.compile(r"[12][0-9]{3}(?![0-9])")
-_SPECIAL: Final = re.compile(r"([\\.^$*+?{}\[\]()|])")
 
 Values = Mapping[Field, Sequence[str]]
-
-
-class Operator(StrEnum):
-    """What a proposal says about its field."""
-
-    EQUALS = "equals"
-    DIFFERS = "differs"
-    PRESENT = "present"
-    ABSENT = "absent"
-    SINCE = "since"
-    UNTIL = "until"
-    CONTAINS = "contains"
-    LACKS = "lacks"
-    BEGINS = "begins"
-    ONE_OF = "one of"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,41 +64,24 @@ def propose_rules(kept: Sequence[etree._Element], dropped: Sequence[etree._Eleme
     return chosen
 
 
-def row_of(xpath: str, operator: Operator, value: str) -> tuple[FilterRow, FilterMatch]:
-    """Return the filter row for a condition, and how the nodes are to match."""
-    exact = f"^{escaped(value)}$"
-    negative = operator in {Operator.DIFFERS, Operator.LACKS}
-    regexp = {
-        Operator.PRESENT: "^[1-9]",
-        Operator.ABSENT: "^0$",
-        Operator.SINCE: "^true$",
-        Operator.UNTIL: "^true$",
-        Operator.ONE_OF: f"^({'|'.join(escaped(one) for one in value.split(' | '))})$",
-        Operator.CONTAINS: escaped(value),
-        Operator.LACKS: escaped(value),
-        Operator.BEGINS: f"^{escaped(value)}",
-    }.get(operator, exact)
-    if operator in {Operator.PRESENT, Operator.ABSENT}:
-        xpath = f"count({xpath})"
-    elif operator in {Operator.SINCE, Operator.UNTIL}:
-        sign = ">=" if operator is Operator.SINCE else "<="
-        xpath = f"number(substring({xpath}, 1, 4)) {sign} {value}"
-    row = FilterRow(xpath=xpath, regexp=regexp, ignore_case=True, invert=negative)
-    return row, FilterMatch.ALL if negative else FilterMatch.ANY
-
-
-def escaped(text: str) -> str:
-    """Return a regular expression that matches this text."""
-    return _SPECIAL.sub(r"\\\1", text)
-
-
 def _of_field(field: Field, keep: Sequence[Values], drop: Sequence[Values]) -> Iterator[RuleProposal]:
     kept, dropped = [record.get(field, ()) for record in keep], [record.get(field, ()) for record in drop]
     for operator, value in _conditions(kept, dropped):
         if len(value) <= _LONGEST:
-            row, match = row_of(field.xpath, operator, value)
-            rows = RuleRows(kind=RuleKind.FILTER, namespaces=field.namespaces, match=match, filters=(row,))
+            row = _row(Condition(xpath=field.xpath, operator=operator, value=value))
+            if row is None:
+                continue
+            rows = RuleRows(
+                kind=RuleKind.FILTER, namespaces=field.namespaces, match=FilterMatch.ANY, filters=(row,)
+            )
             yield RuleProposal(field=field, operator=operator, value=value, rows=rows)
+
+
+def _row(condition: Condition) -> FilterRow | None:
+    try:
+        return condition.row(FilterMatch.ANY)
+    except ValueError:
+        return None  # with both kinds of quotation marks, it is no value to propose
 
 
 def _conditions(

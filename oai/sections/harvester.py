@@ -93,9 +93,9 @@ class HarvesterSettings(Section):
         "none, the first 20 of each page (sample), or all (full).",
     )
     import_after_harvest: bool = Field(
-        True,
-        description="Import what a harvest changed, so that it can be searched, unless the repository's import "
-        "settings forbid it. Off: records are imported only on request.",
+        default=True,
+        description="Import what a harvest changed, so that it can be searched, unless the repository's "
+        "import settings forbid it. Off: records are imported only on request.",
     )
     keep_changes: float = Field(
         30, ge=0, le=36_500, description="Days that entries of the change feed are kept; 0: no change feed."

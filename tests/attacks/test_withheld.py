@@ -203,6 +203,8 @@ ASKED: Mapping[str, Callable[[], Iterator[Ask]]] = {
     "/cdx": _look_ups,
 }
 """Routes with arguments, and what is asked of them; all others are asked once."""
+READERS_OF_KEYS = ("/cdx",)
+"""Routes whose answers depend on the keys of URLs, which an old archive does not have yet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,6 +299,8 @@ async def test_what_was_never_listed_cannot_be_told_from_what_does_not_exist(
     assert {*ASKED} <= {path for _, path in routes}
     for method, path in routes:
         assert path in ASKED or "{" not in path, "say what is to be asked of the new route"
+        if not keyed and path not in READERS_OF_KEYS:
+            continue
         for ask in ASKED[path]() if path in ASKED else [Ask(path=path)]:
             with_them, without = [await _whole(client, method, ask) for client in clients]
             assert with_them == without, (method, ask)

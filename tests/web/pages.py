@@ -58,6 +58,7 @@ PAGES: Final = (
     "/rules/1",
     "/rules/1/edit",
     "/rules/1/edit?view=xml",
+    "/rules/2/edit",
     "/rules/1/replay",
     "/rules/1/remove",
     "/store-audits",

@@ -69,7 +69,7 @@ def a_store_audit(session: Session, repository: Repository, path: str = "a/1.xml
     return audit
 
 
-def a_rule(session: Session, repository: Repository | None = None) -> Rule:
+def a_rule(session: Session, repository: Repository | None = None, options: str = "") -> Rule:
     """Insert a filter rule with two versions, of the repository or shared; its file is not written."""
     number = session.scalars(select(func.count()).select_from(Rule)).one()
     rule = Rule(
@@ -81,7 +81,9 @@ def a_rule(session: Session, repository: Repository | None = None) -> Rule:
     session.add(rule)
     session.flush()
     for number, word in enumerate(("book", "books?"), start=1):
-        content = f'<filters><!-- {"w" * 90} --><filter xpath="//*" regexp="{word}"/></filters>'.encode()
+        content = (
+            f'<filters><!-- {"w" * 90} --><filter xpath="//*" regexp="{word}"{options}/></filters>'.encode()
+        )
         digest = hashlib.sha256(content).hexdigest()
         session.add(RuleVersion(rule_id=rule.rule_id, number=number, content=content, digest=digest))
     session.flush()

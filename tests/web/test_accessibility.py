@@ -107,6 +107,7 @@ def _fill_details(session: Session, telc: Repository) -> None:
     _fill_alerts(session, telc)
     a_store_audit(session, telc, path="a/" + "long-folder-name/" * 10 + "1.xml")
     a_rule(session, telc)
+    a_rule(session, telc, ' ignoreCase="true"')  # which can be edited in words
     a_filtering_set(session)
     session.add(Takedown(targets=["http://" + "a" * 60 + ".example.cz/*"], reason=_LONG, requester=_LONG))
     a_bibliographic_record(session, telc, title="Slovník " + "staročeský " * 20)

@@ -103,6 +103,63 @@ async def test_faults_are_told_at_their_fields(owner: Browser, repository: int) 
     assert 'id="content-fault"' in text
 
 
+async def test_a_rule_is_written_in_words_with_fields_of_stored_records(
+    server: Server, owner: Browser, repository: int
+) -> None:
+    _, page = await owner.get(f"/rules/new?repository={repository}")
+    root: Any = html.fromstring(page)
+    fields = dict(
+        zip(
+            *(root.xpath(f"//select[@id='field-0']/option/{what}") for what in ("@value", "text()")),
+            strict=True,
+        )
+    )
+    hidden = {one.get("name"): one.get("value") for one in root.xpath("//main//input[@type='hidden']")}
+    rule = {
+        **hidden,
+        "name": "culture",
+        "repository_id": str(repository),
+        "sample_repository": str(repository),
+        "match": "all",
+        "field-0": "//dc:subject",
+        "operator-0": "contains",
+        "value-0": "CULTURAL",
+        "field-1": "//dc:subject",
+        "operator-1": "lacks",
+        "value-1": "botany",
+    }
+    _, tried, _ = await owner.post("/rules/new", {**rule, "do": "try"})
+    faulty = {
+        **rule,
+        "value-0": "",
+        "field-1": "",
+        "field-2": "//dc:date",
+        "operator-2": "since",
+        "value-2": "x",
+    }
+    status, faults, _ = await owner.post("/rules/new", {**faulty, "do": "save"})
+    _, experts, _ = await owner.post("/rules/new", {**rule, "do": "rows"})
+    _, _, saved = await owner.post("/rules/new", {**rule, "do": "save"})
+    _, again = await owner.get("/rules/1/edit")
+    root = html.fromstring(again)
+
+    assert "Botany" in fields["//dc:subject"]
+    assert "Cultural monuments" in fields["//dc:subject"]
+    assert "kept: 1" in tried
+    assert "filtered out: 1" in tried
+    assert status == 422
+    assert re.findall('id="([a-z]+-[0-9])-fault"', faults) == ["value-0", "field-1", "value-2"]
+    assert "count(//dc:subject[contains(" in experts
+    assert saved == "/rules/1?done=rule-made"
+    content = _file(server).read_bytes()
+    assert content.count(b"xmlns:") == 1, "only namespaces that are used"
+    assert root.xpath("//select[contains(@id, 'operator-')]/option[@selected]/@value") == [
+        "contains",
+        "lacks",
+    ]
+    assert root.xpath("//input[contains(@id, 'value-')]/@value")[:2] == ["cultural", "botany"]
+
+
 async def test_rows_become_xml_and_rows_again(owner: Browser) -> None:
     _, text, _ = await owner.post("/rules/new", {**_ROWS, "do": "xml"})
     assert "&lt;filters match=&#34;all&#34;&gt;" in text
@@ -238,7 +295,7 @@ async def test_a_rule_is_proposed_by_example_and_opened_in_the_editor(
     status, editor, _ = await owner.post("/rules/new", values)
     assert status == 200
     root = html.fromstring(editor)
-    assert root.xpath("//input[@name='xpath-0']/@value") == [values["xpath-0"]]
+    assert root.xpath("//select[@name='field-0']/option[@selected]/@value") == [values["xpath-0"]]
 
     assert (await owner.post("/rules/by-example", {**form, f"record-{dropped}": "keep"}))[0] == 422
     assert (await colleague.get(f"/rules/by-example?repository={repository}"))[0] == 404

@@ -106,6 +106,54 @@ async def test_save_and_run_makes_repository_schedule_and_job(server: Server, ad
         assert session.scalars(select(Job.recurring_id)).one() == schedule.id
 
 
+async def test_a_new_rule_is_offered_the_fields_of_the_repository_s_first_records(
+    server: Server, administrator: Browser
+) -> None:
+    async with serve(FakeRepository(items=many(3), sets=["maps"])) as served:
+        form = {
+            "base_url": served.url,
+            "base_dir": "x",
+            "step": "plan",
+            "do": "save-and-rule",
+            "set_spec": "",
+        }
+        status, page, target = await administrator.post(
+            "/repositories/new",
+            {
+                **form,
+                "metadata_prefix": "oai_dc",
+                "frequency": "daily at 02:30",
+                "validation": "0",
+                "method": "0",
+            },
+        )
+        _, editor = await administrator.get(target)
+        asked = len(served.asked)
+        _, again = await administrator.get(target)
+
+    assert (status, target) == (303, "/rules/new?repository=1&source=live&done=repository-added"), page
+    assert '<option value="//dc:title">dc:title – ' in editor  # noqa: RUF001 en dash intended
+    assert '<option value="//dc:title">dc:title – ' in again  # noqa: RUF001 en dash intended
+    assert len(served.asked) == asked, "kept for the editor's next steps"
+    with server.database.session() as session:
+        assert session.scalars(select(RecurringJob.repository_id)).all() == [1]
+        assert session.scalars(select(Job.job_id).where(Job.recurring_id.is_(None))).all() == []
+
+
+async def test_a_live_list_that_cannot_be_had_is_told_in_the_editor(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+
+    status, page = await administrator.get("/rules/new?repository=1&source=live")
+
+    assert status == 422
+    assert 'id="sample_repository-fault"' in page
+    assert 'name="xpath-0"' in page
+
+
 async def test_a_plan_that_cannot_be_read_is_told_and_nothing_is_saved(
     server: Server, administrator: Browser
 ) -> None:

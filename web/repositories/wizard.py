@@ -130,7 +130,7 @@ DRAFTS = web.AppKey("drafts", Drafts)
 _SETS_SHOWN: Final = 40
 _COUNTED: Final = 10
 """Sets that are counted at a time: each is a request."""
-_SAVING: Final = frozenset({"save", "save-and-run"})
+_SAVING: Final = frozenset({"save", "save-and-run", "save-and-rule"})
 _BEFORE_THE_CHOICE: Final = frozenset({"ask", "sets", "what", "count"})
 """Button actions that are possible while the set or query is not chosen yet."""
 _SUGGESTIONS: Final = 30
@@ -189,7 +189,7 @@ async def _asked(request: web.Request, form: Form, values: dict[str, str], actio
         if fault:
             return await _what_step(request, form.with_error("set_spec", fault), facts)
     if action in _SAVING:
-        return await _save(request, form, facts, run=action == "save-and-run")
+        return await _save(request, form, facts, action)
     if action in {"plan", "show-plan"}:
         return await _plan_step(request, form, facts)
     return await _what_step(request, form, facts, sample=action == "sample", count=action == "count")
@@ -359,30 +359,26 @@ async def _plan_step(request: web.Request, form: Form, facts: RepositoryFacts | 
     )
 
 
-async def _save(request: web.Request, form: Form, facts: RepositoryFacts, *, run: bool) -> web.Response:
+async def _save(request: web.Request, form: Form, facts: RepositoryFacts, action: str) -> web.Response:
     asked, checked = await asyncio.to_thread(read_steps, form.values, await _context(request))
     if asked is None:
         return await _plan_step(request, checked, facts)
-    name = str(form.values.get("repository_name", "")).strip()
+    name, run = str(form.values.get("repository_name", "")).strip(), action == "save-and-run"
+    data, minutes = request.config_dict[SETTINGS].data, partner_minutes(request)
     try:
         number, job_id = await database_of(request).run(
-            _add,
-            who_asks(request),
-            asked,
-            data=request.config_dict[SETTINGS].data,
-            facts=facts,
-            name=name,
-            run=run,
-            minutes=partner_minutes(request),
+            _add, who_asks(request), asked, data=data, facts=facts, name=name, run=run, minutes=minutes
         )
     except UsageError as error:
         field = field_of(error, otherwise="base_dir")
         return await _plan_step(request, form.with_error(field, told(error)), facts)
     about(request, "repository", number, name or asked.base_url)
-    if job_id is not None:
-        raise web.HTTPSeeOther(f"/jobs/{job_id}?done=harvest-asked")
+    job = f"/{job_id}" if job_id is not None else ""
     raise web.HTTPSeeOther(
-        "/jobs?done=harvest-asked" if run else f"/repositories/{number}?done=repository-added"
+        {
+            "save-and-run": f"/jobs{job}?done=harvest-asked",
+            "save-and-rule": f"/rules/new?repository={number}&source=live&done=repository-added",
+        }.get(action, f"/repositories/{number}?done=repository-added")
     )
 
 
@@ -426,8 +422,7 @@ def _add(
 async def _folder_fault(request: web.Request, values: Mapping[str, str]) -> str | None:
     """Return the error in the directory; checked before the repository is queried."""
     store = request.config_dict[SETTINGS].store / own_folder(who_asks(request))
-    folder = values.get("base_dir", "").strip()
-    if not folder:
+    if not (folder := values.get("base_dir", "").strip()):
         return _("Fill in this field.")
     try:
         await asyncio.to_thread(relative_folder, folder, store)
@@ -450,7 +445,4 @@ def _path(text: str | None) -> Path | None:
     return Path(text) if text else None
 
 
-ROUTES = (
-    web.get("/repositories/new", new),
-    web.post("/repositories/new", go_on),
-)
+ROUTES = (web.get("/repositories/new", new), web.post("/repositories/new", go_on))

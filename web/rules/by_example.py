@@ -13,7 +13,7 @@ from harvester.harvest_plan import PREFIX
 from harvester.listing import name_repositories
 from harvester.models import Repository
 from harvester.reading.answers import author_and_year_of, title_of
-from harvester.rule_lab.by_example import Operator, RuleProposal, propose_rules
+from harvester.rule_lab.by_example import RuleProposal, propose_rules
 from harvester.rule_lab.explanation import Fate
 from harvester.rule_lab.fields import FoundField, found_fields, values_of_record
 from harvester.rule_lab.models import RuleKind
@@ -21,6 +21,7 @@ from harvester.rule_lab.samples import count_stored, read_files, stored_files
 from oai.errors import MalformedXmlError, UsageError
 from oai.xml import parse
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
+from web.rules.conditions import operators
 from web.rules.forms import values_of
 from web.rules.trials import STORED, TRIALS, SampleForm
 from web.site.i18n import _, told
@@ -147,22 +148,6 @@ async def _counted(
         values=values_of(proposal.rows),
         ended=trial.ended,
     )
-
-
-def operators() -> dict[str, str]:
-    """Return what each operator says, with a place for its value."""
-    return {
-        Operator.EQUALS: _("is %(value)s"),
-        Operator.DIFFERS: _("is not %(value)s"),
-        Operator.PRESENT: _("is present"),
-        Operator.ABSENT: _("is missing"),
-        Operator.SINCE: _("is of %(value)s or later"),
-        Operator.UNTIL: _("is of %(value)s or earlier"),
-        Operator.CONTAINS: _("contains %(value)s"),
-        Operator.LACKS: _("does not contain %(value)s"),
-        Operator.BEGINS: _("begins with %(value)s"),
-        Operator.ONE_OF: _("is one of: %(value)s"),
-    }
 
 
 def _fields(examples: Sequence[Example]) -> list[FoundField]:

@@ -14,6 +14,7 @@ from harvester.models import Repository
 from harvester.rule_lab import versions
 from harvester.rule_lab.examples import EXAMPLES
 from harvester.rule_lab.explanation import Explained, Fate
+from harvester.rule_lab.fields import FoundField
 from harvester.rule_lab.models import Rule, RuleKind
 from harvester.rule_lab.rows import lost_as_rows, rows_of
 from harvester.rule_lab.trial import Trial
@@ -22,6 +23,16 @@ from harvester.rules.rule_files import RuleFileError
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.repositories.forms import UNASKED
+from web.rules.conditions import (
+    CONDITIONS,
+    Fields,
+    conditions_of,
+    read_conditions,
+    used,
+)
+from web.rules.conditions import (
+    choices as choices_of_operators,
+)
 from web.rules.forms import (
     BLANK_NAMESPACES,
     BLANK_ROWS,
@@ -36,7 +47,7 @@ from web.rules.forms import (
     values_of,
 )
 from web.rules.pages import kinds, rule_of
-from web.rules.trials import TRIALS, SampleForm
+from web.rules.trials import LIVE, STORED, TRIALS, SampleForm
 from web.site.failures import problem_of
 from web.site.forms import Form, read_form
 from web.site.i18n import _, told
@@ -73,10 +84,17 @@ async def new(request: web.Request) -> web.Response:
     for example in EXAMPLES:
         if example.key == request.query.get("example"):
             kind, content, name = example.kind, example.content, _(example.title)
-    values: dict[str, object] = {"view": ROWS, "prefix-0": "dc", "uri-0": "http://purl.org/dc/elements/1.1/"}
+    values: dict[str, object] = {
+        "view": CONDITIONS if kind is RuleKind.FILTER else ROWS,
+        "prefix-0": "dc",
+        "uri-0": "http://purl.org/dc/elements/1.1/",
+    }
     if content:
         values = values_of(rows_of(content, kind, source="example"))
-    values |= {"name": name, "repository_id": request.query.get("repository", "")}
+    owner = request.query.get("repository", "")
+    values |= {"name": name, "repository_id": owner, "sample_repository": owner}
+    if request.query.get("source") == LIVE:
+        values["sample_source"] = LIVE
     return await _page(request, _Desk(kind=kind, values=values))
 
 
@@ -107,8 +125,9 @@ async def edit(request: web.Request) -> web.Response:
         number, content = await database_of(request).run(read)
     except UsageError as error:
         raise web.HTTPNotFound(text=told(error)) from None
-    view = XML if request.query.get("view") == XML else ROWS
+    view = request.query.get("view", CONDITIONS)
     values = _shown_as(view, content, kind) | {"based_on": str(number)}
+    values["sample_repository"] = str(rule.repository_id or "")
     return await _page(request, _Desk(kind=kind, values=values, rule=rule, before=content))
 
 
@@ -121,7 +140,7 @@ async def change(request: web.Request) -> web.Response:
     desk = _Desk(kind=RuleKind(rule.kind), values=values, rule=rule, before=last.content)
     if values.get("do", "save") != "save":
         return await _go_on(request, desk)
-    edited = read_edited(values, desk.kind, last.content)
+    edited = _read(values, desk.kind, last.content)
     if edited.errors:
         return await _faulty(request, desk, edited)
     based_on = values.get("based_on", "")
@@ -143,7 +162,7 @@ async def change(request: web.Request) -> web.Response:
 async def _save_new(request: web.Request, desk: _Desk) -> web.Response:
     values = {name: str(value) for name, value in desk.values.items()}
     asked, form = read_form(RuleForm, await request.post())
-    edited = read_edited(values, desk.kind, None)
+    edited = _read(values, desk.kind, None)
     if asked is None or edited.errors:
         return await _faulty(request, replace(desk, errors=form.errors), edited)
     if asked.repository_id is not None:
@@ -176,10 +195,12 @@ async def _go_on(request: web.Request, desk: _Desk) -> web.Response:
     if step == "more":
         values["blank"] = str(_blank(values) + _MORE)
         return await _page(request, replace(desk, values=values))
-    edited = read_edited(values, desk.kind, desk.before)
+    if step == "fields":
+        return await _page(request, replace(desk, values=values))
+    edited = _read(values, desk.kind, desk.before)
     if edited.errors:
         return await _faulty(request, desk, edited)
-    if step in {ROWS, XML}:
+    if step in {CONDITIONS, ROWS, XML}:
         kept = {name: value for name, value in values.items() if not _belongs_to_view(name)}
         return await _page(
             request, replace(desk, values={**kept, **_shown_as(step, edited.content, desk.kind)})
@@ -188,10 +209,7 @@ async def _go_on(request: web.Request, desk: _Desk) -> web.Response:
 
 
 async def _try(request: web.Request, desk: _Desk, edited: Edited) -> web.Response:
-    asked, form = read_form(
-        SampleForm,
-        MultiDict({n.removeprefix(_SAMPLE): v for n, v in desk.values.items() if n.startswith(_SAMPLE)}),
-    )
+    asked, form = _sample(desk.values)
     if asked is None:
         errors = {_SAMPLE + name: text for name, text in form.errors.items()}
         return await _page(request, replace(desk, errors=errors))
@@ -220,15 +238,27 @@ async def _page(request: web.Request, desk: _Desk) -> web.Response:
     )
     choices = [(number, name or address) for number, name, address in repositories]
     text = str(values.get("content", "")).splitlines()
+    samples = str(values.get("sample_repository") or (choices[0][0] if choices else ""))
+    values = {"sample_samples": "100", "sample_source": STORED, **values, "sample_repository": samples}
+    errors, fields = dict(desk.errors), Fields()
+    if values.get("view") == CONDITIONS:
+        found, fault = await _fields(request, values)
+        fields = Fields(found=found).beside(values)
+        errors |= {f"{_SAMPLE}repository": fault} if fault else {}
     return render(
         request,
         "rule_editor.html",
-        status=422 if desk.errors else 200,
-        form=Form(values={"sample_samples": "100", "sample_source": "stored", **values}, errors=desk.errors),
+        status=422 if errors else 200,
+        form=Form(
+            values={"match": "all" if fields.options else "any", **values, **fields.spaces}, errors=errors
+        ),
         rule=desk.rule,
         kind=desk.kind.value,
         kinds=kinds(),
-        view=XML if values.get("view") == XML else ROWS,
+        view=_view(values, fields),
+        fields=fields,
+        operators=choices_of_operators(),
+        conditions=range(max(used(values), default=-1) + 1 + _blank(values)),
         owners=[
             *([("", _("All users who see all repositories"))] if who.sees_everything else []),
             *choices,
@@ -243,6 +273,50 @@ async def _page(request: web.Request, desk: _Desk) -> web.Response:
     )
 
 
+async def _fields(request: web.Request, values: Mapping[str, object]) -> tuple[list[FoundField], str]:
+    """Return the fields of the chosen sample records, and why there are none."""
+    asked = _sample(values)[0]
+    if asked is None:
+        return [], ""
+    try:
+        _who, repository = await asked_for(request, Repository, asked.repository)
+        return await request.config_dict[TRIALS].fields(asked, repository), ""
+    except (SelectionError, UsageError) as error:
+        # Where nothing is stored yet, the editor offers XPaths.
+        return [], "" if asked.source == STORED else told(error)
+    except UNASKED as error:
+        problem = problem_of(error)
+        return [], " ".join((problem.title, *problem.lines))
+
+
+def _sample(values: Mapping[str, object]) -> tuple[SampleForm | None, Form]:
+    """Return which records the form chooses to try rules on."""
+    names = {name.removeprefix(_SAMPLE): value for name, value in values.items() if name.startswith(_SAMPLE)}
+    return read_form(SampleForm, MultiDict({name: str(value) for name, value in names.items()}))
+
+
+def _view(values: Mapping[str, object], fields: Fields) -> str:
+    """Return the view to show: rows where no field can be offered."""
+    if values.get("view") == CONDITIONS and not fields.options:
+        return ROWS
+    return str(values["view"]) if values.get("view") in {CONDITIONS, XML} else ROWS
+
+
+def _read(values: Mapping[str, str], kind: RuleKind, before: bytes | None) -> Edited:
+    """Return the rule file made from the form, in whichever view it was edited."""
+    if values.get("view") != CONDITIONS:
+        return read_edited(values, kind, before)
+    read = read_conditions(values)
+    if read.errors:
+        return Edited(errors=read.errors)
+    edited = read_edited(read.values, kind, before)
+    errors = {
+        name.replace("xpath-", "field-").replace("regexp-", "value-"): text
+        for name, text in edited.errors.items()
+    }
+    return replace(edited, errors=errors)
+
+
 def _shown(trial: Trial | None) -> list[Explained]:
     """Return a few records of each outcome."""
     records = trial.records if trial else ()
@@ -255,7 +329,10 @@ def _shown_as(view: str, content: bytes, kind: RuleKind) -> dict[str, object]:
         rows = rows_of(content, kind, source="the file")
     except RuleFileError as error:
         return {"view": XML, "content": as_text(content), "odd": placed(error)}
-    if view == ROWS and fits_rows(rows):
+    told = conditions_of(rows) if view == CONDITIONS and kind is RuleKind.FILTER and rows.filters else None
+    if told is not None:
+        return told
+    if view != XML and fits_rows(rows):
         return values_of(rows)
     return {"view": XML, "content": as_text(content)}
 
@@ -271,7 +348,19 @@ def _lost(desk: _Desk) -> list[str]:
 
 
 def _belongs_to_view(name: str) -> bool:
-    rows = ("prefix-", "uri-", "xpath-", "name-", "regexp-", "values-", "ignore-", "invert-")
+    rows = (
+        "field-",
+        "operator-",
+        "value-",
+        "prefix-",
+        "uri-",
+        "xpath-",
+        "name-",
+        "regexp-",
+        "values-",
+        "ignore-",
+        "invert-",
+    )
     return name.startswith(rows) or name in {"view", "content", "match"}
 
 

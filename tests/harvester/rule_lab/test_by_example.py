@@ -3,10 +3,11 @@
 import pytest
 from lxml import etree
 
-from harvester.rule_lab.by_example import Operator, propose_rules
+from harvester.rule_lab.by_example import propose_rules
 from harvester.rule_lab.fields import found_fields, values_of_record
 from harvester.rule_lab.files import read_rules
 from harvester.rule_lab.models import RuleKind
+from harvester.rule_lab.operators import Operator
 from oai.vocabulary import OAI_NAMESPACE
 
 DC = "http://purl.org/dc/elements/1.1/"

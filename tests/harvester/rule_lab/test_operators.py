@@ -1,0 +1,134 @@
+"""Conditions in words become filter rows with that meaning, and are read back from them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from harvester.rule_lab.files import read_rules
+from harvester.rule_lab.models import RuleKind
+from harvester.rule_lab.operators import WITHOUT_VALUE, YEARS, Condition, Operator, condition_of
+from harvester.rule_lab.rows import FilterRow, RuleRows, xml_of
+from harvester.rules.filters import FilterMatch, Filters
+
+_TEXTS = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"], exclude_characters="|'"), min_size=1
+)
+
+
+def accepts(match: FilterMatch, record: str, *conditions: tuple[str, Operator, str]) -> bool:
+    """Return whether a filter of these conditions keeps the record."""
+    rows = [Condition(xpath=xpath, operator=op, value=value).row(match) for xpath, op, value in conditions]
+    content = xml_of(RuleRows(kind=RuleKind.FILTER, match=match, filters=tuple(rows)))
+    rules = read_rules(content, RuleKind.FILTER, source="conditions")
+    assert isinstance(rules, Filters)
+    return rules.accepts(etree.fromstring(record))
+
+
+@given(
+    operator=st.sampled_from([one for one in Operator if one is not Operator.MATCHES]),
+    match=st.sampled_from(FilterMatch),
+    text=_TEXTS.filter(lambda text: text.strip() == text and text.lower() == text),
+    year=st.integers(1, 9999),
+)
+def test_a_condition_is_read_back_from_its_row(
+    operator: Operator, match: FilterMatch, text: str, year: int
+) -> None:
+    value = "" if operator in WITHOUT_VALUE else str(year) if operator in YEARS else text
+    condition = Condition(xpath="//dc:title", operator=operator, value=value)
+
+    found = condition_of(condition.row(match), match)
+
+    assert found is not None
+    assert found.row(match) == condition.row(match)
+
+
+@pytest.mark.parametrize("match", FilterMatch)
+@pytest.mark.parametrize(
+    ("operator", "value", "expected"),
+    [
+        (Operator.CONTAINS, "MAP", True),
+        (Operator.CONTAINS, "plan", False),
+        (Operator.EQUALS, "stará mapa", True),
+        (Operator.EQUALS, "mapa", False),
+        (Operator.BEGINS, "STAR", True),
+        (Operator.BEGINS, "mapa", False),
+        (Operator.ONE_OF, "kniha | Text", True),
+        (Operator.ONE_OF, "kniha | plán", False),
+        (Operator.LACKS, "mapa", False),
+        (Operator.LACKS, "plán", True),
+        (Operator.DIFFERS, "Text", False),
+        (Operator.DIFFERS, "mapa", True),
+        (Operator.PRESENT, "", True),
+        (Operator.ABSENT, "", False),
+    ],
+)
+def test_one_value_is_enough_unless_the_condition_denies_something(
+    match: FilterMatch,
+    operator: Operator,
+    value: str,
+    expected: bool,  # noqa: FBT001 a parameter of the test
+) -> None:
+    record = "<r><type>text</type><type>Stará mapa</type></r>"
+
+    assert accepts(match, record, ("//type", operator, value)) is expected
+
+
+@pytest.mark.parametrize("match", FilterMatch)
+def test_a_record_without_the_field_meets_what_is_denied_and_nothing_else(match: FilterMatch) -> None:
+    met = [
+        operator
+        for operator in Operator
+        if accepts(match, "<r/>", ("//type", operator, "1990" if operator in YEARS else "x"))
+    ]
+
+    assert met == [Operator.ABSENT, Operator.DIFFERS, Operator.LACKS]
+
+
+def test_conditions_are_joined_by_all_or_any() -> None:
+    record = "<r><type>text</type><type>map</type><date>1990-05</date></r>"
+    good, bad = ("//type", Operator.EQUALS, "map"), ("//date", Operator.SINCE, "2000")
+    older = ("//date", Operator.UNTIL, "1999")
+
+    assert not accepts(FilterMatch.ALL, record, good, bad)
+    assert accepts(FilterMatch.ANY, record, good, bad)
+    assert accepts(FilterMatch.ALL, record, good, older)
+
+
+@pytest.mark.parametrize(
+    ("regexp", "operator", "value"),
+    [
+        ("^(book|map)$", Operator.ONE_OF, "book | map"),
+        ("a.b", Operator.MATCHES, "a.b"),
+        (r"a\.b", Operator.CONTAINS, "a.b"),
+        ("b$", Operator.MATCHES, "b$"),
+        ("^(a|b", Operator.MATCHES, "^(a|b"),
+        ("^$", Operator.MATCHES, "^$"),
+    ],
+)
+def test_expressions_are_told_in_words_where_that_is_possible(
+    regexp: str, operator: Operator, value: str
+) -> None:
+    row = FilterRow(xpath="//dc:type", regexp=regexp, ignore_case=True)
+
+    assert condition_of(row, FilterMatch.ANY) == Condition(xpath="//dc:type", operator=operator, value=value)
+    every = condition_of(row, FilterMatch.ALL)
+    assert every == Condition(xpath="//dc:type", operator=Operator.MATCHES, value=regexp), "of every value"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        FilterRow(xpath="//dc:type", regexp="book"),
+        FilterRow(xpath="//dc:type", regexp="^book", ignore_case=True, invert=True),
+        FilterRow(xpath="count(//dc:type)", regexp="^0$", ignore_case=True, invert=True),
+    ],
+)
+@pytest.mark.parametrize("match", FilterMatch)
+def test_other_rows_stay_rows(row: FilterRow, match: FilterMatch) -> None:
+    assert condition_of(row, match) is None
+
+
+def test_a_value_that_no_xpath_can_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match="both kinds of quotation marks"):
+        Condition(xpath="//t", operator=Operator.LACKS, value="'\"").row(FilterMatch.ANY)
