@@ -21,6 +21,7 @@ class Code(StrEnum):
     MAINTENANCE = "maintenance"
     SERVER = "server"
     STUCK = "stuck"
+    IMPORTING = "importing"
     SET_ASIDE = "set aside"
 
 
@@ -37,6 +38,7 @@ SENTENCES: Final[Mapping[Code, str]] = MappingProxyType(
         Code.MAINTENANCE: "maintenance until %(until)s",
         Code.SERVER: "%(text)s",
         Code.STUCK: "no progress since %(since)s",
+        Code.IMPORTING: "the harvest has ended; its records are being made searchable",
         Code.SET_ASIDE: "%(text)s",
     }
 )

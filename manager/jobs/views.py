@@ -22,6 +22,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
+from harvester.bibliographic.imports import RUNNING
+from harvester.bibliographic.models import Import
 from harvester.models import Harvest, History, Repository
 from manager.jobs.estimates import Estimate, JobProgress, estimate, progress_of, wait_of
 from manager.jobs.reasons import Code, Reason
@@ -182,10 +184,27 @@ def _views(
     estimates = estimate(session, [(job, harvest) for job, _, harvest, _ in first], now)
     all_of_them = not wanted and after is None
     rows = first if all_of_them else session.execute(_rows(most, *wanted, after=after)).all()
+    importing = _importing(session, [job for job, _, harvest, _ in rows if harvest is None])
     return [
-        _view(job, (name, protocol), harvest, estimates.get(job.job_id, Estimate()), now)
+        _view(
+            job,
+            (name, protocol),
+            harvest,
+            estimates.get(job.job_id, Estimate()),
+            _state(job, harvest, now, importing=job.job_id in importing),
+            now,
+        )
         for job, name, harvest, protocol in rows
     ]
+
+
+def _importing(session: Session, jobs: Sequence[Job]) -> set[int]:
+    """Return the jobs whose harvest has ended, and whose process now imports what it changed."""
+    ended = {job.repository_id: job.job_id for job in jobs if job.status == JobStatus.IN_PROGRESS}
+    if not ended:
+        return set()
+    running = select(Import.repository_id).where(Import.repository_id.in_(ended), Import.state == RUNNING)
+    return {ended[repository_id] for repository_id in session.scalars(running)}
 
 
 def count_jobs(session: Session, *, among: Select[int] | None = None) -> int:
@@ -282,9 +301,14 @@ def _repository_name() -> Any:  # noqa: ANN401 an SQL expression
 
 
 def _view(
-    job: Job, repository: tuple[str, str], harvest: Harvest | None, expected: Estimate, now: datetime
+    job: Job,
+    repository: tuple[str, str],
+    harvest: Harvest | None,
+    expected: Estimate,
+    told: tuple[str, Reason | None],
+    now: datetime,
 ) -> JobView:
-    state, reason = _state(job, harvest, now)
+    state, reason = told
     name, protocol = repository
     return JobView(
         job_id=job.job_id,
@@ -312,10 +336,10 @@ def _view(
     )
 
 
-def _state(job: Job, harvest: Harvest | None, now: datetime) -> tuple[str, Reason | None]:
+def _state(job: Job, harvest: Harvest | None, now: datetime, *, importing: bool) -> tuple[str, Reason | None]:
     """Return the state word, and the reason why the job waits or is in an unusual state."""
     if job.status == JobStatus.IN_PROGRESS:
-        return _state_under_way(job, harvest)
+        return ("running", Reason(code=Code.IMPORTING)) if importing else _state_under_way(job, harvest)
     word = _WORDS[JobStatus(job.status)]
     if job.status == JobStatus.SET_ASIDE:
         return word, Reason.from_json(job.waiting)

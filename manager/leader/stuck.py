@@ -7,9 +7,10 @@ never before a configured minimum. A harvest that waits at the repository's requ
 import logging
 from datetime import datetime, timedelta
 
-from sqlalchemy import select, update
+from sqlalchemy import ScalarSelect, select, update
 from sqlalchemy.orm import Session
 
+from harvester.bibliographic.models import Import
 from harvester.models import Harvest
 from manager.jobs.estimates import wait_of
 from manager.models import Job, JobStatus
@@ -29,15 +30,15 @@ def flag_stuck(session: Session, settings: ManagerSettings) -> list[int]:
     The caller commits.
     """
     query = (
-        select(Job, Harvest)
+        select(Job, Harvest, _last_import())
         .outerjoin(Harvest, Harvest.job_id == Job.job_id)
         .where(Job.status == JobStatus.IN_PROGRESS, Job.started.is_not(None))
         .order_by(Job.job_id)
     )
     now = database_now(session)
     stuck = []
-    for job, harvest in session.execute(query).all():
-        last = _last_sign(job, harvest)
+    for job, harvest, imported in session.execute(query).all():
+        last = _last_sign(job, harvest, imported)
         is_stuck = now - last > _allowed_silence(job, harvest, settings)
         if is_stuck and job.stuck_since is None:
             stuck.append(job.job_id)
@@ -60,10 +61,16 @@ def _tell(session: Session, job: Job, last: datetime) -> None:
     )
 
 
-def _last_sign(job: Job, harvest: Harvest | None) -> datetime:
+def _last_import() -> ScalarSelect[datetime]:
+    """Select the last progress of the repository's import: it follows the harvest in the same process."""
+    imports = select(Import.updated).where(Import.repository_id == Job.repository_id)
+    return imports.order_by(Import.import_id.desc()).limit(1).correlate(Job).scalar_subquery()
+
+
+def _last_sign(job: Job, harvest: Harvest | None, imported: datetime | None) -> datetime:
     """Return when it last made progress, or the end of a wait that the repository has requested."""
     wait = wait_of(harvest)
-    signs = (job.started, harvest.updated if harvest else None, wait.until if wait else None)
+    signs = (job.started, harvest.updated if harvest else imported, wait.until if wait else None)
     return max(sign for sign in signs if sign is not None)
 
 

@@ -70,6 +70,20 @@ def test_a_harvest_that_the_repository_keeps_waiting_is_not_stuck(database: Data
     assert flagged(database) == []
 
 
+def test_an_import_after_the_harvest_is_progress_and_shown(database: Database, tables: Tables) -> None:
+    running_harvest(tables, started=600, updated=500, pages=1000)
+    tables("UPDATE oai_harvest SET job_id = NULL")  # as its end leaves it
+    now = datetime.now(UTC)
+    tables.add("bibliographic_import", repository_id=1, started_by="harvest", updated=now - 16 * MINUTE)
+    assert flagged(database) == [1]
+    tables("UPDATE bibliographic_import SET updated = now()")
+    assert flagged(database) == []
+    with database.session() as session:
+        (view,) = jobs.list_jobs(session)
+    assert view.reason is not None
+    assert (view.state, view.reason.code) == ("running", Code.IMPORTING)
+
+
 def test_it_is_told_once_shown_and_taken_back_when_it_moves(database: Database, tables: Tables) -> None:
     tables.ask_for_notices()
     running_harvest(tables, started=60, updated=30, pages=1000)
