@@ -3,7 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice, takewhile
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from sqlalchemy import ColumnElement, Select, case, func, literal, null, or_, select
 from sqlalchemy.dialects.postgresql import aggregate_order_by
@@ -11,6 +13,8 @@ from sqlalchemy.orm import Session
 
 from harvester.models import Repository
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
+from manager.schedules.frequency import parse_frequency
+from oai.errors import UsageError
 
 _ACTIVE: Final = (RecurringState.NEW, RecurringState.RECURRING, RecurringState.ONE_OFF)
 _PLANNED: Final = (JobStatus.SCHEDULED, JobStatus.QUEUED)
@@ -78,6 +82,19 @@ def due_groups(
     ]
     every = int(rows[0][-1]) if rows else 0
     return DueGroups(groups=groups, left_out=every - sum(group.schedules for group in groups))
+
+
+def due_times(group: DueGroup, now: datetime, end: datetime, *, most: int) -> list[datetime]:
+    """Return the first times at which the schedules of a group are due before `end`, at most so many."""
+    if not group.frequency:
+        return [group.start] if group.start else []
+    try:
+        frequency, zone = parse_frequency(group.frequency), ZoneInfo(group.time_zone)
+        upcoming = frequency.upcoming(now, start=group.start or now, zone=zone)
+        until = min(end, group.end) if group.end else end
+        return list(islice(takewhile(lambda moment: moment < until, upcoming), most))
+    except (UsageError, ValueError):
+        return []  # a row that was written by SQL; its page says what is wrong with it
 
 
 def schedule_names(session: Session, numbers: Collection[int]) -> Mapping[int, ScheduleName]:

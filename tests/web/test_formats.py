@@ -1,10 +1,22 @@
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from web.site.formats import ago, clock, duration, exact, moment, number, second, size
+from web.site.formats import (
+    ago,
+    clock,
+    day,
+    duration,
+    exact,
+    moment,
+    number,
+    second,
+    short_day,
+    size,
+    tongue,
+)
 from web.site.i18n import catalogue, language, translations
 
 _NOW = datetime(2026, 7, 1, 0, 30, tzinfo=UTC)
@@ -41,6 +53,15 @@ def czech() -> Iterator[None]:
     yield
     language.reset(before[0])
     translations.reset(before[1])
+
+
+@pytest.mark.usefixtures("czech")
+def test_days_and_languages_are_named_in_czech() -> None:
+    assert day(date(2026, 11, 5)) == "5. 11. 2026"
+    assert short_day(date(2026, 11, 5)) == "5. 11."
+    assert [tongue(code) for code in ("cze", "ger", "en", "mul", "qqq")] == [
+        "čeština", "němčina", "angličtina", "více jazyků", "qqq",
+    ]  # fmt: skip
 
 
 def test_numbers_have_the_separators_of_english() -> None:

@@ -169,6 +169,25 @@ async def test_calendar_and_timeline_link_to_days_and_runs(server: Server, viewe
     assert "worst outcome: lost" in calendar
     assert 'href="/runs/1"' in timeline
     assert "Show as a table" in timeline
+    assert "planned" not in timeline
+
+
+async def test_the_timeline_shows_what_is_planned_for_the_next_day(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        a_schedule(session, telc, frequency="every 6 hours")
+        a_schedule(
+            session, telc, frequency="monthly on 1 at 02:00", start_date=utc_now() + timedelta(days=90)
+        )
+        session.commit()
+
+    _, timeline = await viewer.get("/runs?view=timeline")
+    _, past = await viewer.get("/runs?view=timeline&status=failed")
+
+    assert timeline.count('href="/schedules/1/edit"') == 4
+    assert "/schedules/2/edit" not in timeline
+    assert 'class="now"' in timeline
+    assert "No runs in this period" in past
 
 
 async def test_ticked_entries_go_after_a_question(server: Server, administrator: Browser) -> None:

@@ -12,6 +12,7 @@ from sqlalchemy import insert, select, text
 from manager.models import Job, RecurringJob, RecurringState
 from manager.schedules.calendar import due_groups
 from manager.schedules.frequency import parse_frequency
+from manager.worker.registry import Membership, register
 from oai.errors import required
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
@@ -187,6 +188,10 @@ async def test_the_week_is_a_grid_of_hours_and_days(server: Server, viewer: Brow
 
     week = _week(server, datetime(2026, 3, 2, 12, tzinfo=UTC))
     _, page = await viewer.get("/schedules?view=week")
+    with server.database.session() as session:
+        register(session, Membership(host="here", process_id=1, concurrency=1, lost_seconds=600))
+        session.commit()
+    _, with_a_worker = await viewer.get("/schedules?view=week")
 
     assert [hour.hour for hour in week.hours] == list(range(24))
     night = week.hours[2]
@@ -195,6 +200,8 @@ async def test_the_week_is_a_grid_of_hours_and_days(server: Server, viewer: Brow
     assert sum(len(cell.dues) for hour in week.hours for cell in hour.cells) >= 6 * 25
     assert 'href="/schedules/1/edit"' in page
     assert "More often than hourly" in page
+    assert "2 runs, 1 place" in with_a_worker
+    assert "1 runs" not in with_a_worker
 
 
 _MOST_IN_THE_GRID = 7 * 25

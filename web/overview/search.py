@@ -22,9 +22,11 @@ from web.api.shapes import Out
 from web.auth.access import find_visible, needs, visible_repositories, who_asks
 from web.auth.sessions import SignedIn
 from web.imports.pages_records import RecordSearch, find_hits
+from web.site.formats import day
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
 from web.site.render import pages_of, render
+from web.site.zones import local
 
 _MOST: Final = 5
 """Hits of each kind; the link below them leads to the others."""
@@ -140,7 +142,7 @@ def _documents(session: Session, words: str, namespace: str) -> Group:
     except UsageError:  # no address: other kinds may have hits
         return Group(kind="document", hits=())
     hits = [
-        Found(title=one.url, address=f"/archive/documents/{one.key}", details=f"{one.archived:%Y-%m-%d}")
+        Found(title=one.url, address=f"/archive/documents/{one.key}", details=day(local(one.archived).date()))
         for one in found
     ]
     more = urlencode({"url": url, "match": match.value})

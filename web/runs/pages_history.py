@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -14,6 +14,7 @@ from harvester.models import History, Repository
 from harvester.vocabulary import RunStatus
 from manager.jobs.runs import TROUBLED, RunFilter, count_runs, days_of, find_runs
 from manager.jobs.views import HistoryView, remove_history
+from manager.schedules.calendar import due_groups, due_times, schedule_names
 from oai.datestamps import utc_now
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.runs.words import YEAR_DAYS, day_link, first_day, is_made_up
@@ -32,6 +33,10 @@ TROUBLE: Final = "trouble"
 """The filter for every status that needs attention."""
 _PAGE: Final = 25
 _TIMELINE_DAYS: Final = 7
+_MOST_PLANNED: Final = 100
+"""Planned runs on the timeline."""
+_TIMES_A_DAY: Final = 24
+"""Of one schedule; a row of more would be a bar."""
 _CHOICES: Final = 1000
 _COLUMNS: Final = {**columns_of("repository_name"), **columns_of(
     "history_id", "repository_id", "metadata_prefix", "set_spec", "harvest_start_time", "harvest_end_time",
@@ -57,6 +62,11 @@ class Filters:
     def any(self) -> bool:
         """Return whether any filter is set."""
         return any((self.repository, self.status, self.prefix, self.words, self.since, self.until))
+
+    @property
+    def only_past(self) -> bool:
+        """Return whether they select by what only runs have that have ended, or a time before now."""
+        return bool(self.status or self.prefix or self.words or self.until)
 
     def query(self, **more: object) -> str:
         """Return the query string with these filters and additions, with `?`; empty if there are none."""
@@ -223,7 +233,7 @@ async def _calendar(request: web.Request, filters: Filters) -> dict[str, Any]:
 async def _timeline(request: web.Request, filters: Filters) -> dict[str, Any]:
     now = utc_now()
     # Include runs that end in this second.
-    end = midnight(filters.until + timedelta(days=1)) if filters.until else now + timedelta(seconds=1)
+    end = midnight(filters.until + _DAY) if filters.until else now + timedelta(seconds=1)
     begin = end - timedelta(days=_TIMELINE_DAYS)
     choice: RunFilter = filters.choice(request).within(begin, end)
     database = database_of(request)
@@ -231,8 +241,52 @@ async def _timeline(request: web.Request, filters: Filters) -> dict[str, Any]:
     runs = await database.run(find_runs, choice, limit=most)
     every = await database.run(count_runs, choice) if len(runs) == most else len(runs)
     spans = [_span(view) for view in reversed(runs)]
-    plot = timeline(spans, begin, end, label=_("Runs of seven days, one row per repository"))
-    return {"runs": runs, "every": every, "plot": plot, "begin": begin, "end": end}
+    planned = [] if filters.only_past else await database.run(_planned, choice, now, now + _DAY)
+    until = now + _DAY if planned else end
+    plot = timeline(
+        [*spans, *planned],
+        begin,
+        until,
+        now=now if planned else None,
+        label=_("Runs of seven days and the next day, one row per repository")
+        if planned
+        else _("Runs of seven days, one row per repository"),
+    )
+    return {"runs": runs, "every": every, "plot": plot, "begin": begin, "end": until, "planned": planned}
+
+
+def _planned(session: Session, choice: RunFilter, now: datetime, end: datetime) -> list[Span]:
+    """Return the runs that schedules will have, the next ones first."""
+    due = due_groups(
+        session,
+        now,
+        end,
+        limit=_MOST_PLANNED,
+        named=_MOST_PLANNED,
+        repository_id=choice.repository_id,
+        among=choice.among,
+    )
+    moments = sorted(
+        (moment, number)
+        for group in due.groups
+        for moment in due_times(group, now, end, most=_TIMES_A_DAY)
+        for number in group.first
+    )[:_MOST_PLANNED]
+    names = schedule_names(session, {number for _moment, number in moments})
+    return [
+        Span(
+            row=names[number].repository_name,
+            begun=moment,
+            ended=moment,
+            tone="active",
+            title=" · ".join(
+                (names[number].repository_name, names[number].metadata_prefix, _("planned"), clock(moment))
+            ),
+            link=f"/schedules/{number}/edit",
+        )
+        for moment, number in moments
+        if number in names
+    ]
 
 
 def _span(view: HistoryView) -> Span:

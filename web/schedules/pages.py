@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -20,8 +19,7 @@ from harvester.models import Repository
 from harvester.probing.findings import Profile
 from manager.models import RecurringJob
 from manager.rule_access import check_rule_access
-from manager.schedules.calendar import DueGroup, due_groups, schedule_names
-from manager.schedules.frequency import parse_frequency
+from manager.schedules.calendar import DueGroup, due_groups, due_times, schedule_names
 from manager.schedules.service import (
     add_schedule,
     change_schedule,
@@ -32,6 +30,7 @@ from manager.schedules.service import (
     run_now,
     sample_schedule,
 )
+from manager.worker.registry import places
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
@@ -155,7 +154,8 @@ def week_of(groups: Iterable[DueGroup], now: datetime) -> Week:
     found: dict[tuple[int, date], list[tuple[datetime, DueGroup]]] = {}
     often = []
     for group in groups:
-        moments = _due_times(group, now, end)
+        # One time more than the grid shows: if it exists, the plan runs more often.
+        moments = due_times(group, now, end, most=_HOURLY + 1)
         if len(moments) > _HOURLY:
             often.append(group)
             continue
@@ -174,20 +174,6 @@ def _cell(runs: Iterable[tuple[datetime, DueGroup]]) -> Cell:
     named = sorted((moment, number) for moment, group in runs for number in group.first)[:SHOWN]
     due = sum(group.schedules for _moment, group in runs)
     return Cell(dues=[Due(moment=moment, schedule=number) for moment, number in named], more=due - len(named))
-
-
-def _due_times(group: DueGroup, now: datetime, end: datetime) -> list[datetime]:
-    if not group.frequency:
-        return [group.start] if group.start else []
-    try:
-        frequency, zone = parse_frequency(group.frequency), ZoneInfo(group.time_zone)
-        upcoming = frequency.upcoming(now, start=group.start or now, zone=zone)
-        until = min(end, group.end) if group.end else end
-        near = takewhile(lambda moment: moment < until, upcoming)
-        # One time more than the grid shows: if it exists, the plan runs more often.
-        return list(islice(near, _HOURLY + 1))
-    except (UsageError, ValueError):
-        return []
 
 
 class SampleForm(FormModel):
@@ -237,6 +223,7 @@ async def _week(request: web.Request, chosen: Mapping[str, Any]) -> dict[str, An
         "week": week,
         "names": await database.run(schedule_names, week.schedules),
         "left_out": due.left_out,
+        "places": await database.run(places),
     }
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from types import MappingProxyType
 from typing import Final, Literal
 
 from babel import Locale
 from babel.core import get_global
-from babel.dates import format_date, format_time, format_timedelta
+from babel.dates import format_date, format_skeleton, format_time, format_timedelta
 from babel.numbers import format_decimal, format_percent
 from markupsafe import Markup
 
@@ -141,6 +141,16 @@ def _element(value: datetime, text: str, *, relative: bool = False) -> Markup:
     return Markup('<time datetime="{}" title="{}"{}>{}</time>').format(
         f"{utc:{_ISO}}", title, Markup(" data-relative") if relative else "", text
     )
+
+
+def day(value: date) -> str:
+    """Return a day as the reader's language writes it: `26. 11. 2026`."""
+    return format_date(value, "medium", locale=locale())
+
+
+def short_day(value: date) -> str:
+    """Return a day without the year: `26. 11.`."""
+    return format_skeleton("MMMd", value, locale=locale())
 
 
 def locale() -> Locale:

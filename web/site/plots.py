@@ -11,7 +11,8 @@ from markupsafe import Markup, escape
 
 from manager.jobs.runs import Day
 from manager.repository_states import RUNS, LastRun
-from web.site.formats import clock, duration, look_of, number
+from web.site.formats import clock, duration, look_of, number, short_day
+from web.site.formats import day as formatted
 from web.site.i18n import _, ngettext
 from web.site.zones import local, midnight
 
@@ -97,10 +98,10 @@ Link = Callable[[date], str]
 def title_of(day: date, found: Day | None) -> str:
     """Return the title of a day."""
     if found is None:
-        return _("%(day)s: no runs") % {"day": day.isoformat()}
+        return _("%(day)s: no runs") % {"day": formatted(day)}
     runs = ngettext("%(count)s run", "%(count)s runs", found.runs) % {"count": number(found.runs)}
     return _("%(day)s: %(runs)s, %(records)s records, worst outcome: %(worst)s") % {
-        "day": day.isoformat(),
+        "day": formatted(day),
         "runs": runs,
         "records": number(found.records),
         "worst": _(found.worst),
@@ -170,8 +171,8 @@ def bars(days: Sequence[Day], first: date, last: date, *, link: Link, label: str
         shapes = _bar(x, whole, step, "bar") + f"><title>{title}</title></rect>"
         parts.append(f"{shapes}" if not part else shapes)
         parts.append(mark(_bar(x, part, step, "bar strong"), title, link=link(found.day)))
-    parts.append(text(_BAR_LEFT, _BAR_HEIGHT + 26, first.isoformat()))
-    parts.append(text(width, _BAR_HEIGHT + 26, last.isoformat(), anchor="end"))
+    parts.append(text(_BAR_LEFT, _BAR_HEIGHT + 26, formatted(first)))
+    parts.append(text(width, _BAR_HEIGHT + 26, formatted(last), anchor="end"))
     return frame(width, _BAR_HEIGHT + 32, label, parts, links=bool(days))
 
 
@@ -330,12 +331,17 @@ class Span:
     link: str
 
 
-def timeline(spans: Sequence[Span], begin: datetime, end: datetime, *, label: str) -> Markup:
-    """Return the spans between two times; rows are in order of first appearance."""
+def timeline(
+    spans: Sequence[Span], begin: datetime, end: datetime, *, label: str, now: datetime | None = None
+) -> Markup:
+    """Return the spans between two times; rows are in order of first appearance, and a line shows `now`."""
     rows = list(dict.fromkeys(span.row for span in spans))
     height = _SPAN_TOP + len(rows) * _ROW
     scale = (_SPAN_WIDTH - _SPAN_LEFT) / max((end - begin).total_seconds(), 1)
     parts = _days(begin, end, scale, height)
+    if now is not None:
+        x = _SPAN_LEFT + (now - begin).total_seconds() * scale
+        parts.append(f'<path class="now" d="M{x:.1f} {_SPAN_TOP - 6}V{height}"/>')
     for place, row in enumerate(rows):
         name = row if len(row) <= _LONGEST_NAME else row[: _LONGEST_NAME - 1] + "…"
         parts.append(text(0, _SPAN_TOP + place * _ROW + 16, name, kind="axis name"))
@@ -355,6 +361,6 @@ def _days(begin: datetime, end: datetime, scale: float, height: float) -> list[s
     while (begins := midnight(day)) < end:
         x = _SPAN_LEFT + (begins - begin).total_seconds() * scale
         parts.append(f'<path class="grid" d="M{x:.1f} {_SPAN_TOP - 6}V{height}"/>')
-        parts.append(text(x, _SPAN_TOP - 10, f"{day:%m-%d}"))
+        parts.append(text(x, _SPAN_TOP - 10, short_day(day)))
         day += _DAY
     return parts

@@ -222,6 +222,8 @@ def environment() -> Environment:
         duration=formats.duration,
         decimal=formats.decimal,
         tongue=formats.tongue,
+        day=formats.day,
+        short_day=formats.short_day,
         size=formats.size,
         reason=formats.reason,
         often=often,
