@@ -14,6 +14,7 @@ from playwright.async_api import Page, expect
 from oai.database import Database
 from oai.settings import Settings
 from tests.chromium import PATIENCE
+from tests.manager.conftest import QUICK, manager_process
 from web.app import create_app
 from web.auth.organisations import add_organisation
 from web.auth.sign_in import make_link
@@ -183,6 +184,14 @@ async def curator(server: Server) -> AsyncIterator[Browser]:
     """Katka, a curator of the archive."""
     async with browser_of(server, "Katka") as browser:
         yield browser
+
+
+@pytest.fixture
+async def manager(environment: dict[str, str]) -> AsyncIterator[None]:
+    """A manager in a process of its own, which looks often, with real harvests."""
+    quick = {f"ZATVA_MANAGER__{name.upper()}": str(value) for name, value in QUICK.items()}
+    async with manager_process(environment | quick, "zatva", "manager", "run"):
+        yield
 
 
 @pytest.fixture(params=[(390, True), (1440, False)], ids=["phone", "desk-without-scripts"])

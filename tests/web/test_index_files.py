@@ -4,14 +4,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page as Tab
-from playwright.async_api import expect
 from sqlalchemy import select, update
 from sqlalchemy import text as text_of_sql
 
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import IndexFile, IndexFileState, IndexRun
-from tests.chromium import console_messages
 from tests.provider.archives import Page, write_pages
 from tests.web.conftest import Browser, Server
 from web.site.keys import SETTINGS
@@ -134,18 +131,3 @@ async def test_the_api_lists_and_queues(server: Server, root: Path, administrato
 async def test_only_the_archives_staff_sees_files(root: Path, viewer: Browser, owner: Browser) -> None:
     for browser in (viewer, owner):
         assert (await browser.get(f"/archive/indexing/files?folder={root}"))[0] == 403
-
-
-@pytest.mark.browser
-@pytest.mark.usefixtures("root")
-async def test_new_files_are_indexed_in_four_clicks_in_czech(server: Server, czech: Tab) -> None:
-    said = console_messages(czech)
-    await czech.goto(server.link("Katka"))
-    await czech.get_by_role("button", name="Přihlásit").click()
-    await czech.goto(server.base_url + "/archive")
-    await czech.get_by_role("link", name="Indexování").click()
-    await czech.get_by_role("link", name="Indexovat soubory…").click()
-    await czech.get_by_role("button", name="Indexovat nové a změněné").click()
-    await expect(czech.get_by_text("new.warc.gz")).to_be_visible()
-    assert len(_queued(server)) == 3
-    assert said == []

@@ -1,13 +1,11 @@
 """From the overview: a failure is acknowledged with one click, or muted with a note and an end."""
 
-import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.async_api import Page as Tab
 from playwright.async_api import expect
 
-from harvester.harvest.models import Quarantined
 from oai.failures import FailureCode
 from tests.chromium import console_messages
 from tests.web.conftest import Browser, Server
@@ -44,32 +42,6 @@ async def test_it_is_acknowledged_or_muted_in_czech(server: Server, czech: Tab) 
     await czech.get_by_label("Trvání").select_option("72")
     await czech.get_by_role("button", name="Ztlumit").click()
     await expect(czech.get_by_text("stěhují se, ví o tom Alena")).to_be_visible()
-    assert said == []
-
-
-@pytest.mark.browser
-async def test_from_an_alert_to_the_letter_in_three_clicks_in_czech(
-    server: Server, failed: int, czech: Tab
-) -> None:
-    with server.database.session() as session:
-        session.add(
-            Quarantined(
-                repository_id=failed, metadata_prefix="oai_dc", fault_key=uuid.uuid4(), identifier="oai:x:1",
-                reason="xmlParseEntityRef: no name", failure_code=FailureCode.RECORD_XML, history_id=1,
-                url="https://telc.example/oai", raw=b"<record>x & y</record>", raw_size=22,
-                last_run=datetime.now(UTC),
-            )
-        )  # fmt: skip
-        session.commit()
-    said = console_messages(czech)
-    await czech.goto(server.link("Alena"))
-    await czech.get_by_role("button", name="Přihlásit").click()
-    await czech.get_by_role("link", name="právě teď").first.click()
-    await czech.get_by_role("link", name="Chyby").first.click()
-    await czech.get_by_role("link", name="oai:x:1").click()
-    letter = czech.locator("#letter")
-    await expect(letter).to_be_visible()
-    await expect(letter).to_contain_text("x &amp; y")
     assert said == []
 
 

@@ -1,13 +1,11 @@
 """The take-down register on pages and in the API: a preview first, then the entry, then its end."""
 
 import pytest
-from playwright.async_api import Page, expect
 from sqlalchemy import select
 
 from provider.holdings.publication import CHUNK
 from provider.holdings.takedowns import Preview
 from provider.models import Document, Takedown
-from tests.chromium import console_messages
 from tests.provider.archive import Archive
 from tests.web.conftest import Browser, Server
 
@@ -100,23 +98,3 @@ async def test_the_api_has_the_same(server: Server, administrator: Browser) -> N
     async with administrator.http.get(base + "?ended=true&words=example") as answer:
         assert [one["takedown_id"] for one in (await answer.json())["items"]] == [made["takedown_id"]]
     assert _hidden(server) == []
-
-
-@pytest.mark.browser
-@pytest.mark.usefixtures("archive")
-async def test_a_curator_takes_a_prefix_down_in_five_clicks_in_czech(server: Server, czech: Page) -> None:
-    said = console_messages(czech)
-    await czech.goto(server.link("Katka"))
-    await czech.get_by_role("button", name="Přihlásit").click()
-    await czech.goto(server.base_url + "/archive")
-    await czech.get_by_role("link", name="Stažení z přístupu").click()
-    await czech.get_by_role("link", name="Stáhnout z přístupu…").click()
-    await czech.get_by_label("Adresy").fill("www.example.cz/blog")
-    await czech.get_by_label("Důvod").fill("soudní rozhodnutí")
-    await czech.get_by_label("Žadatel").fill("Jan Novák")
-    await czech.get_by_role("button", name="Náhled").click()
-    await expect(czech.get_by_text("Týká se 2 dokumentů.")).to_be_visible()
-    await czech.get_by_role("button", name="Stáhnout z přístupu").click()
-    await expect(czech.get_by_text("platí", exact=True)).to_be_visible()
-    assert len(_hidden(server)) == 2
-    assert said == []

@@ -10,20 +10,11 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 from harvester.repositories import add_repository
 from tests.chromium import console_messages
 from tests.harvester.fake_repository import FakeRepository, Item, many, serve
-from tests.manager.conftest import QUICK, manager_process
 from tests.web.conftest import Server
 
 pytestmark = pytest.mark.browser
 
 _PATIENCE = 30_000
-
-
-@pytest.fixture
-async def manager(environment: dict[str, str]) -> AsyncIterator[None]:
-    """A manager in a process of its own, which looks often, with real harvests."""
-    quick = {f"ZATVA_MANAGER__{name.upper()}": str(value) for name, value in QUICK.items()}
-    async with manager_process(environment | quick, "zatva", "manager", "run"):
-        yield
 
 
 @pytest.fixture
