@@ -93,6 +93,7 @@ class Worker:
         work = (self.harvest, self._indexing.run, self._auditing.run)
         async with queue.open_queue(self._database, *work, closed=self._drain) as app:
             self._worker_id = await self._transactions.run(registry.register, membership)
+            logger.info("worker %d runs up to %d harvests at a time", self._worker_id, places)
             watching = [
                 asyncio.create_task(self._keep_watch(self._worker_id, membership)),
                 asyncio.create_task(self._indexing.watch_for_lost(app)),
