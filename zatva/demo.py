@@ -95,6 +95,9 @@ def _own_settings(settings: Settings) -> Iterator[Settings]:
             "base_url": None,
             "publish_margin": 1,
         }
+        # Harvesters are processes that read their settings themselves: without this, those of the librarian's
+        # repository would refuse addresses of this machine.
+        os.environ["ZATVA_WEB__PRIVATE_ADDRESSES"] = "true"
         yield settings.model_copy(
             update={
                 "data": Path(folder),

@@ -107,7 +107,7 @@ def _conditions(
         yield Operator.CONTAINS, word
     for word in _common(others) - set().union(*words):
         yield Operator.LACKS, word
-    begin = _beginning([values[0] for values in kept]) if all(kept) else ""
+    begin = _beginning([values[0] for values in kept]).rstrip() if all(kept) else ""
     if len(begin) >= _LEAST_PREFIX:
         yield Operator.BEGINS, begin
 

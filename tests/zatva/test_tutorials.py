@@ -32,8 +32,8 @@ _OTHERS: Final = (
     "/opt/zatva/",
     "export ZATVA_DATABASE_URL=",
 )
-"""Not run here: pywb is not installed, a fixture starts YAZ's server, on a free port, and `test_wheel` installs
-Zatva into an environment of its own; the tests have their database."""
+"""Not run here: pywb is not installed, a fixture starts YAZ's server, on a free port, and `test_wheel`
+installs Zatva into an environment of its own; the tests have their database."""
 _SERVERS: Final = {
     "serve": (("--port", "0", "--web-port", "0"), "provider at"),
     "provider serve": (("--port", "0"), "provider at"),

@@ -33,10 +33,10 @@ TROUBLE: Final = "trouble"
 """The filter for every status that needs attention."""
 _PAGE: Final = 25
 _TIMELINE_DAYS: Final = 7
-_MOST_PLANNED: Final = 100
+_MOST_PLANNED: Final = 300
 """Planned runs on the timeline."""
 _TIMES_A_DAY: Final = 24
-"""Of one schedule; a row of more would be a bar."""
+"""Runs of one schedule that are drawn one by one."""
 _CHOICES: Final = 1000
 _COLUMNS: Final = {**columns_of("repository_name"), **columns_of(
     "history_id", "repository_id", "metadata_prefix", "set_spec", "harvest_start_time", "harvest_end_time",
@@ -266,27 +266,34 @@ def _planned(session: Session, choice: RunFilter, now: datetime, end: datetime) 
         repository_id=choice.repository_id,
         among=choice.among,
     )
-    moments = sorted(
-        (moment, number)
+    spans = sorted(
+        (begun, ended, number)
         for group in due.groups
-        for moment in due_times(group, now, end, most=_TIMES_A_DAY)
+        for begun, ended in _stretches(due_times(group, now, end, most=_TIMES_A_DAY + 1), end)
         for number in group.first
     )[:_MOST_PLANNED]
-    names = schedule_names(session, {number for _moment, number in moments})
+    names = schedule_names(session, {number for *_, number in spans})
     return [
         Span(
             row=names[number].repository_name,
-            begun=moment,
-            ended=moment,
+            begun=begun,
+            ended=ended,
             tone="active",
             title=" · ".join(
-                (names[number].repository_name, names[number].metadata_prefix, _("planned"), clock(moment))
+                (names[number].repository_name, names[number].metadata_prefix, _("planned"), clock(begun))
             ),
             link=f"/schedules/{number}/edit",
         )
-        for moment, number in moments
+        for begun, ended, number in spans
         if number in names
     ]
+
+
+def _stretches(moments: Sequence[datetime], end: datetime) -> list[tuple[datetime, datetime]]:
+    """Return the times as points; more than can be told apart as one stretch."""
+    if len(moments) > _TIMES_A_DAY:
+        return [(moments[0], end)]
+    return [(moment, moment) for moment in moments]
 
 
 def _span(view: HistoryView) -> Span:
