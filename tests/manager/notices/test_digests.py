@@ -10,7 +10,9 @@ from manager.notices.digests import confirm_digest, find_digest, offer_digest, s
 from manager.notices.models import Language, Notice
 from oai.database import Database
 from oai.errors import UsageError
+from tests.manager.conftest import QUICK, manager_process, until
 from tests.manager.notices.conftest import Told
+from tests.manager.notices.mail_server import mail_server
 
 CARD = "c" * 22
 KEEPER = "keeper@library.example"
@@ -111,3 +113,29 @@ def test_only_published_addresses_are_asked_and_once_a_day(database: Database, t
         offer(database, told)
     told.tables("UPDATE notice_digest SET asked = asked - interval '2 days', confirmed = now()")
     assert offer(database, told) != first, "an old link does not confirm"
+
+
+@pytest.mark.usefixtures("card")
+async def test_a_manager_sends_it_by_mail_with_the_links(
+    database: Database, told: Told, environment: dict[str, str]
+) -> None:
+    token = agreed(database, told)
+    told.run("failed")
+    a_week_later(told)
+    told.tables("UPDATE notice SET state = 'sent' WHERE occasion = 'digest link'")
+    async with mail_server() as server:
+        settings = {
+            "ZATVA_MAIL__HOST": "127.0.0.1",
+            "ZATVA_MAIL__PORT": str(server.port),
+            "ZATVA_MAIL__SECURITY": "none",
+            "ZATVA_WEB__BASE_URL": "https://zatva.example",
+            **{f"ZATVA_MANAGER__{name.upper()}": str(value) for name, value in QUICK.items()},
+        }
+        async with manager_process(environment | settings, "zatva", "manager", "run"):
+            await until(lambda: server.mails)
+
+    (mail,) = server.mails
+    assert mail.message["To"] == KEEPER
+    assert f"https://zatva.example/cards/{CARD}" in mail.text
+    assert token in mail.text, "the way to stop it"
+    assert "Sklízíme váš repozitář https://library.example/oai" in mail.text
