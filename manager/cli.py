@@ -308,6 +308,11 @@ def add_schedule_commands(schedule: "Subcommands") -> None:
         schedule, "add", help="plan harvests of a repository", handler=f"{_SCHEDULES}add_schedule"
     )
     add.add_argument("repository_id", type=int, metavar="REPOSITORY_ID")
+    add.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="show when it would run, how long, and what else runs then, without adding it",
+    )
     add_plan_options(add, with_defaults=True)
     listing = add_command(schedule, "list", help="list schedules", handler=f"{_SCHEDULES}list_schedules")
     listing.add_argument("--repository", type=int, metavar="ID", help="only of this repository")

@@ -1,6 +1,7 @@
 """Handlers of `zatva schedule`: what to harvest, from when on, and how often."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -8,11 +9,13 @@ from typing import Any, Final
 from sqlalchemy.orm import Session
 
 from harvester.harvest_plan import Surface, carried
+from manager.models import RecurringJob
 from manager.rule_access import check_rule_access
 from manager.schedules import service as samples
 from manager.schedules import service as schedules
 from manager.schedules.plan import read_plan
 from manager.schedules.service import ScheduleView, find_schedules, find_view
+from manager.schedules.what_if import forecast
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.datestamps import utc_now
@@ -38,10 +41,38 @@ def add_schedule(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database, database.session() as session:
         schedule = schedules.add_schedule(session, **_given(invocation))
         check_rule_access(session, schedule, invocation.settings.data)
+        if invocation.arguments.dry_run:
+            _show_forecast(invocation, session, schedule)
+            return ExitCode.DONE  # without a commit, nothing was added
         session.commit()
         invocation.about(schedule.id)
         invocation.console.result(columns_of(schedule), f"schedule {schedule.id} added")
     return ExitCode.DONE
+
+
+def _show_forecast(invocation: Invocation, session: Session, schedule: RecurringJob) -> None:
+    minutes = invocation.settings.manager.partner_minutes
+    dues, found = forecast(session, schedule, now=utc_now(), partner_minutes=minutes)
+    clashes = [
+        f"  {one.at:%Y-%m-%d %H:%M}Z schedule {one.recurring_id}: {one.repository_name}"
+        + (" (the same repository: one of both waits)" if one.same_repository else "")
+        for one in found.clashes
+    ]
+    size = found.usual
+    lines = [
+        "not added; it would run "
+        + (", ".join(f"{due:%Y-%m-%d %H:%M}Z" for due in dues[:_SHOWN_RUNS]) or "not in the coming week"),
+        "a run takes about "
+        + (
+            f"{size.seconds:,.0f} s, {size.requests:,} requests, {size.records:,} records"
+            if size
+            else "what is not known before the first complete run"
+        ),
+        *(["at the same time, from the same server:", *clashes] if clashes else []),
+        *([f"the server is quickest from {found.quickest}:00"] if found.quickest is not None else []),
+    ]
+    facts = {**asdict(found), "complete_runs": found.runs, "quickest": found.quickest}
+    invocation.console.result({**facts, "runs": dues[:_SHOWN_RUNS]}, "\n".join(lines))
 
 
 def edit_schedule(invocation: Invocation) -> ExitCode:

@@ -19,6 +19,7 @@ from harvester.models import History, Repository
 from manager.leader.admission import host_of
 from manager.models import RecurringJob, RecurringState
 from manager.schedules.frequency import parse_frequency
+from manager.schedules.plan import read_plan
 from oai.errors import UsageError
 
 _LIKE_IT: Final = 10
@@ -107,6 +108,33 @@ def what_if(
         clashes=_clashes(session, repository_id, [(due, due + length) for due in dues], schedule, among),
         hours=_hours(session, repository_id, zone),
     )
+
+
+def forecast(
+    session: Session, schedule: RecurringJob, *, now: datetime, partner_minutes: float
+) -> tuple[list[datetime], WhatIf]:
+    """Return the due times (UTC) of a schedule in the coming week, and what it would mean.
+
+    Raises UsageError if the schedule cannot be read.
+    """
+    plan = read_plan(schedule, partner_minutes=partner_minutes)
+    dues: list[datetime] = []
+    due = plan.first()
+    if due is not None and due < now and plan.frequency is not None:
+        due = plan.next_after(now)
+    while due is not None and due < now + _WEEK and len(dues) < _MOST_TIMES:
+        dues.append(due)
+        due = plan.next_run(due)
+    found = what_if(
+        session,
+        schedule.repository_id,
+        schedule.metadata_prefix,
+        schedule.set_spec,
+        dues,
+        plan.zone,
+        schedule=schedule.id,
+    )
+    return dues, found
 
 
 def _runs(

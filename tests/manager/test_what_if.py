@@ -1,13 +1,17 @@
 """Before a plan is saved: what a run takes, what it clashes with, and when the server is quickest."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import select, text
 
 from harvester.models import History, Repository
+from manager.models import RecurringJob
 from manager.schedules.service import add_schedule
 from manager.schedules.what_if import RunSize, WhatIf, what_if
 from oai.database import Database
+from tests.commands import zatva
 
 NOW = datetime(2030, 1, 1, 1, 0, tzinfo=UTC)
 
@@ -98,3 +102,27 @@ def test_the_quickest_hour_of_the_server(database: Database, repository: int) ->
     found = ask(database, repository)
     assert {hour: round(seconds, 1) for hour, seconds in found.hours.items()} == {3: 1.0, 4: 0.5, 9: 2.0}
     assert found.quickest == 4
+
+
+def test_the_command_line_shows_it_and_adds_nothing(
+    database: Database, repository: int, environment: dict[str, str]
+) -> None:
+    for seconds in (60, 80, 70):
+        a_run(database, repository, seconds, 100)
+    with database.session() as session:
+        add_schedule(session, repository_id=repository, metadata_prefix="marc21", frequency="every hour")
+        session.commit()
+    asked = ("schedule", "add", str(repository), "--frequency", "every hour", "--dry-run")
+
+    told = zatva(environment, *asked)
+    facts = json.loads(zatva(environment, *asked, "--json").stdout)
+
+    assert told.returncode == 0, told.stderr
+    assert "a run takes about 70 s, 10 requests, 100 records" in told.stdout
+    assert "schedule 1: https://one.example/oai (the same repository: one of both waits)" in told.stdout
+    assert (facts["complete_runs"], len(facts["runs"]), len(facts["clashes"])) == (3, 3, 1)
+    with database.session() as session:
+        assert session.scalars(select(RecurringJob.metadata_prefix)).all() == ["marc21"]
+        assert (
+            session.scalars(text("SELECT count(*) FROM web_audit WHERE action LIKE 'schedule%'")).one() == 0
+        )

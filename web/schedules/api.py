@@ -1,6 +1,7 @@
 """REST API: schedules: list, add, show, change, remove, pause, resume, run now, sample."""
 
 from collections.abc import Awaitable
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,13 +27,15 @@ from manager.schedules.service import (
     run_now,
     sample_schedule,
 )
+from manager.schedules.what_if import Clash
+from oai.datestamps import utc_now
 from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
-from web.schedules.forms import ScheduleForm, partner_minutes
+from web.schedules.forms import ScheduleForm, partner_minutes, what_it_means
 from web.schedules.rules import rule_context, rule_paths
 
 _TAG: Final = "schedules"
@@ -88,6 +91,36 @@ class NewSchedule(ScheduleForm):
     repository_id: int = Field(ge=1, le=999_999_999)
 
 
+class SizeOut(Out):
+    """How much a run takes."""
+
+    seconds: float
+    requests: int
+    records: int
+
+
+class ClashOut(Out):
+    """Another schedule of the same server that is due while this one would run."""
+
+    schedule_id: int
+    repository_name: str
+    metadata_prefix: str
+    at: datetime = Field(description="Its first due time that clashes.")
+    same_repository: bool = Field(description="Whether one of both waits for the other.")
+
+
+class ForecastOut(Out):
+    """What a schedule would mean, from the history of its repository."""
+
+    runs: list[datetime] = Field(description="Due times of the coming week, at most 200.")
+    complete_runs: int = Field(description="Complete runs on which the sizes rest, at most ten.")
+    usual: SizeOut | None
+    largest: SizeOut | None = Field(description="The largest of these runs, if far larger than usual.")
+    clashes: list[ClashOut]
+    quickest_hour: int | None = Field(description="Hour of the day at which the server is quickest.")
+    seconds_per_request: dict[int, float] = Field(description="By the hour of the day, as far as known.")
+
+
 class ScheduleChange(NewSchedule):
     """The whole schedule as it is to be from now on; it stays with its repository."""
 
@@ -129,6 +162,25 @@ async def _add(call: Call) -> ScheduleOut:
     view = await _within_limits(call.database.run(add))
     about(call.request, "schedule", view.schedule.id, view.repository_name)
     return _shown(call, view)
+
+
+async def _forecast(call: Call) -> ForecastOut:
+    asked = call.sent(NewSchedule)
+    await _own_repository(call, asked.repository_id)
+    found = await what_it_means(call.request, asked.repository_id, asked, None)
+    return ForecastOut(
+        runs=asked.coming_week(utc_now()),
+        complete_runs=found.runs,
+        usual=SizeOut.model_validate(found.usual) if found.usual else None,
+        largest=SizeOut.model_validate(found.largest) if found.largest else None,
+        clashes=[ClashOut(schedule_id=one.recurring_id, **_clash(one)) for one in found.clashes],
+        quickest_hour=found.quickest,
+        seconds_per_request=dict(found.hours),
+    )
+
+
+def _clash(one: Clash) -> dict[str, Any]:
+    return {name: value for name, value in asdict(one).items() if name != "recurring_id"}
 
 
 async def _show(call: Call) -> ScheduleOut:
@@ -252,6 +304,19 @@ OPERATIONS: Final = (
         body=NewSchedule,
         answer=ScheduleOut,
         status=201,
+        faults=frozenset({404}),
+        context=rule_context,
+    ),
+    Operation(
+        name="forecastSchedule",
+        method="POST",
+        path="/schedules/forecast",
+        tag=_TAG,
+        summary="Show what a schedule would mean, without adding it.",
+        right=Right.HARVEST,
+        work=_forecast,
+        body=NewSchedule,
+        answer=ForecastOut,
         faults=frozenset({404}),
         context=rule_context,
     ),

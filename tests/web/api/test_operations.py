@@ -199,9 +199,11 @@ async def test_a_repository_that_fails_is_no_server_error_of_ours(program: Progr
 @pytest.mark.usefixtures("one_of_each")
 async def test_a_schedule_is_added_changed_paused_run_and_removed(program: Program) -> None:
     body = {"repository_id": 1, "metadata_prefix": "oai_dc", "frequency": "daily at 02:30"}
+    forecast = await program.post("/schedules/forecast", body)
     added = await program.post("/schedules", body)
     assert added.status == 201, added.body
     number = added.body["schedule_id"]
+    assert (forecast.status, forecast.body["complete_runs"], len(forecast.body["runs"])) == (200, 1, 7)
     changed = await program.ask("PUT", f"/schedules/{number}", {**body, "frequency": "every 6 hours"})
     assert changed.body["frequency"] == "every 6 hours"
     assert (await program.post(f"/schedules/{number}/pause")).body["state"] == "paused"
