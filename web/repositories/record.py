@@ -24,6 +24,8 @@ from web.site.keys import SETTINGS, database_of
 from web.site.render import render
 
 _MOST_SHOWN: Final = 200_000
+_MOST_COMPARED: Final = 4 * 1024**2
+"""Bytes; larger versions are not kept."""
 _BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 
 
@@ -79,16 +81,22 @@ async def _compared(
 
 
 def _lines(data: bytes | None) -> str:
-    """Return a record with its elements on separate lines; as it is if it is not well-formed."""
+    """Return the beginning of a record, elements on separate lines; as it is if it is not well-formed.
+
+    The time of a comparison grows with the square of its lines in the worst case.
+    """
     try:
-        return indented(parse(data or b"", source="the record"))
+        return indented(parse(data or b"", source="the record"))[:_MOST_SHOWN]
     except MalformedXmlError:
-        return (data or b"").decode("utf-8", errors="replace")
+        return (data or b"")[:_MOST_SHOWN].decode("utf-8", errors="replace")
 
 
 def _bytes(file: Path | None) -> bytes | None:
+    if file is None:
+        return None
     try:
-        return file.read_bytes() if file else None
+        with file.open("rb") as opened:
+            return opened.read(_MOST_COMPARED)
     except OSError:
         return None
 
