@@ -2,10 +2,9 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, expect
+from playwright.async_api import Page, expect
 
 from harvester.repositories import add_repository
 from tests.chromium import console_messages
@@ -15,14 +14,6 @@ from tests.web.conftest import Server
 pytestmark = pytest.mark.browser
 
 _PATIENCE = 30_000
-
-
-@pytest.fixture
-async def plain(chromium: Browser) -> AsyncIterator[Page]:
-    """A tab without scripts."""
-    context: BrowserContext = await chromium.new_context(java_script_enabled=False)
-    yield await context.new_page()
-    await context.close()
 
 
 async def _sign_in(page: Page, server: Server) -> None:
@@ -64,16 +55,6 @@ async def test_a_librarian_comes_from_an_address_to_a_completed_harvest(server: 
         # The job's page becomes that of its run by itself.
         await expect(page.get_by_text("23 records, all new.")).to_be_visible(timeout=_PATIENCE)
     assert said == []
-
-
-@pytest.mark.usefixtures("manager")
-async def test_the_same_goes_without_scripts(server: Server, plain: Page) -> None:
-    async with serve(_maps()) as repository:
-        await _harvest_from_the_wizard(plain, server, repository.url)
-        # Without scripts, the job's page asks for itself every few seconds.
-        await expect(plain.get_by_text("All requested records were harvested.")).to_be_visible(
-            timeout=_PATIENCE
-        )
 
 
 @pytest.mark.usefixtures("manager")
