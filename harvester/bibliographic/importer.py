@@ -365,6 +365,6 @@ def import_after_harvest(
     except Exception:  # noqa: BLE001 the harvest was successful, and its result must still be reported
         _log.exception("the import after the harvest of repository %d ended early", repository_id)
     else:
-        _log.info(
+        _log.debug(
             "import %d: %d new, %d updated, %d deleted", done.import_id, done.new, done.updated, done.deleted
         )
