@@ -46,6 +46,8 @@ _VIEWS: Final = (
     "/runs?view=calendar&repository=1", "/runs?repository=1", "/runs/1/log?level=error",
     "/archive/sets?tree=domain", "/archive/sets?tree=mimetype", "/archive/sets?below=domain:cz",
     "/alerts/deliveries?state=sent", "/admin/users?role=partner",
+    "/repositories?sort=-last", "/repositories?sort=next", "/repositories?sort=name&state=trouble",
+    "/jobs?view=planned", "/rules/new?repository=1", "/records?find=slovnik",
 )  # fmt: skip
 """Pages with different content by their query string."""
 _KEY: Final = "c4ca4238-a0b9-2382-0dcc-509a6f75849b"
