@@ -109,12 +109,10 @@ class PageWriter:
         # Before the files are overwritten.
         self.versions.keep(session, self.store, [known[record.key] for record in updated])
         self.store.begin(*_files(others, known, paths))
+        rows = [_row(one, paths.get(one.key), fates[one.key], known.get(one.key)) for one in changed]
         written = write_records(
             session,
-            [
-                _row(record, paths.get(record.key), fates[record.key], known.get(record.key))
-                for record in changed
-            ],
+            rows,
             repository_id=self.repository_id,
             metadata_prefix=self.layout.metadata_prefix,
             now=now,

@@ -40,11 +40,8 @@ def run_harvest(
     with invocation.console.progress("harvest") as advance:
 
         def on_progress(counts: Counter[str], total: int | None) -> None:
-            advance(
-                counts["records"],
-                total=total,
-                note=f"{counts['invalid']:,} rejected" if counts["invalid"] else "",
-            )
+            rejected = f"{counts['invalid']:,} rejected" if counts["invalid"] else ""
+            advance(counts["records"], total=total, note=rejected)
 
         collect_seldom()
         share_memory()

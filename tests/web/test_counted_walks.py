@@ -1,7 +1,7 @@
 """The tasks of the three users in a real browser, in Czech, with their clicks and typing counted.
 
-Each walk begins on the page after signing in. `--long` walks on the phone, the tablet and the desk, with
-scripts and without.
+A walk begins on the overview, those of the curator on the page of the archive. `--long` walks on the phone,
+the tablet and the desk, with scripts and without.
 """
 
 import re

@@ -10,12 +10,12 @@ from web.site.formats import (
     day,
     duration,
     exact,
+    language_name,
     moment,
     number,
     second,
     short_day,
     size,
-    tongue,
 )
 from web.site.i18n import catalogue, language, translations
 
@@ -59,7 +59,7 @@ def czech() -> Iterator[None]:
 def test_days_and_languages_are_named_in_czech() -> None:
     assert day(date(2026, 11, 5)) == "5. 11. 2026"
     assert short_day(date(2026, 11, 5)) == "5. 11."
-    assert [tongue(code) for code in ("cze", "ger", "en", "mul", "qqq")] == [
+    assert [language_name(code) for code in ("cze", "ger", "en", "mul", "qqq")] == [
         "čeština", "němčina", "angličtina", "více jazyků", "qqq",
     ]  # fmt: skip
 

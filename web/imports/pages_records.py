@@ -27,7 +27,7 @@ from oai.errors import UsageError
 from web.auth.access import asked_for, visible_repositories, who_asks
 from web.auth.sessions import SignedIn
 from web.site.export import AT_ONCE, KINDS, columns_of, export
-from web.site.formats import tongue
+from web.site.formats import language_name
 from web.site.forms import FormModel
 from web.site.i18n import _
 from web.site.keys import PAGE_SIZES, database_of
@@ -243,7 +243,7 @@ async def listing(request: web.Request) -> web.Response:
         found=found,
         marked=FoundWords.of(asked.find).split,
         source_name=lambda number: found.names[int(number)],
-        language_name=tongue,
+        language_name=language_name,
         kind_name=lambda kind: named.get(kind, kind),
         kinds=named,
         orders={one.value: title for one, title in orders.items()},

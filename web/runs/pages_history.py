@@ -290,7 +290,7 @@ def _planned(session: Session, choice: RunFilter, now: datetime, end: datetime) 
 
 
 def _stretches(moments: Sequence[datetime], end: datetime) -> list[tuple[datetime, datetime]]:
-    """Return the times as points; more than can be told apart as one stretch."""
+    """Return the times as points, or as one stretch if they are too many to distinguish."""
     if len(moments) > _TIMES_A_DAY:
         return [(moments[0], end)]
     return [(moment, moment) for moment in moments]

@@ -51,7 +51,7 @@ def percent(share: float) -> str:
     return format_percent(share, locale=locale())
 
 
-def tongue(code: str) -> str:
+def language_name(code: str) -> str:
     """Return the name of a language in the reader's language; the ISO 639 code if CLDR has no name."""
     return str(locale().languages.get(_SHORT_CODES.get(code, code), code))
 

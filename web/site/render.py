@@ -202,13 +202,9 @@ class Tab:
 def environment() -> Environment:
     """Return the template environment; an undefined name in a template is an error."""
     made = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=["jinja2.ext.i18n"],
-    )
+        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.i18n"],
+    )  # fmt: skip
     made.policies["ext.i18n.trimmed"] = True
     made.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
     made.filters.update(
@@ -221,7 +217,7 @@ def environment() -> Environment:
         hour=formats.hour,
         duration=formats.duration,
         decimal=formats.decimal,
-        tongue=formats.tongue,
+        language_name=formats.language_name,
         day=formats.day,
         short_day=formats.short_day,
         size=formats.size,
