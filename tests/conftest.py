@@ -32,7 +32,8 @@ _CARELESS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "o
 _numbers = itertools.count(1)
 
 # The duration of an example depends on the machine and its load, not on the code.
-hypothesis.settings.register_profile("zatva", deadline=None)
+hypothesis.settings.register_profile("zatva", deadline=None, max_examples=50)
+hypothesis.settings.register_profile("long", deadline=None, max_examples=300)
 hypothesis.settings.load_profile("zatva")
 
 
@@ -44,7 +45,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect tests that only `--long` runs, and put the slowest first."""
-    if not config.getoption("--long"):
+    if config.getoption("--long"):
+        hypothesis.settings.load_profile("long")
+    else:
         _leave_out_long(config, items)
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if processes > 1:

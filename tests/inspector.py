@@ -37,16 +37,19 @@ class Look:
 _LOOKS: Final = (
     Look(width=WIDE, scheme="light", options=_EVERYTHING, contrast=None),
     Look(width=WIDE, scheme="dark", options=None, contrast=_CONTRAST),
-    Look(width=NARROW, scheme="dark", options=_STRUCTURE, contrast=_CONTRAST),
+    Look(width=NARROW, scheme="dark", options=None, contrast=_CONTRAST),
 )
+_LONG_LOOKS: Final = (*_LOOKS, Look(width=NARROW, scheme="light", options=_STRUCTURE, contrast=None))
+"""Few rules of axe depend on the width, and the layout is looked at in each width."""
 
 
 class Inspector:
     """Looks at pages, and remembers the kinds of text whose contrast it has seen in each scheme."""
 
-    def __init__(self, page: Page, widths: Sequence[int] = _WIDTHS) -> None:
+    def __init__(self, page: Page, *, long: bool = False) -> None:
         self.page = page
-        self._widths = widths
+        self._widths: Sequence[int] = ALL_WIDTHS if long else _WIDTHS
+        self._looks = _LONG_LOOKS if long else _LOOKS
         self._known: dict[str, set[str]] = {"light": set(), "dark": set()}
 
     async def check(self, address: str | None = None) -> None:
@@ -55,7 +58,7 @@ class Inspector:
             answer = await self.page.goto(address)
             assert answer is not None
             assert answer.ok or address.endswith("/no-such-page"), f"{address}: {answer.status}"
-        for look in _LOOKS:
+        for look in self._looks:
             await self.page.set_viewport_size({"width": look.width, "height": 800})
             await self.page.emulate_media(color_scheme=look.scheme)
             await self._check_as_shown(look)
@@ -78,4 +81,4 @@ class Inspector:
 async def inspecting(context: BrowserContext, *, long: bool = False) -> Inspector:
     """One that looks at a tab of its own, where axe is in every page from the beginning."""
     await context.add_init_script(AXE_SCRIPT)
-    return Inspector(await context.new_page(), ALL_WIDTHS if long else _WIDTHS)
+    return Inspector(await context.new_page(), long=long)

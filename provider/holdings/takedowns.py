@@ -264,6 +264,11 @@ def list_takedowns(
     return list(session.scalars(wanted))
 
 
+def count_active(session: Session) -> int:
+    """Return the number of take-downs in force."""
+    return session.scalars(select(func.count()).where(Takedown.lifted.is_(None))).one()
+
+
 def holding(session: Session, document_id: int) -> list[int]:
     """Return the numbers of the active take-downs that cover a document."""
     wanted = (

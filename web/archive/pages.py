@@ -51,7 +51,6 @@ async def overview(request: web.Request) -> web.Response:
         "archive.html",
         totals=status,
         backlog=await database.run(index_backlog),
-        backlog_states={"fine": _("up to date"), "behind": _("behind"), "stuck": _("stuck")},
         base_url=provider_address(settings),
         is_local=is_local(provider_address(settings)),
         identify=await database.run_apart(_identify, settings),

@@ -13,7 +13,8 @@ from manager.jobs.views import count_jobs
 from manager.worker.registry import manager_status
 from oai.disk import disks_of
 from oai.settings import Settings
-from provider.holdings.status import archive_status
+from provider.holdings.status import archive_status, index_backlog
+from provider.holdings.takedowns import count_active
 from web.admin.installation import Room, rooms
 from web.auth.access import Right, visible_repositories, who_asks
 from web.auth.organisations import Fullness, fullness
@@ -38,6 +39,7 @@ async def show(request: web.Request) -> web.Response:
     waiting = [job for job in jobs if job.state == "queued"]
     choice = RunFilter(among=among).within(first_day(today(), STRIP_DAYS))
     days = await database.run(days_of, choice, zone=here().key)
+    curates = Right.ARCHIVE in who.rights
     health = await database.run(manager_status) if Right.LOOK_AROUND in who.rights else None
     return render(
         request,
@@ -54,6 +56,8 @@ async def show(request: web.Request) -> web.Response:
         **_plots(days, today()),
         health=health,
         archive=await database.run(archive_status) if health else None,
+        backlog=await database.run(index_backlog) if curates else None,
+        takedowns=await database.run(count_active) if curates else 0,
         nearly_full=await database.run(_nearly_full, request.config_dict[SETTINGS], who),
         rooms=await _rooms(request) if health else [],
     )
