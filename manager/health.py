@@ -14,10 +14,10 @@ from sqlalchemy.orm import Session
 from harvester.models import History
 from harvester.store.audit import StoreFindingKind
 from manager.disks import DiskForecast, forecast_disks
-from manager.models import IN_HAND, Job, JobStatus
+from manager.models import IN_HAND, Job
 from manager.notices.models import Notice, NoticeState
 from manager.store_audits import AuditView, last_audits
-from manager.worker.registry import ManagerStatus, manager_status
+from manager.worker.registry import LATE, WAITING, ManagerStatus, manager_status
 from oai import probes
 from oai.connections import ConnectionLimits, bound
 from oai.executor import DatabaseExecutor
@@ -26,10 +26,6 @@ from oai.sections import HarvesterSettings
 from oai.serving import create_runner, open_listener, serving
 from oai.settings import Settings
 
-LATE: Final = timedelta(minutes=1)
-"""A job that has not begun this long after its due time counts as late."""
-
-WAITING: Final = (JobStatus.SCHEDULED, JobStatus.QUEUED)
 _SHUTDOWN: Final = 1.0
 
 

@@ -79,14 +79,19 @@ class Condition:
             raise UsageError(f"condition {str(self)!r}: the last position is before the first")
         object.__setattr__(self, "_folded", fold(self.value))
 
-    def __str__(self) -> str:
-        """Return the condition as one line."""
+    @property
+    def place(self) -> str:
+        """Field, positions, indicators and subfield, as conditions are written."""
         places = (
             "" if self.first_character is None else f"/{self.first_character:02}-{self.last_character:02}"
         )
         marks = f"[{self.indicators}]" if self.indicators else ""
         code = f"${self.subfield}" if self.subfield else ""
-        line = f"{'not ' if self.inverted else ''}{self.field}{places}{marks}{code} {self.operator}"
+        return f"{self.field}{places}{marks}{code}"
+
+    def __str__(self) -> str:
+        """Return the condition as one line."""
+        line = f"{'not ' if self.inverted else ''}{self.place} {self.operator}"
         return line if self.operator is Operator.EXISTS else f"{line} {self.value}"
 
     def accepts(self, fields: Iterable[RawField]) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
@@ -13,6 +13,10 @@ from manager import queue
 from manager.leader.lock import managers
 from manager.models import IN_HAND, Job, JobStatus, RecurringJob, RecurringState, Worker
 from oai.errors import UsageError
+
+LATE: Final = timedelta(minutes=1)
+"""A job that has not begun this long after its due time counts as late."""
+WAITING: Final = (JobStatus.SCHEDULED, JobStatus.QUEUED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +171,7 @@ def manager_status(session: Session) -> ManagerStatus:
     jobs = _counts(session, Job.status)
     schedules = _counts(session, RecurringJob.state)
     present = managers(session)
-    late = Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED)) & (Job.harvest_start_time <= func.now())
+    late = Job.status.in_(WAITING) & (Job.harvest_start_time <= func.now() - LATE)
     counted = select(func.count().filter(late), func.count(Job.stuck_since))
     late_jobs, stuck_jobs = session.execute(counted).one()
     return ManagerStatus(

@@ -164,7 +164,7 @@ async def test_an_administrator_sees_what_is_late_stuck_and_full_without_a_click
         for one in await walk.page.locator(".figures li").all()
     }
     assert (tiles["Zpožděné"], tiles["Zaseknuté"]) == ("1", "1")
-    assert re.fullmatch(r"[0-9,]+ [KMGT]iB", tiles["Volné místo na disku"])
+    assert re.fullmatch(r"[0-9,]+\s[KMGT]iB", tiles["Volné místo na disku"])
     assert (walk.clicks, walk.typed) == (0, [])
 
 
@@ -173,13 +173,13 @@ async def test_a_curator_takes_a_prefix_down_in_five_clicks(walk: Walk) -> None:
     for path in ("blog/1", "blog/2", "3"):
         archive.add(f"http://www.example.cz/{path}")
     await walk.sign_in("Katka")
-    await walk.follow("Stáhnout z přístupu…")
+    await walk.follow("Znepřístupnit…")
     await walk.type("Adresy", "www.example.cz/blog")
     await walk.type("Důvod", "soudní rozhodnutí")
     await walk.type("Žadatel", "Jan Novák")
     await walk.press("Náhled")
     await walk.see("Týká se 2 dokumentů.")
-    await walk.press("Stáhnout z přístupu")
+    await walk.press("Znepřístupnit")
     await expect(walk.page.get_by_text("platí", exact=True)).to_be_visible()
 
     with walk.server.database.session() as session:

@@ -40,7 +40,13 @@ def test_durations_are_written_in_the_unit_that_fits(seconds: float, text: str) 
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (123_456_789, "118 MiB"), (5 * 1024**5, "5.0 PiB")],
+    [
+        (0, "0\u00a0B"),
+        (1023, "1023\u00a0B"),
+        (1024, "1.0\u00a0KiB"),
+        (123_456_789, "118\u00a0MiB"),
+        (5 * 1024**5, "5.0\u00a0PiB"),
+    ],
 )
 def test_sizes_have_a_binary_unit(count: int, text: str) -> None:
     assert size(count) == text

@@ -45,7 +45,7 @@ async def test_a_job_that_waits_is_removed_at_once(server: Server, administrator
     _insert(server, "INSERT INTO oai_job (repository_id) VALUES (1)")
 
     _, page = await administrator.get("/jobs/1/remove")
-    assert "Remove Library of Telč · oai_dc?" in page
+    assert "Remove the job Library of Telč · oai_dc?" in page
     _, _, target = await administrator.post("/jobs/1/remove")
 
     assert target == "/jobs?done=job-removed"

@@ -32,7 +32,7 @@ async def test_it_is_acknowledged_or_muted_in_czech(server: Server, czech: Tab) 
     await czech.get_by_role("button", name="Přihlásit").click()
     await czech.get_by_role("button", name="Vzít na vědomí").click()
     await expect(czech.get_by_text("Nic dalšího nevyžaduje pozornost.")).to_be_visible()
-    await czech.get_by_text("1 vzatá na vědomí").click()
+    await czech.get_by_text("1 selhání, vzaté na vědomí").click()
     await expect(czech.get_by_role("link", name="Library of Telč")).to_be_visible()
 
     await czech.get_by_role("button", name="Ukončit").click()

@@ -141,7 +141,7 @@ async def test_a_repository_goes_after_a_page_that_names_it(server: Server, admi
         session.commit()
 
     _, page = await administrator.get("/repositories/1/remove")
-    assert "<h1>Remove Library of Telč?</h1>" in page
+    assert "<h1>Remove the repository Library of Telč?</h1>" in page
     _, _, target = await administrator.post("/repositories/1/remove")
 
     assert target == "/repositories?done=repository-removed"

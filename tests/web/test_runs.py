@@ -377,7 +377,7 @@ async def test_a_failed_run_offers_what_to_do_next(server: Server, administrator
     assert '<pre id="letter" tabindex="0" class="letter" lang="cs"' in page
     assert 'name="set_spec" value="maps"' in unplanned
     assert (status, target) == (303, "/jobs/1?done=harvest-asked")
-    assert "Runs again as job 1" in afterwards
+    assert "Show job 1, which repeats it" in afterwards
 
 
 async def test_an_interrupted_run_is_resumed(server: Server, administrator: Browser) -> None:

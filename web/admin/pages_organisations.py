@@ -159,7 +159,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
     return render(
         request,
         "confirm.html",
-        title=_("Remove %(name)s?") % {"name": organisation.name},
+        title=_("Remove the organisation %(name)s?") % {"name": organisation.name},
         steps=[
             (_("Overview"), "/"),
             (_("Administration"), "/admin"),

@@ -91,7 +91,7 @@ async def as_file(request: web.Request) -> web.StreamResponse:
 @needs_fresh_sign_in
 async def new(request: web.Request) -> web.Response:
     """Show the invitation form."""
-    return await _page(request, None, Form(values={"role": Role.PARTNER.value}))
+    return await _page(request, None, Form(values={"role": Role.VIEWER.value}))
 
 
 @administrators_only

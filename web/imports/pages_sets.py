@@ -11,7 +11,7 @@ from pydantic import Field
 
 from harvester.bibliographic import filtering_sets
 from harvester.bibliographic.condition_trial import Trial, try_conditions
-from harvester.bibliographic.conditions import Conditions, Match, Operator, parse_condition
+from harvester.bibliographic.conditions import Condition, Conditions, Match, Operator, parse_condition
 from harvester.bibliographic.filtering_sets import NamedSet
 from harvester.listing import name_repositories
 from harvester.models import Repository
@@ -113,7 +113,7 @@ class _Desk:
     errors: Mapping[str, str] = field(default_factory=dict)
     blank: int = BLANK_ROWS
     trial: Trial | None = None
-    conditions: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
     """The records on which the conditions were tried."""
 
 
@@ -124,7 +124,7 @@ async def listing(request: web.Request) -> web.Response:
     rows = await database_of(request).run(name_repositories, limit=_CHOICES, among=visible_repositories(who))
     names = {number: name or address for number, name, address in rows}
     own = {one.set_id for one in sets if may_change(who, one)}
-    return render(request, "filtering_sets.html", sets=sets, names=names, own=own)
+    return render(request, "filtering_sets.html", sets=sets, names=names, own=own, in_words=_in_words)
 
 
 @needs(Right.HARVEST)
@@ -159,7 +159,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
     return render(
         request,
         "confirm.html",
-        title=_("Remove %(name)s?") % {"name": found.name},
+        title=_("Remove the filtering set %(name)s?") % {"name": found.name},
         steps=[(_("Overview"), "/"), (_("Imports"), "/imports"), (_("Filtering sets"), "/imports/sets")],
         lines=[_("Its conditions are deleted permanently. Imported records are kept.")],
         button=_("Remove set"),
@@ -229,7 +229,7 @@ async def _try(request: web.Request, desk: _Desk) -> web.Response:
         [repository.repository_id],
         most=asked.samples,
     )
-    return await _page(request, replace(desk, trial=trial, conditions=tuple(map(str, rules.conditions))))
+    return await _page(request, replace(desk, trial=trial, conditions=tuple(rules.conditions)))
 
 
 async def _page(request: web.Request, desk: _Desk) -> web.Response:
@@ -244,16 +244,29 @@ async def _page(request: web.Request, desk: _Desk) -> web.Response:
         found=desk.found,
         owner="" if who_asks(request).sees_everything else who_asks(request).organisation,
         rows=row_numbers(desk.values, blank=desk.blank),
-        operators=[
-            (Operator.CONTAINS.value, _("contains")),
-            (Operator.EQUALS.value, _("equals")),
-            (Operator.MATCHES.value, _("matches the regular expression")),
-            (Operator.EXISTS.value, _("exists")),
-        ],
+        operators=list(_operators().items()),
+        in_words=_in_words,
         repositories=[(number, name or address) for number, name, address in rows],
         trial=desk.trial,
         conditions=desk.conditions,
     )
+
+
+def _operators() -> dict[str, str]:
+    return {
+        Operator.CONTAINS.value: _("contains"),
+        Operator.EQUALS.value: _("equals"),
+        Operator.MATCHES.value: _("matches the regular expression"),
+        Operator.EXISTS.value: _("exists"),
+    }
+
+
+def _in_words(condition: Condition) -> str:
+    """Return a condition as the editor shows it."""
+    words = f"{condition.place} {_operators()[condition.operator.value]}"
+    if condition.operator is not Operator.EXISTS:
+        words += f" {condition.value}"
+    return _("not: %(condition)s") % {"condition": words} if condition.inverted else words
 
 
 async def _asked(request: web.Request) -> NamedSet:

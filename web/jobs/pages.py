@@ -179,6 +179,7 @@ async def confirm(request: web.Request) -> web.Response:
         steps=[(_("Overview"), "/"), (_("Current jobs"), "/jobs")],
         lines=[_where(job), _(control.line)],
         button=_(control.button),
+        tone="danger" if control.change in (STOP, KILL) else "primary",
         back="/jobs",
     )
 
@@ -206,7 +207,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
     lines = [_where(job)] if waits else [_where(job), _(CONTROLS["stop"].line)]
     if job.recurring_id is not None:
         lines.append(_("Its schedule is kept and creates the next job at the next due time."))
-    title = _("Remove %(subject)s?") if waits else _("Stop the harvest of %(subject)s?")
+    title = _("Remove the job %(subject)s?") if waits else _("Stop the harvest of %(subject)s?")
     return render(
         request,
         "confirm.html",
@@ -261,7 +262,7 @@ def _listed(session: Session, among: Select[int] | None, place: str, *, planned:
 
 def _one(session: Session, among: Select[int] | None, place: str) -> Rows:
     job = find_job(session, int(place)) if _sees(session, among, place) else None
-    return [] if job is None else [(f"job-{job.job_id}", {"job": job})]
+    return [] if job is None else [(f"job-{job.job_id}", {"job": job, "job_page": True})]
 
 
 def _sees(session: Session, among: Select[int] | None, place: str) -> bool:

@@ -9,12 +9,12 @@ from sqlalchemy.orm import Session, aliased
 
 from harvester.models import History, Repository
 from harvester.vocabulary import NOT_RUN
-from manager.health import LATE, WAITING
 from manager.jobs.runs import TROUBLED
 from manager.models import Job, RecurringJob, RecurringState
 from manager.notices.models import Mute
 from manager.notices.mutes import mutes_run
 from manager.store_audits import AuditView, last_audits
+from manager.worker.registry import LATE, WAITING
 from oai.datestamps import utc_now
 from oai.failures import Failure
 from web.runs.words import is_made_up

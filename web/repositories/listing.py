@@ -123,6 +123,7 @@ async def listing(request: web.Request) -> web.Response:
             (f"{_DOWN}{Order.RECORDS}", _("Most records first")),
             (f"{_DOWN}{Order.LAST}", _("Last run first")),
             (Order.NEXT, _("Next run first")),
+            *_reversed(filters.sort),
         ],
         choices=[
             (Trouble.TROUBLE, _("any problem")),
@@ -130,6 +131,18 @@ async def listing(request: web.Request) -> web.Response:
             (Trouble.NEVER, _("never harvested")),
         ],
     )
+
+
+def _reversed(sort: str) -> list[tuple[str, str]]:
+    """Return the chosen order for the selection, if only the heading of a column chooses it."""
+    titles = {
+        f"{_DOWN}{Order.NAME}": _("Name, from Z"),
+        f"{_DOWN}{Order.STATE}": _("Problems last"),
+        Order.RECORDS: _("Fewest records first"),
+        Order.LAST: _("Last run last"),
+        f"{_DOWN}{Order.NEXT}": _("Next run last"),
+    }
+    return [(sort, titles[sort])] if sort in titles else []
 
 
 def _key(row: Listed) -> str:

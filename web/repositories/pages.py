@@ -191,7 +191,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
     return render(
         request,
         "confirm.html",
-        title=_("Remove %(name)s?") % {"name": name},
+        title=_("Remove the repository %(name)s?") % {"name": name},
         steps=[(_("Overview"), "/"), (_("Repositories"), "/repositories"), (name, address)],
         lines=[
             _("Its schedules, jobs, history and list of records are deleted permanently."),

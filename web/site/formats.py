@@ -192,7 +192,7 @@ def size(count: int) -> str:
             break
         value, unit = value / _KIBI, larger
     digits = "0" if unit == "B" or value >= 10 else "0.0"  # noqa: PLR2004 two digits suffice
-    return f"{format_decimal(value, format=digits, locale=locale())} {unit}"
+    return f"{format_decimal(value, format=digits, locale=locale())}\u00a0{unit}"
 
 
 @dataclass(frozen=True, kw_only=True)

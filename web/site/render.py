@@ -302,6 +302,8 @@ def _seldom_tabs(path: str, who: SignedIn | None) -> list[Tab]:
 
 
 def _tab(path: str, place: str, title: str) -> Tab:
+    # A broken record belongs to the run that met it.
+    path = path.replace("/errors/", "/runs/errors/", 1)
     below = place != "/" and path.startswith(f"{place}/")
     return Tab(path=place, title=title, current="page" if path == place else "true" if below else None)
 
