@@ -91,7 +91,6 @@ def _plots(days: list[Day], last: date) -> dict[str, Any]:
         "lines": {
             "runs": line(lambda day: day.runs, _("Runs per day, last 30 days")),
             "records": line(lambda day: day.records, _("Records per day, last 30 days")),
-            "troubled": line(lambda day: day.troubled, _("Runs with problems per day, last 30 days")),
             "changes": line(lambda day: day.changes, _("Changes per day, last 30 days")),
         },
     }
