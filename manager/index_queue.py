@@ -4,7 +4,6 @@ It is a command of the provider that works only with the manager's queue, so it 
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from sqlalchemy.orm import Session
@@ -16,7 +15,6 @@ from oai.console import Console
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from provider.commands import index_options
-from provider.holdings.arcs import stored_path
 from provider.holdings.sets import collection_set_spec
 from provider.holdings.status import give_up_lost
 from provider.indexing.archive_search import search
@@ -25,6 +23,7 @@ from provider.indexing.first_load import refuse_unserved
 from provider.indexing.index_runs import add_run
 from provider.indexing.parallel import size_of
 from provider.models import IndexRun
+from provider.storage.places import Place, stored_path
 
 _HERE_ONLY: Final = {"jobs": "--jobs", "first_load": "--first-load"}
 
@@ -52,7 +51,7 @@ def queue_index(invocation: Invocation) -> ExitCode:
     return done
 
 
-def _queued_run(invocation: Invocation, files: Sequence[Path]) -> int | None:
+def _queued_run(invocation: Invocation, files: Sequence[Place]) -> int | None:
     """Add a run with these files and queue them; return its id, None without files."""
     arguments = invocation.arguments
     with open_database(invocation.settings) as database:
@@ -71,7 +70,7 @@ def _queued_run(invocation: Invocation, files: Sequence[Path]) -> int | None:
 
 
 def queue_found(
-    session: Session, files: Sequence[Path], *, collection: str | None, again: bool
+    session: Session, files: Sequence[Place], *, collection: str | None, again: bool
 ) -> int | None:
     """Queue files that were found below a root, without `again` only new, changed, failed and lost ones.
 
@@ -86,7 +85,7 @@ def queue_found(
 
 def queue_files(
     session: Session,
-    files: Sequence[Path],
+    files: Sequence[Place],
     *,
     collection: str | None,
     again: bool,
@@ -105,7 +104,9 @@ def queue_files(
         archive_dir=archive_dir,
     )
     # Largest first, so that no worker starts a large file when the others have no work left.
-    sized = sorted(((path, size_of(path)) for path in files), key=lambda file: (-file[1], file[0]))
+    sized = sorted(
+        ((path, size_of(path)) for path in files), key=lambda file: (-file[1], stored_path(file[0]))
+    )
     queue.defer_files(session, add_run(session, run, sized))
     return run.id
 

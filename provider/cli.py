@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oai.cli import add_command, add_group, add_shared_options, group_of
+from oai.errors import UsageError
+from provider.storage.places import Place, place_given
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
@@ -159,18 +161,34 @@ def _add_check(provider: "Subcommands") -> None:
     )
 
 
+def _place(text: str) -> Place:
+    try:
+        return place_given(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _add_index(provider: "Subcommands") -> None:
     index = add_command(
         provider, "index", help="index ARC, WARC and CDX files", handler="provider.commands:index"
     )
-    index.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="file, or folder with files")
+    index.add_argument(
+        "paths",
+        type=_place,
+        nargs="+",
+        metavar="PATH",
+        help="file, folder with files, s3://bucket/prefix/, or the URL of a file or of a list.txt",
+    )
     index.add_argument("--collection", metavar="SPEC", help="put the new documents into this collection")
     index.add_argument(
         "--jobs", type=_number, metavar="N", help="number of processes (default: one per core)"
     )
     index.add_argument("--again", action="store_true", help="also read unchanged files")
     index.add_argument(
-        "--archive-dir", type=Path, metavar="DIR", help="folder of the archive files that CDX files refer to"
+        "--archive-dir",
+        type=_place,
+        metavar="DIR",
+        help="folder of the archive files that CDX files refer to",
     )
     index.add_argument(
         "--first-load",
@@ -371,7 +389,7 @@ def _add_verify(provider: "Subcommands") -> None:
     verify.add_argument("--set", metavar="SPEC", help="only documents of this set")
     verify.add_argument("--sample", type=_number, metavar="N", help="check N random documents of each file")
     verify.add_argument(
-        "--search", action="append", type=Path, metavar="DIR", help="folder with files that were moved"
+        "--search", action="append", type=_place, metavar="DIR", help="folder with files that were moved"
     )
     verify.add_argument(
         "--after",

@@ -20,7 +20,6 @@ from oai.errors import ExitCode, UsageError
 from oai.failures import Failure, explained, failure_columns
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
 from provider.holdings import access, collections
-from provider.holdings.arcs import stored_name, stored_path
 from provider.holdings.fixity import Checker, Fault, FileCheck, FixityChoice, FixityFinding
 from provider.holdings.identifiers import oai_identifier
 from provider.holdings.sets import collection_set_spec
@@ -30,6 +29,7 @@ from provider.indexing.archive_search import find_archives, search
 from provider.indexing.first_load import begin_first_load, finish_first_load, refuse_unserved
 from provider.indexing.indexer import FileReport, IndexOptions, refused
 from provider.indexing.parallel import index_files, size_of
+from provider.storage.places import Place, stored_name, stored_path
 
 _FILE_COLUMNS = {
     "file": "File",
@@ -91,7 +91,7 @@ def index(invocation: Invocation) -> ExitCode:
         with database.session() as session:
             access.refresh(session, margin=options.margin)
     reports += [refused(path, problem) for path, problem in found.refused.items()]
-    _show(console, sorted(reports, key=lambda report: report.path))
+    _show(console, sorted(reports, key=lambda report: stored_path(report.path)))
     if any(report.merged.new for report in reports):
         margin = settings.provider.publish_margin
         console.note(f"harvesters find new documents {margin:g} seconds later (provider.publish_margin)")
@@ -105,8 +105,8 @@ def index_options(database: Database, arguments: Namespace, margin: float) -> In
     Raises UsageError for an invalid option.
     """
     spec = collection_set_spec(arguments.collection) if arguments.collection else None
-    folder: Path | None = arguments.archive_dir
-    if folder is not None and not folder.is_dir():
+    folder: Place | None = arguments.archive_dir
+    if isinstance(folder, Path) and not folder.is_dir():
         raise UsageError(f"--archive-dir {folder}: no such folder")
     with database.session() as session:
         return IndexOptions(
@@ -114,12 +114,12 @@ def index_options(database: Database, arguments: Namespace, margin: float) -> In
             collections=_family(session, spec),
             again=arguments.again,
             first_load=arguments.first_load,
-            archive_dir=None if folder is None else folder.absolute(),
+            archive_dir=folder.absolute() if isinstance(folder, Path) else folder,
         )
 
 
 def _index(
-    invocation: Invocation, database: Database, files: Sequence[Path], options: IndexOptions
+    invocation: Invocation, database: Database, files: Sequence[Place], options: IndexOptions
 ) -> list[FileReport]:
     reports: list[FileReport] = []
     documents = 0
@@ -357,7 +357,7 @@ def verify(invocation: Invocation) -> ExitCode:
     return ExitCode.RECORDS_REFUSED if any(totals[fault] for fault in Fault) else ExitCode.DONE
 
 
-def _by_name(folders: Sequence[Path]) -> dict[str, Path]:
+def _by_name(folders: Sequence[Place]) -> dict[str, Place]:
     """Return archive files below folders by the name under which they are identified."""
     return {stored_name(path.name): path for path in find_archives(folders)}
 

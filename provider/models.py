@@ -49,8 +49,8 @@ class Arc(Base):
 
     id: Mapped[int] = mapped_column(Identity(), primary_key=True)
     path: Mapped[str | None] = mapped_column(Text, unique=True)
-    """Absolute path at the last indexing, or a `file:` URI if it is not UTF-8; none if only a CDX file has
-    listed the file."""
+    """Absolute path or URL at the last indexing, or a `file:` URI if a path is not UTF-8; none if only a CDX
+    file has listed the file."""
     name: Mapped[str] = mapped_column(Text, index=True)
     """File name without folder and `.gz`, which identifies a moved or re-compressed file."""
     listed_name: Mapped[str | None] = mapped_column(Text)
@@ -59,6 +59,8 @@ class Arc(Base):
     """Bytes in the file; 0 if it has not been seen."""
     modified: Mapped[datetime]
     """The file's modification time."""
+    tag: Mapped[str | None] = mapped_column(Text)
+    """Of an object behind a URL: what its server calls this version of it (ETag); none for local files."""
     documents: Mapped[int] = mapped_column(BigInteger, server_default="0")
     """Documents whose records are in this file."""
     indexed: Mapped[datetime] = mapped_column(server_default=func.now())
@@ -204,6 +206,10 @@ class Document(Base):
     (`holdings.rules`)."""
     embargo_until: Mapped[datetime | None]
     """When the latest embargo ends, if the effective rule is an embargo."""
+    packed_length: Mapped[int | None]
+    """Bytes of the record in the archive file, compressed if the file is, so that one request reads it from
+    an object store; none for a record of 2 GiB and more, one that only a CDX file has listed, and one that
+    an earlier version has indexed."""
 
 
 # There are few of them among millions, and the landing page shows them.

@@ -1,7 +1,6 @@
 """Sends one HTTP request and returns its answer; the checker's only access to the provider."""
 
 import http.client
-import socket
 import time
 import urllib.error
 import urllib.request
@@ -10,7 +9,8 @@ from dataclasses import dataclass
 from typing import IO, Any, Final
 
 from oai.errors import RemoteError
-from oai.reach import UnreachableZoneError, Zone, ZoneOf, check_address, zone_of
+from oai.guarded_http import Trail, guarded_opener
+from oai.reach import ZoneOf, zone_of
 
 _CHUNK: Final = 1 << 16
 LARGEST_BODY: Final = 64 << 20
@@ -60,7 +60,7 @@ def http_transport(*, timeout: float, zone_of: ZoneOf = zone_of) -> Transport:
 
     def send(sent: Sent) -> Received:
         try:
-            with _open(_opener(_Trail(zone_of)), _request(sent), timeout) as answer:
+            with _open(guarded_opener(Trail(zone_of)), _request(sent), timeout) as answer:
                 body = _read(answer, sent, time.monotonic() + timeout * _WHOLE_ANSWER_FACTOR)
                 headers = {name.lower(): value for name, value in answer.headers.items()}
                 return Received(status=answer.status, headers=headers, body=body)
@@ -71,70 +71,6 @@ def http_transport(*, timeout: float, zone_of: ZoneOf = zone_of) -> Transport:
             ) from None
 
     return send
-
-
-class _Trail:
-    """The connections of one request and its redirects."""
-
-    def __init__(self, zone_of: ZoneOf) -> None:
-        self._zone_of = zone_of
-        self._public = False
-
-    def add(self, connection: socket.socket) -> None:
-        """Raise UnreachableZoneError if a connection may not follow those before it."""
-        address = str(connection.getpeername()[0])
-        zone = check_address(address, private=not self._public, zone_of=self._zone_of)
-        self._public |= zone is Zone.PUBLIC
-
-
-class _Connection(http.client.HTTPConnection):
-    """A connection that is checked before anything is sent, be it a request or TLS."""
-
-    trail: _Trail
-
-    def connect(self) -> None:
-        super().connect()
-        try:
-            self.trail.add(self.sock)
-        except UnreachableZoneError:
-            self.close()
-            raise
-
-
-class _TlsConnection(http.client.HTTPSConnection, _Connection):
-    """The same with TLS, which begins after `_Connection.connect`."""
-
-
-class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    def __init__(self, trail: _Trail) -> None:
-        super().__init__()
-        self._trail = trail
-
-    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(self._connection(_Connection), req)
-
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(self._connection(_TlsConnection), req)
-
-    def _connection(self, kind: type[_Connection]) -> Any:  # noqa: ANN401 the library's own protocol
-        def make(host: str, **options: Any) -> _Connection:  # noqa: ANN401 as above
-            connection = kind(host, **options)
-            connection.trail = self._trail
-            return connection
-
-        return make
-
-
-def _opener(trail: _Trail) -> urllib.request.OpenerDirector:
-    opener = urllib.request.OpenerDirector()
-    opener.add_handler(_Handler(trail))
-    for handler in (
-        urllib.request.HTTPRedirectHandler,
-        urllib.request.HTTPErrorProcessor,
-        urllib.request.HTTPDefaultErrorHandler,
-    ):
-        opener.add_handler(handler())
-    return opener
 
 
 def _request(sent: Sent) -> urllib.request.Request:

@@ -1,13 +1,8 @@
 """Rows of archive files, which are identified again when unchanged, moved or compressed differently."""
 
-import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final
-from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from sqlalchemy import ColumnElement, delete, func, insert, select, text, update
 from sqlalchemy.orm import Session
@@ -15,9 +10,8 @@ from sqlalchemy.orm import Session
 from oai.failures import failure_columns
 from provider.models import Arc, ArcProblem, Document
 from provider.reading.framing import FramingProblem
-
-UNREAD: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""Modification time of a file that has to be read (again): no real file has it."""
+from provider.storage.files import UNREAD, ArchiveFile, Presence, presence
+from provider.storage.places import is_stored_place, place_of, stored_name, stored_path
 
 _NAME_CLASS: Final = 0x5A4E  # "ZN": separates these keys from other advisory locks
 _LOCK_NAME: Final = "SELECT pg_advisory_xact_lock(:class, hashtext(:name))"
@@ -30,64 +24,10 @@ SELECT EXISTS (
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArchiveFile:
-    """An archive file as found on disk."""
-
-    path: Path
-    """Absolute."""
-    size: int
-    """Bytes."""
-    modified: datetime
-    """UTC, to the microsecond."""
-
-    @property
-    def name(self) -> str:
-        """The name by which the file is identified: the file name without `.gz`."""
-        return stored_name(self.path.name)
-
-
-_URI: Final = "file://"
-
-
-def stored_path(path: Path) -> str:
-    """Return an absolute path as rows and reports have it.
-
-    A path whose bytes are not UTF-8 cannot be stored or printed as text: it becomes a `file:` URI
-    (RFC 8089), such as `file:///srv/%E8lanky.warc`, which `path_of` reads back. No absolute path begins so.
-    """
-    text = str(path)
-    return text if _is_utf_8(text) else _URI + quote_from_bytes(os.fsencode(text))
-
-
-def path_of(stored: str) -> Path:
-    """Return the path from the output of `stored_path`."""
-    if stored.startswith(_URI):
-        return Path(os.fsdecode(unquote_to_bytes(stored.removeprefix(_URI))))
-    return Path(stored)
-
-
-def stored_name(name: str) -> str:
-    """Return a file name without `.gz` as `arc.name` has it; percent-encoded if it is not UTF-8."""
-    name = name.removesuffix(".gz")
-    return name if _is_utf_8(name) else quote_from_bytes(os.fsencode(name))
-
-
-def _is_utf_8(text: str) -> bool:
-    """Return whether the name of a file is text: the bytes of others are surrogates in it (PEP 383)."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def is_file(named: str) -> ColumnElement[bool]:
-    """Return the condition for archive files that a user names: by name, with or without `.gz`, or path."""
-    if named.startswith("/"):
-        return Arc.path == stored_path(Path(named))
-    if named.startswith(_URI):
-        return Arc.path == named
+    """Return the condition for archive files that a user names: by name, with or without `.gz`, or place."""
+    if is_stored_place(named):
+        return Arc.path == stored_path(place_of(named))
     return Arc.name == stored_name(named)
 
 
@@ -102,25 +42,14 @@ class Home:
     """The row belonged to a missing file with the same name."""
 
 
-def look_at(path: Path) -> ArchiveFile:
-    """Return size and modification time of a file.
-
-    Raises OSError if it cannot be read or is not a regular file.
-    """
-    facts = path.stat()
-    if not stat.S_ISREG(facts.st_mode):
-        raise OSError(f"{stored_path(path)} is not a regular file")
-    return ArchiveFile(
-        path=path,
-        size=facts.st_size,
-        modified=UNREAD + timedelta(microseconds=facts.st_mtime_ns // 1000),
-    )
-
-
 def find_unchanged(session: Session, file: ArchiveFile) -> Arc | None:
     """Return the row of a file that was completely indexed in its current state."""
-    state = (Arc.size == file.size, Arc.modified == file.modified)
-    return session.scalar(select(Arc).where(Arc.path == stored_path(file.path), *state))
+    # An object that was stored again unchanged has a new date, but its old tag.
+    state = Arc.modified == file.modified if file.tag is None else Arc.tag == file.tag
+    whole = Arc.modified != UNREAD
+    return session.scalar(
+        select(Arc).where(Arc.path == stored_path(file.path), Arc.size == file.size, state, whole)
+    )
 
 
 def lock_name(session: Session, name: str) -> None:
@@ -146,6 +75,7 @@ def settle(session: Session, file: ArchiveFile, *, whole: bool) -> Home:
         "name": file.name,
         "size": file.size,
         "modified": file.modified if whole else UNREAD,
+        "tag": file.tag,
         "indexed": func.clock_timestamp(),
     }
     lock_name(session, file.name)
@@ -155,7 +85,9 @@ def settle(session: Session, file: ArchiveFile, *, whole: bool) -> Home:
         return Home(arc_id=own, known=True, moved=False)
     for row in session.scalars(select(Arc).where(Arc.name == file.name).order_by(Arc.id)).all():
         former = row.path
-        if is_gone(former) and (not row.documents or session.scalar(text(_SHARES), {"arc_id": row.id})):
+        if presence(former) is Presence.GONE and (
+            not row.documents or session.scalar(text(_SHARES), {"arc_id": row.id})
+        ):
             # Compare-and-swap on the path: another loader may meanwhile have found the same file in a third
             # place.
             own = session.scalar(change.where(Arc.id == row.id, Arc.path.is_not_distinct_from(former)))
@@ -163,11 +95,6 @@ def settle(session: Session, file: ArchiveFile, *, whole: bool) -> Home:
                 return Home(arc_id=own, known=True, moved=former is not None)
     arc_id = session.execute(insert(Arc).values(values).returning(Arc.id)).scalar_one()
     return Home(arc_id=arc_id, known=False, moved=False)
-
-
-def is_gone(path: str | None) -> bool:
-    """Return whether a file is missing from its last known path, or has never been seen."""
-    return path is None or not path_of(path).exists()
 
 
 def save_problems(session: Session, arc_id: int, problems: Sequence[FramingProblem]) -> None:

@@ -17,13 +17,14 @@ from oai.database import Database
 from oai.errors import ZatvaError
 from oai.proxies import Address
 from oai.sections import ProviderSettings
-from provider.holdings.arcs import path_of
 from provider.holdings.rules import Rule, in_reading_room, rights_of, strictest
 from provider.holdings.selection import one_of_urls
 from provider.holdings.urlkeys import spellings
 from provider.models import UNLISTED, Access, Arc, Document
+from provider.reading.archived_record import ArchivedRecord, DigestError
 from provider.reading.content import DamageError
-from provider.reading.records_on_disk import DigestError, DiskRecord
+from provider.storage.files import open_record
+from provider.storage.objects import ReplacedError
 
 _HELD: Final = 256 * 1024
 """A checked document up to this many bytes is held in memory; a larger one is read again for sending."""
@@ -54,10 +55,15 @@ class Holding:
     length: int | None
     """Bytes of the payload, if the file has been read."""
     offset: int
+    packed_length: int | None
     path: str | None
-    """Path of the archive file; None if only a CDX file has listed it."""
+    """Path or URL of the archive file; None if only a CDX file has listed it."""
     arc: str
     """The archive file's name."""
+    size: int
+    """Bytes of the archive file."""
+    tag: str | None
+    """Of the archive file, if it is behind a URL."""
 
     @property
     def rule(self) -> Rule:
@@ -79,7 +85,7 @@ class OpenDocument:
     holder: Holding
     """The document whose record contains the payload; differs from `asked` for a revisit."""
     rule: Rule
-    record: DiskRecord
+    record: ArchivedRecord
     size: int | None
     """Bytes of the payload; None if they are not counted before sending."""
     held: bytes | None = None
@@ -125,22 +131,33 @@ def _admit(settings: ProviderSettings, holding: Holding, rule: Rule, reader: Add
     raise NotServedError(403, rights_of(settings, rule.access, rule.embargo_until))
 
 
-def _record(holding: Holding) -> DiskRecord:
+def _record(holding: Holding) -> ArchivedRecord:
     if holding.path is None:
         raise NotServedError(
             503,
             f"the archive file {holding.arc!r} is listed in a CDX file, but this server has not found it yet",
         )
     try:
-        return DiskRecord(path_of(holding.path), holding.offset, length=holding.length)
+        file = open_record(
+            holding.path, size=holding.size, tag=holding.tag, packed_length=holding.packed_length
+        )
+        return ArchivedRecord(file, holding.offset, length=holding.length)
     except OSError as error:
-        _log.error("document %s: %s: %s", holding.key, holding.place, error)
-        raise NotServedError(
-            503,
-            "the archive file of this document cannot be read at the moment; the operator has been informed",
-        ) from None
+        raise unreadable(holding, error) from None
     except DamageError as damage:
         raise damaged(holding, damage) from None
+
+
+def unreadable(holding: Holding, error: OSError) -> NotServedError:
+    """Log that an archive file cannot be read, and return the error for the client."""
+    _log.error("document %s: %s: %s", holding.key, holding.place, error)
+    if isinstance(error, ReplacedError):
+        return NotServedError(
+            503, "the archive file of this document was replaced; it is served when the new file is indexed"
+        )
+    return NotServedError(
+        503, "the archive file of this document cannot be read at the moment; the operator has been informed"
+    )
 
 
 def damaged(holding: Holding, fault: DamageError | DigestError) -> NotServedError:
@@ -149,7 +166,7 @@ def damaged(holding: Holding, fault: DamageError | DigestError) -> NotServedErro
     return NotServedError(500, f"the archived record is damaged and is not served: {fault}")
 
 
-def _checked(asked: Holding, holder: Holding, rule: Rule, record: DiskRecord, most: int) -> OpenDocument:
+def _checked(asked: Holding, holder: Holding, rule: Rule, record: ArchivedRecord, most: int) -> OpenDocument:
     description = record.description
     if description.length > most:
         size = None if description.chunked else description.length
@@ -164,6 +181,9 @@ def _checked(asked: Holding, holder: Holding, rule: Rule, record: DiskRecord, mo
     except (DamageError, DigestError) as fault:
         record.close()
         raise damaged(holder, fault) from None
+    except OSError as error:
+        record.close()
+        raise unreadable(holder, error) from None
     whole = b"".join(held) if size <= _HELD else None
     return OpenDocument(
         asked=asked, holder=holder, rule=rule, record=record, size=size, held=whole, checked=True
@@ -181,8 +201,11 @@ def _holdings() -> Select[Any]:
         Document.digest,
         Document.length,
         Document.offset,
+        Document.packed_length,
         Arc.path,
         func.coalesce(Arc.listed_name, Arc.name).label("arc"),
+        Arc.size,
+        Arc.tag,
     )
     return select(*columns).join(Arc, Arc.id == Document.arc_id)
 
@@ -192,7 +215,7 @@ def _one(session: Session, statement: Select[Any]) -> Holding | None:
     return None if row is None else Holding(**row._mapping)  # noqa: SLF001 a row's public name
 
 
-def _holder(session: Session, revisit: Holding, record: DiskRecord) -> Holding:
+def _holder(session: Session, revisit: Holding, record: ArchivedRecord) -> Holding:
     """Return the capture whose payload a revisit refers to, the matching one closest in time."""
     said = record.description
     referred = _moment(said.refers_to_date)

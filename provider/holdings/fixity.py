@@ -7,7 +7,6 @@ an interrupted check continues after the last complete file. Nothing is changed.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -16,13 +15,15 @@ from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
 from oai.failures import Failure, FailureCode
-from provider.holdings.arcs import is_file, look_at, path_of, stored_name, stored_path
+from provider.holdings.arcs import is_file
 from provider.models import Arc, Document
 from provider.protocol.scopes import find_scope
+from provider.reading.archived_record import ArchivedRecord, DigestError
 from provider.reading.capture_facts import RefusedError, address_of
 from provider.reading.content import DamageError
 from provider.reading.digests import DigestCheck
-from provider.reading.records_on_disk import DigestError, DiskRecord
+from provider.storage.files import look_at, open_record
+from provider.storage.places import Place, place_of, stored_name, stored_path
 
 _TOGETHER: Final = 500
 _REVISIT: Final = "revisit"
@@ -108,7 +109,7 @@ class Checker:
 
     session: Session
     choice: FixityChoice
-    elsewhere: Mapping[str, Path] = field(default_factory=dict)
+    elsewhere: Mapping[str, Place] = field(default_factory=dict)
 
     def files(self) -> int:
         """Return how many archive files will be checked. Raises UsageError if a name matches none."""
@@ -117,11 +118,11 @@ class Checker:
     def check(self) -> Iterator[FileCheck]:
         """Check the files, and yield each when it is done; findings of a file are in the order of offsets."""
         for row in self.session.execute(self._arcs().order_by(Arc.id)).all():
-            yield self._checked(FileCheck(number=row.id, path=row.path or row.name), row.path, row.size)
+            yield self._checked(FileCheck(number=row.id, path=row.path or row.name), row)
             self.session.rollback()
 
     def _arcs(self) -> Select[Any]:
-        columns: tuple[Any, ...] = (Arc.id, Arc.path, Arc.name, Arc.size)
+        columns: tuple[Any, ...] = (Arc.id, Arc.path, Arc.name, Arc.size, Arc.tag)
         found = select(*columns).where(Arc.id > self.choice.after)
         if self.choice.files:
             found = found.where(Arc.id.in_(self._named()))
@@ -146,34 +147,37 @@ class Checker:
             raise UsageError("no set %(set)s", set=repr(self.choice.set_spec))
         return (Document.id.in_(select(scope.id).where(*scope.conditions)),)
 
-    def _checked(self, file: FileCheck, path: str | None, size: int) -> FileCheck:
-        fault = self._fault_of_file(file, path, size)
+    def _checked(self, file: FileCheck, arc: Any) -> FileCheck:  # noqa: ANN401 a row of the index
+        fault = self._fault_of_file(file, arc)
         if fault is not None:
             file.findings.append(fault)
-        if path is not None and (fault is None or fault.fault is Fault.CHANGED):
+        # An object that was replaced is never read for what it was: every read names the old tag.
+        if arc.path is not None and (fault is None or (fault.fault is Fault.CHANGED and arc.tag is None)):
             for row in self._documents(file.number):
-                reason = _fault_of_capture(file, path_of(path), row)
+                reason = _fault_of_capture(file, arc, row)
                 if reason is not None:
                     file.findings.append(_altered(file, row, reason))
         return file
 
-    def _fault_of_file(self, file: FileCheck, path: str | None, size: int) -> FixityFinding | None:
-        if path is None:
+    def _fault_of_file(self, file: FileCheck, arc: Any) -> FixityFinding | None:  # noqa: ANN401 as above
+        if arc.path is None:
             fault, reason = Fault.MISSING, "known only from a CDX file; index the archive file itself"
         else:
             try:
-                found = look_at(path_of(path))
+                found = look_at(place_of(arc.path))
             except FileNotFoundError:
-                fault, reason = self._gone(path_of(path))
+                fault, reason = self._gone(place_of(arc.path))
             except OSError as error:
                 fault, reason = Fault.UNREADABLE, str(error)
             else:
-                if found.size == size:
+                if found.size == arc.size and found.tag == arc.tag:
                     return None
-                fault, reason = Fault.CHANGED, f"{found.size:,} bytes, but {size:,} when it was indexed"
+                fault, reason = Fault.CHANGED, f"{found.size:,} bytes, but {arc.size:,} when it was indexed"
+                if found.size == arc.size:
+                    reason = "the object was replaced after it was indexed"
         return FixityFinding(fault=fault, file=file.path, reason=reason, documents=self._count(file.number))
 
-    def _gone(self, path: Path) -> tuple[Fault, str]:
+    def _gone(self, path: Place) -> tuple[Fault, str]:
         other = self.elsewhere.get(stored_name(path.name))
         if other is None:
             return Fault.MISSING, "no such file"
@@ -188,17 +192,18 @@ class Checker:
         wanted = select(Document.id).where(Document.arc_id == number, *self._in_set())
         if self.choice.sample is not None:
             wanted = wanted.order_by(func.random()).limit(self.choice.sample)
-        place = (Document.url, Document.offset, Document.length)
+        place = (Document.url, Document.offset, Document.length, Document.packed_length)
         columns = (Document.key, *place, Document.digest, Document.record_type)
         rows = select(*columns).where(Document.id.in_(wanted)).order_by(Document.offset, Document.id)
         return self.session.execute(rows, execution_options={"yield_per": _TOGETHER})
 
 
-def _fault_of_capture(file: FileCheck, path: Path, row: Any) -> str | None:  # noqa: ANN401 a row of the index
+def _fault_of_capture(file: FileCheck, arc: Any, row: Any) -> str | None:  # noqa: ANN401 rows of the index
     """Return how the capture differs from the index; None if it does not."""
     file.checked += 1
     try:
-        record = DiskRecord(path, row.offset, length=row.length)
+        opened = open_record(arc.path, size=arc.size, tag=arc.tag, packed_length=row.packed_length)
+        record = ArchivedRecord(opened, row.offset, length=row.length)
     except (OSError, DamageError) as error:
         return str(error)
     try:
@@ -213,7 +218,7 @@ def _fault_of_capture(file: FileCheck, path: Path, row: Any) -> str | None:  # n
         record.close()
 
 
-def _read(file: FileCheck, record: DiskRecord, row: Any) -> None:  # noqa: ANN401 a row of the index
+def _read(file: FileCheck, record: ArchivedRecord, row: Any) -> None:  # noqa: ANN401 a row of the index
     """Read the payload to its end; the digest of a revisit is that of another capture and is not checked."""
     digest = "" if row.record_type == _REVISIT else row.digest or ""
     for _ in record.blocks(digest):
@@ -221,7 +226,7 @@ def _read(file: FileCheck, record: DiskRecord, row: Any) -> None:  # noqa: ANN40
     file.without_digest += row.record_type != _REVISIT and not DigestCheck(digest).known
 
 
-def _differs(record: DiskRecord, row: Any) -> str | None:  # noqa: ANN401 a row of the index
+def _differs(record: ArchivedRecord, row: Any) -> str | None:  # noqa: ANN401 a row of the index
     """Return how the record's headers differ from the index."""
     said = record.description
     if said.record_type != row.record_type:

@@ -17,10 +17,10 @@ from oai.database import Database
 from oai.datestamps import utc_now
 from oai.proxies import Address
 from oai.sections import ProviderSettings
-from provider.holdings.documents import NotServedError, OpenDocument, damaged, open_document
+from provider.holdings.documents import NotServedError, OpenDocument, damaged, open_document, unreadable
 from provider.holdings.lookup import Query, find_captures
+from provider.reading.archived_record import DigestError
 from provider.reading.content import DamageError
-from provider.reading.records_on_disk import DigestError
 
 MOST_CAPTURES: Final = 10_000
 MOST_BYTES: Final = 4 * 1024**3
@@ -85,6 +85,8 @@ def _verify(opened: OpenDocument) -> None:
             pass
     except (DamageError, DigestError) as fault:
         raise damaged(opened.holder, fault) from None
+    except OSError as error:
+        raise unreadable(opened.holder, error) from None
 
 
 def _info(query: Query) -> bytes:

@@ -23,8 +23,8 @@ from provider.http.keys import DATABASE, SETTINGS
 from provider.http.metrics import METRICS
 from provider.http.middleware import ATTENDANCE
 from provider.models import Access
+from provider.reading.archived_record import DigestError
 from provider.reading.content import DamageError
-from provider.reading.records_on_disk import DigestError
 
 PATH: Final = "/archive/{key:[0-9a-f]{32}}"
 

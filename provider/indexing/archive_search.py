@@ -1,4 +1,4 @@
-"""Finds archive files below folders by their names, and what looks like one but cannot be indexed."""
+"""Finds archive files by their names below folders, prefixes of object stores and in lists behind HTTP."""
 
 import os
 import re
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from oai.errors import UsageError
+from oai.errors import RemoteError, UsageError
 from oai.failures import FailureCode
 from provider.reading.cdx_files import CDX_SUFFIXES
 from provider.reading.framing import FramingProblem
+from provider.storage.clients import client_of
+from provider.storage.places import ObjectUrl, Place, stored_path
 
 ARCHIVE_SUFFIXES: Final = (".arc", ".arc.gz", ".warc", ".warc.gz")
 SUFFIXES: Final = (*ARCHIVE_SUFFIXES, *CDX_SUFFIXES)
@@ -25,50 +27,71 @@ _UNFINISHED = re.compile(rf"{_LIST_OR_ARCHIVE}\.(open|part|partial|tmp|incomplet
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """The files at the paths that a user gave; all absolute."""
+    """The files at the places that a user gave; all absolute."""
 
-    archives: list[Path]
-    """Sorted."""
-    refused: dict[Path, FramingProblem]
-    """Files and folders below the given folders that cannot be indexed, with the reason."""
+    archives: list[Place]
+    """Sorted by path or URL."""
+    refused: dict[Place, FramingProblem]
+    """Files and folders below the given ones that cannot be indexed, with the reason."""
 
 
-def search(paths: Iterable[Path]) -> Found:
-    """Return the archive files: those below folders by name, and files given directly.
+def search(places: Iterable[Place]) -> Found:
+    """Return the archive files: those below folders and prefixes by name, and files given directly.
 
-    Raises UsageError if a path does not exist.
+    Raises UsageError if a path does not exist, and RemoteError if a store or server cannot be asked.
     """
-    archives: set[Path] = set()
-    refused: dict[Path, FramingProblem] = {}
-    for path in paths:
-        if not path.exists():
-            raise UsageError(f"{path}: no such file or folder")
-        if path.is_dir():
-            _look_below(path.absolute(), archives, refused)
+    archives: set[Place] = set()
+    refused: dict[Place, FramingProblem] = {}
+    for place in places:
+        if isinstance(place, ObjectUrl):
+            _look_behind(place, archives, refused)
+        elif not place.exists():
+            raise UsageError(f"{place}: no such file or folder")
+        elif place.is_dir():
+            _look_below(place.absolute(), archives, refused)
         else:
-            archives.add(path.absolute())
-    return Found(archives=sorted(archives), refused=refused)
+            archives.add(place.absolute())
+    return Found(archives=sorted(archives, key=stored_path), refused=refused)
 
 
-def _look_below(folder: Path, archives: set[Path], refused: dict[Path, FramingProblem]) -> None:
+def _look_behind(place: ObjectUrl, archives: set[Place], refused: dict[Place, FramingProblem]) -> None:
+    """Add the objects at a URL: one whose name is that of an archive file, or what it contains or lists."""
+    if place.name.lower().endswith(SUFFIXES) and not place.url.endswith("/"):
+        archives.add(place)
+        return
+    try:
+        names = list(client_of(place).names(place))
+    except OSError as error:
+        raise RemoteError(str(error)) from None
+    for name in names:
+        _sort(name, archives, refused)
+    if not names:
+        raise UsageError(f"{place}: there are no objects with this prefix, and no files in this list")
+
+
+def _sort(file: Place, archives: set[Place], refused: dict[Place, FramingProblem]) -> None:
+    if file.name.lower().endswith(SUFFIXES):
+        archives.add(file)
+    elif (problem := refusal(file)) is not None:
+        refused[file] = problem
+
+
+def _look_below(folder: Path, archives: set[Place], refused: dict[Place, FramingProblem]) -> None:
     def note(error: OSError) -> None:
         reason = f"the folder cannot be read: {error.strerror or error}"
         refused[Path(error.filename)] = FramingProblem.of(FailureCode.ARCHIVE_NOT_READABLE, reason)
 
     for parent, _, names in os.walk(folder, onerror=note):
-        for file in (Path(parent, name) for name in names):
-            if file.name.lower().endswith(SUFFIXES):
-                archives.add(file)
-            elif (problem := refusal(file)) is not None:
-                refused[file] = problem
+        for name in names:
+            _sort(Path(parent, name), archives, refused)
 
 
-def find_archives(paths: Iterable[Path]) -> list[Path]:
+def find_archives(places: Iterable[Place]) -> list[Place]:
     """Return only the archive files of `search`."""
-    return search(paths).archives
+    return search(places).archives
 
 
-def refusal(file: Path) -> FramingProblem | None:
+def refusal(file: Place) -> FramingProblem | None:
     """Return why a file with this name cannot be indexed although it seems to be an archive file."""
     if found := _PACKED.search(file.name):
         kind = (found[1] or found[2]).lower()

@@ -15,9 +15,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
-from provider.holdings.arcs import look_at, stored_path
 from provider.indexing.archive_search import SUFFIXES, refusal
 from provider.models import Arc, IndexFile, IndexFileState
+from provider.storage.files import look_at
+from provider.storage.places import Place, stored_path
 
 MOST_SHOWN: Final = 1000
 """Entries of one folder that are shown; all are indexed with the folder."""
@@ -122,7 +123,7 @@ def find_files(roots: Sequence[Path], chosen: Iterable[str]) -> list[Path]:
     return sorted(file for file in found if any(file.resolve().is_relative_to(base) for base in bases))
 
 
-def changed_files(session: Session, files: Sequence[Path]) -> list[Path]:
+def changed_files(session: Session, files: Sequence[Place]) -> list[Place]:
     """Return those of the files that are new, changed or failed, and are not waiting already."""
     wanted = (FileKnown.NEW, FileKnown.CHANGED, FileKnown.FAILED)
     return [
@@ -137,7 +138,7 @@ def _concerns(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES) or refusal(path) is not None
 
 
-def _files(session: Session, files: Sequence[Path]) -> dict[Path, ArchiveEntry]:
+def _files(session: Session, files: Sequence[Place]) -> dict[Place, ArchiveEntry]:
     stored = {file: stored_path(file) for file in files}
     arcs = {arc.path: arc for arc in session.scalars(select(Arc).where(Arc.path.in_(stored.values())))}
     latest = select(IndexFile).where(IndexFile.path.in_(stored.values())).order_by(IndexFile.id)
@@ -145,7 +146,7 @@ def _files(session: Session, files: Sequence[Path]) -> dict[Path, ArchiveEntry]:
     return {file: _entry(file, path, arcs.get(path), runs.get(path)) for file, path in stored.items()}
 
 
-def _entry(file: Path, path: str, arc: Arc | None, run: IndexFile | None) -> ArchiveEntry:
+def _entry(file: Place, path: str, arc: Arc | None, run: IndexFile | None) -> ArchiveEntry:
     problem = refusal(file)
     try:
         here = look_at(file)

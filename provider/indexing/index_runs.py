@@ -5,23 +5,22 @@ a file is never requeued twice.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
 from oai.failures import Failure, failure_columns
-from provider.holdings.arcs import stored_path
 from provider.indexing.indexer import FileReport
 from provider.models import IndexFile, IndexFileState, IndexRun
+from provider.storage.places import Place, stored_path
 
 MOST_TRIES: Final = 3
 """Maximum number of attempts for a file whose worker or process is killed."""
 
 
-def add_run(session: Session, run: IndexRun, files: Sequence[tuple[Path, int]]) -> list[int]:
-    """Add a run with its files (path and bytes) in this order; return the files' ids. The caller commits."""
+def add_run(session: Session, run: IndexRun, files: Sequence[tuple[Place, int]]) -> list[int]:
+    """Add a run with its files (place and bytes) in this order; return the files' ids. The caller commits."""
     session.add(run)
     session.flush()
     rows = [{"run_id": run.id, "path": stored_path(path), "size": size} for path, size in files]

@@ -22,19 +22,14 @@ from sqlalchemy import insert, select, text, update
 from sqlalchemy.orm import Session
 
 from oai.database import Database
-from oai.errors import required
 from oai.failures import FailureCode
 from provider.holdings.arcs import (
-    UNREAD,
-    ArchiveFile,
     drop_empty,
     find_unchanged,
     load_problems,
     lock_name,
-    look_at,
     save_problems,
     settle,
-    stored_path,
 )
 from provider.holdings.publication import PublishingError, publish
 from provider.holdings.rules import Enrolment, enrolment
@@ -46,6 +41,8 @@ from provider.models import Arc
 from provider.reading.captures import Capture, Ignored, read_captures
 from provider.reading.cdx_files import CDX_SUFFIXES, FaultyLine, read_cdx
 from provider.reading.framing import FramingProblem, begins_as_archive
+from provider.storage.files import UNREAD, ArchiveFile, Presence, look_at, presence
+from provider.storage.places import Place, stored_path
 
 # Rows are locked in id order, so that two loaders cannot deadlock.
 _COUNT_ARCS: Final = """
@@ -67,7 +64,6 @@ WHERE pg_temp.differ(candidate.digest, document.digest) ORDER BY candidate."offs
 """
 _MOST_PROBLEMS: Final = 1000
 _CHECK_EVERY: Final = 256
-_BUFFER: Final = 1 << 20
 _FILE_CLASS: Final = 0x5A46  # "ZF": separates these keys from other advisory locks
 _TRY_FILE: Final = "SELECT pg_try_advisory_lock(:class, :key)"
 _FREE_FILE: Final = "SELECT pg_advisory_unlock(:class, :key)"
@@ -78,10 +74,10 @@ class ListedCaptures:
     """The captures that a CDX file lists, with rows for their archive files; other lines are counted."""
 
     def __init__(
-        self, session: Session, path: Path, archive_dir: Path | None, check: Callable[[int], None]
+        self, session: Session, file: ArchiveFile, archive_dir: Place | None, check: Callable[[int], None]
     ) -> None:
         self._session = session
-        self._path = path
+        self._file = file
         self._archive_dir = archive_dir
         self._check = check
         self._arcs: dict[str, int | None] = {}
@@ -91,7 +87,7 @@ class ListedCaptures:
 
     def __iter__(self) -> Iterator[Capture]:
         try:
-            for line in read_cdx(self._path, self._check):
+            for line in read_cdx(self._file, self._check):
                 if isinstance(line, FaultyLine):
                     code = FailureCode.ARCHIVE_LINE_INVALID
                     self._add(FramingProblem.of(code, line.reason, offset=line.offset, line=line.line))
@@ -117,7 +113,11 @@ class ListedCaptures:
         """Return the row of an archive file; None if it is ambiguous. Commits new rows and names."""
         if file_name not in self._arcs:
             lock_name(self._session, file_name.removesuffix(".gz"))
-            arc_id = self._find(file_name) if self._archive_dir is None else self._seen(file_name)
+            arc_id = (
+                self._find(file_name)
+                if self._archive_dir is None
+                else self._seen(self._archive_dir.joinpath(file_name), file_name)
+            )
             named = update(Arc).where(Arc.id == arc_id, Arc.listed_name.is_distinct_from(file_name))
             self._session.execute(named.values(listed_name=file_name))
             self._session.commit()
@@ -134,12 +134,11 @@ class ListedCaptures:
             return None
         return found[0] if found else self._new(name, None)
 
-    def _seen(self, file_name: str) -> int | None:
+    def _seen(self, place: Place, file_name: str) -> int | None:
         """Return the row of a file in the archive folder, and set its path; the file is still unread."""
-        archive_dir = required(self._archive_dir, "`_arc` asks only then")
         name = file_name.removesuffix(".gz")
-        path = (archive_dir / file_name).absolute()
-        if not path.is_file():
+        path = place.absolute() if isinstance(place, Path) else place
+        if presence(stored_path(path)) is not Presence.HERE:
             return self._find(file_name)
         found = self._session.scalar(select(Arc.id).where(Arc.path == stored_path(path)))
         if found is None:
@@ -150,7 +149,7 @@ class ListedCaptures:
                 self._session.execute(update(Arc).where(Arc.id == found).values(values))
         return found if found is not None else self._new(name, path)
 
-    def _new(self, name: str, path: Path | None) -> int:
+    def _new(self, name: str, path: Place | None) -> int:
         values = {
             "name": name,
             "path": None if path is None else stored_path(path),
@@ -202,7 +201,7 @@ class IndexOptions:
     """Also read files that have not changed since they were indexed."""
     first_load: bool = False
     """The list indexes have been dropped, and will be rebuilt."""
-    archive_dir: Path | None = None
+    archive_dir: Place | None = None
     """The folder of the archive files that CDX files list."""
 
 
@@ -210,7 +209,7 @@ class IndexOptions:
 class FileReport:
     """The result of indexing one archive file."""
 
-    path: Path
+    path: Place
     merged: Merged
     """Counts of documents, and problems by offset."""
     ignored: dict[str, int] = field(default_factory=dict)
@@ -231,7 +230,7 @@ def _go_on(_: int) -> None:
     """Never stop."""
 
 
-def index_file(database: Database, path: Path, options: IndexOptions, check: Check = _go_on) -> FileReport:
+def index_file(database: Database, path: Place, options: IndexOptions, check: Check = _go_on) -> FileReport:
     """Index one file and commit; return the report, whatever is wrong with the file.
 
     Raises only what `check` raises, or the database's errors if it cannot be reached.
@@ -263,7 +262,7 @@ class Indexer:
         self._connection.invalidate()
         self._connection.close()
 
-    def index(self, path: Path, check: Check = _go_on) -> FileReport:
+    def index(self, path: Place, check: Check = _go_on) -> FileReport:
         """Index one file and commit; return the report, whatever is wrong with the file.
 
         Waits while another process indexes the same file; a file that the other process has indexed is
@@ -274,18 +273,18 @@ class Indexer:
             time.sleep(_LOOK_AGAIN_SECONDS)
         return report
 
-    def index_if_free(self, path: Path, check: Check = _go_on) -> FileReport | None:
+    def index_if_free(self, path: Place, check: Check = _go_on) -> FileReport | None:
         """Index one file like `index`, but return None immediately if another process is indexing it."""
         with self._held(path) as held:
             return self._index(path, check) if held else None
 
     @contextlib.contextmanager
-    def _held(self, path: Path) -> Iterator[bool]:
+    def _held(self, path: Place) -> Iterator[bool]:
         """Lock the file against other processes for the block; yields False if another process holds it.
 
         The advisory lock belongs to the connection: the server releases it however this process ends.
         """
-        digest = hashlib.blake2b(os.fsencode(path), digest_size=4).digest()
+        digest = hashlib.blake2b(os.fsencode(str(path)), digest_size=4).digest()
         key = {"class": _FILE_CLASS, "key": int.from_bytes(digest, signed=True)}
         held = bool(self._session.scalar(text(_TRY_FILE), key))
         self._session.commit()
@@ -298,7 +297,7 @@ class Indexer:
                     self._session.execute(text(_FREE_FILE), key)
                     self._session.commit()
 
-    def _index(self, path: Path, check: Check) -> FileReport:
+    def _index(self, path: Place, check: Check) -> FileReport:
         session = self._session
         try:
             file = look_at(path)
@@ -313,8 +312,8 @@ class Indexer:
         session.rollback()
         try:
             if path.name.lower().endswith(CDX_SUFFIXES):
-                return self._index_list(path, check)
-            reading = _Reading(file.path, check)
+                return self._index_list(file, check)
+            reading = _Reading(file, check)
             captures = stage(session, reading, self._dimensions)
             merged = self._publish(file, reading, captures)
         except (psycopg.DataError, sqlalchemy.exc.DataError, PublishingError) as error:
@@ -346,10 +345,10 @@ class Indexer:
 
         return publish(session, change, margin=self._options.margin, rows=captures)
 
-    def _index_list(self, path: Path, check: Check) -> FileReport:
+    def _index_list(self, file: ArchiveFile, check: Check) -> FileReport:
         """Index the captures that a CDX file lists."""
         session = self._session
-        listed = ListedCaptures(session, path, self._options.archive_dir, check)
+        listed = ListedCaptures(session, file, self._options.archive_dir, check)
         captures = stage(session, listed, self._dimensions)
 
         def change(datestamp: datetime) -> Merged:
@@ -357,14 +356,16 @@ class Indexer:
 
         merged = publish(session, change, margin=self._options.margin, rows=captures)
         problems = _limited((*listed.problems, *merged.problems), listed.more_problems)
-        return FileReport(path=path, merged=replace(merged, problems=problems), ignored=dict(listed.ignored))
+        return FileReport(
+            path=file.path, merged=replace(merged, problems=problems), ignored=dict(listed.ignored)
+        )
 
     def _enrolment(self) -> Enrolment | None:
         collections = self._options.collections
         return enrolment(self._session, collections[0]) if collections else None
 
 
-def refused(path: Path, problem: FramingProblem) -> FileReport:
+def refused(path: Place, problem: FramingProblem) -> FileReport:
     """Return the report on a file that cannot be indexed at all."""
     return FileReport(path=path, merged=Merged(problems=(problem,)), indexed=False)
 
@@ -387,8 +388,8 @@ def _limited(problems: Sequence[FramingProblem], more: int) -> tuple[FramingProb
 class _Reading:
     """The captures of one file; counts everything else that it finds."""
 
-    def __init__(self, path: Path, check: Check) -> None:
-        self._path = path
+    def __init__(self, file: ArchiveFile, check: Check) -> None:
+        self._file = file
         self._check = check
         self.ignored: Counter[str] = Counter()
         self.problems: list[FramingProblem] = []
@@ -398,13 +399,13 @@ class _Reading:
 
     def __iter__(self) -> Iterator[Capture]:
         try:
-            with self._path.open("rb", buffering=_BUFFER) as file:
-                if self._path.name.lower().endswith(ARCHIVE_SUFFIXES) or begins_as_archive(file):
+            with self._file.open() as file:
+                if self._file.path.name.lower().endswith(ARCHIVE_SUFFIXES) or begins_as_archive(file):
                     yield from self._captures(file)
                 else:
                     code = FailureCode.ARCHIVE_NOT_ARCHIVE
                     problem = FramingProblem.of(code, "is neither an ARC nor a WARC file")
-                    self._add(refusal(self._path) or problem)
+                    self._add(refusal(self._file.path) or problem)
         except OSError as error:
             # A retry may succeed after a fault of the disk or the permissions is fixed.
             self.whole = False

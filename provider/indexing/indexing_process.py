@@ -9,7 +9,6 @@ import os
 import signal
 import threading
 import time
-from pathlib import Path
 from typing import Final
 
 from sqlalchemy.orm import Session
@@ -18,10 +17,10 @@ from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from provider.holdings import collections
-from provider.holdings.arcs import path_of
 from provider.indexing.index_runs import settle
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import IndexFile, IndexRun
+from provider.storage.places import Place, place_of
 
 _STANDARD_INPUT: Final = 0
 _GRACE_SECONDS: Final = 10.0
@@ -41,14 +40,14 @@ def index_queued(invocation: Invocation) -> ExitCode:
     return ExitCode.RECORDS_REFUSED if report.merged.problems else ExitCode.DONE
 
 
-def _request(session: Session, file_id: int, margin: float) -> tuple[Path, IndexOptions]:
+def _request(session: Session, file_id: int, margin: float) -> tuple[Place, IndexOptions]:
     row = session.get(IndexFile, file_id)
     if row is None:
         raise UsageError(f"no row {file_id} in index_file; its run may have been removed")
     run = session.get_one(IndexRun, row.run_id)
     family = () if run.collection is None else collections.lineage(session, run.collection)
-    folder = None if run.archive_dir is None else path_of(run.archive_dir)
-    return path_of(row.path), IndexOptions(
+    folder = None if run.archive_dir is None else place_of(run.archive_dir)
+    return place_of(row.path), IndexOptions(
         margin=margin, collections=family, again=run.again, archive_dir=folder
     )
 

@@ -14,12 +14,13 @@ from sqlalchemy import CursorResult, Row, text
 from sqlalchemy.orm import Session
 
 from oai.failures import FailureCode
-from provider.holdings.arcs import Home, is_gone
+from provider.holdings.arcs import Home
 from provider.holdings.rules import Enrolment
 from provider.holdings.takedowns import hide_new, hold_register
 from provider.holdings.unlisted import hold_counts
 from provider.models import UNLISTED
 from provider.reading.framing import FramingProblem
+from provider.storage.files import Presence, presence
 
 # `:unlisted` is 1 for documents that are withheld from the beginning, otherwise 0.
 _DOMAINS: Final = """
@@ -78,12 +79,12 @@ _INSERT: Final = """
 WITH inserted AS (
     INSERT INTO document (
         key, arc_id, "offset", length, url, archived, datestamp, tld_id, domain_id, host_id, mime_major_id,
-        mime_id, http_status, digest, record_type, title, url_key, access, embargo_until
+        mime_id, http_status, digest, record_type, title, url_key, packed_length, access, embargo_until
     )
     SELECT
         key, coalesce(arc_id, :arc_id), "offset", length, url, archived, :datestamp, tld_id, domain_id,
-        host_id, mime_major_id, mime_id, http_status, digest, record_type, title, url_key, :access,
-        :embargo_until
+        host_id, mime_major_id, mime_id, http_status, digest, record_type, title, url_key, packed_length,
+        :access, :embargo_until
     FROM candidate
     ORDER BY host_id, key, "offset"
     ON CONFLICT (key) DO NOTHING
@@ -121,6 +122,13 @@ END
 _MOVE: Final = """
 UPDATE document SET arc_id = :arc_id, "offset" = known.new_offset
 FROM known WHERE known.id = document.id AND known.state = 'moved'
+"""
+# No datestamp changes: harvesters do not see it. The file may have been compressed differently.
+_MEASURE: Final = """
+UPDATE document SET packed_length = candidate.packed_length
+FROM known JOIN candidate ON candidate.key = known.key AND candidate."offset" = known.new_offset
+WHERE known.id = document.id AND known.state IN ('unchanged', 'moved')
+    AND document.packed_length IS DISTINCT FROM candidate.packed_length
 """
 _COMPLETE: Final = """
 UPDATE document SET
@@ -243,12 +251,13 @@ def _merge_known(session: Session, home: Home, new: int, datestamp: datetime) ->
     session.execute(text("ANALYZE fresh"))
     session.execute(text(_KNOWN))
     elsewhere = session.execute(text(_ELSEWHERE), here).all()
-    gone = tuple(row.id for row in elsewhere if is_gone(row.path))
+    gone = tuple(row.id for row in elsewhere if presence(row.path) is Presence.GONE)
     session.execute(text(_CLASSIFY), {**here, "gone": list(gone)})
     states = {row.state: row.documents for row in session.execute(text(_STATES))}
     moved_out = session.execute(text(_MOVED_OUT), here).all()
     if states.get("moved"):
         session.execute(text(_MOVE), here)
+    session.execute(text(_MEASURE))
     completed = complete(session, datestamp)
     repeated = session.execute(text(_REPEATED)).all()
     _count_arcs(session, home.arc_id, new, moved_out)

@@ -20,6 +20,8 @@ from oai.database import Database, open_database
 from oai.errors import InterruptedRunError, ZatvaError
 from oai.settings import Settings
 from provider.indexing.indexer import Check, FileReport, Indexer, IndexOptions
+from provider.storage.files import look_at
+from provider.storage.places import Place
 
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import Synchronized
@@ -28,18 +30,18 @@ _TELL_SECONDS = 0.5
 
 Tell = Callable[[int], None]
 """Periodically receives the number of bytes read from all files."""
-_Submitted = dict[Future[FileReport | None], Path]
+_Submitted = dict[Future[FileReport | None], Place]
 
 
 class _Submit(Protocol):
-    def __call__(self, files: Iterable[Path], *, wait: bool) -> _Submitted:
+    def __call__(self, files: Iterable[Place], *, wait: bool) -> _Submitted:
         """Queue files for the workers, which wait for files that another run is indexing or return None."""
 
 
 def index_files(
     database: Database,
     settings: Settings,
-    files: Sequence[Path],
+    files: Sequence[Place],
     options: IndexOptions,
     *,
     jobs: int,
@@ -62,7 +64,7 @@ def _side_by_side(
     context: SpawnContext,
     database: Database,
     settings: Settings,
-    files: Sequence[Path],
+    files: Sequence[Place],
     options: IndexOptions,
     *,
     jobs: int,
@@ -78,7 +80,7 @@ def _side_by_side(
         initargs=(stop, read, url, settings.data, options),
     ) as pool:
 
-        def submit(files: Iterable[Path], *, wait: bool) -> "_Submitted":
+        def submit(files: Iterable[Place], *, wait: bool) -> "_Submitted":
             with interrupts_held_back():
                 return {pool.submit(_work, file, wait=wait): file for file in files}
 
@@ -93,10 +95,10 @@ def _side_by_side(
             pool.shutdown(cancel_futures=True)
 
 
-def _results(files: Iterable[Path], submit: "_Submit", tell: Callable[[], None]) -> Iterator[FileReport]:
+def _results(files: Iterable[Place], submit: "_Submit", tell: Callable[[], None]) -> Iterator[FileReport]:
     """Yield the reports in order of completion; `tell` is called periodically meanwhile."""
     work = submit(files, wait=False)
-    busy: list[Path] = []
+    busy: list[Place] = []
     while work:
         done, _ = wait(work, timeout=_TELL_SECONDS, return_when=FIRST_COMPLETED)
         tell()
@@ -111,7 +113,7 @@ def _results(files: Iterable[Path], submit: "_Submit", tell: Callable[[], None])
 
 
 def _one_by_one(
-    database: Database, files: Sequence[Path], options: IndexOptions, tell: Tell
+    database: Database, files: Sequence[Place], options: IndexOptions, tell: Tell
 ) -> Iterator[FileReport]:
     before = 0
 
@@ -125,7 +127,7 @@ def _one_by_one(
             tell(before)
 
 
-def _free_ones_first(indexer: Indexer, files: Iterable[Path], check: Check) -> Iterator[FileReport]:
+def _free_ones_first(indexer: Indexer, files: Iterable[Place], check: Check) -> Iterator[FileReport]:
     busy = []
     for file in files:
         report = indexer.index_if_free(file, check)
@@ -137,10 +139,10 @@ def _free_ones_first(indexer: Indexer, files: Iterable[Path], check: Check) -> I
         yield indexer.index(file, check)
 
 
-def size_of(file: Path) -> int:
+def size_of(file: Place) -> int:
     """Return the size of a file in bytes; 0 if it cannot be read, which its report will state."""
     try:
-        return file.stat().st_size
+        return look_at(file).size
     except OSError:
         return 0
 
@@ -177,7 +179,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(file: Path, *, wait: bool) -> FileReport | None:
+def _work(file: Place, *, wait: bool) -> FileReport | None:
     """Index one file; unless `wait`, return None if another run is indexing it."""
     counted = 0
 

@@ -154,7 +154,7 @@ _TABLES: Final = (
     CREATE TEMP TABLE IF NOT EXISTS candidate (
         key uuid, "offset" bigint, archived timestamptz, length bigint, arc_id int, tld_id int, domain_id int,
         host_id int, mime_major_id int, mime_id int, http_status smallint, url text COLLATE "C", digest text,
-        record_type text, title text, url_key text COLLATE "C"
+        record_type text, title text, url_key text COLLATE "C", packed_length int
     )
     """,
     """
@@ -186,7 +186,7 @@ _HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TAIL: Final = b"\xff\xff"
 _NULL: Final = b"\xff\xff\xff\xff"
 _FIXED: Final = struct.Struct("!h i16s iq iq")
-_FIELDS: Final = 16
+_FIELDS: Final = 17
 _INT2: Final = struct.Struct("!ih")
 _INT4: Final = struct.Struct("!ii")
 _INT8: Final = struct.Struct("!iq")
@@ -260,6 +260,7 @@ class _Packer:
                 _text(capture.record_type),
                 _text(capture.title),
                 _text(stored_key(capture.url)),
+                _integer(capture.packed_length),
             )
         )
 

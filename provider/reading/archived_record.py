@@ -8,8 +8,7 @@ response that now carries the payload has its own framing.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from oai.errors import ZatvaError
 from provider.reading.content import (
@@ -72,18 +71,18 @@ class _Opened(NamedTuple):
         return self.header.block + len(self.head)
 
 
-class DiskRecord:
-    """An open record; the caller that opens it closes it."""
+class ArchivedRecord:
+    """A record of an open file; the caller that makes it closes it, and with it the file."""
 
-    def __init__(self, path: Path, offset: int, *, length: int | None = None) -> None:
-        """Open the file and read the record's headers.
+    def __init__(self, file: BinaryIO, offset: int, *, length: int | None = None) -> None:
+        """Read the record's headers; if that fails, the file is closed.
 
         `length` is the indexed length of the payload; it is used if the HTTP header agrees, because some
         records declare a wrong one. Raises OSError if the file cannot be read, and DamageError if no
         record begins at `offset`.
         """
         self._offset = offset
-        self._file = path.open("rb")
+        self._file = file
         try:
             opened = self._open()
             self._end = opened.header.end

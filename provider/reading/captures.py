@@ -26,6 +26,8 @@ from provider.reading.titles import TITLE_WINDOW, find_title, may_have_title
 
 TAKEN = frozenset({"response", "resource", "revisit"})
 """Types of records that are documents."""
+_MOST_PACKED = 2**31 - 1
+"""Of the column; a longer record is read in pieces anyway."""
 _NAMED_KINDS = frozenset(
     {
         "warcinfo",
@@ -68,6 +70,8 @@ class Capture(NamedTuple):
     """The row of the archive file, for captures of several files together."""
     date_adjusted: bool = False
     """Whether the record's date had another form than the format requires; see `capture_time`."""
+    packed_length: int | None = None
+    """Bytes of the record in its file, with what follows it up to the next one; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,6 +132,14 @@ class _Captures:
         if check is not None and not check.well():
             raise damage
         return found, header.end
+
+    def measured(
+        self, item: Capture | Ignored | FramingProblem, packed_length: int
+    ) -> Capture | Ignored | FramingProblem:
+        """Return the item; a capture with the bytes that its record takes in the file."""
+        if isinstance(item, Capture) and packed_length <= _MOST_PACKED:
+            return item._replace(packed_length=packed_length)
+        return item
 
 
 def _capture(

@@ -12,12 +12,12 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, cast
 
 from provider.reading.capture_facts import RefusedError, address_of, capture_time, scheme_left
 from provider.reading.captures import TAKEN, Ignored
 from provider.reading.content import LINE_LIMIT
+from provider.storage.files import ArchiveFile
 
 CDX_SUFFIXES: Final = (".cdx", ".cdx.gz", ".cdxj", ".cdxj.gz")
 
@@ -77,14 +77,16 @@ class FaultyLine:
     """With the number of the line."""
 
 
-def read_cdx(path: Path, check: Callable[[int], None]) -> Iterator[ListedCapture | FaultyLine | Ignored]:
+def read_cdx(
+    file: ArchiveFile, check: Callable[[int], None]
+) -> Iterator[ListedCapture | FaultyLine | Ignored]:
     """Yield the capture of each line, in order; or what a line lists that is not a document.
 
     Lists of all records (`cdx-indexer -a`, `cdx_writer --all-records`) have lines of requests and metadata,
     too. `check` periodically receives the number of bytes read from the file. Raises OSError if the file
     cannot be read; damaged gzip data ends it with a faulty line.
     """
-    return _without_companions(_read_lines(path, check))
+    return _without_companions(_read_lines(file, check))
 
 
 def _without_companions(
@@ -121,12 +123,15 @@ def _same(one: ListedCapture, other: ListedCapture) -> bool:
     return place == (other.url, other.archived, other.file_name)
 
 
-def _read_lines(path: Path, check: Callable[[int], None]) -> Iterator[ListedCapture | FaultyLine | Ignored]:
-    is_json = ".cdxj" in path.suffixes[-2:]
+def _read_lines(
+    archive: ArchiveFile, check: Callable[[int], None]
+) -> Iterator[ListedCapture | FaultyLine | Ignored]:
+    name = archive.path.name.lower()
+    is_json = name.endswith((".cdxj", ".cdxj.gz"))
     columns: list[str] | None = None
     number = place = 0
-    with path.open("rb") as raw:
-        file = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if path.name.lower().endswith(".gz") else raw
+    with archive.open() as raw:
+        file = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if name.endswith(".gz") else raw
         try:
             while line := file.readline(LINE_LIMIT):
                 number += 1

@@ -65,6 +65,9 @@ class Taker(Protocol[Item_co]):
         A record's content is verified by its digest, or by the length in its HTTP header.
         """
 
+    def measured(self, item: Any, packed_length: int) -> Item_co:  # noqa: ANN401 an item of its own
+        """Return the item with the number of bytes from its record's beginning to the next one's."""
+
 
 def read_records(file: BinaryIO, taker: Taker[Item]) -> Iterator[Item | FramingProblem]:
     """Yield the taker's item for each record in an open file, and a problem for each unreadable section.
@@ -106,7 +109,7 @@ class _Plain(Generic[Item]):
                 found, following = self._despite(damage, offset)
                 yield from found
             else:
-                yield item
+                yield self._taker.measured(item, following - offset)
             offset = following
 
     def _despite(self, damage: DamageError, offset: int) -> tuple[list[Item | FramingProblem], int]:
@@ -118,7 +121,7 @@ class _Plain(Generic[Item]):
         except DamageError:
             following = _next_start(self._file, offset)
             return [_skipped(self._file, offset, damage, following)], following
-        return [item, _kept(offset, damage)], following
+        return [self._taker.measured(item, following - offset), _kept(offset, damage)], following
 
 
 class _Members(Generic[Item]):
@@ -142,7 +145,7 @@ class _Members(Generic[Item]):
                 found, following = self._despite(damage, offset)
                 yield from found
             else:
-                yield item
+                yield self._taker.measured(item, following - offset)
                 if goes_on:
                     yield FramingProblem.of(FailureCode.ARCHIVE_RECORDS_JOINED, _SEVERAL, offset=offset)
             offset = following
@@ -161,7 +164,7 @@ class _Members(Generic[Item]):
             _following(content, end, stray=True)
         except DamageError:
             return [_skipped(self._file, offset, damage, following)], following
-        return [item, _kept(offset, damage)], following
+        return [self._taker.measured(item, following - offset), _kept(offset, damage)], following
 
 
 def _following(content: Content, end: int, *, stray: bool = False) -> tuple[int, bool]:

@@ -18,6 +18,7 @@ from tests import commands
 from tests.commands import Done
 from tests.manager.conftest import Tables, manager_process, managing, until
 from tests.provider.archives import Page, warc_record, write_archive, write_pages
+from tests.provider.storage.object_store import object_store
 
 _WORKER = ("zatva", "worker", "--quiet")
 
@@ -74,6 +75,23 @@ async def test_queued_files_are_indexed_by_a_worker_with_their_collection(
     shown = zatva(environment, "status", "--run", "1", "--json")
     assert [json.loads(line)["state"] for line in shown.stdout.splitlines()] == ["done"] * 3
     assert shown.returncode == 3
+
+
+async def test_an_object_is_indexed_by_a_worker_whose_store_fails_for_a_moment(
+    quick: Settings, database: Database, tables: Tables, environment: dict[str, str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    content = write_pages(tmp_path / "a.warc.gz", [Page(url="http://a.example/")]).read_bytes()
+    with object_store() as store:
+        url = store.put("queued/a.warc.gz", content)
+        for name, value in store.environment().items():
+            monkeypatch.setenv(name, value)
+        queue({**environment, **store.environment()}, url)
+        store.faults.status, store.faults.answers = 503, 2
+        async with working(quick, database):
+            await until(lambda: states(tables) == ["done"])
+    (row,) = tables("SELECT path, new, size FROM index_file")
+    assert tuple(row) == (url, 1, len(content))
 
 
 async def test_the_managers_own_worker_takes_files_too(

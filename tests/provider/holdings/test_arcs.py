@@ -8,9 +8,10 @@ from sqlalchemy import select
 
 from oai.database import Database
 from oai.failures import FailureCode
-from provider.holdings.arcs import UNREAD, ArchiveFile, Home, load_problems, look_at, save_problems, settle
+from provider.holdings.arcs import Home, load_problems, save_problems, settle
 from provider.models import Arc
 from provider.reading.framing import FramingProblem
+from provider.storage.files import UNREAD, ArchiveFile, look_at
 from tests.provider.holdings.staff import index
 
 

@@ -11,10 +11,10 @@ from sqlalchemy import func, select, text, update
 from oai.database import Database
 from oai.errors import InterruptedRunError
 from oai.failures import Failure, FailureCode
-from provider.holdings.arcs import path_of, stored_path
 from provider.holdings.collections import add_collection, lineage
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Arc, ArcProblem, Document, Domain, Mimetype
+from provider.storage.places import place_of, stored_path
 from tests.provider.archives import (
     Page,
     arc_info,
@@ -223,7 +223,7 @@ def test_a_file_whose_name_is_not_utf_8_is_indexed_and_found_again(database: Dat
     assert arc.path.endswith("/b%FDval%E9/%E8l%25nky%201.warc.gz")
     assert arc.path.startswith("file:///")
     assert arc.name == "%E8l%25nky%201.warc"
-    assert path_of(arc.path) == latin_2
+    assert place_of(arc.path) == latin_2
 
 
 def test_a_file_whose_name_is_not_utf_8_is_known_when_it_has_moved(database: Database, latin_2: Path) -> None:
@@ -231,13 +231,13 @@ def test_a_file_whose_name_is_not_utf_8_is_known_when_it_has_moved(database: Dat
     moved = latin_2.rename(latin_2.parent.parent / latin_2.name)
     assert counts(index_file(database, moved, OPTIONS)) == (0, 0, 2, 0)
     with database.session() as session:
-        assert [path_of(path or "") for path in session.scalars(select(Arc.path))] == [moved]
+        assert [place_of(path or "") for path in session.scalars(select(Arc.path))] == [moved]
 
 
 @pytest.mark.parametrize("path", ["/srv/a.warc", "/srv/%E8.warc", "/srv/\\xe8.warc", "/srv/\udce8 %E8.warc"])
 def test_every_path_comes_back_from_its_stored_form(path: str) -> None:
     stored = stored_path(Path(path))
-    assert str(path_of(stored)) == path
+    assert str(place_of(stored)) == path
     assert stored.isprintable()
     assert (stored == path) == path.isprintable()
 

@@ -13,11 +13,12 @@ from sqlalchemy import func, select, text
 from oai.database import Database
 from oai.errors import InterruptedRunError
 from oai.settings import Settings
-from provider.holdings.arcs import look_at, settle
+from provider.holdings.arcs import settle
 from provider.indexing.first_load import begin_first_load, finish_first_load, missing_indexes
 from provider.indexing.indexer import Indexer, IndexOptions, index_file
 from provider.indexing.parallel import index_files
 from provider.models import Arc, Document
+from provider.storage.files import look_at
 from tests.commands import Process
 from tests.provider.archives import Page, write_pages
 from tests.provider.indexing.indexed import check_counts, counts
@@ -88,7 +89,7 @@ def test_a_file_that_another_has_in_hand_is_left_to_the_end_and_not_read_again(
 ) -> None:
     one, two, three = (write_pages(tmp_path / f"{n}.warc.gz", pages(n)) for n in range(3))
     reports = index_files(database, settings, [one, two, three], OPTIONS, jobs=1)
-    meanwhile: list[Path] = []
+    meanwhile: list[object] = []
 
     def index_the_others() -> None:
         meanwhile.extend(next(reports).path for _ in range(2))

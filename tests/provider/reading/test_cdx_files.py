@@ -14,6 +14,7 @@ from provider.indexing.indexer import FileReport, IndexOptions, index_file
 from provider.models import Arc, Document
 from provider.reading.captures import Ignored
 from provider.reading.cdx_files import FaultyLine, ListedCapture, read_cdx
+from provider.storage.files import look_at
 from tests.provider.archives import Page, offsets, warc_other, warc_record, write_archive, write_pages
 
 OPTIONS = IndexOptions(margin=1)
@@ -48,7 +49,7 @@ def write(path: Path, *lines: str) -> Path:
 
 
 def read(path: Path) -> list[ListedCapture | FaultyLine | Ignored]:
-    return list(read_cdx(path, lambda _: None))
+    return list(read_cdx(look_at(path), lambda _: None))
 
 
 def cdxj(path: Path, pages: list[Page], archive: Path) -> Path:

@@ -1,0 +1,79 @@
+"""HTTP requests in a thread, with urllib, whose connections may not lead where `oai.reach` forbids it.
+
+For a few large answers or single requests; whoever sends many at a time uses aiohttp.
+"""
+
+import http.client
+import socket
+import urllib.request
+from typing import Any
+
+from oai.reach import UnreachableZoneError, Zone, ZoneOf, check_address, zone_of
+
+
+class Trail:
+    """The connections of one request and its redirects: none leads from a public address to a private one."""
+
+    def __init__(self, zone_of: ZoneOf = zone_of) -> None:
+        self._zone_of = zone_of
+        self._public = False
+
+    def add(self, connection: socket.socket) -> None:
+        """Raise UnreachableZoneError if a connection may not follow those before it."""
+        address = str(connection.getpeername()[0])
+        zone = check_address(address, private=not self._public, zone_of=self._zone_of)
+        self._public |= zone is Zone.PUBLIC
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection that is checked before anything is sent, be it a request or TLS."""
+
+    trail: Trail
+
+    def connect(self) -> None:
+        super().connect()
+        try:
+            self.trail.add(self.sock)
+        except UnreachableZoneError:
+            self.close()
+            raise
+
+
+class _TlsConnection(http.client.HTTPSConnection, _Connection):
+    """The same with TLS, which begins after `_Connection.connect`."""
+
+
+class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    def __init__(self, trail: Trail) -> None:
+        super().__init__()
+        self._trail = trail
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(self._connection(_Connection), req)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(self._connection(_TlsConnection), req)
+
+    def _connection(self, kind: type[_Connection]) -> Any:  # noqa: ANN401 the library's own protocol
+        def make(host: str, **options: Any) -> _Connection:  # noqa: ANN401 as above
+            connection = kind(host, **options)
+            connection.trail = self._trail
+            return connection
+
+        return make
+
+
+def guarded_opener(trail: Trail) -> urllib.request.OpenerDirector:
+    """Return an opener for http and https alone, without proxies; it follows redirects.
+
+    It returns None for other schemes, and raises HTTPError for statuses of 300 and above.
+    """
+    opener = urllib.request.OpenerDirector()
+    opener.add_handler(_Handler(trail))
+    for handler in (
+        urllib.request.HTTPRedirectHandler,
+        urllib.request.HTTPErrorProcessor,
+        urllib.request.HTTPDefaultErrorHandler,
+    ):
+        opener.add_handler(handler())
+    return opener

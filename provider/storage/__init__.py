@@ -1,0 +1,1 @@
+"""Archive files wherever they are: on this machine, in an object store, or behind HTTP."""

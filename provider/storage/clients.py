@@ -1,0 +1,35 @@
+"""The clients of object stores and HTTP servers, one of each in a process."""
+
+import os
+from functools import cache
+
+from oai.errors import UsageError
+from provider.storage.objects import ObjectClient
+from provider.storage.places import ObjectUrl
+from provider.storage.web_files import WebFiles
+
+
+def client_of(place: ObjectUrl) -> ObjectClient:
+    """Return this process's client for the bucket or host of a URL. Raises UsageError without its library."""
+    # A client made before a fork would wait for ever: its threads do not exist in the child.
+    where = place.bucket if place.is_s3 else ""
+    return _client(os.getpid(), is_s3=place.is_s3, where=where)
+
+
+@cache
+def _client(_process: int, *, is_s3: bool, where: str) -> ObjectClient:
+    if not is_s3:
+        return WebFiles()
+    try:
+        from provider.storage.s3 import S3Bucket  # noqa: PLC0415 needs the extra, and starts threads
+    except ModuleNotFoundError:
+        raise UsageError(
+            f"s3://{where}: reading from object stores needs the extra `s3`; install it with  "
+            "pip install 'zatva[s3]'"
+        ) from None
+    return S3Bucket(where)
+
+
+def forget_clients() -> None:
+    """Make the next request use new clients, which read the environment again."""
+    _client.cache_clear()

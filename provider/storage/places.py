@@ -1,0 +1,106 @@
+"""Where an archive file is: a path on this machine, or the URL of an object or of a file behind HTTP."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote_from_bytes, unquote, unquote_to_bytes, urlsplit
+
+from oai.errors import UsageError
+
+_FILE_URI: Final = "file://"
+SCHEMES: Final = ("s3://", "https://", "http://")
+"""How the URL of an archive file may begin."""
+
+
+@dataclass(frozen=True, order=True)
+class ObjectUrl:
+    """The URL of an object: `s3://bucket/key`, or `https://host/path`. A prefix ends in a slash."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def name(self) -> str:
+        """The last part of the path, percent-decoded for HTTP; keys of S3 are taken as they are."""
+        if self.is_s3:
+            return self.key.rstrip("/").rpartition("/")[2]
+        return unquote(urlsplit(self.url).path.rstrip("/").rpartition("/")[2])
+
+    @property
+    def is_s3(self) -> bool:
+        """Whether it is in an object store that speaks S3; otherwise it is behind HTTP."""
+        return self.url.startswith("s3://")
+
+    @property
+    def bucket(self) -> str:
+        """The bucket of an S3 URL."""
+        return self.url.removeprefix("s3://").partition("/")[0]
+
+    @property
+    def key(self) -> str:
+        """The key of an S3 URL, as it is: `#`, `?` and `%` belong to it."""
+        return self.url.removeprefix("s3://").partition("/")[2]
+
+    def joinpath(self, name: str) -> "ObjectUrl":
+        """Return the URL of a name below this one."""
+        return ObjectUrl(f"{self.url.rstrip('/')}/{name}")
+
+
+Place = Path | ObjectUrl
+"""Where an archive file is."""
+
+
+def place_given(text: str) -> Place:
+    """Return the place that a user names. Raises UsageError for a URL that names no object."""
+    if not text.lower().startswith(SCHEMES):
+        return Path(text)
+    scheme, _, rest = text.partition("://")
+    host, _, path = rest.partition("/")
+    if not host:
+        raise UsageError(f"{text}: the URL names no {'bucket' if scheme.lower() == 's3' else 'host'}")
+    if "@" in host:
+        raise UsageError(
+            f"{scheme}://…@{host.rpartition('@')[2]}/{path}: credentials do not belong in the URL, which "
+            "is stored; use the environment or the profile files of the object store"
+        )
+    return ObjectUrl(f"{scheme.lower()}://{host}/{path}")
+
+
+def stored_path(place: Place) -> str:
+    """Return an absolute path or a URL as rows and reports have it.
+
+    A path whose bytes are not UTF-8 cannot be stored or printed as text: it becomes a `file:` URI
+    (RFC 8089), such as `file:///srv/%E8lanky.warc`, which `place_of` reads back. No absolute path begins so.
+    """
+    text = str(place)
+    return text if _is_utf_8(text) else _FILE_URI + quote_from_bytes(os.fsencode(text))
+
+
+def place_of(stored: str) -> Place:
+    """Return the place from the output of `stored_path`."""
+    if stored.startswith(_FILE_URI):
+        return Path(os.fsdecode(unquote_to_bytes(stored.removeprefix(_FILE_URI))))
+    return ObjectUrl(stored) if stored.startswith(SCHEMES) else Path(stored)
+
+
+def stored_name(name: str) -> str:
+    """Return a file name without `.gz` as `arc.name` has it; percent-encoded if it is not UTF-8."""
+    name = name.removesuffix(".gz")
+    return name if _is_utf_8(name) else quote_from_bytes(os.fsencode(name))
+
+
+def is_stored_place(named: str) -> bool:
+    """Return whether a user names a file by its place, and not by its name alone."""
+    return named.startswith(("/", _FILE_URI, *SCHEMES))
+
+
+def _is_utf_8(text: str) -> bool:
+    """Return whether the name of a file is text: the bytes of others are surrogates in it (PEP 383)."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,154 @@
+"""Archive files behind plain HTTP: byte ranges of a file, which must not change unnoticed."""
+
+import contextlib
+import http.client
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, NoReturn
+from urllib.parse import urljoin
+
+from oai.errors import UsageError
+from oai.guarded_http import Trail, guarded_opener
+from oai.reach import UnreachableZoneError
+from provider.storage.objects import ObjectFacts, ReplacedError
+from provider.storage.places import SCHEMES, ObjectUrl
+
+_SECONDS: Final = 30.0
+"""For each wait."""
+_TRIES: Final = 3
+_PARTIAL: Final = 206
+_EMPTY: Final = 416
+_RANGE: Final = re.compile(r"bytes (?:\d+-\d+|\*)/(\d+)")
+_DATED: Final = "modified "
+"""Begins the tag of a file whose server sends a date instead of an ETag."""
+_LONGEST_LIST: Final = 64 << 20
+_LIST: Final = ".txt"
+_AGENT: Final = "zatva-provider"
+
+
+class WebFiles:
+    """Files of any server that answers range requests and sends a strong ETag or a date of modification."""
+
+    def facts(self, place: ObjectUrl) -> ObjectFacts:
+        """Return size and tag, from the answer for the first byte: not every server answers HEAD."""
+        try:
+            with _request(place, {"Range": "bytes=0-0"}) as answer:
+                return _facts(place, answer.status, answer.headers)
+        except urllib.error.HTTPError as error:
+            if error.code == _EMPTY:
+                error.close()
+                return _facts(place, _PARTIAL, error.headers)
+            _refuse(place, error)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            _refuse(place, error)
+
+    def read(self, place: ObjectUrl, begin: int, end: int, tag: str) -> bytes:
+        """Return a range of the file with this tag; tries again where the server fails."""
+        for left in reversed(range(_TRIES)):
+            try:
+                return self._read(place, begin, end, tag)
+            except (FileNotFoundError, PermissionError, ReplacedError):
+                raise
+            except OSError:
+                if not left:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def names(self, prefix: ObjectUrl) -> Iterator[ObjectUrl]:
+        """Yield the files that a list names, one URL a line; relative ones are seen from the list."""
+        if not prefix.name.lower().endswith(_LIST):
+            raise UsageError(
+                f"{prefix}: HTTP has no folders; name a file, or a list of files that ends in {_LIST}"
+            )
+        try:
+            with _request(prefix, {}) as answer:
+                content: bytes = answer.read(_LONGEST_LIST + 1)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            _refuse(prefix, error)
+        if len(content) > _LONGEST_LIST:
+            raise OSError(f"{prefix}: the list is longer than {_LONGEST_LIST:,} bytes")
+        for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
+            if name := line.strip():
+                url = urljoin(str(prefix), name)
+                if not url.startswith(SCHEMES):
+                    raise UsageError(f"{prefix}, line {number}: {name[:200]!r} is not the URL of a file")
+                yield ObjectUrl(url)
+
+    def _read(self, place: ObjectUrl, begin: int, end: int, tag: str) -> bytes:
+        condition = "If-Unmodified-Since" if tag.startswith(_DATED) else "If-Match"
+        sent = {"Range": f"bytes={begin}-{end - 1}", condition: tag.removeprefix(_DATED)}
+        try:
+            with _request(place, sent) as answer:
+                now = _facts(place, answer.status, answer.headers)
+                # A server that ignores the condition sends the new file, with its own tag.
+                if now.tag != tag:
+                    raise ReplacedError(_REPLACED.format(place=place))
+                content: bytes = answer.read(end - begin + 1)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            _refuse(place, error)
+        if len(content) != end - begin:
+            raise OSError(f"{place}: {len(content):,} bytes were received of {end - begin:,}")
+        return content
+
+
+_REPLACED: Final = "{place}: the file was replaced after it was indexed; index it again"
+_GONE: Final = frozenset({404, 410})
+_FORBIDDEN: Final = frozenset({401, 403})
+_FAILED_CONDITION: Final = 412
+
+
+def _request(place: ObjectUrl, headers: dict[str, str]) -> Any:  # noqa: ANN401 the library's type depends on the scheme
+    # Compressed on the way, the bytes would not be those of the range.
+    sent = {"User-Agent": _AGENT, "Accept-Encoding": "identity", **headers}
+    request = urllib.request.Request(str(place), headers=sent)  # noqa: S310 the opener knows http and https only
+    return contextlib.closing(guarded_opener(Trail()).open(request, timeout=_SECONDS))
+
+
+def _facts(place: ObjectUrl, status: int, headers: Any) -> ObjectFacts:  # noqa: ANN401 an HTTPMessage
+    total = _RANGE.fullmatch(headers.get("Content-Range", ""))
+    if status != _PARTIAL or total is None:
+        raise OSError(
+            f"{place}: the server does not answer range requests (status {status}); archive files need a "
+            "server that does, such as nginx or Apache without compression"
+        )
+    if (coding := headers.get("Content-Encoding", "identity")) != "identity":
+        raise OSError(f"{place}: the server or a proxy packs the file ({coding}); switch that off for it")
+    tag, modified = headers.get("ETag", ""), headers.get("Last-Modified", "")
+    if not tag or tag.startswith("W/"):
+        tag = f"{_DATED}{modified}" if modified else ""
+    if not tag:
+        raise OSError(
+            f"{place}: the server sends neither a strong ETag nor Last-Modified, so a replaced file could "
+            "not be noticed"
+        )
+    return ObjectFacts(size=int(total[1]), tag=tag, modified=_date(modified))
+
+
+def _date(text: str) -> datetime:
+    try:
+        return parsedate_to_datetime(text).astimezone(UTC)
+    except ValueError:
+        return datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _refuse(place: ObjectUrl, error: Exception) -> NoReturn:
+    """Raise the error of `provider.storage.objects` for one of the library, or the error itself."""
+    if isinstance(error, urllib.error.HTTPError):
+        error.close()
+        if error.code in _GONE:
+            raise FileNotFoundError(f"{place}: there is no such file (status {error.code})") from None
+        if error.code in _FORBIDDEN:
+            raise PermissionError(f"{place}: the server refuses to send it (status {error.code})") from None
+        if error.code == _FAILED_CONDITION:
+            raise ReplacedError(_REPLACED.format(place=place)) from None
+        raise OSError(f"{place}: the server answers with status {error.code}") from None
+    reason = getattr(error, "reason", None) or error
+    if isinstance(error, OSError) and not isinstance(error, urllib.error.URLError):
+        raise error
+    if isinstance(reason, UnreachableZoneError):
+        raise PermissionError(f"{place}: {reason}") from None
+    raise OSError(f"{place}: {reason}") from None

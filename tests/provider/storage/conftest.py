@@ -1,0 +1,39 @@
+"""Object stores and file servers for the tests of archives behind URLs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from provider.storage import clients
+from tests.provider.storage.fault_proxy import Faults, fault_proxy
+from tests.provider.storage.file_server import file_server
+from tests.provider.storage.object_store import ObjectStore, object_store
+
+
+@pytest.fixture(scope="module")
+def one_store() -> Iterator[ObjectStore]:
+    with object_store() as store:
+        yield store
+
+
+@pytest.fixture
+def store(one_store: ObjectStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ObjectStore]:
+    """The store without faults, with this process allowed to read it."""
+    one_store.faults.__dict__.update(Faults(address=one_store.faults.address).__dict__)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    for name, value in one_store.environment().items():
+        monkeypatch.setenv(name, value)
+    clients.forget_clients()
+    yield one_store
+    clients.forget_clients()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[tuple[Path, Faults]]:
+    """A folder that a server sends, and the proxy before it."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    with file_server(folder) as port, fault_proxy("127.0.0.1", port) as faults:
+        yield folder, faults

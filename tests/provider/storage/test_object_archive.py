@@ -1,0 +1,267 @@
+"""Archives in an object store: indexed, served and verified as local ones are, and never mixed up."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient
+from aiohttp.web import Application, Request
+from pytest_aiohttp import AiohttpClient
+from sqlalchemy import select
+
+from oai.database import Database
+from oai.failures import FailureCode
+from oai.settings import Settings
+from provider.app import create_app
+from provider.holdings.fixity import Checker, Fault, FixityChoice
+from provider.indexing.archive_search import search
+from provider.indexing.indexer import FileReport, IndexOptions, index_file
+from provider.models import Arc, Document
+from provider.storage.clients import forget_clients
+from provider.storage.files import Presence, presence
+from provider.storage.places import Place, place_given
+from tests.provider.archives import Page, write_pages
+from tests.provider.conftest import BASE_URL
+from tests.provider.indexing.indexed import check_counts, counts
+from tests.provider.storage.object_store import BUCKET, ObjectStore
+
+_OPTIONS = IndexOptions(margin=1)
+_PAGES = [
+    Page(url="http://a.example/", body=b"<title>One</title>" + b"x" * 3000),
+    Page(url="http://a.example/two", body=bytes(range(256)) * 900, mime_type="image/png"),
+    Page(url="http://b.example/", digest=False),
+]
+_COLUMNS = (Document.url, Document.offset, Document.length, Document.digest, Document.packed_length)
+
+
+def _archive(folder: Path, name: str, pages: Sequence[Page] = _PAGES) -> bytes:
+    return write_pages(folder / name, pages).read_bytes()
+
+
+def _index(database: Database, url: str) -> FileReport:
+    return index_file(database, place_given(url), _OPTIONS)
+
+
+def _documents(database: Database) -> list[tuple[Any, ...]]:
+    with database.session() as session:
+        return [tuple(row) for row in session.execute(select(*_COLUMNS).order_by(Document.url))]
+
+
+def _address(database: Database, url: str) -> str:
+    with database.session() as session:
+        return f"/archive/{session.scalars(select(Document.key).where(Document.url == url)).one().hex}"
+
+
+def _reads(store: ObjectStore) -> list[dict[str, str]]:
+    return [fields for method, _path, fields in store.faults.asked if method == "GET"]
+
+
+@pytest.fixture
+async def client(
+    database: Database, settings: Settings, aiohttp_client: AiohttpClient
+) -> TestClient[Request, Application]:
+    app = create_app(settings, database, base_url=BASE_URL)
+    return await aiohttp_client(app, auto_decompress=False)
+
+
+@pytest.mark.parametrize("name", ["x.warc.gz", "x.warc", "x.arc.gz", "x.arc"])
+def test_an_object_gives_the_same_documents_as_a_file(
+    database: Database, store: ObjectStore, tmp_path: Path, name: str
+) -> None:
+    content = _archive(tmp_path, name)
+    index_file(database, tmp_path / name, _OPTIONS)
+    as_file = _documents(database)
+    (tmp_path / name).unlink()
+
+    report = _index(database, store.put(f"crawl/{name}", content))
+
+    assert (counts(report), report.merged.problems) == ((0, 0, 3, 0), ())
+    assert _documents(database) == as_file
+    assert sum(row[-1] for row in as_file) <= len(content)
+    check_counts(database)
+
+
+def test_all_objects_below_a_prefix_are_found_by_their_names(store: ObjectStore, tmp_path: Path) -> None:
+    content = _archive(tmp_path, "x.warc.gz")
+    for name in ("in/2.warc.gz", "in/1.warc.gz", "in/notes.txt", "in/3.warc.gz.open", "out/4.warc.gz"):
+        store.put(name, content)
+    found = search([place_given(f"s3://{BUCKET}/in/")])
+
+    assert list(map(str, found.archives)) == [f"s3://{BUCKET}/in/{n}.warc.gz" for n in (1, 2)]
+    assert list(map(str, found.refused)) == [f"s3://{BUCKET}/in/3.warc.gz.open"]
+
+
+def test_an_object_is_read_again_only_when_it_is_another(
+    database: Database, store: ObjectStore, tmp_path: Path
+) -> None:
+    content = _archive(tmp_path, "x.warc.gz")
+    url = store.put("again/x.warc.gz", content)
+    assert counts(_index(database, url)) == (3, 0, 0, 0)
+    assert _index(database, url).skipped
+    store.put("again/x.warc.gz", content)
+    assert _index(database, url).skipped  # with a new date, but the same ETag
+
+    more = [*_PAGES, Page(url="http://c.example/")]
+    store.put("again/x.warc.gz", _archive(tmp_path, "y.warc.gz", more))
+    assert counts(_index(database, url)) == (1, 3, 0, 0)
+
+
+async def test_one_request_reads_a_record_and_names_the_version_that_was_indexed(
+    database: Database, store: ObjectStore, tmp_path: Path, client: TestClient[Request, Application]
+) -> None:
+    _index(database, store.put("serve/x.warc.gz", _archive(tmp_path, "x.warc.gz")))
+    with database.session() as session:
+        tag = session.scalars(select(Arc.tag)).one()
+    for page in _PAGES:
+        store.faults.asked.clear()
+        answer = await client.get(_address(database, page.url))
+        assert (answer.status, await answer.read()) == (200, page.body)
+        (asked,) = _reads(store)
+        assert asked["if-match"] == tag
+
+
+async def test_a_replaced_object_never_serves_another_documents_bytes(
+    database: Database, store: ObjectStore, tmp_path: Path, client: TestClient[Request, Application]
+) -> None:
+    url = store.put("swap/x.warc.gz", _archive(tmp_path, "x.warc.gz"))
+    _index(database, url)
+    address = _address(database, _PAGES[0].url)
+    store.put("swap/x.warc.gz", _archive(tmp_path, "y.warc.gz", [Page(url="http://a.example/", body=b"new")]))
+    answer = await client.get(address)
+
+    assert answer.status == 503
+    assert "was replaced" in await answer.text()
+    fault, _reason, checked = _fault(database)
+    assert (fault, checked) == (Fault.CHANGED, 0)
+
+
+def _fault(database: Database) -> tuple[Fault, str, int]:
+    with database.session() as session:
+        (file,) = Checker(session=session, choice=FixityChoice()).check()
+    (finding,) = file.findings
+    return finding.fault, finding.reason, file.checked
+
+
+async def test_gone_forbidden_and_unreachable_are_three_answers(
+    database: Database, store: ObjectStore, tmp_path: Path, client: TestClient[Request, Application],
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    content = _archive(tmp_path, "x.warc.gz")
+    url = store.put("three/x.warc.gz", content)
+    _index(database, url)
+    address = _address(database, _PAGES[0].url)
+    seen: dict[str, tuple[Presence, Fault, str]] = {}
+
+    async def look(name: str) -> None:
+        caplog.clear()
+        answer = await client.get(address)
+        assert answer.status == 503
+        assert store.key not in await answer.text()
+        words = " ".join(caplog.messages)
+        seen[name] = (presence(url), _fault(database)[0], words)
+
+    store.faults.status = 403
+    await look("forbidden")
+    store.faults.status = 503
+    await look("unreachable")
+    store.faults.status = 0
+    store.delete("three/x.warc.gz")
+    await look("gone")
+
+    assert {name: one[:2] for name, one in seen.items()} == {
+        "forbidden": (Presence.UNKNOWN, Fault.UNREADABLE),
+        "unreachable": (Presence.UNKNOWN, Fault.UNREADABLE),
+        "gone": (Presence.GONE, Fault.MISSING),
+    }
+    assert "check the credentials" in seen["forbidden"][2]
+    assert "does not answer as it should" in seen["unreachable"][2]
+    assert "there is no such object" in seen["gone"][2]
+
+
+@pytest.mark.parametrize("status", [403, 503, 0])
+def test_documents_move_to_another_file_only_when_theirs_is_gone(
+    database: Database, store: ObjectStore, tmp_path: Path, status: int
+) -> None:
+    content = _archive(tmp_path, "x.warc.gz")
+    _index(database, store.put(f"move-{status}/x.warc.gz", content))
+    if not status:
+        store.delete("move-0/x.warc.gz")
+    store.faults.status = status
+    report = index_file(database, tmp_path / "x.warc.gz", _OPTIONS)
+
+    assert counts(report) == ((0, 0, 3, 0) if status == 0 else (0, 0, 0, 3))
+    check_counts(database)
+
+
+@pytest.mark.usefixtures("store")
+def test_a_bucket_that_does_not_exist_is_not_an_object_that_is_gone() -> None:
+    assert presence("s3://another-bucket/x.warc.gz") is Presence.UNKNOWN
+    assert presence(f"s3://{BUCKET}/nothing.warc.gz") is Presence.GONE
+
+
+def test_a_store_that_fails_for_a_moment_is_asked_again(
+    database: Database, store: ObjectStore, tmp_path: Path
+) -> None:
+    url = store.put("moment/x.warc.gz", _archive(tmp_path, "x.warc.gz"))
+    store.faults.status, store.faults.answers = 503, 2
+    store.faults.seconds = 0.05
+    assert counts(_index(database, url)) == (3, 0, 0, 0)
+
+
+def test_answers_that_are_cut_now_and_then_are_completed(
+    database: Database, store: ObjectStore, tmp_path: Path
+) -> None:
+    url = store.put("pieces/x.warc.gz", _archive(tmp_path, "x.warc.gz"))
+    store.faults.cut, store.faults.cuts = 700, 2
+    assert counts(_index(database, url)) == (3, 0, 0, 0)
+
+
+def test_answers_that_are_always_cut_leave_nothing_half_indexed(
+    database: Database, store: ObjectStore, tmp_path: Path
+) -> None:
+    url = store.put("cut/x.warc.gz", _archive(tmp_path, "x.warc.gz"))
+    _index(database, store.put("cut/y.warc.gz", _archive(tmp_path, "y.warc.gz", _PAGES[2:])))
+    store.faults.cut = 1
+    report = _index(database, url)
+
+    assert not report.indexed
+    assert report.merged.problems[0].failure.code is FailureCode.ARCHIVE_NOT_READABLE
+    store.faults.cut = 0
+    assert counts(_index(database, url))[0] == 2
+
+
+def test_wrong_and_renewed_credentials(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url = store.put("keys/x.warc.gz", b"x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    forget_clients()
+    assert presence(url) is Presence.UNKNOWN
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_PROFILE", "archive")
+    keys = f"[archive]\naws_access_key_id = {store.key}\naws_secret_access_key = {store.secret}\n"
+    (tmp_path / "credentials").write_text(keys)
+    (tmp_path / "config").write_text(f"[profile archive]\nendpoint_url = {store.faults.address}\n")
+    forget_clients()
+    assert presence(url) is Presence.HERE
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("s3://", "names no bucket"), ("https://user:secret@host/x.warc.gz", "credentials do not belong")],
+)
+def test_a_url_that_cannot_be_one_is_refused(given: str, said: str) -> None:
+    with pytest.raises(Exception, match=said) as caught:
+        place_given(given)
+    assert "secret" not in str(caught.value)
+
+
+def test_names_are_those_of_the_last_part() -> None:
+    places: list[Place] = [
+        place_given("s3://b/a/x%20y.warc.gz"), place_given("https://h/a/x%20y.warc.gz?z=1"),
+        place_given("/a/x y.warc.gz"),
+    ]  # fmt: skip
+    assert [place.name for place in places] == ["x%20y.warc.gz", "x y.warc.gz", "x y.warc.gz"]

@@ -1,0 +1,110 @@
+"""Archive files behind HTTP: indexed and served by ranges, where the server can do that safely."""
+
+import os
+from pathlib import Path
+
+import pytest
+from pytest_aiohttp import AiohttpClient
+from sqlalchemy import select
+
+from oai.database import Database
+from oai.errors import UsageError
+from oai.settings import Settings
+from provider.app import create_app
+from provider.indexing.archive_search import search
+from provider.indexing.indexer import IndexOptions, index_file
+from provider.models import Document
+from provider.storage.files import Presence, look_at, presence
+from provider.storage.places import place_given
+from tests.provider.archives import Page, write_pages
+from tests.provider.conftest import BASE_URL
+from tests.provider.indexing.indexed import counts
+from tests.provider.storage.fault_proxy import Faults
+
+Files = tuple[Path, Faults]
+_OPTIONS = IndexOptions(margin=1)
+_PAGES = [Page(url=f"http://a.example/{n}", body=bytes([65 + n]) * 500) for n in range(3)]
+
+
+async def test_a_list_is_indexed_and_its_documents_are_served(
+    database: Database, settings: Settings, files: Files, aiohttp_client: AiohttpClient
+) -> None:
+    folder, faults = files
+    write_pages(folder / "x y.warc.gz", _PAGES)
+    (folder / "list.txt").write_text("x%20y.warc.gz\n\n")
+    (file,) = search([place_given(f"{faults.address}/list.txt")]).archives
+    report = index_file(database, file, _OPTIONS)
+    with database.session() as session:
+        key = session.scalars(select(Document.key).where(Document.url == _PAGES[1].url)).one()
+    client = await aiohttp_client(create_app(settings, database, base_url=BASE_URL), auto_decompress=False)
+    answer = await client.get(f"/archive/{key.hex}")
+
+    assert (file.name, counts(report)) == ("x y.warc.gz", (3, 0, 0, 0))
+    assert (answer.status, await answer.read()) == (200, _PAGES[1].body)
+    # A file that was replaced by one of the same length, in the same second, has the old date alone.
+    write_pages(folder / "x y.warc.gz", [*_PAGES, Page(url="http://a.example/new")])
+    answer = await client.get(f"/archive/{key.hex}")
+    assert answer.status == 503
+    assert "replaced" in await answer.text()
+
+
+@pytest.mark.parametrize(
+    ("left_out", "added", "said"),
+    [
+        (("content-range",), {}, "does not answer range requests"),
+        ((), {"Content-Encoding": "gzip"}, "packs the file"),
+        (("etag", "last-modified"), {}, "neither a strong ETag nor Last-Modified"),
+    ],
+)
+def test_a_server_that_cannot_do_it_safely_is_refused_with_the_reason(
+    files: Files, left_out: tuple[str, ...], added: dict[str, str], said: str
+) -> None:
+    folder, faults = files
+    write_pages(folder / "x.warc.gz", _PAGES)
+    faults.left_out, faults.added = left_out, added
+    with pytest.raises(OSError, match=said):
+        look_at(place_given(f"{faults.address}/x.warc.gz"))
+
+
+def test_a_date_serves_where_a_server_sends_only_a_weak_tag(database: Database, files: Files) -> None:
+    folder, faults = files
+    path = write_pages(folder / "x.warc.gz", _PAGES)
+    faults.left_out, faults.added = ("etag",), {"ETag": 'W/"weak"'}
+    place = place_given(f"{faults.address}/x.warc.gz")
+    assert counts(index_file(database, place, _OPTIONS)) == (3, 0, 0, 0)
+    assert index_file(database, place, _OPTIONS).skipped
+    os.utime(path, (0, 1_000_000_000))
+    assert not index_file(database, place, _OPTIONS).skipped
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [(404, Presence.GONE), (410, Presence.GONE), (403, Presence.UNKNOWN), (500, Presence.UNKNOWN)],
+)
+def test_only_a_clear_answer_says_that_a_file_is_gone(files: Files, status: int, expected: Presence) -> None:
+    folder, faults = files
+    (folder / "x.warc.gz").write_bytes(b"x")
+    faults.status = status
+    assert presence(f"{faults.address}/x.warc.gz") is expected
+
+
+def test_nobody_at_that_address_is_no_file_that_is_gone() -> None:
+    assert presence("http://127.0.0.1:9/x.warc.gz") is Presence.UNKNOWN
+
+
+def test_a_cut_answer_is_asked_for_again(database: Database, files: Files) -> None:
+    folder, faults = files
+    write_pages(folder / "x.warc.gz", _PAGES)
+    place = place_given(f"{faults.address}/x.warc.gz")
+    look_at(place)
+    faults.cut, faults.cuts = 1, 3  # the one byte of looking at it, and two of the three tries
+    assert counts(index_file(database, place, _OPTIONS)) == (3, 0, 0, 0)
+
+
+def test_a_folder_cannot_be_listed_and_a_list_names_files_only(files: Files) -> None:
+    folder, faults = files
+    with pytest.raises(UsageError, match="HTTP has no folders"):
+        search([place_given(f"{faults.address}/crawl/")])
+    (folder / "list.txt").write_text("x.warc.gz\nfile:///etc/passwd\n")
+    with pytest.raises(UsageError, match="line 2"):
+        search([place_given(f"{faults.address}/list.txt")])
