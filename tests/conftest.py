@@ -43,11 +43,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="property and kill tests with many more examples")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests that only `--long` runs, and put the slowest first."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the number of examples, before the modules with property tests are imported."""
     if config.getoption("--long"):
         hypothesis.settings.load_profile("long")
-    else:
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect tests that only `--long` runs, and put the slowest first."""
+    if not config.getoption("--long"):
         _leave_out_long(config, items)
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if processes > 1:

@@ -1,6 +1,5 @@
 """A repository over GET, POST and HEAD: maps HTTP to arguments and answers (OAI-PMH 2.0, section 3.1)."""
 
-import gzip
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -8,6 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
+from oai.compression import gzipped
 from oai.connections import leave_unread
 from oai.vocabulary import RULES
 from provider.clients.stats import BAD_VERB, OUTCOME, RequestOutcome
@@ -22,7 +22,6 @@ PATH: Final = "/oai"
 """The path of the provider."""
 
 _FORM: Final = "application/x-www-form-urlencoded"
-_GZIP_LEVEL: Final = 5
 _LISTS: Final = frozenset(verb for verb, rule in RULES.items() if rule.exclusive == "resumptionToken")
 
 Ask = Callable[[Pairs], OaiAnswer]
@@ -58,6 +57,7 @@ async def _answer(request: web.Request, ask: Ask, landing_page: Page) -> web.Res
     if not pairs and request.method != "POST" and _is_a_persons(request.headers):
         return await landing_page(request)
     readable = wants_page(request.headers)
+    level = request.app[SETTINGS].provider.compression_level
     wants_gzip = _accepts_gzip(request.headers.getall("Accept-Encoding", []))
 
     def work() -> OaiAnswer:
@@ -66,7 +66,7 @@ async def _answer(request: web.Request, ask: Ask, landing_page: Page) -> web.Res
             answer = replace(answer, body=as_page(answer.body))
         if not wants_gzip:
             return answer
-        return replace(answer, body=gzip.compress(answer.body, _GZIP_LEVEL, mtime=0))
+        return replace(answer, body=gzipped(answer.body, level))
 
     answer = await admitted(request, work, lengthy=_verb(pairs) in _LISTS)
     request[OUTCOME] = RequestOutcome(

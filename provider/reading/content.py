@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, ClassVar, Protocol
 
+from oai.compression import INFLATE_ERRORS, inflater
 from oai.errors import ZatvaError
 from oai.failures import FailureCode
 
@@ -136,20 +137,46 @@ class PlainBytes:
 
 
 class GzipMember:
-    """The content of the gzip member at `offset` of a file; zlib checks its length and checksum."""
+    """The content of the gzip member at `offset` of a file; its length and checksum are checked."""
 
-    __slots__ = ("_damage", "_file", "_inflate", "_place")
+    __slots__ = ("_begin", "_damage", "_exact", "_file", "_given", "_inflate", "_place")
 
     def __init__(self, file: BinaryIO, offset: int) -> None:
         self._file = file
-        self._inflate = zlib.decompressobj(_GZIP_WINDOW)
+        self._inflate = inflater(_GZIP_WINDOW)
+        self._exact = False
         self._damage: DamageError | None = None
-        self._place = file.seek(offset)
+        self._begin = self._place = file.seek(offset)
+        self._given = 0
 
     def read(self, most: int) -> bytes:
         """Return up to `most` further bytes; raises DamageError, also on later calls, if data is damaged."""
         if self._damage is not None:
             raise self._damage
+        try:
+            content = self._read(most)
+        except DamageError:
+            if self._exact:
+                raise
+            content = self._read_exactly(most)
+        self._given += len(content)
+        return content
+
+    def _read_exactly(self, most: int) -> bytes:
+        """Go on with zlib, after the bytes given so far, where a faster library has found damage.
+
+        Faster libraries find the same members damaged, but some of them at another place, or truncated where
+        zlib sees wrong bytes.
+        """
+        self._exact, self._damage = True, None
+        self._inflate = zlib.decompressobj(_GZIP_WINDOW)
+        self._place = self._file.seek(self._begin)
+        left = self._given
+        while left and (passed := self._read(min(left, _PIECE))):
+            left -= len(passed)
+        return self._read(most)
+
+    def _read(self, most: int) -> bytes:
         inflate = self._inflate
         while not inflate.eof:
             packed = inflate.unconsumed_tail
@@ -158,7 +185,7 @@ class GzipMember:
                 self._place += len(packed)
             try:
                 content = inflate.decompress(packed, most)
-            except zlib.error as error:
+            except INFLATE_ERRORS as error:
                 self._damage = DamageError(f"the gzip data is damaged ({error})")
                 raise self._damage from None
             if content:

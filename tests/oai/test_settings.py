@@ -16,7 +16,7 @@ def _a_folder_without_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_there_need_not_be_any_settings() -> None:
-    assert load_settings().provider.records_per_answer == 200
+    assert load_settings().provider.records_per_answer == 500
 
 
 def test_the_file_in_the_current_folder_is_read(tmp_path: Path) -> None:
