@@ -102,7 +102,7 @@ def place(settings: Settings) -> str:
 
 def _url(settings: Settings, stack: contextlib.ExitStack) -> URL:
     if settings.database_url is None:
-        server = EmbeddedServer(settings.data)
+        server = EmbeddedServer(settings.data, replicas=settings.embedded_replicas)
         stack.callback(server.release)
         server.acquire()
         return server.url

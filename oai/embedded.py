@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -109,8 +110,10 @@ class _Account:
 class EmbeddedServer:
     """One process's use of the embedded server; `release` ends it."""
 
-    def __init__(self, data: Path, *, going_seconds: float = _GOING_SECONDS) -> None:
+    def __init__(self, data: Path, *, replicas: int = 0, going_seconds: float = _GOING_SECONDS) -> None:
+        """Use the server in the data folder; whoever starts it decides how many `replicas` it admits."""
         self._data = data
+        self._replicas = replicas
         self._going_seconds = going_seconds
         self._users: int | None = None
         self.url = URL.create("postgresql+psycopg")
@@ -124,7 +127,8 @@ class EmbeddedServer:
             self._users = os.open(self._data / keeper.USERS_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(self._users, fcntl.LOCK_SH)
             cluster = cluster_folder(self._data)
-            self.url = _running(cluster, _account(), going_seconds=self._going_seconds)
+            options = _options(self._replicas)
+            self.url = _running(cluster, _account(), options, going_seconds=self._going_seconds)
             _keep(self._data, cluster)
 
     def release(self) -> None:
@@ -247,14 +251,33 @@ def _open_folder(folder: Path) -> None:
         )
 
 
-def _running(cluster: Path, account: _Account, *, going_seconds: float) -> URL:
+def _options(replicas: int) -> Mapping[str, str]:
+    """Return the options of the server's command line; without replicas, a first load writes less log."""
+    if not replicas:
+        return _SERVER_OPTIONS
+    # A replica that is made takes two connections. One that was away while more log was written than is kept
+    # has to be made again.
+    streaming = {"wal_level": "replica", "max_wal_senders": str(2 * replicas), "wal_keep_size": "1GB"}
+    return {**_SERVER_OPTIONS, **streaming}
+
+
+def run_program(name: str, *arguments: str) -> None:
+    """Run one of the server's programs, such as `pg_basebackup`, as the server's account.
+
+    Raises DatabaseNotReadyError with its output if it fails.
+    """
+    account = _account()
+    account.run(str(_programs(account) / name), *arguments)
+
+
+def _running(cluster: Path, account: _Account, options: Mapping[str, str], *, going_seconds: float) -> URL:
     """Ensure that the server runs and answers, however it last ended, and return its address."""
     programs = _programs(account)
     begun = time.monotonic()
     while True:
         try:
             if not keeper.postmaster_pid(cluster):
-                _start(cluster, account, programs)
+                _start(cluster, account, programs, options)
             sockets = keeper.postmaster_lines(cluster)[_SOCKET_LINE]
             _create_database(sockets)
             return URL.create(
@@ -269,14 +292,14 @@ def _running(cluster: Path, account: _Account, *, going_seconds: float) -> URL:
             time.sleep(0.1)
 
 
-def _start(cluster: Path, account: _Account, programs: Path) -> None:
+def _start(cluster: Path, account: _Account, programs: Path, options: Mapping[str, str]) -> None:
     if not (cluster / "PG_VERSION").exists():
         _initialise(cluster, account, programs)
     sockets = _socket_folder(cluster, account)
-    options = " ".join(f"-c {name}={value}" for name, value in _SERVER_OPTIONS.items())
+    chosen = " ".join(f"-c {name}={value}" for name, value in options.items())
     account.run(
         str(programs / "pg_ctl"), "start", "-w", "-t", str(_START_SECONDS), "-D", str(cluster),
-        "-l", str(cluster / "server.log"), "-o", f"{options} -k '{sockets}'",
+        "-l", str(cluster / "server.log"), "-o", f"{chosen} -k '{sockets}'",
     )  # fmt: skip
 
 

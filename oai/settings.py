@@ -57,6 +57,12 @@ class Settings(BaseSettings):
         description="PostgreSQL server, `postgresql://user:password@host/name`; without it, the embedded "
         "server is used.",
     )
+    embedded_replicas: int = Field(
+        0,
+        ge=0,
+        le=20,
+        description="Streaming replicas that the embedded server admits; 0 makes a first load faster.",
+    )
     log: LogSettings = LogSettings()
     provider: ProviderSettings = ProviderSettings()
     harvester: HarvesterSettings = HarvesterSettings()

@@ -288,6 +288,19 @@ class UrlKeyFill(Base):
     """When all documents had their keys and the index was built; look-ups have used the keys since then."""
 
 
+class PublicationMark(Base):
+    """The moment up to which answers show everything (`provider.holdings.mark`); a single row."""
+
+    __tablename__ = "publication_mark"
+    __table_args__ = (CheckConstraint("id = 1", name="single"),)
+
+    id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    moment: Mapped[datetime]
+    """Every change dated up to it is visible to whoever sees this row."""
+    looked: Mapped[datetime]
+    """When it was last advanced, or could not be because a publisher holds it back."""
+
+
 class DocumentCollection(Base):
     """A document's membership in a collection or one of its ancestors; survives the document's deletion."""
 

@@ -15,12 +15,6 @@ from sqlalchemy.orm import Session
 
 from provider.models import UNLISTED
 
-MOVES: Final = (
-    "UPDATE aggregate_membership SET datestamp = :later WHERE datestamp = :datestamp",
-    "UPDATE aggregate_record SET datestamp = :later WHERE datestamp = :datestamp",
-)
-"""Assign a new datestamp to all records of one datestamp."""
-
 
 class Staged(NamedTuple):
     """A harvested record as it will be in the aggregate; a tuple for speed, because there are many."""

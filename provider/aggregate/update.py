@@ -21,7 +21,7 @@ from oai.database import make_statistics
 from oai.settings import Settings
 from provider.aggregate import sources
 from provider.aggregate.feed import Follower, horizon, is_lost, walk
-from provider.aggregate.merge import MOVES, Staged, merge
+from provider.aggregate.merge import Staged, merge
 from provider.aggregate.models import AggregateSource
 from provider.aggregate.reader import Gatherer, list_leaving
 from provider.aggregate.stored_records import UnreadableRecordError, read_stored
@@ -256,4 +256,4 @@ class Updater:
         # Each part enlarges the tables, and the next part joins with them.
         make_statistics(self.session.get_bind().engine, *_JOINED)
         margin = self.settings.provider.publish_margin
-        return publish(self.session, change, margin=margin, rows=self.together, moves=MOVES)
+        return publish(self.session, change, margin=margin, rows=self.together)

@@ -2,11 +2,12 @@
 
 A harvester's next request starts at the responseDate of its last answer. A change that became visible
 after that answer must therefore have a later datestamp, however long loading took (thesis, 3.7;
-requirement PRO-14). So changes are dated ahead of the database's clock, and the provider lists only
-records that are due.
+requirement PRO-14). So answers are dated by the mark (`holdings.mark`), which stays below the datestamps of
+changes that are not visible yet, and the provider lists only records that are due. Changes are dated ahead of
+the clock, so that they hold the mark back only if they take longer than expected.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TypeVar
 
@@ -17,11 +18,17 @@ from sqlalchemy.orm import Session
 
 from oai.database import make_statistics
 from oai.errors import ZatvaError
+from provider.holdings.mark import reserve
 from provider.holdings.unlisted import count_changes, unlisted_numbers
 from provider.models import UNLISTED
 
 COMMIT_SECONDS = 0.5
-"""Minimum time left before the datestamp is due when a transaction starts to commit."""
+"""Minimum time left before the datestamp is due when a transaction starts to commit; with less, the change is
+repeated with a later one.
+
+The mark would keep the guarantee. But all answers would be as old as the change is late, and a provider of a
+version before the mark, which goes on serving during an upgrade, relies on it.
+"""
 
 _ROWS_PER_SECOND = 5000
 """Lower than any measured write rate; the margin grows with the size of a change."""
@@ -64,15 +71,6 @@ _DATE_ALTERED = (
     WHERE membership.document_id = dated.id AND membership.datestamp <> dated.datestamp
     """,
 )
-DOCUMENT_MOVES = (
-    """
-    UPDATE document_collection AS membership SET datestamp = :later
-    FROM document WHERE document.id = membership.document_id AND document.datestamp = :datestamp
-    """,
-    "UPDATE document SET datestamp = :later WHERE datestamp = :datestamp",
-)
-"""Assign a new datestamp to all documents of one datestamp."""
-
 Result = TypeVar("Result")
 Change = Callable[[Session, datetime], None]
 """Changes a chunk of documents; receives the datestamp.
@@ -98,19 +96,17 @@ def publish(
     *,
     margin: float,
     rows: int = 0,
-    moves: Sequence[str] = DOCUMENT_MOVES,
 ) -> Result:
     """Run `change` with the datestamp (UTC, whole seconds) for its changes, commit, and return its result.
 
     Commits; the session must have no other transaction in progress. `margin` is the setting
-    `publish_margin` in seconds; `rows` is the approximate number of rows to change. `moves` are the
-    statements that give all rows of one datestamp a new one (`:datestamp`, `:later`). If the clock
+    `publish_margin` in seconds; `rows` is the approximate number of rows to change. If the clock
     reaches the datestamp before the commit, everything is rolled back and repeated with twice the margin;
     `change` must be repeatable. Raises PublishingError after several attempts.
     """
     margin += rows / _ROWS_PER_SECOND
     for _ in range(_ATTEMPTS):
-        datestamp = _ahead(session, margin)
+        datestamp = reserve(session, margin)
         try:
             result = change(datestamp)
         except OperationalError as error:
@@ -120,7 +116,6 @@ def publish(
             continue
         if _seconds_left(session, datestamp) >= COMMIT_SECONDS:
             session.commit()
-            _date_again_if_late(session, datestamp, margin, moves)
             return result
         session.rollback()
         margin *= 2
@@ -196,30 +191,6 @@ def _publish_chunk(
     return publish(session, whole_change, margin=margin, rows=rows)
 
 
-def _ahead(session: Session, margin: float) -> datetime:
-    """Return the first whole second that is at least `margin` seconds ahead of the database's clock."""
-    statement = text("SELECT to_timestamp(ceil(extract(epoch FROM clock_timestamp()) + :margin))")
-    moment: datetime = session.execute(statement, {"margin": margin}).scalar_one()
-    return moment
-
-
 def _seconds_left(session: Session, datestamp: datetime) -> float:
     statement = text("SELECT extract(epoch FROM :datestamp - clock_timestamp())")
     return float(session.execute(statement, {"datestamp": datestamp}).scalar_one())
-
-
-def _date_again_if_late(session: Session, datestamp: datetime, margin: float, moves: Sequence[str]) -> None:
-    """Date a change again if its commit ended only after its datestamp was due.
-
-    Other changes of the same second are moved with it: harvesters see some records twice, but lose none.
-    """
-    late = _seconds_left(session, datestamp) <= 0
-    session.rollback()
-    if not late:
-        return
-
-    def move(later: datetime) -> None:
-        for statement in moves:
-            session.execute(text(statement), {"later": later, "datestamp": datestamp})
-
-    publish(session, move, margin=margin * 2, moves=moves)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from oai.database import Database
@@ -13,6 +12,7 @@ from oai.datestamps import utc_now
 from oai.sections import ProviderSettings
 from oai.signing import UNKNOWN_SECONDS, KeyRing
 from oai.vocabulary import ErrorCode, Verb
+from provider.holdings.mark import begin_at_mark
 from provider.protocol import answers
 from provider.protocol.archive import ArchiveCatalogue
 from provider.protocol.catalogue import Catalogue
@@ -62,7 +62,7 @@ class Repository:
             request = check_request(pairs, self.catalogue.prefixes)
             tokens = self._tokens(request.arguments.get("resumptionToken"))
             with self.database.session() as session:
-                moment = _begin(session)
+                moment = begin_at_mark(session)
                 content = self._content(session, request, moment, tokens)
         except RefusedRequestError as refusal:
             return self._refused(refusal, moment)
@@ -127,15 +127,3 @@ def make_repository(settings: ProviderSettings, database: Database, base_url: st
     site = Site(base_url=base_url, settings=settings)
     catalogue = ArchiveCatalogue(site=site, prefixes=offered_formats(settings.formats))
     return Repository(site=site, database=database, catalogue=catalogue)
-
-
-def _begin(session: Session) -> datetime:
-    """Begin a read-only transaction with one snapshot of the data, and return its responseDate.
-
-    The responseDate is the time of the database's clock, which also dates new documents, read before the
-    snapshot is taken: whatever becomes visible later has a later datestamp, however wrong this machine's
-    clock is.
-    """
-    session.connection(execution_options={"isolation_level": "REPEATABLE READ", "postgresql_readonly": True})
-    moment: datetime = session.scalars(select(func.date_trunc("second", func.now()))).one()
-    return moment

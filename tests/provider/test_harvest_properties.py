@@ -23,7 +23,7 @@ from provider.holdings.collections import add_collection, assign, lineage, remov
 from provider.holdings.identifiers import oai_identifier
 from provider.holdings.selection import Selection, hide, unhide
 from provider.indexing.indexer import IndexOptions, index_file
-from provider.models import Collection, Document, DocumentCollection
+from provider.models import Collection, Document, DocumentCollection, PublicationMark
 from provider.protocol.repository import Repository, make_repository
 from tests.provider.answer import Reply, read_reply
 from tests.provider.archives import Page, write_pages
@@ -90,10 +90,9 @@ class Scene:
             page = self.ask(chance, **following)
 
     def existing(self, scope: str | None) -> dict[str, tuple[datetime, bool]]:
-        """What the tables have of a scope that is due, by identifier."""
-        rows = select(Document.key, Document.datestamp, Document.deleted).where(
-            Document.datestamp <= func.now()
-        )
+        """What the tables have of a scope up to the mark, by identifier."""
+        due = select(PublicationMark.moment).scalar_subquery()
+        rows = select(Document.key, Document.datestamp, Document.deleted).where(Document.datestamp <= due)
         if scope is not None:
             rows = (
                 rows.join(DocumentCollection, DocumentCollection.document_id == Document.id)

@@ -65,27 +65,6 @@ def test_a_change_that_never_is_in_time_is_given_up(
         publish(session, lambda datestamp: datestamp, margin=0.1)
 
 
-def test_a_change_whose_commit_is_overtaken_is_dated_anew(database: Database, tmp_path: Path) -> None:
-    with database.session() as session:
-        session.execute(
-            text(
-                "CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS"
-                " 'BEGIN PERFORM pg_sleep(3); RETURN NULL; END'"
-            )
-        )
-        session.execute(
-            text(
-                "CREATE CONSTRAINT TRIGGER slow_commit AFTER INSERT ON document DEFERRABLE INITIALLY DEFERRED"
-                " FOR EACH ROW EXECUTE FUNCTION linger()"
-            )
-        )
-        session.commit()
-        before = clock(session)
-    index_file(database, write_pages(tmp_path / "x.warc", [Page(url="http://a.example/")]), OPTIONS)
-    with database.session() as session:
-        assert session.scalars(select(Document.datestamp)).one() > before + timedelta(seconds=3)
-
-
 def test_what_appears_later_is_dated_later_than_every_earlier_answer(
     database: Database, tmp_path: Path
 ) -> None:

@@ -1,0 +1,108 @@
+"""The mark: a moment such that every change dated up to it is visible to whoever can see the mark.
+
+Every answer takes the mark, read in the answer's own snapshot, as its responseDate and as the upper bound of
+its list, instead of a clock. A change that becomes visible later is therefore dated later, however late its
+transaction commits, and on a streaming replica as well, whose snapshots are prefixes of the primary's log.
+
+Publishers choose a datestamp above both clock and mark, and hold a shared advisory lock named by it until
+their transaction is over. Who advances the mark sets it to the clock, but below every datestamp that is still
+held. Both do that behind a gate, which publishers pass side by side and the writer alone: so either the
+writer sees the publisher's lock, or the publisher sees the committed mark and dates above it. A lock is given
+back only after its transaction is visible. No clock has to be right.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+_PUBLISHING: Final = 0x5A50  # "ZP", "ZG", "ZW": separate these keys from other advisory locks
+_GATE: Final = 0x5A47
+_WRITING: Final = 0x5A57
+_EPOCH: Final = 946_684_800
+"""2000-01-01 UTC: seconds since then fit into the key of a lock until 2068."""
+
+_PASS: Final = f"SELECT pg_advisory_lock_shared({_GATE}, 0)"
+_LEAVE: Final = f"SELECT pg_advisory_unlock_shared({_GATE}, 0)"
+_CHOOSE: Final = """
+SELECT ceil(extract(epoch FROM greatest(clock_timestamp(), moment)) + :margin)::bigint FROM publication_mark
+"""
+_HOLD: Final = f"SELECT pg_advisory_xact_lock_shared({_PUBLISHING}, :key)"
+_IS_ALONE: Final = f"SELECT pg_try_advisory_xact_lock({_WRITING}, 0)"
+_CLOSE: Final = f"SELECT pg_advisory_xact_lock({_GATE}, 0)"
+_ADVANCE: Final = f"""
+UPDATE publication_mark SET
+    looked = clock_timestamp(),
+    moment = greatest(moment, least(clock_timestamp(), (
+        SELECT to_timestamp({_EPOCH} + min(objid::bigint)) - interval '1 second' FROM pg_locks
+        WHERE locktype = 'advisory' AND classid = {_PUBLISHING} AND objsubid = 2 AND granted
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    )))
+"""  # noqa: S608 our own numbers
+# A replica gets the mark from its primary.
+_READ: Final = """
+SELECT date_trunc('second', moment) AS moment,
+    NOT pg_is_in_recovery() AND clock_timestamp() - looked
+        NOT BETWEEN interval '0 seconds' AND interval '0.5 seconds' AS is_old
+FROM publication_mark
+"""
+
+
+def reserve(session: Session, margin: float) -> datetime:
+    """Return a datestamp for the changes of the session's transaction, which begins here.
+
+    It is the first whole second at least `margin` seconds above the database's clock and the mark, UTC. Until
+    the transaction is over, the mark stays below it.
+    """
+    with _gate(session):
+        seconds: int = session.execute(text(_CHOOSE), {"margin": margin}).scalar_one()
+        session.execute(text(_HOLD), {"key": seconds - _EPOCH})
+    moment: datetime = session.execute(
+        text("SELECT to_timestamp(:seconds)"), {"seconds": seconds}
+    ).scalar_one()
+    return moment
+
+
+@contextmanager
+def _gate(session: Session) -> Iterator[None]:
+    # Held by the connection, because it is given back before the transaction ends: the change itself may take
+    # long, and the writer must not wait for it.
+    session.execute(text(_PASS))
+    try:
+        yield
+    except BaseException:
+        session.rollback()
+        raise
+    finally:
+        session.execute(text(_LEAVE))
+
+
+def begin_at_mark(session: Session) -> datetime:
+    """Begin a read-only transaction with one snapshot, and return the mark in it, in whole seconds, UTC.
+
+    A mark that nobody has looked at for half a second is advanced first; where another process does that at
+    the moment, the one that is there is as good.
+    """
+    moment, is_old = _read(session)
+    if is_old:
+        session.rollback()
+        advance_mark(session)
+        moment, _ = _read(session)
+    return moment
+
+
+def advance_mark(session: Session) -> None:
+    """Set the mark to the clock, but below every datestamp that a publisher still holds. Commits."""
+    if session.execute(text(_IS_ALONE)).scalar_one():
+        session.execute(text(_CLOSE))
+        session.execute(text(_ADVANCE))
+    session.commit()
+
+
+def _read(session: Session) -> tuple[datetime, bool]:
+    session.connection(execution_options={"isolation_level": "REPEATABLE READ", "postgresql_readonly": True})
+    row = session.execute(text(_READ)).one()
+    return row.moment, row.is_old

@@ -1,0 +1,221 @@
+"""Whatever is dated up to the mark is visible to whoever sees the mark, however late transactions commit."""
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from oai.database import Database, open_database
+from oai.settings import Settings
+from provider.holdings.mark import advance_mark, begin_at_mark, reserve
+from provider.holdings.publication import publish
+from tests.provider.holdings.replicated import Replicated, replicated
+from tests.provider.served import until
+
+PUBLISHERS = 6
+# Rows of their own, so that what is tested is the rule and not the archive's tables. A commit takes up to
+# three seconds: longer than changes are dated ahead.
+TABLES = """
+CREATE TABLE published (number bigint GENERATED ALWAYS AS IDENTITY, dated timestamptz NOT NULL);
+CREATE TABLE heartbeat (moment timestamptz NOT NULL);
+INSERT INTO heartbeat VALUES (clock_timestamp());
+CREATE FUNCTION linger_at_times() RETURNS trigger LANGUAGE plpgsql AS
+    'BEGIN IF random() < 0.15 THEN PERFORM pg_sleep(1 + 2 * random()); END IF; RETURN NULL; END';
+CREATE CONSTRAINT TRIGGER slow_commit AFTER INSERT ON published DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION linger_at_times();
+"""
+_LOOK = """
+SELECT clock_timestamp() AS clock, (SELECT moment FROM heartbeat) AS heartbeat,
+    pg_last_xact_replay_timestamp() AS replayed,
+    ARRAY(SELECT number FROM published) AS seen
+"""
+
+
+def _now(session: Session) -> datetime:
+    moment: datetime = session.execute(text("SELECT clock_timestamp()")).scalar_one()
+    return moment
+
+
+def _mark(database: Database) -> datetime:
+    with database.session() as session:
+        return begin_at_mark(session)
+
+
+def test_a_change_in_progress_holds_the_mark_back_until_it_is_visible(database: Database) -> None:
+    with database.session() as session, database.session() as other:
+        dated = reserve(session, 0.0)
+        while _now(other) < dated + timedelta(seconds=1):
+            time.sleep(0.1)
+        advance_mark(other)
+        assert _mark(database) < dated
+        session.commit()
+        advance_mark(other)
+        assert _mark(database) >= dated
+
+
+def test_a_change_that_is_given_up_holds_nothing_back(database: Database) -> None:
+    with database.session() as session, database.session() as other:
+        dated = reserve(session, 0.0)
+        session.rollback()
+        while _now(other) < dated:
+            time.sleep(0.1)
+        advance_mark(other)
+    assert _mark(database) >= dated
+
+
+def test_a_datestamp_is_above_the_mark_where_the_clock_was_set_back(database: Database) -> None:
+    with database.session() as session:
+        ahead = _now(session).replace(microsecond=0) + timedelta(hours=1)
+        session.execute(text("UPDATE publication_mark SET moment = :ahead"), {"ahead": ahead})
+        session.commit()
+        assert reserve(session, 2.0) == ahead + timedelta(seconds=2)
+        session.rollback()
+        advance_mark(session)
+    assert _mark(database) == ahead
+
+
+def test_an_error_while_a_datestamp_is_chosen_leaves_the_gate_open(database: Database) -> None:
+    with database.session() as session:
+        session.execute(text("DELETE FROM publication_mark"))
+        session.commit()
+        with pytest.raises(Exception, match="No row"):
+            reserve(session, 1.0)
+        session.rollback()
+        locks = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()")
+        assert session.scalar(locks) == 0
+
+
+_LOOKS = pytest.mark.parametrize("looks", [400, pytest.param(5000, marks=pytest.mark.long)])
+
+
+@pytest.mark.slow
+@_LOOKS
+def test_no_look_at_the_mark_misses_what_is_dated_up_to_it(
+    settings: Settings, database: Database, looks: int
+) -> None:
+    with database.session() as session:
+        session.execute(text(TABLES))
+        session.commit()
+    with open_database(settings, pool_size=PUBLISHERS + 4) as wide:
+        broken = _broken(wide, _taken(wide, wide, looks))
+    assert broken["mark"] == 0
+    assert min(broken["clock"], broken["heartbeat"]) > 0  # or nothing was late, and nothing was tested
+
+
+@pytest.mark.slow
+@_LOOKS
+def test_no_look_at_the_mark_of_a_replica_does_though_it_is_behind(quick_folder: Path, looks: int) -> None:
+    folder = quick_folder / f"replicated-{looks}"
+    folder.mkdir(mode=0o711)
+    with replicated(folder) as both:
+        with both.primary.session() as session:
+            session.execute(text(TABLES))
+            session.commit()
+        until(lambda: _has_tables(both.replica))
+        broken = _broken(both.primary, _taken(both.primary, both.replica, looks, both))
+    assert broken["mark"] == 0
+    assert min(broken["clock"], broken["heartbeat"], broken["replayed"]) > 0
+
+
+def test_after_a_promotion_changes_are_dated_above_every_mark_that_was_shown(quick_folder: Path) -> None:
+    folder = quick_folder / "promoted"
+    folder.mkdir(mode=0o711)
+    with replicated(folder) as both:
+        with both.primary.session() as session:
+            ahead = _now(session).replace(microsecond=0) + timedelta(hours=1)
+            session.execute(text("UPDATE publication_mark SET moment = :ahead"), {"ahead": ahead})
+            session.commit()
+        until(lambda: _mark(both.replica) == ahead)
+        both.promote()
+        with both.replica.session() as session:
+            assert publish(session, lambda dated: dated, margin=1) == ahead + timedelta(seconds=1)
+            advance_mark(session)
+        assert _mark(both.replica) == ahead
+
+
+def _has_tables(database: Database) -> bool:
+    with database.session() as session:
+        return session.scalar(text("SELECT to_regclass('heartbeat')")) is not None
+
+
+def _broken(primary: Database, taken: "Looks") -> Counter[str]:
+    """Count, for each horizon, the looks in which something dated up to it was missing."""
+    with primary.session() as session:
+        rows = session.execute(text("SELECT number, dated FROM published"))
+        dated: dict[int, datetime] = {row.number: row.dated for row in rows}
+    broken = Counter[str]()
+    for horizons, seen in taken:
+        for name, horizon in horizons.items():
+            bound = horizon.replace(microsecond=0)
+            broken[name] += any(moment <= bound and number not in seen for number, moment in dated.items())
+    # The figures are the result of the run.
+    print(f"{len(taken)} looks, {len(dated)} changes; broken by horizon: {dict(broken)}")  # noqa: T201
+    return broken
+
+
+Looks = list[tuple[dict[str, datetime], set[int]]]
+
+
+def _taken(primary: Database, looked_at: Database, looks: int, both: Replicated | None = None) -> Looks:
+    """Look at what is visible while others publish, some of them late, and the replica is held up."""
+    done = threading.Event()
+
+    def keep(step: Callable[[Session, random.Random], None], seed: int) -> None:
+        chance = random.Random(seed)
+        with primary.session() as session:
+            while not done.is_set():
+                step(session, chance)
+
+    def hold_up(replica: Replicated) -> None:
+        chance = random.Random(99)
+        while not done.is_set():
+            replica.pause()
+            time.sleep(chance.random())
+            replica.resume()
+            time.sleep(chance.random())
+
+    with ThreadPoolExecutor(PUBLISHERS + 2) as pool:
+        running = [pool.submit(keep, _publish, number) for number in range(PUBLISHERS)]
+        running.append(pool.submit(keep, _beat, PUBLISHERS))
+        if both is not None:
+            running.append(pool.submit(hold_up, both))
+        try:
+            with looked_at.session() as session:
+                taken = [_look(session) for _ in range(looks)]
+        finally:
+            done.set()
+        for one in running:
+            one.result()
+    return taken
+
+
+def _publish(session: Session, chance: random.Random) -> None:
+    def change(dated: datetime) -> None:
+        session.execute(text("INSERT INTO published (dated) VALUES (:dated)"), {"dated": dated})
+
+    publish(session, change, margin=0.6)
+    time.sleep(chance.random() * 0.05)
+
+
+def _beat(session: Session, _chance: random.Random) -> None:
+    session.execute(text("UPDATE heartbeat SET moment = clock_timestamp()"))
+    session.commit()
+    advance_mark(session)  # answers of the primary do it; here, only the replica may be looked at
+    time.sleep(0.05)
+
+
+def _look(session: Session) -> tuple[dict[str, datetime], set[int]]:
+    mark = begin_at_mark(session)
+    row = session.execute(text(_LOOK)).one()
+    session.rollback()
+    time.sleep(0.01)
+    horizons = {"mark": mark, "clock": row.clock, "heartbeat": row.heartbeat, "replayed": row.replayed}
+    return {name: moment for name, moment in horizons.items() if moment is not None}, set(row.seen)
