@@ -18,8 +18,8 @@ def _library(name: str) -> Any:  # noqa: ANN401 a module, or None where it is no
         return None
 
 
-_ZLIB_NG: Final = _library("zlib_ng.gzip_ng")
-_ISAL: Final = _library("isal.isal_zlib")
+ZLIB_NG: Final = _library("zlib_ng.gzip_ng")
+ISAL: Final = _library("isal.isal_zlib")
 
 
 class Inflater(Protocol):
@@ -46,17 +46,17 @@ class Inflater(Protocol):
 
 
 INFLATE_ERRORS: Final[tuple[type[Exception], ...]] = (
-    (zlib.error,) if _ISAL is None else (zlib.error, _ISAL.error)
+    (zlib.error,) if ISAL is None else (zlib.error, ISAL.error)
 )
 
 
 def inflater(window: int) -> Inflater:
     """Return an object that decompresses; `window` as for `zlib.decompressobj`."""
-    made: Inflater = (zlib if _ISAL is None else _ISAL).decompressobj(window)
+    made: Inflater = (zlib if ISAL is None else ISAL).decompressobj(window)
     return made
 
 
 def gzipped(data: bytes, level: int) -> bytes:
     """Return the data as a gzip member without a time; `level` is from 1 (fast) to 9 (small)."""
-    packed: bytes = (gzip if _ZLIB_NG is None else _ZLIB_NG).compress(data, level, mtime=0)
+    packed: bytes = (gzip if ZLIB_NG is None else ZLIB_NG).compress(data, level, mtime=0)
     return packed

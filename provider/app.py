@@ -17,6 +17,7 @@ from provider.http.aggregate import AGGREGATING, Aggregating, aggregating
 from provider.http.keys import BASE_URL, DATABASE, SETTINGS
 from provider.http.metrics import METRICS, Metrics, metrics_listener
 from provider.http.middleware import ATTENDANCE, attendance, attended
+from provider.http.pages_ahead import PAGES_AHEAD, PagesAhead
 from provider.http.query_cancellation import Statements
 
 
@@ -79,7 +80,9 @@ async def _admission(app: web.Application) -> AsyncIterator[None]:
         statements=Statements(app[DATABASE].engine),
     )
     _watch(app)
+    app[PAGES_AHEAD] = PagesAhead()
     yield
+    await app[PAGES_AHEAD].close()
     await app[ADMISSION].close()
 
 

@@ -108,8 +108,7 @@ def read_page(  # noqa: PLR0913 the fields of `Unread`, by name
     In strict reading, anything wrong raises MalformedAnswerError. With `loose`, the parts that can be read
     individually are kept, the others are in the page's `faults`, and oddities that cost no record in its
     `notes`; the content of a record is never invented, and repaired only as `repairs` say, with a note. A
-    header without a datestamp gets the date of the answer: its responseDate if that is readable, else
-    `received`, else the present time.
+    header without a datestamp gets the answer's: a readable responseDate, else `received`, else the present.
 
     Raises NotOaiPmhError, MalformedAnswerError, AnswerTooLargeError for what exceeds the limits, and OaiError
     if the answer is one of the protocol's errors.
@@ -124,17 +123,20 @@ def read_page(  # noqa: PLR0913 the fields of `Unread`, by name
     except (MalformedAnswerError, AnswerTooLargeError) as error:
         unread = Unread(body, verb, url, "", loose, limits, received, repairs)
         page = _read_repaired(unread, on_token)
-        if page is not None:
-            return replace(page, notes=(*notes, *page.notes))
-        if not loose:
+        if page is None and not loose:
             raise
-        return _second_try(reader, body, error)
+        return replace(page, notes=(*notes, *page.notes)) if page else _second_try(reader, body, error)
     if not loose:
         _check_strictly(envelope, verb, url)
     if on_token is not None and (token := _token_at_the_end(envelope)):
         on_token(token)
     page = reader.read(envelope, size=len(body))
-    if not loose and (page.faults or page.notes):
+    return page if loose else _faultless(page, url)
+
+
+def _faultless(page: Page, url: str) -> Page:
+    """Return the page; raise MalformedAnswerError if anything is wrong or odd in it."""
+    if page.faults or page.notes:
         raise MalformedAnswerError(url, page.faults[0].reason if page.faults else page.notes[0])
     return page
 

@@ -154,6 +154,11 @@ class ProviderSettings(Section):
     records_per_answer: int = Field(
         500, ge=1, le=10_000, description="Number of records in a ListRecords answer."
     )
+    pages_ahead: bool = Field(
+        default=True,
+        description="Make a list's next page while the client reads the present one, if nothing else is to "
+        "be done; it shows the holdings as they were up to five seconds before it is requested.",
+    )
     headers_per_answer: int = Field(
         500, ge=1, le=50_000, description="Number of headers in a ListIdentifiers answer."
     )

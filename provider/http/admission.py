@@ -105,6 +105,11 @@ class Admission:
             self._statements.cancel(errand)
             raise
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits, and lengthy work could begin at once."""
+        return not (self.waiting or self._free.locked() or self._free_for_lengthy.locked())
+
     async def close(self) -> None:
         """Wait for the work that has started."""
         await asyncio.to_thread(self._pool.shutdown)

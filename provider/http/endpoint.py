@@ -1,7 +1,7 @@
 """A repository over GET, POST and HEAD: maps HTTP to arguments and answers (OAI-PMH 2.0, section 3.1)."""
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -12,9 +12,10 @@ from oai.connections import leave_unread
 from oai.vocabulary import RULES
 from provider.clients.stats import BAD_VERB, OUTCOME, RequestOutcome
 from provider.http import landing
-from provider.http.admission import admitted
+from provider.http.admission import ADMISSION, admitted
 from provider.http.keys import BASE_URL, DATABASE, SETTINGS
 from provider.http.landing import PAGE_HEADERS, VARIES, as_page, is_browser, takes_html_alone, wants_page
+from provider.http.pages_ahead import PAGES_AHEAD
 from provider.protocol.repository import OaiAnswer, make_repository
 from provider.protocol.requests import Pairs, read_pairs
 
@@ -60,7 +61,7 @@ async def _answer(request: web.Request, ask: Ask, landing_page: Page) -> web.Res
     level = request.app[SETTINGS].provider.compression_level
     wants_gzip = _accepts_gzip(request.headers.getall("Accept-Encoding", []))
 
-    def work() -> OaiAnswer:
+    def work(pairs: Pairs) -> OaiAnswer:
         answer = ask(pairs)
         if readable:
             answer = replace(answer, body=as_page(answer.body))
@@ -68,11 +69,29 @@ async def _answer(request: web.Request, ask: Ask, landing_page: Page) -> web.Res
             return answer
         return replace(answer, body=gzipped(answer.body, level))
 
-    answer = await admitted(request, work, lengthy=_verb(pairs) in _LISTS)
+    answer = await _list_page(request, pairs, work, variant=(wants_gzip, readable))
     request[OUTCOME] = RequestOutcome(
         verb=answer.verb or _verb(pairs), codes=answer.errors, progress=answer.progress
     )
     return _response(answer, compressed=wants_gzip, readable=readable)
+
+
+async def _list_page(
+    request: web.Request, pairs: Pairs, work: Callable[[Pairs], OaiAnswer], *, variant: Hashable
+) -> OaiAnswer:
+    """Answer a request; a list's next page is made while this one is sent, if nothing else is to be done."""
+    verb, ahead = _verb(pairs), request.app[PAGES_AHEAD]
+    if verb not in _LISTS:
+        return await admitted(request, lambda: work(pairs))
+    answer = await ahead.take((request.path, variant, tuple(pairs)))
+    if answer is None:
+        answer = await admitted(request, lambda: work(pairs), lengthy=True)
+    following = answer.following if request.app[SETTINGS].provider.pages_ahead else None
+    if following is not None and request.app[ADMISSION].is_idle:
+        next_pairs = [("verb", verb), ("resumptionToken", following)]
+        key = (request.path, variant, tuple(next_pairs))
+        ahead.begin(key, lambda: request.app[ADMISSION].run(lambda: work(next_pairs), lengthy=True))
+    return answer
 
 
 def _is_a_persons(headers: Mapping[str, str]) -> bool:

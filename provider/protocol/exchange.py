@@ -58,3 +58,5 @@ class Content:
     """The element named after the verb."""
     progress: ListPosition | None = None
     """For list requests."""
+    following: str | None = None
+    """The token of the next page."""

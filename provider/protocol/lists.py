@@ -77,14 +77,16 @@ def _content(
     following: ItemList | SetList | None,
     elements: Sequence[str],
 ) -> Content:
-    parts = [*elements, _token(exchange, state, following)]
+    token = None if following is None else exchange.tokens.write(following, exchange.moment)
+    parts = [*elements, _token(exchange, state, token)]
     asked: dict[str, Any] = {}
     if isinstance(state, ItemList):
         asked = {
             name: getattr(state, name) for name in ("metadata_prefix", "set_spec", "from_", "until", "size")
         }
     progress = ListPosition(cursor=state.cursor, count=len(elements), ended=following is None, **asked)
-    return Content(xml=answers.verb_element(exchange.request.verb, parts), progress=progress)
+    xml = answers.verb_element(exchange.request.verb, parts)
+    return Content(xml=xml, progress=progress, following=token)
 
 
 def _item_list(exchange: Exchange) -> ItemList:
@@ -134,14 +136,14 @@ def _read_token(exchange: Exchange, read: Callable[[str, datetime], _State]) -> 
         raise exchange.request.refusal(error) from None
 
 
-def _token(exchange: Exchange, state: ItemList | SetList, following: ItemList | SetList | None) -> str:
+def _token(exchange: Exchange, state: ItemList | SetList, following: str | None) -> str:
     """Return the page's resumptionToken: empty on the last of several pages, none for a single page."""
     size = state.size if isinstance(state, ItemList) else None
     if following is None:
         no_more = answers.resumption_token("", cursor=state.cursor, size=size, expires=None)
         return no_more if state.after else ""
     return answers.resumption_token(
-        exchange.tokens.write(following, exchange.moment),
+        following,
         cursor=state.cursor,
         size=size,
         expires=exchange.moment + exchange.tokens.lifetime,

@@ -40,6 +40,8 @@ class OaiAnswer:
     """The codes of all errors in the answer."""
     progress: ListPosition | None = None
     """For lists that are answered with elements."""
+    following: str | None = None
+    """The token of a list's next page."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +73,7 @@ class Repository:
             cached_seconds=self._cached_seconds(request, moment),
             verb=request.verb,
             progress=content.progress,
+            following=content.following,
         )
 
     @cached_property

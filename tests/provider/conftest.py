@@ -70,7 +70,7 @@ def archive(database: Database, settings: Settings) -> Archive:
 
 @pytest.fixture
 async def provider(database: Database, settings: Settings, aiohttp_client: AiohttpClient) -> Provider:
-    """The provider with pages of three records, four headers and five sets."""
+    """The provider with pages of three records, four headers and five sets, each made on request."""
     return Provider(
         client=await aiohttp_client(create_app(small_pages(settings), database, base_url=BASE_URL))
     )
@@ -78,7 +78,13 @@ async def provider(database: Database, settings: Settings, aiohttp_client: Aioht
 
 def small_pages(settings: Settings, **changes: object) -> Settings:
     """These settings with small pages and the provider's settings changed."""
-    sizes = {"records_per_answer": 3, "headers_per_answer": 4, "sets_per_answer": 5, **changes}
+    sizes: dict[str, object] = {
+        "records_per_answer": 3,
+        "headers_per_answer": 4,
+        "sets_per_answer": 5,
+        "pages_ahead": False,
+    }
+    sizes |= changes
     return settings.model_copy(update={"provider": settings.provider.model_copy(update=sizes)})
 
 
