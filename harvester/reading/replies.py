@@ -117,9 +117,8 @@ def read_page(  # noqa: PLR0913 the fields of `Unread`, by name
         return _joined(Unread(body, verb, url, content_type, loose, limits, received, repairs).in_parts())
     body, notes = readable_body(body, url, content_type, loose=loose)
     reader = _PageReader(verb=verb, url=url, notes=notes, limits=limits, received=received)
-    whole = replace(limits, part_bytes=sys.maxsize)
     try:
-        envelope = open_envelope(body, verb, url, loose=loose, limits=whole)
+        envelope = open_envelope(body, verb, url, loose=loose, limits=replace(limits, part_bytes=sys.maxsize))
     except (MalformedAnswerError, AnswerTooLargeError) as error:
         unread = Unread(body, verb, url, "", loose, limits, received, repairs)
         page = _read_repaired(unread, on_token)

@@ -77,6 +77,7 @@ def test_why_a_job_waits_and_when_it_should_begin_is_listed(
 
 def test_the_status_tells_of_workers_and_what_is_late(environment: dict[str, str], tables: Tables) -> None:
     tables.add("oai_job", repository_id=tables.repository())
+    tables("UPDATE oai_job SET harvest_start_time = now() - interval '2 minutes'")
     tables("INSERT INTO oai_worker (host, process_id, concurrency, draining, good_until)"
            " VALUES ('w1', 77, 4, true, now() + interval '1 hour')")  # fmt: skip
     (status,) = results(environment, "manager", "status")
