@@ -1,0 +1,48 @@
+"""The shipped systemd units are valid, closed, and run commands that exist."""
+
+import configparser
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.commands import zatva
+
+_UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("*.service"))
+_MOST_EXPOSED = 20
+"""Tenths, from 0 (closed) to 100."""
+
+
+def _analyze(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is missing: apt-get install systemd")
+    return subprocess.run([program, *words], capture_output=True, text=True, check=False)
+
+
+def _command(unit: Path) -> list[str]:
+    # A unit may repeat a key; the last one counts here, and ExecStart occurs once.
+    parser = configparser.RawConfigParser(strict=False)
+    parser.read(unit, encoding="utf-8")
+    return parser["Service"]["ExecStart"].split()
+
+
+def test_there_is_a_unit_for_each_server() -> None:
+    assert [unit.stem for unit in _UNITS] == ["zatva-manager", "zatva-provider", "zatva-web", "zatva-worker"]
+
+
+@pytest.mark.parametrize("unit", _UNITS, ids=lambda unit: unit.stem)
+def test_a_unit_is_valid_and_closed(unit: Path) -> None:
+    told = _analyze("verify", "--man=no", unit)
+    faults = [line for line in told.stderr.splitlines() if "is not executable" not in line]
+    assert faults == []
+    rated = _analyze("security", "--offline=true", f"--threshold={_MOST_EXPOSED}", "--no-pager", unit)
+    assert rated.returncode == 0, rated.stdout + rated.stderr
+
+
+@pytest.mark.parametrize("unit", _UNITS, ids=lambda unit: unit.stem)
+def test_a_unit_runs_a_command_that_exists(unit: Path, environment: dict[str, str]) -> None:
+    program, *words = _command(unit)
+    assert program == "/opt/zatva/bin/zatva"
+    assert zatva(environment, *words, "--help").returncode == 0
