@@ -1,15 +1,18 @@
-"""The shipped systemd units are valid, closed, and run commands that exist."""
+"""The shipped systemd units and the compose file are valid, closed, and run commands that exist."""
 
 import configparser
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.commands import zatva
 
-_UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("*.service"))
+_DEPLOY = Path(__file__).parents[2] / "deploy"
+_UNITS = sorted((_DEPLOY / "systemd").glob("*.service"))
 _MOST_EXPOSED = 20
 """Tenths, from 0 (closed) to 100."""
 
@@ -46,3 +49,25 @@ def test_a_unit_runs_a_command_that_exists(unit: Path, environment: dict[str, st
     program, *words = _command(unit)
     assert program == "/opt/zatva/bin/zatva"
     assert zatva(environment, *words, "--help").returncode == 0
+
+
+def _services() -> dict[str, dict[str, Any]]:
+    services: dict[str, dict[str, Any]] = yaml.safe_load((_DEPLOY / "compose.yaml").read_text())["services"]
+    return {name: one for name, one in services.items() if one["image"] == "zatva"}
+
+
+def test_containers_are_closed_and_no_password_is_shipped() -> None:
+    for name, service in _services().items():
+        closed = (service["read_only"], service["cap_drop"], service["tmpfs"])
+        assert closed == (True, ["ALL"], ["/tmp"]), name  # noqa: S108 the container's own
+        assert "${ZATVA_DATABASE_PASSWORD:?" in service["environment"]["ZATVA_DATABASE_URL"], name
+        for published in service.get("ports", []):
+            assert published.startswith("127.0.0.1:"), name
+
+
+def test_containers_run_commands_that_exist(environment: dict[str, str]) -> None:
+    commands = {tuple(service["command"]) for service in _services().values()}
+    assert len(commands) == 5
+    for words in commands:
+        done = zatva(environment, *words, "--help")
+        assert done.returncode == 0, done.stderr

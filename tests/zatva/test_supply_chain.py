@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 _ROOT = Path(__file__).parents[2]
-_EXTRAS = ("embedded", "dev", "mutation")
+_EXTRAS = ("embedded", "server", "dev", "mutation")
 _LOCKED = re.compile(
     r"(?P<name>[a-z0-9-]+)==(?P<version>[^ ;]+)(?P<marker> ; .+)?"
     r"(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)"
