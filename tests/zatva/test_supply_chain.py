@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,7 @@ def test_every_dependency_is_locked_to_a_version_that_satisfies_it(extra: str) -
 
 
 def test_the_extras_agree_on_versions() -> None:
-    embedded, dev, mutation = map(_locked, _EXTRAS)
-    for smaller, larger in ((embedded, dev), (dev, mutation)):
+    for smaller, larger in pairwise(map(_locked, _EXTRAS)):
         assert smaller.items() <= larger.items()
 
 
