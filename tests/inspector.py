@@ -37,10 +37,13 @@ class Look:
 _LOOKS: Final = (
     Look(width=WIDE, scheme="light", options=_EVERYTHING, contrast=None),
     Look(width=WIDE, scheme="dark", options=None, contrast=_CONTRAST),
-    Look(width=NARROW, scheme="dark", options=None, contrast=_CONTRAST),
 )
-_LONG_LOOKS: Final = (*_LOOKS, Look(width=NARROW, scheme="light", options=_STRUCTURE, contrast=None))
-"""Few rules of axe depend on the width, and the layout is looked at in each width."""
+_LONG_LOOKS: Final = (
+    *_LOOKS,
+    Look(width=NARROW, scheme="dark", options=None, contrast=_CONTRAST),
+    Look(width=NARROW, scheme="light", options=_STRUCTURE, contrast=None),
+)
+"""Colours and most rules of axe do not depend on the width, and the layout is looked at in each width."""
 
 
 class Inspector:

@@ -14,6 +14,7 @@ from harvester.models import History, Record, Repository
 from manager.models import Job, JobStatus, RecurringJob
 from oai.database import Database
 from oai.vocabulary import OAI_NAMESPACE
+from provider.holdings.mark import advance_mark
 from provider.models import Document
 from tests.commands import results
 from tests.end_to_end.processes import alive, eventually, running
@@ -52,6 +53,7 @@ def make_due(database: Database) -> None:
         session.execute(update(Document).values(datestamp=func.date_trunc("second", func.now())))
         session.execute(text("UPDATE document_collection SET datestamp = date_trunc('second', now())"))
         session.commit()
+        advance_mark(session)
 
 
 def _records(folder: Path) -> dict[str, etree._Element]:

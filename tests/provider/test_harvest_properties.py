@@ -21,6 +21,7 @@ from oai.settings import Settings
 from oai.vocabulary import OAI_NAMESPACE
 from provider.holdings.collections import add_collection, assign, lineage, remove
 from provider.holdings.identifiers import oai_identifier
+from provider.holdings.mark import advance_mark
 from provider.holdings.selection import Selection, hide, unhide
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Collection, Document, DocumentCollection, PublicationMark
@@ -168,10 +169,11 @@ Action = Callable[[Scene, random.Random, str], None]
 
 
 def settle(scene: Scene) -> None:
-    """Wait until everything that is published is due."""
+    """Wait until the mark has reached everything that is published."""
     with scene.database.session() as session:
-        while not session.scalar(select(func.max(Document.datestamp) <= func.clock_timestamp())):
-            session.rollback()
+        due = select(PublicationMark.moment).scalar_subquery()
+        while not session.scalar(select(func.max(Document.datestamp) <= due)):
+            advance_mark(session)
             time.sleep(0.05)
 
 

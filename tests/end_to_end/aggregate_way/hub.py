@@ -17,6 +17,7 @@ from provider.aggregate.catalogue import make_aggregate
 from provider.aggregate.sources import add_source, find_repository, withdraw_source
 from provider.aggregate.update import updater
 from provider.app import create_app
+from provider.holdings.mark import advance_mark
 from provider.protocol.repository import Repository
 from tests.harvester.fake_repository import FakeRepository
 from tests.harvester.library import Library
@@ -66,6 +67,8 @@ class Hub:
             records = mine.run().records
         if due:
             self.execute(*_MAKE_DUE)
+            with self.database.session() as session:
+                advance_mark(session)
         return records
 
     def execute(self, *statements: str) -> None:
