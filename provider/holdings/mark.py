@@ -73,11 +73,12 @@ def _gate(session: Session) -> Iterator[None]:
     session.execute(text(_PASS))
     try:
         yield
+        session.execute(text(_LEAVE))
     except BaseException:
+        # A rollback would return the connection to the pool, and the lock with it.
+        session.connection().invalidate()
         session.rollback()
         raise
-    finally:
-        session.execute(text(_LEAVE))
 
 
 def begin_at_mark(session: Session) -> datetime:
