@@ -156,8 +156,8 @@ class ProviderSettings(Section):
     )
     pages_ahead: bool = Field(
         default=True,
-        description="Make a list's next page while the client reads the present one, if nothing else is to "
-        "be done; it shows the holdings as they were up to five seconds before it is requested.",
+        description="Make a list's next page while the client reads the present one, when the provider is "
+        "otherwise idle; it shows the holdings as of up to five seconds before its request.",
     )
     headers_per_answer: int = Field(
         500, ge=1, le=50_000, description="Number of headers in a ListIdentifiers answer."

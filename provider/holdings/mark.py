@@ -13,7 +13,7 @@ back only after its transaction is visible. No clock has to be right.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from sqlalchemy import text
@@ -60,10 +60,7 @@ def reserve(session: Session, margin: float) -> datetime:
     with _gate(session):
         seconds: int = session.execute(text(_CHOOSE), {"margin": margin}).scalar_one()
         session.execute(text(_HOLD), {"key": seconds - _EPOCH})
-    moment: datetime = session.execute(
-        text("SELECT to_timestamp(:seconds)"), {"seconds": seconds}
-    ).scalar_one()
-    return moment
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 @contextmanager
@@ -84,8 +81,8 @@ def _gate(session: Session) -> Iterator[None]:
 def begin_at_mark(session: Session) -> datetime:
     """Begin a read-only transaction with one snapshot, and return the mark in it, in whole seconds, UTC.
 
-    A mark that nobody has looked at for half a second is advanced first; where another process does that at
-    the moment, the one that is there is as good.
+    A mark that was last advanced more than half a second ago is advanced first. If another process is doing
+    that, the present mark is used, which is only a little older.
     """
     moment, is_old = _read(session)
     if is_old:

@@ -107,7 +107,7 @@ class Admission:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits, and lengthy work could begin at once."""
+        """Whether no request waits, and lengthy work could begin at once."""
         return not (self.waiting or self._free.locked() or self._free_for_lengthy.locked())
 
     async def close(self) -> None:

@@ -69,17 +69,17 @@ async def _answer(request: web.Request, ask: Ask, landing_page: Page) -> web.Res
             return answer
         return replace(answer, body=gzipped(answer.body, level))
 
-    answer = await _list_page(request, pairs, work, variant=(wants_gzip, readable))
+    answer = await _answered(request, pairs, work, variant=(wants_gzip, readable))
     request[OUTCOME] = RequestOutcome(
         verb=answer.verb or _verb(pairs), codes=answer.errors, progress=answer.progress
     )
     return _response(answer, compressed=wants_gzip, readable=readable)
 
 
-async def _list_page(
+async def _answered(
     request: web.Request, pairs: Pairs, work: Callable[[Pairs], OaiAnswer], *, variant: Hashable
 ) -> OaiAnswer:
-    """Answer a request; a list's next page is made while this one is sent, if nothing else is to be done."""
+    """Do the work of a request; after a page of a list, begin the next one if the provider is idle."""
     verb, ahead = _verb(pairs), request.app[PAGES_AHEAD]
     if verb not in _LISTS:
         return await admitted(request, lambda: work(pairs))

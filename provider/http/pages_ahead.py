@@ -6,7 +6,7 @@ responseDate is a little earlier than if it had been made on request, which is a
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Coroutine, Hashable
 from typing import Final
 
 from aiohttp import web
@@ -14,7 +14,7 @@ from aiohttp import web
 from provider.protocol.repository import OaiAnswer
 
 _SECONDS: Final = 5.0
-"""How long a page is kept. A client that has not asked by then is slow, or does not go on."""
+"""How long a page is kept. A client that has not requested it by then is slow, or has stopped."""
 _MOST: Final = 32
 """Pages kept at a time; a page of 500 records has half a megabyte, or a fifteenth of it compressed."""
 
@@ -29,16 +29,12 @@ class PagesAhead:
         self._most = most
         self._pages: dict[Hashable, _Making] = {}
 
-    def begin(self, key: Hashable, make: Callable[[], Awaitable[OaiAnswer]]) -> None:
+    def begin(self, key: Hashable, make: Callable[[], Coroutine[None, None, OaiAnswer]]) -> None:
         """Make a page, unless it is being made already, or many are kept."""
         if key in self._pages or len(self._pages) >= self._most:
             return
-
-        async def made() -> OaiAnswer:
-            return await make()
-
-        task = asyncio.create_task(made())
-        # Whoever asks for the page gets the error; if nobody does, nobody needs it.
+        task = asyncio.create_task(make())
+        # An error is of no interest here: the page is then made on request, and reports it.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._pages[key] = task
         asyncio.get_running_loop().call_later(self._seconds, self._forget, key, task)
@@ -48,8 +44,7 @@ class PagesAhead:
         task = self._pages.pop(key, None)
         if task is None:
             return None
-        # Shielded: the work would otherwise be cancelled with a client that disconnects, and its place in the
-        # admission released by both.
+        # Unlike awaiting the task, this does not cancel it if the client disconnects.
         await asyncio.wait([task])
         return None if task.cancelled() or task.exception() is not None else task.result()
 

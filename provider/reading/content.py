@@ -163,7 +163,7 @@ class GzipMember:
         return content
 
     def _read_exactly(self, most: int) -> bytes:
-        """Go on with zlib, after the bytes given so far, where a faster library has found damage.
+        """Continue with zlib after the bytes returned so far, because a faster library has found damage.
 
         Faster libraries find the same members damaged, but some of them at another place, or truncated where
         zlib sees wrong bytes.

@@ -11,7 +11,7 @@ from provider.storage.web_files import WebFiles
 
 def client_of(place: ObjectUrl) -> ObjectClient:
     """Return this process's client for the bucket or host of a URL. Raises UsageError without its library."""
-    # A client made before a fork would wait for ever: its threads do not exist in the child.
+    # A client made before a fork would wait forever: its threads do not exist in the child.
     where = place.bucket if place.is_s3 else ""
     return _client(os.getpid(), is_s3=place.is_s3, where=where)
 

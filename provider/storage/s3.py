@@ -86,7 +86,7 @@ class S3Bucket:
         except (BaseError, OSError) as error:
             _refuse(place, error)
         if len(content) != end - begin:
-            raise OSError(f"{place}: {len(content):,} bytes were received of {end - begin:,}")
+            raise OSError(f"{place}: received {len(content):,} of {end - begin:,} bytes")
         return content
 
     def names(self, prefix: ObjectUrl) -> Iterator[ObjectUrl]:
@@ -120,7 +120,7 @@ def _refuse(place: ObjectUrl, error: Exception) -> NoReturn:
         ) from None
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) or _status(error) in _FORBIDDEN:
         raise PermissionError(
-            f"{place}: the store refuses to let it be read; check the credentials (AWS_…, ~/.aws): {said}"
+            f"{place}: access denied; check the credentials (AWS_…, ~/.aws): {said}"
         ) from None
     if isinstance(error, InvalidPathError):
         raise OSError(f"{place}: the key is not valid: {said}") from None

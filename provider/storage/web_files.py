@@ -59,7 +59,7 @@ class WebFiles:
         raise AssertionError("the last try returns or raises")
 
     def names(self, prefix: ObjectUrl) -> Iterator[ObjectUrl]:
-        """Yield the files that a list names, one URL a line; relative ones are seen from the list."""
+        """Yield the files that a list names, one URL per line, absolute or relative to the list."""
         if not prefix.name.lower().endswith(_LIST):
             raise UsageError(
                 f"{prefix}: HTTP has no folders; name a file, or a list of files that ends in {_LIST}"
@@ -91,7 +91,7 @@ class WebFiles:
         except (OSError, ValueError, http.client.HTTPException) as error:
             _refuse(place, error)
         if len(content) != end - begin:
-            raise OSError(f"{place}: {len(content):,} bytes were received of {end - begin:,}")
+            raise OSError(f"{place}: received {len(content):,} of {end - begin:,} bytes")
         return content
 
 
@@ -142,7 +142,7 @@ def _refuse(place: ObjectUrl, error: Exception) -> NoReturn:
         if error.code in _GONE:
             raise FileNotFoundError(f"{place}: there is no such file (status {error.code})") from None
         if error.code in _FORBIDDEN:
-            raise PermissionError(f"{place}: the server refuses to send it (status {error.code})") from None
+            raise PermissionError(f"{place}: access denied (status {error.code})") from None
         if error.code == _FAILED_CONDITION:
             raise ReplacedError(_REPLACED.format(place=place)) from None
         raise OSError(f"{place}: the server answers with status {error.code}") from None

@@ -93,7 +93,7 @@ def test_an_error_while_a_datestamp_is_chosen_leaves_the_gate_open(database: Dat
         with pytest.raises(Exception, match="No row"):
             reserve(session, 1.0)
         until(lambda: other.scalar(text(_LOCKS)) == 0)
-        # The session goes on with another connection.
+        # The session continues with another connection.
         assert session.scalar(text("SELECT count(*) FROM publication_mark")) == 0
 
 

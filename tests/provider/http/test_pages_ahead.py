@@ -1,7 +1,7 @@
 """A list's next page is made while the present one is read; a client sees no difference but the time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 
 import pytest
 from aiohttp.test_utils import TestClient
@@ -25,7 +25,7 @@ async def provider(database: Database, settings: Settings, aiohttp_client: Aioht
     return Provider(client=await aiohttp_client(create_app(chosen, database, base_url=BASE_URL)))
 
 
-def _made(answer: OaiAnswer = _PAGE, seconds: float = 0.0) -> Callable[[], Awaitable[OaiAnswer]]:
+def _made(answer: OaiAnswer = _PAGE, seconds: float = 0.0) -> Callable[[], Coroutine[None, None, OaiAnswer]]:
     async def make() -> OaiAnswer:
         await asyncio.sleep(seconds)
         return answer

@@ -41,7 +41,7 @@ async def test_a_list_is_indexed_and_its_documents_are_served(
 
     assert (file.name, counts(report)) == ("x y.warc.gz", (3, 0, 0, 0))
     assert (answer.status, await answer.read()) == (200, _PAGES[1].body)
-    # A file that was replaced by one of the same length, in the same second, has the old date alone.
+    # The new file has another ETag.
     write_pages(folder / "x y.warc.gz", [*_PAGES, Page(url="http://a.example/new")])
     answer = await client.get(f"/archive/{key.hex}")
     assert answer.status == 503
