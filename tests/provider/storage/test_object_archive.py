@@ -1,5 +1,6 @@
 """Archives in an object store: indexed, served and verified as local ones are, and never mixed up."""
 
+import gzip
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,15 @@ from oai.failures import FailureCode
 from oai.settings import Settings
 from provider.app import create_app
 from provider.holdings.fixity import Checker, Fault, FixityChoice
+from provider.holdings.lookup import Query
+from provider.holdings.warc_export import export_warc
 from provider.indexing.archive_search import search
 from provider.indexing.indexer import FileReport, IndexOptions, index_file
 from provider.models import Arc, Document
 from provider.storage.clients import forget_clients
 from provider.storage.files import Presence, presence
 from provider.storage.places import Place, place_given
-from tests.provider.archives import Page, write_pages
+from tests.provider.archives import Page, offsets, warc_other, warc_record, write_archive, write_pages
 from tests.provider.conftest import BASE_URL
 from tests.provider.indexing.indexed import check_counts, counts
 from tests.provider.storage.object_store import BUCKET, ObjectStore
@@ -265,3 +268,22 @@ def test_names_are_those_of_the_last_part() -> None:
         place_given("/a/x y.warc.gz"),
     ]  # fmt: skip
     assert [place.name for place in places] == ["x%20y.warc.gz", "x y.warc.gz", "x y.warc.gz"]
+
+
+async def test_an_object_that_only_a_cdx_object_lists_is_served_and_exported(
+    database: Database, settings: Settings, store: ObjectStore, tmp_path: Path,
+    client: TestClient[Request, Application],
+) -> None:  # fmt: skip
+    records = [warc_other("warcinfo"), *map(warc_record, _PAGES[:1])]
+    content = write_archive(tmp_path / "x.warc.gz", records).read_bytes()
+    begin = offsets(tmp_path / "x.warc.gz", records)[1]
+    line = f"example,a)/ 20071102030405 http://a.example/ text/html 200 - - - - {begin} x.warc.gz\n"
+    store.put("listed/x.warc.gz", content)
+    listed = place_given(store.put("listed/list.cdx", f" CDX N b a m s k r M S V g\n{line}".encode()))
+    options = IndexOptions(margin=1, archive_dir=place_given(f"s3://{BUCKET}/listed"))
+    assert counts(index_file(database, listed, options)) == (1, 0, 0, 0)
+
+    answer = await client.get(_address(database, _PAGES[0].url))
+    assert (answer.status, await answer.read()) == (200, _PAGES[0].body)
+    exported = b"".join(export_warc(database, settings.provider, Query(url=_PAGES[0].url, limit=10), None))
+    assert _PAGES[0].body in gzip.decompress(exported)
