@@ -1,7 +1,7 @@
 """The database: engine and sessions over PostgreSQL, embedded unless the settings name another server."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,8 +17,10 @@ from oai.settings import Settings
 
 _POOL = 5
 _DRIVER = "postgresql+psycopg"
+_CONNECT_SECONDS: Final = 10
+_REPLICA_CONNECT_SECONDS: Final = 2
+"""There are others to ask. libpq takes less than 2 for 2."""
 _CONNECTION = {
-    "connect_timeout": 10,
     # Detects within half a minute a server that vanished silently (values in seconds and milliseconds).
     "keepalives_idle": 30,
     "tcp_user_timeout": 30_000,
@@ -93,6 +95,28 @@ def open_database(
         yield Database(engine=engine)
 
 
+@contextlib.contextmanager
+def open_replica(url: str, *, pool_size: int, statement_seconds: float) -> Iterator[Database]:
+    """Open a streaming replica at `postgresql://…`, and close it at the end of the block.
+
+    Its transactions are read-only, each with one snapshot. It need not be reachable yet.
+
+    Raises DatabaseNotReadyError if the address is not valid.
+    """
+    engine = _engine(
+        _server_url(url, "provider.replica_urls"),
+        pool_size,
+        statement_seconds,
+        connect_seconds=_REPLICA_CONNECT_SECONDS,
+        # For the engine and not in each session: SQLAlchemy sets a returned connection back to writing.
+        transactions={"isolation_level": "REPEATABLE READ", "postgresql_readonly": True},
+    )
+    try:
+        yield Database(engine=engine)
+    finally:
+        engine.dispose()
+
+
 def place(settings: Settings) -> str:
     """Return the database's location for display: the embedded one's folder, or the URL without password."""
     if settings.database_url is None:
@@ -106,20 +130,31 @@ def _url(settings: Settings, stack: contextlib.ExitStack) -> URL:
         stack.callback(server.release)
         server.acquire()
         return server.url
+    return _server_url(settings.database_url.get_secret_value(), "database_url")
+
+
+def _server_url(address: str, setting: str) -> URL:
     try:
-        url = make_url(settings.database_url.get_secret_value())
+        url = make_url(address)
     except ArgumentError:
         raise DatabaseNotReadyError(
-            "database_url: not a valid address; write it as postgresql://user:password@host:5432/name"
+            f"{setting}: not a valid address; write it as postgresql://user:password@host:5432/name"
         ) from None
     if url.get_backend_name() != "postgresql":
         raise DatabaseNotReadyError(
-            f"database_url: {url.get_backend_name()!r} is not supported; use a postgresql:// address"
+            f"{setting}: {url.get_backend_name()!r} is not supported; use a postgresql:// address"
         )
     return url.set(drivername=_DRIVER)
 
 
-def _engine(url: URL, pool_size: int, statement_seconds: float | None) -> Engine:
+def _engine(
+    url: URL,
+    pool_size: int,
+    statement_seconds: float | None,
+    *,
+    connect_seconds: int = _CONNECT_SECONDS,
+    transactions: Mapping[str, Any] | None = None,
+) -> Engine:
     # Memory for temporary tables can be set only before their first use, so it is set for every connection.
     # For tables without statistics PostgreSQL estimates so many rows that it would JIT-compile short
     # statements.
@@ -131,7 +166,13 @@ def _engine(url: URL, pool_size: int, statement_seconds: float | None) -> Engine
         pool_size=pool_size,
         max_overflow=0,
         pool_pre_ping=True,
-        connect_args={"options": options, "application_name": "zatva", **_CONNECTION},
+        execution_options=transactions or {},
+        connect_args={
+            "options": options,
+            "application_name": "zatva",
+            "connect_timeout": connect_seconds,
+            **_CONNECTION,
+        },
     )
 
 

@@ -86,5 +86,5 @@ def _text(value: object) -> str:
     if isinstance(value, SecretStr):
         return HIDDEN if value.get_secret_value() else ""
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
+        return ", ".join(map(_text, value))
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)

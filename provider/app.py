@@ -1,6 +1,7 @@
 """Assembles the provider's HTTP application: its routes, and what all of them share."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -14,11 +15,12 @@ from provider.clients.store import bookkeeping
 from provider.http import aggregate, cdx, documents, endpoint
 from provider.http.admission import ADMISSION, Admission, admitted
 from provider.http.aggregate import AGGREGATING, Aggregating, aggregating
-from provider.http.keys import BASE_URL, DATABASE, SETTINGS
+from provider.http.keys import BASE_URL, DATABASE, REPLICAS, SETTINGS
 from provider.http.metrics import METRICS, Metrics, metrics_listener
 from provider.http.middleware import ATTENDANCE, attendance, attended
 from provider.http.pages_ahead import PAGES_AHEAD, PagesAhead
 from provider.http.query_cancellation import Statements
+from provider.protocol.replicas import Replicas
 
 
 def _add_health(app: web.Application) -> None:
@@ -52,11 +54,13 @@ _ROUTES: Final = (
 """Each adds the routes of its module; their database work goes through `provider.http.admission.admitted`."""
 
 
-def create_app(settings: Settings, database: Database, *, base_url: str) -> web.Application:
+def create_app(
+    settings: Settings, database: Database, *, base_url: str, replicas: Sequence[Database] = ()
+) -> web.Application:
     """Return the provider's application; `base_url` is its public address.
 
-    `database` should have as many connections as the settings have provider threads, and their statement
-    timeout. It is not used before the first request.
+    `database` and its `replicas` should have as many connections as the settings have provider threads, one
+    more if there are replicas, and their statement timeout. They are not used before the application starts.
     """
     app = web.Application(client_max_size=_LONGEST_BODY)
     bound(app, limits_of(settings.provider))
@@ -64,11 +68,22 @@ def create_app(settings: Settings, database: Database, *, base_url: str) -> web.
     app[SETTINGS], app[DATABASE], app[BASE_URL] = settings, database, base_url
     app[ATTENDANCE] = attendance(settings.provider)
     app[METRICS] = app[ATTENDANCE].metrics
+    app[REPLICAS] = Replicas(database, replicas, most_behind=settings.provider.replica_seconds)
     app[AGGREGATING] = Aggregating()
-    app.cleanup_ctx.extend((_admission, bookkeeping, aggregating, metrics_listener))
+    app.cleanup_ctx.extend((_watch_replicas, _admission, bookkeeping, aggregating, metrics_listener))
     for add_routes in _ROUTES:
         add_routes(app)
     return app
+
+
+async def _watch_replicas(app: web.Application) -> AsyncIterator[None]:
+    if not app[REPLICAS]:
+        yield
+        return
+    watching = asyncio.create_task(app[REPLICAS].watch())
+    yield
+    watching.cancel()
+    await asyncio.wait([watching])
 
 
 async def _admission(app: web.Application) -> AsyncIterator[None]:
@@ -77,7 +92,7 @@ async def _admission(app: web.Application) -> AsyncIterator[None]:
         threads=provider.threads,
         waiting_room=provider.waiting_room,
         wait_seconds=provider.wait_seconds,
-        statements=Statements(app[DATABASE].engine),
+        statements=Statements([app[DATABASE].engine, *app[REPLICAS].engines]),
     )
     _watch(app)
     app[PAGES_AHEAD] = PagesAhead()
@@ -109,5 +124,11 @@ def _watch(app: web.Application) -> None:
     given = app[AGGREGATING]
     metrics.watch("aggregate_records", "Harvested records published.", lambda: given.records)
     metrics.watch("aggregate_age_seconds", "Time since the aggregate was up to date.", given.age)
+    if app[REPLICAS]:
+        replicas = app[REPLICAS]
+        metrics.watch("replicas_used", "Replicas that lists are read from.", lambda: replicas.usable)
+        metrics.watch(
+            "replica_behind_seconds", "How far the last of these is behind.", lambda: replicas.behind
+        )
     if isinstance(pool, QueuePool):
         metrics.watch("connections_used", "Database connections in use.", pool.checkedout)

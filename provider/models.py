@@ -299,6 +299,8 @@ class PublicationMark(Base):
     """Every change dated up to it is visible to whoever sees this row."""
     looked: Mapped[datetime]
     """When it was last advanced, or could not be because a publisher holds it back."""
+    timeline: Mapped[str | None] = mapped_column(Text)
+    """The server's timeline at that time, eight hexadecimal digits; each promotion begins another one."""
 
 
 class DocumentCollection(Base):

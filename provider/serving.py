@@ -19,7 +19,7 @@ from aiohttp import web
 import oai.serving
 from oai.cli import Invocation
 from oai.connections import CONNECTIONS
-from oai.database import open_database
+from oai.database import open_database, open_replica
 from oai.errors import ExitCode, UsageError, ZatvaError
 from oai.serving import address, open_listener, own_address, serving, told_to_stop
 from oai.settings import Settings
@@ -215,16 +215,23 @@ def _serve(
     parent: int | None = None,
 ) -> None:
     provider = settings.provider
+    # One more connection than there are threads looks at the servers.
+    size, seconds = provider.threads + bool(provider.replica_urls), provider.statement_seconds
     with (
         listener,
-        open_database(
-            settings, pool_size=provider.threads, statement_seconds=provider.statement_seconds
-        ) as database,
+        open_database(settings, pool_size=size, statement_seconds=seconds) as database,
+        contextlib.ExitStack() as opened,
     ):
         with database.session() as session:
             refuse_unserved(session)
             warn_if_incomplete(session)
-        app = create_app(settings, database, base_url=base_url)
+        replicas = [
+            opened.enter_context(
+                open_replica(url.get_secret_value(), pool_size=size, statement_seconds=seconds)
+            )
+            for url in provider.replica_urls
+        ]
+        app = create_app(settings, database, base_url=base_url, replicas=replicas)
         asyncio.run(_until_stopped(app, listener, announce, parent))
 
 

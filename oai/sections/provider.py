@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, SecretStr
 
 from oai.datestamps import parse_datestamp
 from oai.errors import MalformedXmlError
@@ -168,6 +168,18 @@ class ProviderSettings(Section):
     )
     publish_margin: float = Field(
         3, ge=1, le=600, description="Seconds by which the datestamps of new records are ahead of the clock."
+    )
+    replica_urls: tuple[SecretStr, ...] = Field(
+        (),
+        description="Streaming replicas of the database, like `database_url`; lists are read from them in "
+        "turn.",
+    )
+    replica_seconds: float = Field(
+        5,
+        gt=0,
+        le=3600,
+        description="Seconds by which a replica may be behind; what was withheld may be listed that much "
+        "longer. Beyond that, and while the primary does not answer for as long, replicas are not used.",
     )
     threads: int = Field(4, ge=1, le=64, description="Database threads of one provider process.")
     waiting_room: int = Field(64, ge=0, le=10_000, description="Maximum requests that wait for a thread.")

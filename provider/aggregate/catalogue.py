@@ -242,6 +242,7 @@ def make_aggregate(settings: Settings, database: Database, base_url: str) -> Rep
     """Return the aggregate's repository; does not access the database yet."""
     site = Site(base_url=base_url, settings=aggregate_settings(settings.provider))
     catalogue = AggregateCatalogue(database=database, store=settings.store, settings=site.settings)
+    # Without replicas: they may still have places of records that the store does not have any more.
     return Repository(site=site, database=database, catalogue=catalogue, token_purpose=PURPOSE)
 
 

@@ -11,13 +11,18 @@ writer sees the publisher's lock, or the publisher sees the committed mark and d
 back only after its transaction is visible. No clock has to be right.
 """
 
+import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
+
+from oai.errors import TryLaterError
 
 _PUBLISHING: Final = 0x5A50  # "ZP", "ZG", "ZW": separate these keys from other advisory locks
 _GATE: Final = 0x5A47
@@ -30,25 +35,50 @@ _LEAVE: Final = f"SELECT pg_advisory_unlock_shared({_GATE}, 0)"
 _CHOOSE: Final = """
 SELECT ceil(extract(epoch FROM greatest(clock_timestamp(), moment)) + :margin)::bigint FROM publication_mark
 """
-_HOLD: Final = f"SELECT pg_advisory_xact_lock_shared({_PUBLISHING}, :key)"
+# A publisher that stands still (a stopped process, a machine that was cut off) would hold the mark for long.
+_HOLD: Final = f"""
+SELECT pg_advisory_xact_lock_shared({_PUBLISHING}, :key),
+    set_config('idle_in_transaction_session_timeout', '5min', true)
+"""
 _IS_ALONE: Final = f"SELECT pg_try_advisory_xact_lock({_WRITING}, 0)"
 _CLOSE: Final = f"SELECT pg_advisory_xact_lock({_GATE}, 0)"
 _ADVANCE: Final = f"""
 UPDATE publication_mark SET
     looked = clock_timestamp(),
-    moment = greatest(moment, least(clock_timestamp(), (
+    timeline = left(pg_walfile_name(pg_current_wal_lsn()), 8),
+    moment = greatest(publication_mark.moment, least(clock_timestamp(), (
         SELECT to_timestamp({_EPOCH} + min(objid::bigint)) - interval '1 second' FROM pg_locks
         WHERE locktype = 'advisory' AND classid = {_PUBLISHING} AND objsubid = 2 AND granted
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     )))
+FROM (SELECT moment, timeline FROM publication_mark) AS before
+RETURNING before.moment AS known, before.timeline AS former, publication_mark.timeline
 """  # noqa: S608 our own numbers
-# A replica gets the mark from its primary.
 _READ: Final = """
-SELECT date_trunc('second', moment) AS moment,
-    NOT pg_is_in_recovery() AND clock_timestamp() - looked
-        NOT BETWEEN interval '0 seconds' AND interval '0.5 seconds' AS is_old
+SELECT date_trunc('second', moment) AS moment, pg_is_in_recovery() AS is_replica, clock_timestamp() AS clock,
+    clock_timestamp() - looked NOT BETWEEN interval '0 seconds' AND interval '0.5 seconds' AS is_old
 FROM publication_mark
 """
+_FAILED_OVER: Final = (
+    "another server is the primary now (timeline %s is followed by %s). If it was not synchronous, what "
+    "was published after %s may be lost: index the files again that were indexed since"
+)
+_LOOKS: Final = 20
+_PAUSE_SECONDS: Final = 0.02
+
+_log = logging.getLogger("provider.mark")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Mark:
+    moment: datetime
+    clock: datetime
+    is_replica: bool
+    is_old: bool
+
+
+class BehindError(TryLaterError):
+    """What is asked for may be dated above the mark of the server that was asked."""
 
 
 def reserve(session: Session, margin: float) -> datetime:
@@ -78,29 +108,58 @@ def _gate(session: Session) -> Iterator[None]:
         raise
 
 
-def begin_at_mark(session: Session) -> datetime:
+def begin_at_mark(session: Session, *, reach: datetime | None = None) -> datetime:
     """Begin a read-only transaction with one snapshot, and return the mark in it, in whole seconds, UTC.
 
     A mark that was last advanced more than half a second ago is advanced first. If another process is doing
-    that, the present mark is used, which is only a little older.
+    that, the present mark is used, which is only a little older. A moment to `reach` that is not in the
+    future is waited for; raises BehindError if changes up to it are still being published.
     """
-    moment, is_old = _read(session)
-    if is_old:
+    row = _read(session)
+    if row.is_old and not row.is_replica:
+        row = _advanced(session)
+    if reach is None or not row.moment < reach <= row.clock:
+        return row.moment
+    for _ in range(_LOOKS):
+        row = _advanced(session)
+        if row.moment >= reach:
+            return row.moment
         session.rollback()
-        advance_mark(session)
-        moment, _ = _read(session)
-    return moment
+        time.sleep(_PAUSE_SECONDS)
+    raise BehindError("changes up to the requested date are still being published")
+
+
+def begin_at_replicas_mark(session: Session) -> datetime:
+    """Return the mark that a replica has from its primary. The session is one of `oai.database.open_replica`.
+
+    Raises BehindError if the server is no replica (any more): its mark says nothing about the primary's.
+    """
+    row = _found(session)
+    if not row.is_replica:
+        raise BehindError("the server is not a replica")
+    return row.moment
 
 
 def advance_mark(session: Session) -> None:
     """Set the mark to the clock, but below every datestamp that a publisher still holds. Commits."""
     if session.execute(text(_IS_ALONE)).scalar_one():
         session.execute(text(_CLOSE))
-        session.execute(text(_ADVANCE))
+        told = session.execute(text(_ADVANCE)).one()
+        if told.former not in {None, told.timeline}:
+            _log.warning(_FAILED_OVER, told.former, told.timeline, told.known)
     session.commit()
 
 
-def _read(session: Session) -> tuple[datetime, bool]:
+def _advanced(session: Session) -> _Mark:
+    session.rollback()
+    advance_mark(session)
+    return _read(session)
+
+
+def _read(session: Session) -> _Mark:
     session.connection(execution_options={"isolation_level": "REPEATABLE READ", "postgresql_readonly": True})
-    row = session.execute(text(_READ)).one()
-    return row.moment, row.is_old
+    return _found(session)
+
+
+def _found(session: Session) -> _Mark:
+    return _Mark(**session.execute(text(_READ)).mappings().one())

@@ -9,12 +9,13 @@ from aiohttp import web
 
 from oai.compression import gzipped
 from oai.connections import leave_unread
-from oai.vocabulary import RULES
+from oai.vocabulary import LIST_VERBS, RULES
 from provider.clients.stats import BAD_VERB, OUTCOME, RequestOutcome
 from provider.http import landing
 from provider.http.admission import ADMISSION, admitted
-from provider.http.keys import BASE_URL, DATABASE, SETTINGS
+from provider.http.keys import BASE_URL, DATABASE, REPLICAS, SETTINGS
 from provider.http.landing import PAGE_HEADERS, VARIES, as_page, is_browser, takes_html_alone, wants_page
+from provider.http.metrics import METRICS
 from provider.http.pages_ahead import PAGES_AHEAD
 from provider.protocol.repository import OaiAnswer, make_repository
 from provider.protocol.requests import Pairs, read_pairs
@@ -23,7 +24,6 @@ PATH: Final = "/oai"
 """The path of the provider."""
 
 _FORM: Final = "application/x-www-form-urlencoded"
-_LISTS: Final = frozenset(verb for verb, rule in RULES.items() if rule.exclusive == "resumptionToken")
 
 Ask = Callable[[Pairs], OaiAnswer]
 """Answers a request's arguments, in a thread of the pool for database work."""
@@ -32,7 +32,7 @@ Page = Callable[[web.Request], Awaitable[web.Response]]
 
 def add_routes(app: web.Application) -> None:
     """Add the path for harvesting the archive's records."""
-    repository = make_repository(app[SETTINGS].provider, app[DATABASE], app[BASE_URL])
+    repository = make_repository(app[SETTINGS].provider, app[DATABASE], app[BASE_URL], app[REPLICAS])
     add_repository(app, PATH, repository.answer, landing.landing_page)
     landing.add_files(app, landing.FILES, path=PATH)
     app.router.add_get("/", _to_landing_page)
@@ -70,6 +70,7 @@ async def _answer(request: web.Request, ask: Ask, landing_page: Page) -> web.Res
         return replace(answer, body=gzipped(answer.body, level))
 
     answer = await _answered(request, pairs, work, variant=(wants_gzip, readable))
+    request.app[METRICS].dated(answer.moment)
     request[OUTCOME] = RequestOutcome(
         verb=answer.verb or _verb(pairs), codes=answer.errors, progress=answer.progress
     )
@@ -81,7 +82,7 @@ async def _answered(
 ) -> OaiAnswer:
     """Do the work of a request; after a page of a list, begin the next one if the provider is idle."""
     verb, ahead = _verb(pairs), request.app[PAGES_AHEAD]
-    if verb not in _LISTS:
+    if verb not in LIST_VERBS:
         return await admitted(request, lambda: work(pairs))
     answer = await ahead.take((request.path, variant, tuple(pairs)))
     if answer is None:

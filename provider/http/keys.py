@@ -6,8 +6,11 @@ from aiohttp import web
 
 from oai.database import Database
 from oai.settings import Settings
+from provider.protocol.replicas import Replicas
 
 SETTINGS: Final = web.AppKey("settings", Settings)
 DATABASE: Final = web.AppKey("database", Database)
+"""The primary."""
+REPLICAS: Final = web.AppKey("replicas", Replicas)
 BASE_URL: Final = web.AppKey("base_url", str)
 """The provider's public address."""

@@ -6,6 +6,7 @@ loses exactly those metrics.)
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import datetime
 from typing import Final
 
 from aiohttp import web
@@ -13,6 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from oai import probes
 from oai.connections import ConnectionLimits, bound
+from oai.datestamps import utc_now
 from oai.serving import create_runner, open_listener, serving
 from provider.http.keys import SETTINGS
 
@@ -49,6 +51,11 @@ class Metrics:
         self._refused = Counter(
             "zatva_provider_refused", "Answers 503, by reason.", ("why",), registry=self.registry
         )
+        self._behind = Gauge(
+            "zatva_provider_answer_behind_seconds",
+            "How far the responseDate of the last answer was behind the clock.",
+            registry=self.registry,
+        )
         self._bytes = Counter("zatva_provider_sent_bytes", "Bytes of answers.", registry=self.registry)
 
     def count(
@@ -69,6 +76,10 @@ class Metrics:
             self._errors.labels(code).inc()
         if why is not None:
             self._refused.labels(why).inc()
+
+    def dated(self, moment: datetime) -> None:
+        """Note the responseDate of an answer: changes that are published slowly hold it back."""
+        self._behind.set((utc_now() - moment).total_seconds())
 
     def watch(self, name: str, meaning: str, value: Callable[[], float]) -> None:
         """Register a gauge whose value is read from `value`, named `zatva_provider_` and `name`."""

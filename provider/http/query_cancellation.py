@@ -7,7 +7,7 @@ instead of being reused.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
@@ -77,15 +77,16 @@ class Errand:
 
 
 class Statements:
-    """Tracks which connection of an engine is held by which errand."""
+    """Tracks which connection of the engines is held by which errand, which holds one at a time."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        self._engines = engines
         self._current = threading.local()
         self._cancelling = ThreadPoolExecutor(max_workers=2, thread_name_prefix="provider-cancel")
-        event.listen(engine, "checkout", self._checkout)
-        event.listen(engine, "checkin", self._checkin)
-        event.listen(engine, "before_cursor_execute", self._before_statement)
+        for engine in engines:
+            event.listen(engine, "checkout", self._checkout)
+            event.listen(engine, "checkin", self._checkin)
+            event.listen(engine, "before_cursor_execute", self._before_statement)
 
     def errand(self) -> Errand:
         """Return a new errand."""
@@ -96,10 +97,11 @@ class Statements:
         self._cancelling.submit(errand.cancel)
 
     def close(self) -> None:
-        """Remove the listeners from the engine."""
-        event.remove(self._engine, "checkout", self._checkout)
-        event.remove(self._engine, "checkin", self._checkin)
-        event.remove(self._engine, "before_cursor_execute", self._before_statement)
+        """Remove the listeners from the engines."""
+        for engine in self._engines:
+            event.remove(engine, "checkout", self._checkout)
+            event.remove(engine, "checkin", self._checkin)
+            event.remove(engine, "before_cursor_execute", self._before_statement)
         self._cancelling.shutdown()
 
     def _checkout(self, connection: Any, _entry: ConnectionPoolEntry, _proxy: object) -> None:  # noqa: ANN401 SQLAlchemy's signature

@@ -5,7 +5,9 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from oai.errors import ProtocolError
 from oai.sections import ProviderSettings
+from provider.holdings.mark import BehindError
 from provider.protocol.catalogue import Catalogue
 from provider.protocol.formats.format import Site
 from provider.protocol.requests import Request
@@ -21,6 +23,8 @@ class Exchange:
     catalogue: Catalogue
     moment: datetime
     """The answer's responseDate, UTC; records with later datestamps are not visible yet."""
+    is_primary: bool = True
+    """Whether this server decides about what does not exist; a replica may not have it yet."""
     tokens: Tokens
     request: Request
 
@@ -28,6 +32,12 @@ class Exchange:
     def settings(self) -> ProviderSettings:
         """The provider's settings."""
         return self.site.settings
+
+    def absence(self, *errors: ProtocolError) -> Exception:
+        """Return the refusal because something is not there; on a replica, a reason to ask another server."""
+        if self.is_primary:
+            return self.request.refusal(*errors)
+        return BehindError("the replica may not have it yet")
 
 
 @dataclass(frozen=True, kw_only=True)

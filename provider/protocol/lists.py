@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from oai.errors import ProtocolError
 from oai.vocabulary import ErrorCode
+from provider.holdings.mark import BehindError
 from provider.protocol import answers
 from provider.protocol.catalogue import Extent
 from provider.protocol.exchange import Content, Exchange, ListPosition
@@ -36,7 +37,7 @@ def list_sets(exchange: Exchange) -> Content:
     state = _read_token(exchange, exchange.tokens.read_sets) or SetList()
     found = exchange.catalogue.sets(exchange.session, after=state.after, limit=page_size + 1)
     if not found:
-        raise exchange.request.refusal(bad_token("the list has no further sets after this token"))
+        raise exchange.absence(bad_token("the list has no further sets after this token"))
     page = found[:page_size]
     following = None
     if len(found) > page_size:
@@ -50,7 +51,7 @@ def _list_items(
 ) -> Content:
     state = _item_list(exchange)
     if not exchange.catalogue.has_format(exchange.session, state.metadata_prefix):
-        raise exchange.request.refusal(_unknown_format(state))
+        raise exchange.absence(_unknown_format(state))
     extent = _extent(exchange, state)
     state, found = _find_items(exchange, state, extent, page_size + 1)
     if not found:
@@ -92,9 +93,14 @@ def _content(
 def _item_list(exchange: Exchange) -> ItemList:
     """Return the list's position: that of the token, or its beginning with the upper bound fixed."""
     request, now = exchange.request, exchange.moment
-    return _read_token(
+    continued = _read_token(
         exchange, lambda token, moment: exchange.tokens.read_items(token, request.verb, moment)
-    ) or ItemList(
+    )
+    bound = continued.until if continued else request.until
+    # Part of the list may not have arrived here yet. A date in the future is cut on the primary.
+    if bound is not None and bound > now and (continued or not exchange.is_primary):
+        raise BehindError("changes up to the end of the list are still being published")
+    return continued or ItemList(
         verb=request.verb,
         metadata_prefix=request.arguments["metadataPrefix"],
         set_spec=request.arguments.get("set"),
@@ -108,7 +114,7 @@ def _extent(exchange: Exchange, state: ItemList) -> Extent:
     if extent is not None:
         return extent
     gone = f"set {shown(state.set_spec or '')} does not exist"
-    raise exchange.request.refusal(
+    raise exchange.absence(
         bad_token(f"{gone} any more") if state.after else ProtocolError(ErrorCode.NO_RECORDS_MATCH, gone)
     )
 

@@ -11,14 +11,15 @@ from oai.database import Database
 from oai.datestamps import utc_now
 from oai.sections import ProviderSettings
 from oai.signing import UNKNOWN_SECONDS, KeyRing
-from oai.vocabulary import ErrorCode, Verb
+from oai.vocabulary import LIST_VERBS, ErrorCode, Verb
 from provider.holdings.mark import begin_at_mark
 from provider.protocol import answers
 from provider.protocol.archive import ArchiveCatalogue
 from provider.protocol.catalogue import Catalogue
-from provider.protocol.exchange import Content, Exchange, ListPosition
+from provider.protocol.exchange import Exchange, ListPosition
 from provider.protocol.formats import offered_formats
 from provider.protocol.formats.format import Site
+from provider.protocol.replicas import Replicas
 from provider.protocol.requests import Pairs, RefusedRequestError, Request, check_request
 from provider.protocol.tokens import PURPOSE, Tokens
 from provider.protocol.verbs import HANDLERS
@@ -32,6 +33,8 @@ class OaiAnswer:
 
     body: bytes
     """XML in UTF-8."""
+    moment: datetime
+    """Its responseDate, UTC."""
     cached_seconds: int = 0
     """How long caches may keep it; 0 unless the list's date range is closed."""
     verb: Verb | None = None
@@ -50,27 +53,54 @@ class Repository:
 
     site: Site
     database: Database
+    """The primary."""
     catalogue: Catalogue
+    replicas: Replicas | None = None
+    """What lists are read from; None: the primary."""
     token_purpose: str = PURPOSE
     """Purpose of the tokens' signing key; tokens of another purpose are refused."""
 
     def answer(self, pairs: Pairs) -> OaiAnswer:
         """Answer a request; errors in the request are reported in the answer.
 
-        Raises only the database's errors, if it cannot be reached or takes too long.
+        Lists are read from a replica that can answer, if there is one. Raises only the database's errors, if
+        it cannot be reached or takes too long, and BehindError if the list's end is not published yet.
         """
-        moment = utc_now()
         try:
             request = check_request(pairs, self.catalogue.prefixes)
-            tokens = self._tokens(request.arguments.get("resumptionToken"))
-            with self.database.session() as session:
-                moment = begin_at_mark(session)
-                content = self._content(session, request, moment, tokens)
         except RefusedRequestError as refusal:
-            return self._refused(refusal, moment)
+            return self._refused(refusal, utc_now())
+        tokens = self._tokens(request.arguments.get("resumptionToken"))
+        if self.replicas is not None and request.verb in LIST_VERBS:
+            answer = self.replicas.answer(
+                lambda session, mark: self._answer(session, mark, request, tokens, is_primary=False)
+            )
+            if answer is not None:
+                return answer
+        with self.database.session() as session:
+            mark = begin_at_mark(session, reach=request.until)
+            return self._answer(session, mark, request, tokens, is_primary=True)
+
+    def _answer(
+        self, session: Session, mark: datetime, request: Request, tokens: Tokens, *, is_primary: bool
+    ) -> OaiAnswer:
+        exchange = Exchange(
+            session=session,
+            catalogue=self.catalogue,
+            site=self.site,
+            moment=mark,
+            is_primary=is_primary,
+            tokens=tokens,
+            request=request,
+        )
+        try:
+            content = HANDLERS[request.verb](exchange)
+        except RefusedRequestError as refusal:
+            return self._refused(refusal, mark)
         return OaiAnswer(
-            body=self._envelope(moment, request.arguments, content.xml),
-            cached_seconds=self._cached_seconds(request, moment),
+            body=self._envelope(mark, request.arguments, content.xml),
+            moment=mark,
+            cached_seconds=self._cached_seconds(request, mark),
             verb=request.verb,
             progress=content.progress,
             following=content.following,
@@ -91,20 +121,10 @@ class Repository:
     def _lifetime(self) -> timedelta:
         return timedelta(hours=self.site.settings.token_hours)
 
-    def _content(self, session: Session, request: Request, moment: datetime, tokens: Tokens) -> Content:
-        exchange = Exchange(
-            session=session,
-            catalogue=self.catalogue,
-            site=self.site,
-            moment=moment,
-            tokens=tokens,
-            request=request,
-        )
-        return HANDLERS[request.verb](exchange)
-
     def _refused(self, refusal: RefusedRequestError, moment: datetime) -> OaiAnswer:
         return OaiAnswer(
             body=self._envelope(moment, refusal.arguments, answers.errors(refusal.errors)),
+            moment=moment,
             verb=refusal.verb,
             errors=tuple(error.code for error in refusal.errors),
         )
@@ -122,11 +142,13 @@ class Repository:
         return int(longest.total_seconds()) if closed else 0
 
 
-def make_repository(settings: ProviderSettings, database: Database, base_url: str) -> Repository:
+def make_repository(
+    settings: ProviderSettings, database: Database, base_url: str, replicas: Replicas | None = None
+) -> Repository:
     """Return the archive's repository with the formats from the settings; does not access the database yet.
 
     Raises SettingsError if the settings name an unknown format.
     """
     site = Site(base_url=base_url, settings=settings)
     catalogue = ArchiveCatalogue(site=site, prefixes=offered_formats(settings.formats))
-    return Repository(site=site, database=database, catalogue=catalogue)
+    return Repository(site=site, database=database, replicas=replicas, catalogue=catalogue)

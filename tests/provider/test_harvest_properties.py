@@ -25,10 +25,13 @@ from provider.holdings.mark import advance_mark
 from provider.holdings.selection import Selection, hide, unhide
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Collection, Document, DocumentCollection, PublicationMark
+from provider.protocol.replicas import Replicas
 from provider.protocol.repository import Repository, make_repository
 from tests.provider.answer import Reply, read_reply
 from tests.provider.archives import Page, write_pages
 from tests.provider.conftest import BASE_URL
+from tests.provider.holdings.replicated import Copy, Replicated, even, replicated, watched
+from tests.provider.served import until
 
 OAI = f"{{{OAI_NAMESPACE}}}"
 MARGIN = 0.6
@@ -62,8 +65,8 @@ class Scene:
     loading: Database
     """The same, over connections of the indexers' own."""
     folder: Path
-    namespace: str
-    instances: list[Repository]
+    instances: list[Repository] = field(default_factory=list)
+    servers: Replicated | None = None
     done: threading.Event = field(default_factory=threading.Event)
     reading: threading.Lock = field(default_factory=threading.Lock)
 
@@ -102,38 +105,43 @@ class Scene:
             )
         with self.database.session() as session:
             found = session.execute(rows).all()
-        return {oai_identifier(self.namespace, key): (stamp, deleted) for key, stamp, deleted in found}
+        namespace = self.instances[0].site.settings.namespace
+        return {oai_identifier(namespace, key): (stamp, deleted) for key, stamp, deleted in found}
 
 
 @pytest.fixture
 def scene(settings: Settings, tmp_path: Path) -> Iterator[Scene]:
     with open_database(settings, pool_size=24) as database, open_database(settings) as loading:
-        with database.session() as session:
-            add_collection(session, LEAF)
-            session.commit()
-        instances = [
-            make_repository(
-                settings.provider.model_copy(
-                    update={"records_per_answer": size, "headers_per_answer": size + 2}
-                ),
-                database,
-                BASE_URL,
-            )
-            for size in (4, 9)
-        ]
-        made = Scene(
-            database=database,
-            loading=loading,
-            folder=tmp_path,
-            namespace=settings.provider.namespace,
-            instances=instances,
-        )
-        load(made, random.Random(0), "beginning", pages=60)
-        settle(made)
-        with database.session() as session:
-            session.execute(text(SLOWNESS))
-            session.commit()
-        yield made
+        yield begun(Scene(database=database, loading=loading, folder=tmp_path), settings)
+
+
+@pytest.fixture
+def replicated_scene(settings: Settings, quick_folder: Path, tmp_path: Path) -> Iterator[Scene]:
+    """The same on two replicas, each of which stops replaying now and then."""
+    with replicated(quick_folder, copies=2) as servers:
+        copies = [copy.database for copy in servers.copies]
+        replicas = Replicas(servers.primary, copies, most_behind=60)
+        scene = Scene(database=servers.primary, loading=servers.primary, folder=tmp_path, servers=servers)
+        with watched(replicas):
+            until(lambda: replicas.usable == len(copies))
+            yield begun(scene, settings, replicas)
+
+
+def begun(scene: Scene, settings: Settings, replicas: Replicas | None = None) -> Scene:
+    """Fill the archive, and serve it by two instances."""
+    with scene.database.session() as session:
+        add_collection(session, LEAF)
+        session.commit()
+    for size in (4, 9):
+        sizes = {"records_per_answer": size, "headers_per_answer": size + 2}
+        chosen = settings.provider.model_copy(update=sizes)
+        scene.instances.append(make_repository(chosen, scene.database, BASE_URL, replicas))
+    load(scene, random.Random(0), "beginning", pages=60)
+    settle(scene)
+    with scene.database.session() as session:
+        session.execute(text(SLOWNESS))
+        session.commit()
+    return scene
 
 
 def load(scene: Scene, chance: random.Random, name: str, *, pages: int) -> None:
@@ -257,6 +265,8 @@ def test_incremental_harvests_end_as_a_full_one(
 
     publish_beside(scene, seed, [keep_up])
     settle(scene)
+    if scene.servers is not None:
+        even(scene.servers)
     one_round()
     full: State = {}
     for page in scene.walk(chance, verb="ListIdentifiers"):
@@ -264,6 +274,25 @@ def test_incremental_harvests_end_as_a_full_one(
     assert len(full) > 60
     assert len(set(since)) > 3
     assert state == full
+
+
+def test_incremental_harvests_from_replicas_end_as_a_full_one(replicated_scene: Scene) -> None:
+    servers = replicated_scene.servers
+    assert servers is not None
+
+    def hold_up(copy: Copy) -> None:
+        chance = random.Random(copy.folder.name)
+        while not replicated_scene.done.is_set():
+            copy.pause()
+            time.sleep(2 * chance.random())
+            copy.resume()
+            time.sleep(chance.random())
+
+    with ThreadPoolExecutor(len(servers.copies)) as pool:
+        holding = [pool.submit(hold_up, copy) for copy in servers.copies]
+        test_incremental_harvests_end_as_a_full_one(replicated_scene, 5, by_response_date)
+        for one in holding:
+            one.result()
 
 
 def headers(page: Reply) -> State:

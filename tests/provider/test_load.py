@@ -246,7 +246,7 @@ async def get_records(session: ClientSession, identifiers: list[str]) -> set[int
 
 
 async def test_lists_leave_most_of_the_threads_to_others(database: Database) -> None:
-    doors = Admission(threads=4, waiting_room=10, wait_seconds=20, statements=Statements(database.engine))
+    doors = Admission(threads=4, waiting_room=10, wait_seconds=20, statements=Statements([database.engine]))
     begun, over = threading.Semaphore(0), threading.Event()
 
     def page() -> None:

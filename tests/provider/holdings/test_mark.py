@@ -75,6 +75,17 @@ def test_a_change_that_is_given_up_holds_nothing_back(database: Database) -> Non
     assert _mark(database) >= dated
 
 
+def test_a_publisher_that_stands_still_is_ended_by_the_server(database: Database) -> None:
+    with database.session() as session:
+        shown = text("SHOW idle_in_transaction_session_timeout")
+        before = session.scalar(shown)
+        session.rollback()
+        reserve(session, 0.0)
+        assert session.scalar(shown) == "5min"
+        session.rollback()
+        assert session.scalar(shown) == before
+
+
 def test_a_datestamp_is_above_the_mark_where_the_clock_was_set_back(database: Database) -> None:
     with database.session() as session:
         ahead = _now(session).replace(microsecond=0) + timedelta(hours=1)
@@ -117,9 +128,7 @@ def test_no_look_at_the_mark_misses_what_is_dated_up_to_it(
 @pytest.mark.slow
 @_LOOKS
 def test_no_look_at_the_mark_of_a_replica_does_though_it_is_behind(quick_folder: Path, looks: int) -> None:
-    folder = quick_folder / f"replicated-{looks}"
-    folder.mkdir(mode=0o711)
-    with replicated(folder) as both:
+    with replicated(quick_folder) as both:
         with both.primary.session() as session:
             session.execute(text(TABLES))
             session.commit()
@@ -129,20 +138,24 @@ def test_no_look_at_the_mark_of_a_replica_does_though_it_is_behind(quick_folder:
     assert min(broken["clock"], broken["heartbeat"], broken["replayed"]) > 0
 
 
-def test_after_a_promotion_changes_are_dated_above_every_mark_that_was_shown(quick_folder: Path) -> None:
-    folder = quick_folder / "promoted"
-    folder.mkdir(mode=0o711)
-    with replicated(folder) as both:
+def test_after_a_promotion_changes_are_dated_above_every_mark_that_was_shown(
+    quick_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with replicated(quick_folder) as both:
         with both.primary.session() as session:
             ahead = _now(session).replace(microsecond=0) + timedelta(hours=1)
             session.execute(text("UPDATE publication_mark SET moment = :ahead"), {"ahead": ahead})
             session.commit()
-        until(lambda: _mark(both.replica) == ahead)
-        both.promote()
-        with both.replica.session() as session:
-            assert publish(session, lambda dated: dated, margin=1) == ahead + timedelta(seconds=1)
             advance_mark(session)
-        assert _mark(both.replica) == ahead
+        until(lambda: _mark(both.replica) == ahead)
+        both.copies[0].promote()
+        with both.copies[0].as_primary() as promoted:
+            with promoted.session() as session:
+                assert publish(session, lambda dated: dated, margin=1) == ahead + timedelta(seconds=1)
+                advance_mark(session)
+            assert _mark(promoted) == ahead
+    (told,) = [message for message in caplog.messages if "another server is the primary" in message]
+    assert "timeline 00000001 is followed by 00000002" in told
 
 
 def _has_tables(database: Database) -> bool:
@@ -181,9 +194,9 @@ def _taken(primary: Database, looked_at: Database, looks: int, both: Replicated 
     def hold_up(replica: Replicated) -> None:
         chance = random.Random(99)
         while not done.is_set():
-            replica.pause()
+            replica.copies[0].pause()
             time.sleep(chance.random())
-            replica.resume()
+            replica.copies[0].resume()
             time.sleep(chance.random())
 
     with ThreadPoolExecutor(PUBLISHERS + 2) as pool:

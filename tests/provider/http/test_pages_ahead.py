@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
 
 import pytest
 from aiohttp.test_utils import TestClient
@@ -16,7 +17,7 @@ from provider.protocol.repository import OaiAnswer
 from tests.provider.archive import Archive
 from tests.provider.conftest import BASE_URL, Provider, small_pages
 
-_PAGE = OaiAnswer(body=b"a page")
+_PAGE = OaiAnswer(body=b"a page", moment=datetime(2026, 1, 1, tzinfo=UTC))
 
 
 @pytest.fixture

@@ -1,0 +1,241 @@
+"""Lists are read from replicas, and nothing is missing, whatever the replicas do not know yet."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from oai.datestamps import format_datestamp
+from oai.settings import Settings
+from oai.vocabulary import ErrorCode
+from provider.holdings.mark import BehindError, advance_mark, begin_at_mark, reserve
+from provider.protocol.replicas import Replicas
+from provider.protocol.repository import OaiAnswer, Repository, make_repository
+from tests.provider.answer import Reply, read_reply
+from tests.provider.archive import Archive
+from tests.provider.conftest import small_pages
+from tests.provider.holdings.replicated import Replicated, even, replicated
+from tests.provider.served import until
+
+pytestmark = pytest.mark.slow
+_numbers = itertools.count(1)
+
+
+class Library:
+    """A repository on two replicas, and an archive on their primary."""
+
+    def __init__(self, archive: Archive, both: Replicated, settings: Settings, replicas: Replicas) -> None:
+        self.both = both
+        self.replicas = replicas
+        self.archive = archive
+        self.set_spec = f"collection:{next(_numbers)}"
+        self.repository: Repository = make_repository(
+            small_pages(settings).provider, both.primary, "http://archive.example/oai", replicas
+        )
+
+    def answer(self, **arguments: str) -> OaiAnswer:
+        return self.repository.answer([(name.rstrip("_"), value) for name, value in arguments.items()])
+
+    def ask(self, **arguments: str) -> Reply:
+        return read_reply(self.answer(**arguments).body)
+
+    def listed(self, **arguments: str) -> Reply:
+        return self.ask(verb="ListIdentifiers", metadataPrefix="oai_dc", set=self.set_spec, **arguments)
+
+    def add(self, count: int) -> list[str]:
+        """Add documents, and let the replicas have them."""
+        added = [self.archive.add(collections=[self.set_spec]) for _ in range(count)]
+        even(self.both)
+        return added
+
+    def mark(self) -> str:
+        """The primary's."""
+        with self.both.primary.session() as session:
+            return format_datestamp(begin_at_mark(session))
+
+
+@pytest.fixture(scope="module")
+def both(quick_folder: Path) -> Iterator[Replicated]:
+    with replicated(quick_folder, copies=2) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def archive(both: Replicated) -> Archive:
+    return Archive(both.primary, Settings())
+
+
+@pytest.fixture
+async def library(archive: Archive, both: Replicated, settings: Settings) -> AsyncIterator[Library]:
+    replicas = Replicas(both.primary, [copy.database for copy in both.copies], most_behind=30)
+    watching = asyncio.create_task(replicas.watch())
+    await _until_used(replicas, 2)
+    yield Library(archive, both, settings, replicas)
+    watching.cancel()
+    await asyncio.wait([watching])
+
+
+async def _until_used(replicas: Replicas, count: int) -> None:
+    await asyncio.to_thread(until, lambda: replicas.usable == count)
+
+
+@pytest.fixture
+def held_up(library: Library) -> Iterator[None]:
+    """The replicas receive everything, and replay nothing."""
+    for copy in library.both.copies:
+        copy.pause()
+    yield
+    for copy in library.both.copies:
+        copy.resume()
+
+
+async def test_lists_are_read_from_replicas_and_records_from_the_primary(
+    library: Library, request: pytest.FixtureRequest
+) -> None:
+    known = library.add(2)
+    request.getfixturevalue("held_up")
+    new = library.archive.add(collections=[library.set_spec])
+    assert library.listed().identifiers == known
+    record = library.ask(verb="GetRecord", identifier=new, metadataPrefix="oai_dc")
+    assert record.identifiers == [new]
+
+
+async def test_the_answer_is_dated_by_the_mark_that_the_replica_has(
+    library: Library, request: pytest.FixtureRequest
+) -> None:
+    library.add(1)
+    request.getfixturevalue("held_up")
+    first = library.listed()
+    await asyncio.sleep(2.1)
+    assert library.listed().response_date == first.response_date < library.mark()
+
+
+@pytest.mark.usefixtures("held_up")
+async def test_a_set_that_the_replicas_do_not_have_yet_is_listed(library: Library) -> None:
+    new = library.archive.add(collections=[library.set_spec])
+    assert library.listed().identifiers == [new]
+
+
+async def test_a_set_that_nobody_has_is_refused(library: Library) -> None:
+    assert library.listed().codes == [ErrorCode.NO_RECORDS_MATCH]
+
+
+async def test_a_list_is_continued_by_a_server_whose_mark_has_reached_its_end(
+    library: Library, request: pytest.FixtureRequest
+) -> None:
+    known = library.add(6)
+    request.getfixturevalue("held_up")
+    # The list begins on the primary, whose mark is later than that of the replicas.
+    await asyncio.sleep(1.1)
+    first = library.listed(until=library.mark())
+    second = library.ask(verb="ListIdentifiers", resumptionToken=first.token or "")
+    assert [*first.identifiers, *second.identifiers] == known
+    assert second.response_date >= first.response_date
+
+
+async def test_an_end_above_the_marks_of_the_replicas_is_for_the_primary(
+    library: Library, request: pytest.FixtureRequest
+) -> None:
+    known = library.add(1)
+    request.getfixturevalue("held_up")
+    await asyncio.sleep(2.1)
+    end = library.mark()
+    answered = library.listed(until=end)
+    assert answered.identifiers == known
+    assert answered.response_date >= end
+
+
+async def test_an_end_below_a_late_change_has_to_wait_for_it(library: Library) -> None:
+    library.add(1)
+    with library.both.primary.session() as late, library.both.primary.session() as session:
+        dated = reserve(late, 0.0)
+        await asyncio.sleep(1.1)
+        with pytest.raises(BehindError):
+            library.listed(until=format_datestamp(dated))
+        late.rollback()
+        advance_mark(session)
+    assert len(library.listed(until=format_datestamp(dated)).identifiers) == 1
+    tomorrow = format_datestamp(dated + timedelta(days=1))
+    assert len(library.listed(until=tomorrow).identifiers) == 1
+
+
+async def test_nothing_new_since_a_date_above_the_mark_is_no_match(
+    library: Library, request: pytest.FixtureRequest
+) -> None:
+    library.add(1)
+    request.getfixturevalue("held_up")
+    with library.both.primary.session() as session:
+        later = begin_at_mark(session) + timedelta(hours=1)
+    assert library.listed(from_=format_datestamp(later)).codes == [ErrorCode.NO_RECORDS_MATCH]
+
+
+async def test_a_replica_that_is_too_far_behind_is_left_out_until_it_is_not(both: Replicated) -> None:
+    replicas = Replicas(both.primary, [copy.database for copy in both.copies], most_behind=3)
+    watching = asyncio.create_task(replicas.watch())
+    await _until_used(replicas, 2)
+    both.copies[0].pause()
+    await _until_used(replicas, 1)
+    both.copies[0].resume()
+    await _until_used(replicas, 2)
+    assert 0 <= replicas.behind < 3
+    watching.cancel()
+    await asyncio.wait([watching])
+
+
+async def test_a_replica_that_is_silent_keeps_nobody_waiting(library: Library) -> None:
+    known = library.add(1)
+    with library.both.copies[0].stopped():
+        begun = time.monotonic()
+        answers = await asyncio.gather(*(asyncio.to_thread(library.listed) for _ in range(6)))
+        assert time.monotonic() - begun < 20
+        assert [answer.identifiers for answer in answers] == [known] * 6
+        await _until_used(library.replicas, 1)
+    await _until_used(library.replicas, 2)
+
+
+async def test_a_conflict_with_what_is_replayed_is_retried_elsewhere(library: Library) -> None:
+    library.add(1)
+    asked: list[Session] = []
+
+    def look(session: Session, _mark: object) -> int:
+        asked.append(session)
+        rows = text("SELECT count(*) FROM document")
+        session.execute(rows)
+        if len(asked) == 1:
+            with library.both.primary.engine.connect() as connection:
+                by_itself = connection.execution_options(isolation_level="AUTOCOMMIT")
+                by_itself.execute(text("UPDATE document SET title = 'another'"))
+                by_itself.execute(text("VACUUM document"))
+            even(library.both)
+            time.sleep(0.5)
+        return int(session.scalar(rows) or 0)
+
+    assert library.replicas.answer(look)
+    assert len(asked) == 2
+    assert library.replicas.usable == 2
+
+
+async def test_without_a_replica_that_can_answer_there_is_none(library: Library) -> None:
+    def refuse(_session: Session, _mark: object) -> int:
+        raise BehindError("not yet")
+
+    assert library.replicas.answer(refuse) is None
+
+
+async def test_a_promoted_replica_is_no_replica(quick_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with replicated(quick_folder) as one:
+        replicas = Replicas(one.primary, [one.replica], most_behind=30)
+        watching = asyncio.create_task(replicas.watch())
+        await _until_used(replicas, 1)
+        one.copies[0].promote()
+        assert replicas.answer(lambda _session, mark: mark) is None
+        await _until_used(replicas, 0)
+        watching.cancel()
+        await asyncio.wait([watching])
+    assert "it is no replica" in caplog.text
