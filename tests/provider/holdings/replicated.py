@@ -103,6 +103,12 @@ class Replicated:
             )
             connection.execute("SELECT pg_reload_conf()")
 
+    def stop_sending(self) -> None:
+        """Freeze what sends the primary's log to the copies."""
+        with psycopg.connect(self.primary.conninfo, autocommit=True) as connection:
+            for (pid,) in connection.execute("SELECT pid FROM pg_stat_replication"):
+                os.kill(pid, signal.SIGSTOP)
+
     def kill_primary(self) -> None:
         """End all of the primary's processes at once."""
         for pid in _processes(self.folder):

@@ -96,6 +96,8 @@ def _fail_over(servers: Replicated) -> int:
         stack.callback(scene.over.set)
         running = [pool.submit(scene.keep, step, seed) for seed, step in enumerate(steps)]
         until(lambda: len(scene.acknowledged) > 20)
+        servers.stop_sending()
+        time.sleep(0.3)  # what is acknowledged now, no copy has received
         servers.kill_primary()
         shown = max(mark for mark, _ in scene.looks)
         promoted, other = servers.fail_over()
