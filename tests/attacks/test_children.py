@@ -88,7 +88,7 @@ def _is_interpreter(node: ast.AST) -> bool:
     """Whether the node is `sys.executable`, or the word `python`."""
     if isinstance(node, ast.Constant):
         return isinstance(node.value, str) and re.fullmatch(r"(.*/)?python[0-9.]*", node.value) is not None
-    return ast.unparse(node) == "sys.executable"
+    return isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.executable"
 
 
 def test_every_interpreter_is_started_without_the_working_folder() -> None:

@@ -301,6 +301,8 @@ async def test_what_was_never_listed_cannot_be_told_from_what_does_not_exist(
         assert path in ASKED or "{" not in path, "say what is to be asked of the new route"
         if not keyed and path not in READERS_OF_KEYS:
             continue
-        for ask in ASKED[path]() if path in ASKED else [Ask(path=path)]:
+        asked = list(ASKED[path]()) if path in ASKED else [Ask(path=path)]
+        # By GET all of them; the other methods are answered by the same code.
+        for ask in asked if method == "GET" else asked[::5]:
             with_them, without = [await _whole(client, method, ask) for client in clients]
             assert with_them == without, (method, ask)

@@ -46,18 +46,8 @@ def test_the_demo_ends_by_itself_and_says_what_it_did(elsewhere: dict[str, str],
 
 
 @pytest.mark.slow
-def test_the_demo_is_ended_in_the_middle_of_the_slow_harvest(
+async def test_the_demo_shows_its_own_provider_and_is_ended_in_the_middle_of_the_slow_harvest(
     elsewhere: dict[str, str], folder: Path, tmp_path: Path
-) -> None:
-    with running(elsewhere, tmp_path / "log", "demo", ready="sign in") as (demo, _):
-        pass
-    assert demo.returncode == 0
-    assert _left_by(folder) == ""
-
-
-@pytest.mark.slow
-async def test_the_demo_shows_its_own_provider_whatever_address_the_settings_give(
-    elsewhere: dict[str, str], tmp_path: Path
 ) -> None:
     world = {
         **elsewhere,
@@ -65,12 +55,14 @@ async def test_the_demo_shows_its_own_provider_whatever_address_the_settings_giv
         "ZATVA_WEB__BASE_URL": "https://zatva.example",
     }
     log = tmp_path / "log"
-    with running(world, log, "demo", ready="sign in") as (_, link):
+    with running(world, log, "demo", ready="sign in") as (demo, link):
         (provider,) = re.findall(r"provider +(\S+)\?verb=Identify", log.read_text())
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
             browser = Browser(http=http, base_url=link.partition("/sign-in")[0])
             await browser.sign_in(link.strip())
             pages = [(await browser.get(path))[1] for path in ("/archive", "/archive/check")]
+    assert demo.returncode == 0
+    assert _left_by(folder) == ""
     for page in pages:
         assert provider in page
         assert (":8080" in page, "archive.example/oai" in page) == (False, False)

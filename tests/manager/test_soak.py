@@ -1,8 +1,8 @@
-"""A hundred schedules while managers and workers die and the database restarts: each due run, once.
+"""Many schedules while managers and workers die and the database restarts: each due run, once.
 
 Everything is a process: managers, workers, database, harvesters. One schedule of each repository is
 harvested by the harvester itself, over HTTP; the others by a small one, because starting a hundred real ones
-takes minutes of two cores. With `--long` all are real.
+takes minutes of two cores. With `--long` there are a hundred, and all are real.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import random
 import shutil
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -32,7 +32,6 @@ from tests.manager.conftest import Tables, manager_process, until
 from tests.manager.notices.receiver import SECRET, Receiver, receiver
 
 _REPOSITORIES = 10
-_SCHEDULES = 100
 _ONE_OFF = 4
 """Every so manieth schedule is for one harvest alone."""
 _SPREAD = 8
@@ -97,7 +96,7 @@ async def repositories(tables: Tables) -> AsyncIterator[list[FakeRepository]]:
         yield served
 
 
-def plan(tables: Tables, *, real: bool) -> None:
+def plan(tables: Tables, schedules: int, *, real: bool) -> None:
     """The schedules, spread over repositories and time; one of each repository is really harvested."""
     tables(
         "INSERT INTO oai_recurring_job (repository_id, metadata_prefix, frequency, start_date)"
@@ -110,7 +109,7 @@ def plan(tables: Tables, *, real: bool) -> None:
         real=real,
         one_off=_ONE_OFF,
         spread=_SPREAD,
-        schedules=_SCHEDULES,
+        schedules=schedules,
     )
 
 
@@ -211,11 +210,11 @@ def left(tables: Tables) -> list[str]:
     ]
 
 
-async def rest(tables: Tables) -> None:
+async def rest(tables: Tables, schedules: int) -> None:
     """Wait until all is over; on a busy machine that takes its time, but something ends now and then."""
     seen = 0
     while not over(tables):
-        assert seen < 10 * _SCHEDULES, "runs go on for ever"
+        assert seen < 10 * schedules, "runs go on for ever"
         try:
             await until(partial(moved, tables, seen), patience=_PATIENCE)
         except AssertionError:
@@ -224,8 +223,11 @@ async def rest(tables: Tables) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("schedules", "real"), [(40, False), pytest.param(100, True, marks=pytest.mark.long)]
+)
 async def test_every_due_run_happens_once_whatever_dies(
-    own_server: OwnServer, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+    own_server: OwnServer, environment: dict[str, str], tmp_path: Path, schedules: int, *, real: bool
 ) -> None:
     seed = random.randrange(10**6)
     settings = Settings(
@@ -242,17 +244,24 @@ async def test_every_due_run_happens_once_whatever_dies(
         async with repositories(tables) as served, receiver() as told:
             tables.add("notice_rule", kind="always", channel="webhook", target=told.url)
             async with Processes(environment, tables) as processes:
-                plan(tables, real=bool(request.config.getoption("--long")))
-                await disturb(random.Random(seed), tables, processes, own_server, database)
-                await rest(tables)
-        judge(tables, served, told, f"seed {seed}")
+                plan(tables, schedules, real=real)
+                chance = random.Random(seed)
+                moments = sorted(chance.sample(range(5, schedules * 3 // 4), 3))
+                await disturb(chance, moments, tables, processes, own_server, database)
+                await rest(tables, schedules)
+        judge(tables, served, told, schedules, f"seed {seed}")
     assert leftovers(settings.data) == []
 
 
 async def disturb(
-    chance: random.Random, tables: Tables, processes: Processes, server: OwnServer, database: Database
+    chance: random.Random,
+    moments: Sequence[int],
+    tables: Tables,
+    processes: Processes,
+    server: OwnServer,
+    database: Database,
 ) -> None:
-    """Kill the leader, kill a worker and restart the database, in any order, each at a random moment."""
+    """Kill the leader, kill a worker and restart the database, in any order, each after so many runs."""
 
     async def restart() -> None:
         await asyncio.to_thread(server.restart)
@@ -264,16 +273,15 @@ async def disturb(
         restart,
     ]
     chance.shuffle(troubles)
-    moments = sorted(chance.sample(range(5, _SCHEDULES * 3 // 4), len(troubles)))
     for moment, trouble in zip(moments, troubles, strict=True):
         await until(partial(came_to, tables, moment), patience=_PATIENCE)
         await trouble()
 
 
-def judge(tables: Tables, served: list[FakeRepository], told: Receiver, seed: str) -> None:
+def judge(tables: Tables, served: list[FakeRepository], told: Receiver, schedules: int, seed: str) -> None:
     runs = tables("SELECT history_id, recurring_id, status FROM oai_history")
     good = Counter(run.recurring_id for run in runs if run.status in ("completed", "no changes"))
-    assert sorted(good) == list(range(1, _SCHEDULES + 1)), f"{seed}: missed"
+    assert sorted(good) == list(range(1, schedules + 1)), f"{seed}: missed"
     assert set(good.values()) == {1}, f"{seed}: twice: {[each for each in good.items() if each[1] > 1]}"
     others = {run.status for run in runs} - {"completed", "no changes"}
     assert others <= {"lost", "failed", "incomplete", "killed"}, seed

@@ -47,6 +47,7 @@ def _maps() -> FakeRepository:
     return FakeRepository(items=[*items, *many(5, start=100)], sets=["maps", "books"])
 
 
+@pytest.mark.long  # the counted walks of librarians are the same in Czech
 @pytest.mark.usefixtures("manager")
 async def test_a_librarian_comes_from_an_address_to_a_completed_harvest(server: Server, page: Page) -> None:
     said = console_messages(page)
