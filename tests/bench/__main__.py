@@ -4,7 +4,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from tests.bench import bibliographic, growth, harvest, large_answers, manager, provider, web, whole_way
+from tests.bench import (
+    bibliographic,
+    growth,
+    harvest,
+    large_answers,
+    large_archive,
+    manager,
+    provider,
+    web,
+    whole_way,
+)
 
 
 def main() -> int:
@@ -43,6 +53,12 @@ def main() -> int:
     pages.add_argument("--repositories", type=int, default=10_000, help="each with 10 runs and 100 records")
     pages.add_argument("--documents", type=int, default=300_000, help="documents in the archive's tables")
     pages.set_defaults(measure=web.measure)
+    stock = benchmarks.add_parser("large-archive", help="the index of an archive that outgrows memory")
+    stock.add_argument("--rows", type=int, default=4_000_000, help="captures")
+    stock.add_argument("--captures", type=int, default=30_000, help="captures in a transaction")
+    stock.add_argument("--buffers", default="256MB", help="all the memory of the server for files")
+    stock.add_argument("--folder", type=Path, help="where the database lies for that time; not in memory")
+    stock.set_defaults(measure=large_archive.measure)
     steps = benchmarks.add_parser("growth", help="every step at n and at 4n, in databases without statistics")
     steps.add_argument("--only", help="chains or steps, as the table names them, with commas between")
     steps.add_argument("--repeat", type=int, default=3, help="runs of each size, of which the median counts")

@@ -54,6 +54,10 @@ class Copy:
         self.execute(f"ALTER SYSTEM SET primary_conninfo = '{_conninfo(other.folder, self.folder.name)}'")
         self.execute("SELECT pg_reload_conf()")
 
+    def is_replica(self) -> bool:
+        with psycopg.connect(self.database.conninfo, autocommit=True) as connection:
+            return connection.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
+
     def received(self) -> int:
         """Return how far it has received its primary's log, in bytes."""
         with psycopg.connect(self.database.conninfo, autocommit=True) as connection:
@@ -72,13 +76,11 @@ class Copy:
     def stopped(self) -> Iterator[None]:
         """Freeze all of its processes: connections stay open without an answer."""
         processes = _processes(self.folder)
-        for pid in processes:
-            os.kill(pid, signal.SIGSTOP)
+        _signal(processes, signal.SIGSTOP)
         try:
             yield
         finally:
-            for pid in processes:
-                os.kill(pid, signal.SIGCONT)
+            _signal(processes, signal.SIGCONT)
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,13 @@ class Replicated:
     primary: Database
     copies: list[Copy]
     folder: Path
+
+    @property
+    def address(self) -> str:
+        """Of whichever server is the primary."""
+        folders = ",".join([str(self.folder), *(str(copy.folder) for copy in self.copies)])
+        name = self.primary.url.database
+        return f"postgresql://zatva@/{name}?host={folders}&target_session_attrs=read-write"
 
     @property
     def replica(self) -> Database:
@@ -111,9 +120,7 @@ class Replicated:
 
     def kill_primary(self) -> None:
         """End all of the primary's processes at once."""
-        for pid in _processes(self.folder):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _signal(_processes(self.folder), signal.SIGKILL)
 
     def fail_over(self) -> tuple[Copy, Copy]:
         """Promote the one of two copies that has received more; return it, and the one that follows it."""
@@ -193,6 +200,12 @@ def _copy(primary: Database, cluster: Path, number: int) -> Iterator[Copy]:
 
 def _conninfo(sockets: Path, name: str) -> str:
     return f"host={sockets} user=zatva application_name={name}"
+
+
+def _signal(processes: list[int], number: signal.Signals) -> None:
+    for pid in processes:
+        with contextlib.suppress(ProcessLookupError):  # a connection's, which was closed meanwhile
+            os.kill(pid, number)
 
 
 def _processes(cluster: Path) -> list[int]:

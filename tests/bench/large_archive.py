@@ -1,0 +1,163 @@
+"""The index of an archive that outgrows memory: rates while it grows, and of captures that are known.
+
+The server reads and writes past the page cache, so that its buffers are all the memory it has. What matters
+is the ratio of rows to buffers: 30 million rows with 2 GB behave as 4 million with 256 MB.
+"""
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import SecretStr
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from oai.database import Database, open_database
+from oai.embedded import cluster_folder, run_program
+from oai.settings import Settings
+from provider.holdings.arcs import Home
+from provider.holdings.publication import publish
+from provider.indexing.merge import Merged, merge
+from provider.indexing.staging import open_staging
+from tests.bench.measuring import say
+
+_SITES = 20_000
+_SITES_OF_A_FILE = 200
+"""A crawler visits so many at a time."""
+_STEPS = 10
+_ROWS = (
+    """
+    INSERT INTO domain (set_spec, name, level) VALUES ('domain:cz', 'cz', 1);
+    INSERT INTO domain (parent_id, set_spec, name, level)
+    SELECT 1, 'domain:cz:site' || n, 'site' || n || '.cz', 2 FROM generate_series(0, :sites - 1) AS n;
+    INSERT INTO domain (parent_id, set_spec, name, level)
+    SELECT id, set_spec || '\\:www', 'www.' || name, 3 FROM domain WHERE level = 2;
+    INSERT INTO mimetype (set_spec, name) VALUES ('mimetype:text', 'text');
+    INSERT INTO mimetype (parent_id, set_spec, name) VALUES (1, 'mimetype:text:html', 'text/html')
+    """,
+    """
+    CREATE TABLE bench_host AS
+    SELECT split_part(site.name, '.', 1) AS site, site.id AS domain_id, host.id AS host_id,
+        CAST(substring(site.name FROM 5 FOR length(site.name) - 7) AS integer) AS place
+    FROM domain AS host JOIN domain AS site ON site.id = host.parent_id WHERE host.level = 3;
+    ALTER TABLE bench_host ADD PRIMARY KEY (place);
+    ANALYZE bench_host
+    """,
+)
+_FILE = """
+INSERT INTO arc (path, name, size, modified) VALUES ('/archive/' || :number, :number, 1000000000, now())
+RETURNING id
+"""
+# The sites of a file are neighbours of no order; all of its captures are of the same time.
+_CAPTURES = """
+INSERT INTO candidate
+SELECT md5(n::text)::uuid, n % :captures * 33333, timestamptz '2007-01-01Z' + n * interval '13 seconds',
+    12345, NULL, 1, domain_id, host_id, 1, 2, 200,
+    'http://www.' || site || '.cz/section/' || n % 97 || '/page-' || n || '.html?version=' || n % 7,
+    'sha1:' || upper(md5(n::text)), 'response', 'The title of page ' || n,
+    'cz,' || site || ')/section/' || n % 97 || '/page-' || n || '.html?version=' || n % 7, 12000
+FROM generate_series(CAST(:first AS bigint), CAST(:first AS bigint) + :captures - 1) AS n
+JOIN bench_host ON place = (
+    n / 30000 * 7919 + abs(hashint8(n)::bigint) % :of_a_file * 101
+) % :sites
+"""
+_FIGURES = """
+SELECT (SELECT wal_bytes FROM pg_stat_wal) AS wal,
+    (SELECT sum(reads) FROM pg_stat_io WHERE object = 'relation') AS reads,
+    (SELECT sum(writes) FROM pg_stat_io WHERE object = 'relation') AS writes
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Course:
+    """The same captures for each load, `captures` in a transaction."""
+
+    database: Database
+    rows: int
+    captures: int
+
+    def load(self, *, known: bool) -> None:
+        """Merge all captures, and print the figures of each tenth."""
+        files = max(self.rows // self.captures, _STEPS)
+        with self.database.engine.connect() as connection, Session(connection) as session:
+            open_staging(session)
+            for step in range(_STEPS):
+                before, spent = self._figures(session), 0.0
+                first, last = files * step // _STEPS, files * (step + 1) // _STEPS
+                for number in range(first, last):
+                    spent += self._merge(session, number, known=known)
+                after, rows = self._figures(session), (last - first) * self.captures
+                say(
+                    "known again" if known else "new",
+                    f"{last * self.captures:,}",
+                    f"{rows / spent:,.0f}",
+                    *(f"{(b - a) / rows:,.2f}" for a, b in zip(before, after, strict=True)),
+                )
+
+    def _merge(self, session: Session, number: int, *, known: bool) -> float:
+        """Merge one file; return the seconds, without those of making its captures."""
+        arc_id = number + 1
+        if not known:
+            arc_id = session.execute(text(_FILE), {"number": str(number)}).scalar_one()
+        session.execute(text("TRUNCATE candidate, fresh, known"))
+        values = {"first": number * self.captures, "captures": self.captures}
+        sites = {"sites": _SITES, "of_a_file": _SITES_OF_A_FILE}
+        session.execute(text(_CAPTURES), values | sites)
+        session.commit()
+        begun = time.monotonic()
+        home = Home(arc_id=arc_id, known=known, moved=False)
+
+        def change(dated: object) -> Merged:
+            return merge(session, home, self.captures, dated)  # type: ignore[arg-type]
+
+        merged = publish(session, change, margin=3, rows=self.captures)
+        if (merged.unchanged if known else merged.new) != self.captures:
+            raise SystemExit(f"file {number}: {merged}")
+        return time.monotonic() - begun
+
+    def _figures(self, session: Session) -> tuple[int, int, int]:
+        row = session.execute(text(_FIGURES)).one()
+        session.commit()
+        return int(row.wal), int(row.reads), int(row.writes)
+
+
+@contextlib.contextmanager
+def _opened(folder: Path, buffers: str) -> Iterator[Database]:
+    """Run a server whose only memory for files are its buffers."""
+    folder.chmod(0o711)
+    settings = Settings(data=folder / "data")
+    with open_database(settings):
+        pass  # the embedded server made its cluster and tables, and has ended
+    cluster = cluster_folder(settings.data)
+    options = (
+        f"-c listen_addresses='' -k '{cluster}' -c shared_buffers={buffers} -c debug_io_direct=data "
+        "-c jit=off -c max_wal_size=4GB -c max_connections=20"
+    )
+    run_program("pg_ctl", "start", "-w", "-D", str(cluster), "-l", str(cluster / "server.log"), "-o", options)
+    try:
+        url = SecretStr(f"postgresql://zatva@/zatva?host={cluster}")
+        with open_database(Settings(data=settings.data, database_url=url)) as database:
+            yield database
+    finally:
+        run_program("pg_ctl", "stop", "-w", "-m", "immediate", "-D", str(cluster))
+
+
+def measure(rows: int, captures: int, buffers: str, folder: Path | None) -> None:
+    """Load the rows, and load them again; print rates, log and reads per row for each tenth."""
+    say("load", "rows", "rows/s", "WAL bytes a row", "reads a row", "writes a row")
+    say("---", "---:", "---:", "---:", "---:", "---:")
+    with (
+        tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as made,
+        _opened(Path(made), buffers) as database,
+    ):
+        with database.session() as session:
+            for statements in _ROWS:
+                for statement in statements.split(";"):
+                    session.execute(text(statement), {"sites": _SITES} if ":sites" in statement else {})
+            session.commit()
+        course = _Course(database=database, rows=rows, captures=captures)
+        course.load(known=False)
+        course.load(known=True)

@@ -1,0 +1,149 @@
+"""Everything at once, as processes on one machine, while parts of it are killed, stopped and replaced.
+
+A database with two synchronous replicas, two managers, four workers, two providers, harvesters, an indexer.
+Killed are the leading manager, a worker, a provider and the primary; a worker and a replica stand still for a
+while. Nothing is lost, nothing is in the stores twice, and harvesters of the providers miss nothing.
+"""
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from oai.database import open_database
+from oai.settings import Settings
+from tests.end_to_end.processes import running
+from tests.manager.conftest import Tables, until
+from tests.manager.notices.receiver import receiver
+from tests.manager.soak import (
+    PATIENCE,
+    SETTINGS,
+    Processes,
+    came_to,
+    judge,
+    leftovers,
+    plan,
+    repositories,
+    rest,
+)
+from tests.provider.course import Course
+from tests.provider.holdings.replicated import Replicated, replicated
+
+_STILL_SECONDS = 2.0
+Trouble = Callable[[], Coroutine[None, None, None]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedules", [20, pytest.param(200, marks=pytest.mark.long)])
+async def test_nothing_is_lost_whatever_happens_to_the_parts(
+    quick_folder: Path, environment: dict[str, str], tmp_path: Path, schedules: int
+) -> None:
+    with replicated(quick_folder, copies=2) as servers:
+        servers.wait_for_all()
+        settings = Settings(data=tmp_path / "data", database_url=SecretStr(servers.address))
+        environment |= {
+            **SETTINGS,
+            "ZATVA_DATABASE_URL": servers.address,
+            "ZATVA_DATA": str(settings.data),
+            "ZATVA_PROVIDER__REPLICA_URLS": json.dumps([copy.address for copy in servers.copies]),
+        }
+        with open_database(settings) as database, ExitStack() as providers:
+            scene = Scene(environment, servers, Tables(database), tmp_path, providers)
+            await scene.run(settings, schedules)
+    assert leftovers(settings.data) == []
+
+
+class Scene:
+    """The parts, and what happens to them."""
+
+    def __init__(
+        self,
+        environment: dict[str, str],
+        servers: Replicated,
+        tables: Tables,
+        folder: Path,
+        providers: ExitStack,
+    ) -> None:
+        self._environment = environment
+        self._servers = servers
+        self._tables = tables
+        self._folder = folder
+        self._stack = providers
+        self._kills: list[Callable[[], None]] = []
+        self._course = Course([])
+
+    async def run(self, settings: Settings, schedules: int) -> None:
+        """Let everything work, and judge it at the end."""
+        seed = random.randrange(10**6)
+        for _ in range(2):
+            self._start_provider()
+        with ThreadPoolExecutor(2) as pool:
+            working = [
+                pool.submit(self._course.keep_indexing, settings, self._folder),
+                pool.submit(self._course.keep_harvesting),
+            ]
+            try:
+                await self._harvest(random.Random(seed), schedules, f"seed {seed}")
+            finally:
+                self._course.over.set()
+            for one in working:
+                one.result()
+        await until(self._course.has_everything, patience=PATIENCE)
+
+    def _start_provider(self) -> None:
+        command = ("provider", "serve", "--port", "0")
+        log = self._folder / f"provider-{len(self._kills)}.log"
+        started = self._stack.enter_context(running(self._environment, log, *command, ready="provider at"))
+        self._kills.append(started[0].kill)
+        self._course.addresses.append(started[1])
+
+    async def _harvest(self, chance: random.Random, schedules: int, seed: str) -> None:
+        async with repositories(self._tables) as harvested, receiver() as told:
+            self._tables.add("notice_rule", kind="always", channel="webhook", target=told.url)
+            async with Processes(self._environment, self._tables, managers=2, workers=4) as processes:
+                plan(self._tables, schedules, real=False)
+                await self._disturb(chance, schedules, processes)
+                await rest(self._tables, schedules)
+        judge(self._tables, harvested, told, schedules, seed)
+
+    async def _disturb(self, chance: random.Random, schedules: int, processes: Processes) -> None:
+        troubles: list[Trouble] = [
+            processes.kill_the_leader,
+            processes.kill_a_worker,
+            partial(self._stop_a_worker, processes),
+            self._kill_a_provider,
+            self._stop_a_replica,
+            self._fail_over,
+        ]
+        chance.shuffle(troubles)
+        moments = sorted(chance.sample(range(1, schedules), len(troubles)))
+        for moment, trouble in zip(moments, troubles, strict=True):
+            await until(partial(came_to, self._tables, moment), patience=PATIENCE)
+            await trouble()
+
+    async def _stop_a_worker(self, processes: Processes) -> None:
+        with processes.stopped_worker():
+            await asyncio.sleep(_STILL_SECONDS)
+
+    async def _kill_a_provider(self) -> None:
+        """Kill it, and start another one, as a service manager does."""
+        del self._course.addresses[0]
+        self._kills[0]()
+        await asyncio.to_thread(self._start_provider)
+
+    async def _stop_a_replica(self) -> None:
+        """One that is a replica still."""
+        copy = next(copy for copy in self._servers.copies if copy.is_replica())
+        with copy.stopped():
+            await asyncio.sleep(_STILL_SECONDS)
+
+    async def _fail_over(self) -> None:
+        await asyncio.to_thread(self._servers.kill_primary)
+        await asyncio.to_thread(self._servers.fail_over)
