@@ -53,16 +53,16 @@ class Replica:
         """Seconds by which it was behind its primary when last looked at; NaN if that is not known."""
         self.trouble: str | None = "it is not looked at yet"
         """Why it is left out; None if it is not."""
-        self._is_told = False
+        self._is_logged = False
         self._open = weakref.WeakSet[psycopg.Connection[Any]]()
         self._lock = threading.Lock()
         event.listen(database.engine, "connect", self._connected)
 
     def leave_out(self, trouble: str) -> None:
         """Ask it no more until it is admitted again."""
-        if not self._is_told:
+        if not self._is_logged:
             _log.warning("replica %s is left out: %s", self.name, trouble)
-        self._is_told = True
+        self._is_logged = True
         self.trouble = trouble
         self.sever()
 
@@ -76,7 +76,7 @@ class Replica:
         """Read from it."""
         if self.trouble is not None:
             _log.info("replica %s is read from", self.name)
-        self._is_told = False
+        self._is_logged = False
         self.trouble = None
 
     def _connected(self, connection: psycopg.Connection[Any], *_: object) -> None:
@@ -155,8 +155,8 @@ class Replicas:
                 group.create_task(_repeated(pool, self._look_at_primary))
                 for replica in self._replicas:
                     look = functools.partial(self._look, replica)
-                    silent = functools.partial(replica.leave_out, "it does not answer")
-                    group.create_task(_repeated(pool, look, silent))
+                    unsure = functools.partial(replica.leave_out, "it does not answer")
+                    group.create_task(_repeated(pool, look, unsure))
         finally:
             for replica in self._replicas:
                 replica.sever()
@@ -172,11 +172,11 @@ class Replicas:
             _log.warning("the primary does not advance its mark: %s", _first_line(error))
 
     def _look(self, replica: Replica) -> None:
-        replica.behind = math.nan
         try:
             with replica.database.session() as session:
                 state = session.execute(_STATE).one()
         except SQLAlchemyError as error:
+            replica.behind = math.nan
             replica.leave_out(_first_line(error))
             return
         if not state.is_replica:
@@ -194,16 +194,18 @@ class Replicas:
 
 
 async def _repeated(
-    pool: ThreadPoolExecutor, look: Callable[[], None], silent: Callable[[], None] | None = None
+    pool: ThreadPoolExecutor, look: Callable[[], None], unsure: Callable[[], None] = lambda: None
 ) -> None:
-    """Look once a second; `silent` is called if a look takes too long. The next one waits for it."""
+    """Look once a second; `unsure` is called if a look takes too long or fails. The next one waits for it."""
     while True:
         looking = asyncio.wrap_future(pool.submit(look))
         done, _ = await asyncio.wait([looking], timeout=_PATIENCE_SECONDS)
         if not done:
-            if silent is not None:
-                silent()
+            unsure()
             await asyncio.wait([looking])
+        if (error := looking.exception()) is not None:
+            _log.error("a look at a database server failed", exc_info=error)
+            unsure()
         await asyncio.sleep(_PAUSE_SECONDS)
 
 

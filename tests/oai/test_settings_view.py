@@ -45,10 +45,12 @@ def test_each_setting_tells_its_value_and_its_place(tmp_path: Path, monkeypatch:
 
 def test_secrets_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "zatva.toml"
-    file.write_text(_FILE + 'password = "hunter2"\n')
+    replicas = '[provider]\nreplica_urls = ["postgresql://zatva:hunter2@copy.example/zatva"]\n'
+    file.write_text(f'{_FILE}password = "hunter2"\n{replicas}')
     monkeypatch.delenv("ZATVA_DATABASE_URL", raising=False)
 
     found = _by_name(file)
 
     assert (found["database_url"].value, found["mail.password"].value) == (HIDDEN, HIDDEN)
+    assert found["provider.replica_urls"].value == HIDDEN
     assert "hunter2" not in str(found)

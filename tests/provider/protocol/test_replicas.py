@@ -11,7 +11,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from oai.database import open_replica
 from oai.datestamps import format_datestamp
+from oai.errors import DatabaseNotReadyError
 from oai.settings import Settings
 from oai.vocabulary import ErrorCode
 from provider.holdings.mark import BehindError, advance_mark, begin_at_mark, reserve
@@ -226,6 +228,15 @@ async def test_without_a_replica_that_can_answer_there_is_none(library: Library)
         raise BehindError("not yet")
 
     assert library.replicas.answer(refuse) is None
+
+
+@pytest.mark.parametrize("address", ["nonsense", "mysql://copy.example/zatva"])
+def test_an_address_that_leads_to_no_postgresql_is_refused_with_its_setting(address: str) -> None:
+    with (
+        pytest.raises(DatabaseNotReadyError, match=r"provider\.replica_urls"),
+        open_replica(address, pool_size=1, statement_seconds=1),
+    ):
+        pass
 
 
 async def test_a_promoted_replica_is_no_replica(quick_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
