@@ -1,0 +1,51 @@
+"""Database first, store after: a restored pair is made whole by the next harvest."""
+
+import asyncio
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from oai.datestamps import format_datestamp, utc_now
+from tests.commands import results, zatva
+from tests.harvester.fake_repository import FakeRepository, Item, many, serve
+
+
+def _change(repository: FakeRepository, *, changed: int, deleted: int, new: int) -> None:
+    now = format_datestamp(utc_now())
+    items = repository.items
+    items[changed] = replace(items[changed], title="A new title", datestamp=now)
+    items[deleted] = replace(items[deleted], deleted=True, datestamp=now)
+    items += [Item(identifier=f"oai:fake.example:new-{new + number}", datestamp=now) for number in range(3)]
+
+
+async def test_a_store_that_was_copied_after_the_database_is_made_whole_by_a_harvest(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    async def run(*words: str | Path) -> None:
+        await asyncio.to_thread(results, environment, *words)
+
+    async def is_whole() -> bool:
+        done = await asyncio.to_thread(zatva, environment, "store", "verify", "1")
+        return done.returncode == 0
+
+    store, copied, dump = tmp_path / "store", tmp_path / "copied", tmp_path / "zatva.dump"
+    async with serve(FakeRepository(items=many(30))) as repository:
+        harvest = ("harvest", repository.url, "--out", store)
+        await run(*harvest)
+        await run("database", "backup", dump)
+        _change(repository, changed=3, deleted=4, new=0)
+        await run(*harvest)
+        shutil.copytree(store, copied)
+        _change(repository, changed=6, deleted=7, new=10)
+        await run(*harvest)
+
+        shutil.rmtree(store)
+        await run("database", "restore", dump, "--force")
+        shutil.copytree(copied, store)
+        assert not await is_whole()
+        await run(*harvest)
+
+        assert await is_whole()
+        files = {path.read_bytes() for path in store.rglob("*.xml")}
+    assert len(files) == len([item for item in repository.items if not item.deleted])
+    assert sum(b"A new title" in file for file in files) == 2
