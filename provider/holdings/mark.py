@@ -144,9 +144,9 @@ def advance_mark(session: Session) -> None:
     """Set the mark to the clock, but below every datestamp that a publisher still holds. Commits."""
     if session.execute(text(_IS_ALONE)).scalar_one():
         session.execute(text(_CLOSE))
-        told = session.execute(text(_ADVANCE)).one()
-        if told.former not in {None, told.timeline}:
-            _log.warning(_FAILED_OVER, told.former, told.timeline, told.known)
+        row = session.execute(text(_ADVANCE)).one()
+        if row.former not in {None, row.timeline}:
+            _log.warning(_FAILED_OVER, row.former, row.timeline, row.known)
     session.commit()
 
 

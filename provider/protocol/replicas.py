@@ -102,6 +102,7 @@ class Replicas:
         self._turn = 0
         self._primary_is_ahead: float | None = None
         """Seconds by which the primary's clock is ahead of this process's monotonic clock."""
+        self._primary_is_away = False
 
     def __len__(self) -> int:
         return len(self._replicas)
@@ -168,8 +169,11 @@ class Replicas:
             with self._primary.session() as session:
                 advance_mark(session)
                 self._primary_is_ahead = session.execute(_CLOCK).scalar_one() - time.monotonic()
+            self._primary_is_away = False
         except SQLAlchemyError as error:
-            _log.warning("the primary does not advance its mark: %s", _first_line(error))
+            if not self._primary_is_away:
+                _log.warning("the primary cannot be asked: %s", _first_line(error))
+            self._primary_is_away = True
 
     def _look(self, replica: Replica) -> None:
         try:

@@ -181,7 +181,7 @@ async def rest(tables: Tables, schedules: int) -> None:
     """Wait until all is over; on a busy machine that takes its time, but something ends now and then."""
     seen = 0
     while not over(tables):
-        assert seen < 10 * schedules, "runs go on for ever"
+        assert seen < 10 * schedules, "runs never end"
         try:
             await until(partial(moved, tables, seen), patience=PATIENCE)
         except AssertionError:
