@@ -1,0 +1,123 @@
+"""The services of deploy/compose.yaml as processes, with Caddy in front of them where it is installed."""
+
+import contextlib
+import functools
+import re
+import shutil
+import ssl
+import subprocess
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import yaml
+
+from tests.commands import Process, zatva
+from tests.end_to_end.processes import eventually, running
+from tests.ports import free_port
+
+_DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def _commands() -> dict[str, tuple[list[str], dict[str, str]]]:
+    """Return command and environment of each service that runs all the time."""
+    services: dict[str, dict[str, Any]] = yaml.safe_load((_DEPLOY / "compose.yaml").read_text())["services"]
+    return {
+        name: (one["command"], one["environment"])
+        for name, one in services.items()
+        if one["image"] == "zatva" and "profiles" not in one
+    }
+
+
+def _here(environment: Mapping[str, str], ours: Mapping[str, str]) -> dict[str, str]:
+    """Return the service's environment with its variables replaced, and with the database of the test."""
+    filled = {
+        name: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value)
+        for name, value in environment.items()
+        if name != "ZATVA_DATABASE_URL"
+    }
+    return {**ours, **filled}
+
+
+@contextlib.contextmanager
+def _caddy(folder: Path, providers: list[str], dashboard: str) -> Iterator[tuple[str, str]]:
+    """Run the shipped Caddyfile on free ports; give the addresses of the two sites."""
+    program = shutil.which("caddy")
+    if program is None:
+        pytest.skip("Caddy is missing: apt-get install caddy")
+    sites = [f"https://localhost:{free_port()}" for _ in range(2)]
+    options = f"admin off\nskip_install_trust\nauto_https disable_redirects\nstorage file_system {folder}"
+    file = folder / "Caddyfile"
+    file.write_text(f"{{\n{options}\n}}\nimport {_DEPLOY / 'Caddyfile'}\n")
+    environment = {
+        "HOME": str(folder),
+        "ZATVA_PROVIDER_HOST": sites[0],
+        "ZATVA_PROVIDERS": " ".join(address.removeprefix("http://") for address in providers),
+        "ZATVA_DASHBOARD_HOST": sites[1],
+        "ZATVA_DASHBOARDS": dashboard.removeprefix("http://"),
+    }
+    with (folder / "caddy.log").open("wb") as log:
+        process = subprocess.Popen(
+            [program, "run", "--adapter", "caddyfile", "--config", file],
+            env=environment, stdout=log, stderr=log,
+        )  # fmt: skip
+        with process:
+            try:
+                yield sites[0], sites[1]
+            finally:
+                process.terminate()
+
+
+def _read(address: str, **headers: str) -> str | None:
+    """Return what is at an address, whoever signed the certificate; None if there is no good answer yet."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    request = urllib.request.Request(address, headers=headers)  # noqa: S310 our own address
+    try:
+        with urllib.request.urlopen(request, timeout=10, context=context) as answer:  # noqa: S310 as above
+            return str(answer.read().decode())
+    except OSError:
+        return None
+
+
+@pytest.mark.slow
+def test_all_services_start_answer_through_the_proxy_and_end(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    servers: dict[str, list[str]] = {"provider": [], "web": []}
+    started: list[Process] = []
+    with contextlib.ExitStack() as stack:
+        for name, (command, given) in _commands().items():
+            own, log = _here(given, environment), tmp_path / f"{name}.log"
+            if command[0] in servers:
+                words = (command[0], "serve", "--port", "0")
+                ready = "provider at" if command[0] == "provider" else "dashboard at"
+                _, address = stack.enter_context(running(own, log, *words, ready=ready))
+                servers[command[0]].append(address.removesuffix("/oai"))
+            else:
+                started.append(stack.enter_context(Process(own, *command)))
+        _check_database(environment["ZATVA_DATABASE_URL"])
+        sites = stack.enter_context(_caddy(tmp_path, servers["provider"], servers["web"][0]))
+        asked = f"{sites[0]}/oai?verb=Identify"
+        forged = {"X-Forwarded-For": "198.51.100.1"}
+        identity = eventually(lambda: _read(asked, **forged), "the provider through Caddy")
+        assert "<baseURL>https://archive.localhost/oai</baseURL>" in identity
+        assert "Zatva" in eventually(lambda: _read(f"{sites[1]}/sign-in"), "the dashboard through Caddy")
+        for process in started:
+            process.terminate()
+            assert process.wait(60) == 0
+    harvesters = zatva(environment, "provider", "harvesters").stdout
+    assert "198.51.100.1" not in harvesters
+
+
+def _check_database(url: str) -> None:
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        for table in ("oai_leader", "oai_worker"):
+            eventually(functools.partial(_has_rows, connection, table), f"a row in {table}")
+
+
+def _has_rows(connection: psycopg.Connection, table: str) -> bool:
+    return connection.execute(f"SELECT FROM {table} LIMIT 1".encode()).fetchone() is not None
