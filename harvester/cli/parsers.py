@@ -403,4 +403,4 @@ def _add_export(group: "Subcommands") -> None:
     export.add_argument(
         "--as", dest="form", choices=("tar", "zip", "jsonl"), required=True, help="format of the export"
     )
-    export.add_argument("--out", type=Path, metavar="FILE", help="file (default: standard output)")
+    export.add_argument("--out", metavar="FILE", help="file, or s3://BUCKET/KEY (default: standard output)")

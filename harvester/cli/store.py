@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ from oai.database import Database, open_database
 from oai.disk import open_floor
 from oai.errors import ExitCode, UsageError
 
+_S3 = "s3://"
 _COLUMNS = {
     "quarantine_id": "No.",
     "repository_id": "Repository",
@@ -141,10 +142,10 @@ def export_records(invocation: Invocation) -> ExitCode:
 
 def _watch(invocation: Invocation) -> Callable[[int], None]:
     """Return what counts the written bytes; standard output leads to the disk of somebody else, if any."""
-    out: Path | None = invocation.arguments.out
-    if out is None:
+    out: str | None = invocation.arguments.out
+    if out is None or out.startswith(_S3):
         return lambda _bytes: None
-    return open_floor(invocation.settings, out.absolute().parent).wrote
+    return open_floor(invocation.settings, Path(out).absolute().parent).wrote
 
 
 def run_of(session: Session, history_id: int) -> tuple[int, RunKey]:
@@ -257,16 +258,33 @@ def _rebuilt_words(rebuilt: Rebuilt) -> str:
     return words
 
 
+def _object(url: str) -> AbstractContextManager[BinaryIO]:
+    bucket, _, key = url.removeprefix(_S3).partition("/")
+    if not bucket or not key or "@" in bucket:
+        raise UsageError(f"--out {url}: write it as s3://BUCKET/KEY, without credentials")
+    try:
+        from oai.s3 import writing  # noqa: PLC0415 needs the extra, and starts threads
+    except ModuleNotFoundError:
+        raise UsageError(
+            f"--out {url}: object stores need the extra `s3`; install it with  pip install 'zatva[s3]'"
+        ) from None
+    return writing(bucket, key)
+
+
 @contextmanager
-def _output(name: Path | None) -> Iterator[BinaryIO]:
-    """Provide standard output, a file that gets its name when complete, or an existing pipe or device."""
-    if name is None:
+def _output(given: str | None) -> Iterator[BinaryIO]:
+    """Provide standard output, a file or object that exists once it is complete, or a pipe or device."""
+    if given is None:
         if sys.stdout.isatty():
             raise UsageError("an export cannot be written to a terminal; give --out FILE, or use a pipe")
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    name = checked_output(name)
+    if given.startswith(_S3):
+        with _object(given) as out:
+            yield out
+        return
+    name = checked_output(Path(given))
     if name.exists() and not name.is_file():
         # A pipe or a device, such as /dev/null, is not replaced.
         with name.open("wb") as file:

@@ -71,6 +71,15 @@ class _Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self._pass_on()
 
+    def do_PUT(self) -> None:
+        self._pass_on()
+
+    def do_POST(self) -> None:
+        self._pass_on()
+
+    def do_DELETE(self) -> None:
+        self._pass_on()
+
     def log_message(self, *_: object) -> None:
         pass
 
@@ -78,6 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
         faults = self.server.faults
         fields = {name.lower(): value for name, value in self.headers.items()}
         faults.asked.append((self.command, self.path, fields))
+        body = self.rfile.read(int(fields.get("content-length", 0)))
         time.sleep(faults.seconds)
         if status := faults.failure():
             self.send_response(status)
@@ -89,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
         connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
         for name, value in self.headers.items():
             connection.putheader(name, value)
-        connection.endheaders()
+        connection.endheaders(body or None)
         answer = connection.getresponse()
         self._answer(answer, answer.read())
         connection.close()
@@ -103,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
             if name.lower() not in faults.left_out or name in faults.added:
                 self.send_header(name, value)
         self.end_headers()
-        if self.command == "GET":
+        if self.command != "HEAD":
             cut = faults.length_of_cut()
             self.wfile.write(content if cut is None else content[:cut])
             self.close_connection |= cut is not None

@@ -43,6 +43,10 @@ class ObjectStore:
         obstore.put(self.store, name, content)
         return f"s3://{BUCKET}/{name}"
 
+    def get(self, name: str) -> bytes:
+        """Return an object's content."""
+        return bytes(obstore.get(self.store, name).bytes())
+
     def delete(self, name: str) -> None:
         """Remove an object."""
         obstore.delete(self.store, name)

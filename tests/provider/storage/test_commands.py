@@ -1,9 +1,16 @@
 """The commands index a bucket in several processes, and verify it."""
 
+import hashlib
+import io
+import tarfile
+import uuid
 from pathlib import Path
 
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
+from harvester.models import Record
+from harvester.repositories import add_repository
 from oai.database import Database
 from provider.models import Document
 from tests.commands import results, zatva
@@ -32,6 +39,41 @@ def test_a_bucket_is_indexed_by_several_processes_and_verified(
     assert [one["fault"] for one in found if "fault" in one] == ["missing"]
     with database.session() as session:
         assert session.scalar(select(func.count()).select_from(Document)) == 4
+
+
+def test_a_store_is_exported_to_a_bucket(
+    environment: dict[str, str], store: ObjectStore, database: Database, tmp_path: Path
+) -> None:
+    known = {**environment, **store.environment()}
+    with database.session() as session:
+        repository = add_repository(
+            session, base_url="http://127.0.0.1:1/oai", base_dir=str(tmp_path / "files")
+        )
+        _record(session, repository.repository_id, tmp_path / "files" / "1.xml")
+        session.commit()
+    (told,) = results(known, "store", "export", "1", "--as", "tar", "--out", f"s3://{BUCKET}/out/store.tar")
+    assert (told["files"], told["out"]) == (1, f"s3://{BUCKET}/out/store.tar")
+    with tarfile.open(fileobj=io.BytesIO(store.get("out/store.tar"))) as tar:
+        assert [Path(name).name for name in tar.getnames() if name.endswith(".xml")] == ["1.xml"]
+
+    denied = {**known, "AWS_SECRET_ACCESS_KEY": "wrong"}
+    refused = zatva(denied, "store", "export", "1", "--as", "tar", "--out", f"s3://{BUCKET}/out/other.tar")
+    assert (refused.returncode, "check the credentials" in refused.stderr) == (4, True), refused.stderr
+    for url in ("s3://bucket", "s3://key:secret@bucket/x"):
+        badly = zatva(known, "store", "export", "1", "--as", "tar", "--out", url)
+        assert (badly.returncode, "write it as s3://BUCKET/KEY" in badly.stderr) == (2, True), badly.stderr
+
+
+def _record(session: Session, repository_id: int, file: Path) -> None:
+    file.parent.mkdir()
+    file.write_bytes(b"<record/>")
+    session.add(
+        Record(
+            repository_id=repository_id, identifier="oai:a.example:1", identifier_key=uuid.uuid4(),
+            datestamp="2026-01-01", metadata_prefix="oai_dc", filename=file.name,
+            digest=hashlib.sha256(b"<record/>").digest(),
+        )
+    )  # fmt: skip
 
 
 def test_what_cannot_be_reached_or_read_is_told(environment: dict[str, str], store: ObjectStore) -> None:

@@ -1,0 +1,157 @@
+"""Buckets of stores that speak S3, by the library obstore (extra `s3`): connecting, writing, errors.
+
+Credentials come from where the tools of Amazon look for them: the variables AWS_…, a profile in
+~/.aws/credentials and ~/.aws/config, a web identity, or the machine's own role. None are stored.
+"""
+
+import configparser
+import contextlib
+import io
+import os
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+
+import obstore
+from obstore.exceptions import BaseError, InvalidPathError, PermissionDeniedError, UnauthenticatedError
+from obstore.store import S3Store
+
+from oai.errors import RemoteError
+
+_CONNECT: Final = timedelta(seconds=5)
+_ANSWER: Final = timedelta(seconds=60)
+"""For one request with its whole answer, of at most 8 MiB."""
+_RETRIES: Final = 4
+_RETRY_FOR: Final = timedelta(seconds=30)
+_FRESH: Final = timedelta(minutes=5)
+"""How long the contents of a profile file are used: other programs renew them there."""
+_STATUS: Final = re.compile(r"status code: (\d{3})")
+_FORBIDDEN: Final = frozenset({"401", "403"})
+_PART_BYTES: Final = 8 * 1024**2
+_PIECE_BYTES: Final = 1024**2
+
+
+def open_bucket(bucket: str) -> S3Store:
+    """Return a client for a bucket, with the credentials of this process's environment."""
+    profile = _profile()
+    options: dict[str, Any] = {}
+    endpoint = _endpoint(profile)
+    if endpoint is not None:
+        options["endpoint"] = endpoint
+    if region := _region(profile):
+        options["region"] = region
+    if "AWS_ACCESS_KEY_ID" not in os.environ and "aws_access_key_id" in profile:
+        options["credential_provider"] = _credentials
+    return S3Store(
+        bucket,
+        client_options={
+            # Only where the administrator names an address without TLS.
+            "allow_http": (endpoint or "").startswith("http://"),
+            "connect_timeout": _CONNECT,
+            "timeout": _ANSWER,
+        },
+        retry_config={"max_retries": _RETRIES, "retry_timeout": _RETRY_FOR},
+        **options,
+    )
+
+
+@contextlib.contextmanager
+def writing(bucket: str, key: str) -> Iterator[BinaryIO]:
+    """Write an object in parts. It exists once the block has ended, and not at all if the block fails.
+
+    Raises RemoteError if the store refuses it or does not answer.
+    """
+    parts = _Parts(bucket, key)
+    with io.BufferedWriter(parts, _PIECE_BYTES) as file:
+        yield cast("BinaryIO", file)
+    # Parts of an upload that is never completed are the store's to clear away.
+    parts.complete()
+
+
+class _Parts(io.RawIOBase):
+    """An upload as a file."""
+
+    def __init__(self, bucket: str, key: str) -> None:
+        self._place = f"s3://{bucket}/{key}"
+        self._upload = obstore.open_writer(open_bucket(bucket), key, buffer_size=_PART_BYTES)
+
+    def complete(self) -> None:
+        """Make the object of what was written."""
+        with self._meaning():
+            self._upload.close()
+
+    @contextlib.contextmanager
+    def _meaning(self) -> Iterator[None]:
+        try:
+            yield
+        except (BaseError, OSError) as error:
+            raise RemoteError(str(failure(self._place, error))) from None
+
+    def writable(self) -> bool:
+        """Return True, as every output does."""
+        return True
+
+    def write(self, data: Any) -> int:  # noqa: ANN401 any buffer
+        """Add to the upload; return the number of bytes."""
+        with self._meaning():
+            self._upload.write(bytes(data))
+        return len(data)
+
+
+def failure(place: str, error: Exception) -> OSError:
+    """Return what an error of the library means: access is denied, the key is bad, or nothing is known."""
+    said = str(error).partition("\n")[0][:300]
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status(error) in _FORBIDDEN:
+        return PermissionError(f"{place}: access denied; check the credentials (AWS_…, ~/.aws): {said}")
+    if isinstance(error, InvalidPathError):
+        return OSError(f"{place}: the key is not valid: {said}")
+    return OSError(f"{place}: the object store does not answer as it should: {said}")
+
+
+def status(error: Exception) -> str:
+    """Return the HTTP status in an error of the library; empty if it has none."""
+    found = _STATUS.search(str(error))
+    return found[1] if found else ""
+
+
+def _file(variable: str, name: str) -> Path:
+    return Path(os.environ.get(variable) or Path.home() / ".aws" / name)
+
+
+def _profile() -> dict[str, str]:
+    """Return the settings of the profile in AWS_PROFILE, or `default`, from both files."""
+    name = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
+    found: dict[str, str] = {}
+    for variable, file, section in (
+        ("AWS_CONFIG_FILE", "config", name if name == "default" else f"profile {name}"),
+        ("AWS_SHARED_CREDENTIALS_FILE", "credentials", name),
+    ):
+        parser = configparser.RawConfigParser()
+        parser.read(_file(variable, file), encoding="utf-8")
+        if parser.has_section(section):
+            found |= dict(parser.items(section))
+    return found
+
+
+def _endpoint(profile: dict[str, str]) -> str | None:
+    variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    given = (os.environ.get(name) for name in variables)
+    return next(filter(None, given), None) or profile.get("endpoint_url")
+
+
+def _region(profile: dict[str, str]) -> str | None:
+    given = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    return given or profile.get("region")
+
+
+def _credentials() -> Any:  # noqa: ANN401 the library's type exists for type checkers only
+    """Return the credentials of the profile, as the files have them now."""
+    profile = _profile()
+    return {
+        "access_key_id": profile.get("aws_access_key_id", ""),
+        "secret_access_key": profile.get("aws_secret_access_key", ""),
+        "token": profile.get("aws_session_token"),
+        "expires_at": datetime.now(UTC) + _FRESH,
+    }
