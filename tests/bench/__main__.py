@@ -58,6 +58,9 @@ def main() -> int:
     stock.add_argument("--captures", type=int, default=30_000, help="captures in a transaction")
     stock.add_argument("--buffers", default="256MB", help="all the memory of the server for files")
     stock.add_argument("--folder", type=Path, help="where the database lies for that time; not in memory")
+    stock.add_argument(
+        "--set", dest="more", action="append", default=[], metavar="NAME=VALUE", help="setting of the server"
+    )
     stock.set_defaults(measure=large_archive.measure)
     steps = benchmarks.add_parser("growth", help="every step at n and at 4n, in databases without statistics")
     steps.add_argument("--only", help="chains or steps, as the table names them, with commas between")

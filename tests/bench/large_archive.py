@@ -7,7 +7,7 @@ is the ratio of rows to buffers: 30 million rows with 2 GB behave as 4 million w
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,7 +128,7 @@ class _Course:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path, buffers: str) -> Iterator[Database]:
+def _opened(folder: Path, buffers: str, more: Sequence[str]) -> Iterator[Database]:
     """Run a server whose only memory for files are its buffers."""
     folder.chmod(0o711)
     settings = Settings(data=folder / "data")
@@ -138,7 +138,7 @@ def _opened(folder: Path, buffers: str) -> Iterator[Database]:
     options = (
         f"-c listen_addresses='' -k '{cluster}' -c shared_buffers={buffers} -c debug_io_direct=data "
         "-c jit=off -c max_wal_size=4GB -c max_connections=20"
-    )
+    ) + "".join(f" -c {setting}" for setting in more)
     run_program("pg_ctl", "start", "-w", "-D", str(cluster), "-l", str(cluster / "server.log"), "-o", options)
     try:
         url = SecretStr(f"postgresql://zatva@/zatva?host={cluster}")
@@ -148,13 +148,13 @@ def _opened(folder: Path, buffers: str) -> Iterator[Database]:
         run_program("pg_ctl", "stop", "-w", "-m", "immediate", "-D", str(cluster))
 
 
-def measure(rows: int, captures: int, buffers: str, folder: Path | None) -> None:
+def measure(rows: int, captures: int, buffers: str, folder: Path | None, more: Sequence[str]) -> None:
     """Load the rows, and load them again; print rates, log and reads per row for each tenth."""
     say("load", "rows", "rows/s", "WAL bytes a row", "reads a row", "writes a row")
     say("---", "---:", "---:", "---:", "---:", "---:")
     with (
         tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as made,
-        _opened(Path(made), buffers) as database,
+        _opened(Path(made), buffers, more) as database,
     ):
         with database.session() as session:
             for statements in _ROWS:
