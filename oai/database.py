@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL, Engine, create_engine, make_url, text
-from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.orm import Session
 
 from oai import migrations
@@ -19,7 +19,7 @@ _POOL = 5
 _DRIVER = "postgresql+psycopg"
 _CONNECT_SECONDS: Final = 10
 _REPLICA_CONNECT_SECONDS: Final = 2
-"""There are others to ask. libpq takes less than 2 for 2."""
+"""Short, because other servers can answer; libpq treats less than 2 as 2."""
 _CONNECTION = {
     # Detects within half a minute a server that vanished silently (values in seconds and milliseconds).
     "keepalives_idle": 30,
@@ -115,6 +115,12 @@ def open_replica(url: str, *, pool_size: int, statement_seconds: float) -> Itera
         yield Database(engine=engine)
     finally:
         engine.dispose()
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of a database error, as the server or the driver wrote it."""
+    original = error.orig if isinstance(error, DBAPIError) else error
+    return str(original).partition("\n")[0]
 
 
 def place(settings: Settings) -> str:

@@ -87,7 +87,7 @@ class _Parts(io.RawIOBase):
         try:
             yield
         except (BaseError, OSError) as error:
-            raise RemoteError(str(failure(self._place, error))) from None
+            raise RemoteError(str(as_os_error(self._place, error))) from None
 
     def writable(self) -> bool:
         """Return True, as every output does."""
@@ -100,17 +100,17 @@ class _Parts(io.RawIOBase):
         return len(data)
 
 
-def failure(place: str, error: Exception) -> OSError:
+def as_os_error(place: str, error: Exception) -> OSError:
     """Return what an error of the library means: access is denied, the key is bad, or nothing is known."""
     said = str(error).partition("\n")[0][:300]
-    if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status(error) in _FORBIDDEN:
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError) or http_status(error) in _FORBIDDEN:
         return PermissionError(f"{place}: access denied; check the credentials (AWS_…, ~/.aws): {said}")
     if isinstance(error, InvalidPathError):
         return OSError(f"{place}: the key is not valid: {said}")
     return OSError(f"{place}: the object store does not answer as it should: {said}")
 
 
-def status(error: Exception) -> str:
+def http_status(error: Exception) -> str:
     """Return the HTTP status in an error of the library; empty if it has none."""
     found = _STATUS.search(str(error))
     return found[1] if found else ""

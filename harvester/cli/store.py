@@ -260,8 +260,10 @@ def _rebuilt_words(rebuilt: Rebuilt) -> str:
 
 def _object(url: str) -> AbstractContextManager[BinaryIO]:
     bucket, _, key = url.removeprefix(_S3).partition("/")
-    if not bucket or not key or "@" in bucket:
-        raise UsageError(f"--out {url}: write it as s3://BUCKET/KEY, without credentials")
+    if "@" in bucket:
+        raise UsageError("--out: write the address as s3://BUCKET/KEY, without credentials")
+    if not bucket or not key:
+        raise UsageError(f"--out {url}: write the address as s3://BUCKET/KEY")
     try:
         from oai.s3 import writing  # noqa: PLC0415 needs the extra, and starts threads
     except ModuleNotFoundError:

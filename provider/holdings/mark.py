@@ -35,7 +35,7 @@ _LEAVE: Final = f"SELECT pg_advisory_unlock_shared({_GATE}, 0)"
 _CHOOSE: Final = """
 SELECT ceil(extract(epoch FROM greatest(clock_timestamp(), moment)) + :margin)::bigint FROM publication_mark
 """
-# A publisher that stands still (a stopped process, a machine that was cut off) would hold the mark for long.
+# A publisher that stops (a suspended process, a machine that was cut off) would hold the mark for long.
 _HOLD: Final = f"""
 SELECT pg_advisory_xact_lock_shared({_PUBLISHING}, :key),
     set_config('idle_in_transaction_session_timeout', '5min', true)

@@ -11,9 +11,10 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from oai.database import first_line
 from oai.errors import TryLaterError
 from provider.http.query_cancellation import Statements
 
@@ -157,10 +158,5 @@ async def admitted(request: web.Request, work: Callable[[], _Result], *, lengthy
     except TryLaterError as error:
         raise TryLater(Why.BUSY, str(error), _RETRY_BUSY) from None
     except (OperationalError, InterfaceError, PoolTimeoutError) as error:
-        _log.warning("503 for %s: %s", request.path_qs[:500], _first_line(error))
+        _log.warning("503 for %s: %s", request.path_qs[:500], first_line(error))
         raise TryLater(Why.DATABASE, "the database does not answer in time", _RETRY_DATABASE) from None
-
-
-def _first_line(error: Exception) -> str:
-    original = error.orig if isinstance(error, DBAPIError) else error
-    return str(original).partition("\n")[0]

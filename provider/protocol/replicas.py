@@ -24,10 +24,10 @@ from typing import Any, Final, TypeVar
 import psycopg
 from psycopg.errors import QueryCanceled, SerializationFailure
 from sqlalchemy import Engine, event, text
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from oai.database import Database
+from oai.database import Database, first_line
 from provider.holdings.mark import BehindError, advance_mark, begin_at_replicas_mark
 
 _PAUSE_SECONDS: Final = 1.0
@@ -138,7 +138,7 @@ class Replicas:
                 if isinstance(error.orig, QueryCanceled):
                     raise  # too slow, or no longer wanted: elsewhere it would be the same
                 if not isinstance(error.orig, SerializationFailure):
-                    replica.leave_out(_first_line(error))
+                    replica.leave_out(first_line(error))
         return None
 
     def _in_turn(self) -> Iterator[Replica]:
@@ -172,7 +172,7 @@ class Replicas:
             self._primary_is_away = False
         except SQLAlchemyError as error:
             if not self._primary_is_away:
-                _log.warning("the primary cannot be asked: %s", _first_line(error))
+                _log.warning("the primary cannot be asked: %s", first_line(error))
             self._primary_is_away = True
 
     def _look(self, replica: Replica) -> None:
@@ -181,7 +181,7 @@ class Replicas:
                 state = session.execute(_STATE).one()
         except SQLAlchemyError as error:
             replica.behind = math.nan
-            replica.leave_out(_first_line(error))
+            replica.leave_out(first_line(error))
             return
         if not state.is_replica:
             replica.leave_out("it is no replica; name it in database_url if it is the primary now")
@@ -211,8 +211,3 @@ async def _repeated(
             _log.error("a look at a database server failed", exc_info=error)
             unsure()
         await asyncio.sleep(_PAUSE_SECONDS)
-
-
-def _first_line(error: Exception) -> str:
-    original = error.orig if isinstance(error, DBAPIError) else error
-    return str(original).partition("\n")[0]

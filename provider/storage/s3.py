@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn
 import obstore
 from obstore.exceptions import BaseError, PreconditionError
 
-from oai.s3 import failure, open_bucket, status
+from oai.s3 import as_os_error, http_status, open_bucket
 from provider.storage.objects import ObjectFacts, ReplacedError
 from provider.storage.places import ObjectUrl
 
@@ -27,7 +27,7 @@ class S3Bucket:
         try:
             found = obstore.get(self._store, place.key, options={"range": (0, 1)}).meta
         except (BaseError, OSError) as error:
-            if status(error) != _EMPTY_OBJECT:
+            if http_status(error) != _EMPTY_OBJECT:
                 _refuse(place, error)
             found = self._empty(place)
         if found["e_tag"] is None:
@@ -75,4 +75,4 @@ def _refuse(place: ObjectUrl, error: Exception) -> NoReturn:
         raise ReplacedError(
             f"{place}: the object was replaced after it was indexed; index it again"
         ) from None
-    raise failure(str(place), error) from None
+    raise as_os_error(str(place), error) from None

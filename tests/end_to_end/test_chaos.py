@@ -1,8 +1,8 @@
 """Everything at once, as processes on one machine, while parts of it are killed, stopped and replaced.
 
 A database with two synchronous replicas, two managers, four workers, two providers, harvesters, an indexer.
-Killed are the leading manager, a worker, a provider and the primary; a worker and a replica stand still for a
-while. Nothing is lost, nothing is in the stores twice, and harvesters of the providers miss nothing.
+The test kills the leading manager, a worker, a provider and the primary, and suspends a worker and a replica
+for a while. Nothing is lost, nothing is in the stores twice, and harvesters of the providers miss nothing.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ from tests.manager.soak import (
     repositories,
     rest,
 )
-from tests.provider.course import Course
 from tests.provider.holdings.replicated import Replicated, replicated
+from tests.provider.workload import Workload
 
 _STILL_SECONDS = 2.0
 Trouble = Callable[[], Coroutine[None, None, None]]
@@ -77,7 +77,7 @@ class Scene:
         self._folder = folder
         self._stack = providers
         self._kills: list[Callable[[], None]] = []
-        self._course = Course([])
+        self._workload = Workload([])
 
     async def run(self, settings: Settings, schedules: int) -> None:
         """Let everything work, and judge it at the end."""
@@ -86,23 +86,23 @@ class Scene:
             self._start_provider()
         with ThreadPoolExecutor(2) as pool:
             working = [
-                pool.submit(self._course.keep_indexing, settings, self._folder),
-                pool.submit(self._course.keep_harvesting),
+                pool.submit(self._workload.keep_indexing, settings, self._folder),
+                pool.submit(self._workload.keep_harvesting),
             ]
             try:
                 await self._harvest(random.Random(seed), schedules, f"seed {seed}")
             finally:
-                self._course.over.set()
+                self._workload.over.set()
             for one in working:
                 one.result()
-        await until(self._course.has_everything, patience=PATIENCE)
+        await until(self._workload.has_everything, patience=PATIENCE)
 
     def _start_provider(self) -> None:
         command = ("provider", "serve", "--port", "0")
         log = self._folder / f"provider-{len(self._kills)}.log"
         started = self._stack.enter_context(running(self._environment, log, *command, ready="provider at"))
         self._kills.append(started[0].kill)
-        self._course.addresses.append(started[1])
+        self._workload.addresses.append(started[1])
 
     async def _harvest(self, chance: random.Random, schedules: int, seed: str) -> None:
         async with repositories(self._tables) as harvested, receiver() as told:
@@ -134,7 +134,7 @@ class Scene:
 
     async def _kill_a_provider(self) -> None:
         """Kill it, and start another one, as a service manager does."""
-        del self._course.addresses[0]
+        del self._workload.addresses[0]
         self._kills[0]()
         await asyncio.to_thread(self._start_provider)
 

@@ -108,7 +108,7 @@ class Processes:
 
     @contextlib.contextmanager
     def stopped_worker(self) -> Iterator[None]:
-        """A worker that stands still for the block."""
+        """Suspend a worker for the block."""
         worker = self._workers[0]
         worker.send_signal(signal.SIGSTOP)
         try:

@@ -30,7 +30,7 @@ from provider.protocol.repository import Repository, make_repository
 from tests.provider.answer import Reply, read_reply
 from tests.provider.archives import Page, write_pages
 from tests.provider.conftest import BASE_URL
-from tests.provider.holdings.replicated import Copy, Replicated, even, replicated, watched
+from tests.provider.holdings.replicated import Copy, Replicated, replicated, wait_for_copies, watched
 from tests.provider.served import until
 
 OAI = f"{{{OAI_NAMESPACE}}}"
@@ -266,7 +266,7 @@ def test_incremental_harvests_end_as_a_full_one(
     publish_beside(scene, seed, [keep_up])
     settle(scene)
     if scene.servers is not None:
-        even(scene.servers)
+        wait_for_copies(scene.servers)
     one_round()
     full: State = {}
     for page in scene.walk(chance, verb="ListIdentifiers"):

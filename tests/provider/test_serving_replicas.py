@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from oai.settings import Settings
-from tests.provider.course import Course
 from tests.provider.holdings.replicated import replicated
 from tests.provider.served import Serve, until
+from tests.provider.workload import Workload
 
 
 @pytest.mark.slow
@@ -28,28 +28,29 @@ def test_nothing_is_missed_on_replicas_and_through_a_failover(
             "ZATVA_PROVIDER__REPLICA_URLS": json.dumps([copy.address for copy in servers.copies]),
             "ZATVA_PROVIDER__RECORDS_PER_ANSWER": "50",
         }
-        course = Course([serve().address()])
+        workload = Workload([serve().address()])
         settings = Settings(database_url=environment["ZATVA_DATABASE_URL"])
         begun = time.monotonic()
         try:
             running = [
-                pool.submit(course.keep_indexing, settings, tmp_path), pool.submit(course.keep_harvesting)
+                pool.submit(workload.keep_indexing, settings, tmp_path), pool.submit(workload.keep_harvesting)
             ]  # fmt: skip
             time.sleep(seconds / 2)
             servers.kill_primary()
             servers.fail_over()
-            known, since = len(course.indexed), course.since
-            until(lambda: len(course.indexed) > known and course.since > since)
+            known, since = len(workload.indexed), workload.since
+            until(lambda: len(workload.indexed) > known and workload.since > since)
             time.sleep(seconds / 2)
         finally:
-            course.over.set()
+            workload.over.set()
         for one in running:
             one.result()
-        pages, took = len(course.behind), time.monotonic() - begun
-        until(course.has_everything)
-    behind = sorted(course.behind)
+        pages, took = len(workload.behind), time.monotonic() - begun
+        until(workload.has_everything)
+    behind = sorted(workload.behind)
     # The figures are the result of the run.
     print(  # noqa: T201
-        f"{pages} pages in {took:.0f} s, {len(course.indexed)} documents, {course.unanswered} answers 503; "
-        f"the mark was behind by {behind[len(behind) // 2]:.1f} s (median), {behind[-1]:.1f} s (most)"
+        f"{pages} pages in {took:.0f} s, {len(workload.indexed)} documents, "
+        f"{workload.unanswered} answers 503; the mark was behind by {behind[len(behind) // 2]:.1f} s "
+        f"(median), {behind[-1]:.1f} s (most)"
     )

@@ -146,7 +146,7 @@ def replicated(folder: Path, *, copies: int = 1) -> Iterator[Replicated]:
     shutil.rmtree(data, ignore_errors=True)
 
 
-def even(servers: Replicated) -> None:
+def wait_for_copies(servers: Replicated) -> None:
     """Wait until the copies have everything that the primary has."""
     with psycopg.connect(servers.primary.conninfo) as connection:
         (position,) = connection.execute("SELECT pg_current_wal_lsn()").fetchone() or ("",)

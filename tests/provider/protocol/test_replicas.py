@@ -1,6 +1,7 @@
 """Lists are read from replicas, and nothing is missing, whatever the replicas do not know yet."""
 
 import asyncio
+import contextlib
 import itertools
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -22,7 +23,7 @@ from provider.protocol.repository import OaiAnswer, Repository, make_repository
 from tests.provider.answer import Reply, read_reply
 from tests.provider.archive import Archive
 from tests.provider.conftest import small_pages
-from tests.provider.holdings.replicated import Replicated, even, replicated
+from tests.provider.holdings.replicated import Replicated, replicated, wait_for_copies
 from tests.provider.served import until
 
 pytestmark = pytest.mark.slow
@@ -53,8 +54,19 @@ class Library:
     def add(self, count: int) -> list[str]:
         """Add documents, and let the replicas have them."""
         added = [self.archive.add(collections=[self.set_spec]) for _ in range(count)]
-        even(self.both)
+        wait_for_copies(self.both)
         return added
+
+    @contextlib.contextmanager
+    def held_up(self) -> Iterator[None]:
+        """For the block, the replicas receive everything and replay nothing."""
+        for copy in self.both.copies:
+            copy.pause()
+        try:
+            yield
+        finally:
+            for copy in self.both.copies:
+                copy.resume()
 
     def mark(self) -> str:
         """The primary's."""
@@ -87,70 +99,52 @@ async def _until_used(replicas: Replicas, count: int) -> None:
     await asyncio.to_thread(until, lambda: replicas.usable == count)
 
 
-@pytest.fixture
-def held_up(library: Library) -> Iterator[None]:
-    """The replicas receive everything, and replay nothing."""
-    for copy in library.both.copies:
-        copy.pause()
-    yield
-    for copy in library.both.copies:
-        copy.resume()
-
-
-async def test_lists_are_read_from_replicas_and_records_from_the_primary(
-    library: Library, request: pytest.FixtureRequest
-) -> None:
+async def test_lists_are_read_from_replicas_and_records_from_the_primary(library: Library) -> None:
     known = library.add(2)
-    request.getfixturevalue("held_up")
-    new = library.archive.add(collections=[library.set_spec])
-    assert library.listed().identifiers == known
-    record = library.ask(verb="GetRecord", identifier=new, metadataPrefix="oai_dc")
-    assert record.identifiers == [new]
+    with library.held_up():
+        new = library.archive.add(collections=[library.set_spec])
+        assert library.listed().identifiers == known
+        record = library.ask(verb="GetRecord", identifier=new, metadataPrefix="oai_dc")
+        assert record.identifiers == [new]
 
 
-async def test_the_answer_is_dated_by_the_mark_that_the_replica_has(
-    library: Library, request: pytest.FixtureRequest
-) -> None:
+async def test_the_answer_is_dated_by_the_mark_that_the_replica_has(library: Library) -> None:
     library.add(1)
-    request.getfixturevalue("held_up")
-    first = library.listed()
-    await asyncio.sleep(2.1)
-    assert library.listed().response_date == first.response_date < library.mark()
+    with library.held_up():
+        first = library.listed()
+        await asyncio.sleep(2.1)
+        assert library.listed().response_date == first.response_date < library.mark()
 
 
-@pytest.mark.usefixtures("held_up")
 async def test_a_set_that_the_replicas_do_not_have_yet_is_listed(library: Library) -> None:
-    new = library.archive.add(collections=[library.set_spec])
-    assert library.listed().identifiers == [new]
+    with library.held_up():
+        new = library.archive.add(collections=[library.set_spec])
+        assert library.listed().identifiers == [new]
 
 
-async def test_a_set_that_nobody_has_is_refused(library: Library) -> None:
+async def test_a_set_that_no_server_has_is_refused(library: Library) -> None:
     assert library.listed().codes == [ErrorCode.NO_RECORDS_MATCH]
 
 
-async def test_a_list_is_continued_by_a_server_whose_mark_has_reached_its_end(
-    library: Library, request: pytest.FixtureRequest
-) -> None:
+async def test_a_list_is_continued_by_a_server_whose_mark_has_reached_its_end(library: Library) -> None:
     known = library.add(6)
-    request.getfixturevalue("held_up")
-    # The list begins on the primary, whose mark is later than that of the replicas.
-    await asyncio.sleep(1.1)
-    first = library.listed(until=library.mark())
-    second = library.ask(verb="ListIdentifiers", resumptionToken=first.token or "")
-    assert [*first.identifiers, *second.identifiers] == known
-    assert second.response_date >= first.response_date
+    with library.held_up():
+        # The list begins on the primary, whose mark is later than that of the replicas.
+        await asyncio.sleep(1.1)
+        first = library.listed(until=library.mark())
+        second = library.ask(verb="ListIdentifiers", resumptionToken=first.token or "")
+        assert [*first.identifiers, *second.identifiers] == known
+        assert second.response_date >= first.response_date
 
 
-async def test_an_end_above_the_marks_of_the_replicas_is_for_the_primary(
-    library: Library, request: pytest.FixtureRequest
-) -> None:
+async def test_an_end_above_the_marks_of_the_replicas_is_for_the_primary(library: Library) -> None:
     known = library.add(1)
-    request.getfixturevalue("held_up")
-    await asyncio.sleep(2.1)
-    end = library.mark()
-    answered = library.listed(until=end)
-    assert answered.identifiers == known
-    assert answered.response_date >= end
+    with library.held_up():
+        await asyncio.sleep(2.1)
+        end = library.mark()
+        answered = library.listed(until=end)
+        assert answered.identifiers == known
+        assert answered.response_date >= end
 
 
 async def test_an_end_below_a_late_change_has_to_wait_for_it(library: Library) -> None:
@@ -167,14 +161,12 @@ async def test_an_end_below_a_late_change_has_to_wait_for_it(library: Library) -
     assert len(library.listed(until=tomorrow).identifiers) == 1
 
 
-async def test_nothing_new_since_a_date_above_the_mark_is_no_match(
-    library: Library, request: pytest.FixtureRequest
-) -> None:
+async def test_nothing_new_since_a_date_above_the_mark_is_no_match(library: Library) -> None:
     library.add(1)
-    request.getfixturevalue("held_up")
-    with library.both.primary.session() as session:
-        later = begin_at_mark(session) + timedelta(hours=1)
-    assert library.listed(from_=format_datestamp(later)).codes == [ErrorCode.NO_RECORDS_MATCH]
+    with library.held_up():
+        with library.both.primary.session() as session:
+            later = begin_at_mark(session) + timedelta(hours=1)
+        assert library.listed(from_=format_datestamp(later)).codes == [ErrorCode.NO_RECORDS_MATCH]
 
 
 async def test_a_replica_that_is_too_far_behind_is_left_out_until_it_is_not(both: Replicated) -> None:
@@ -214,7 +206,7 @@ async def test_a_conflict_with_what_is_replayed_is_retried_elsewhere(library: Li
                 by_itself = connection.execution_options(isolation_level="AUTOCOMMIT")
                 by_itself.execute(text("UPDATE document SET title = 'another'"))
                 by_itself.execute(text("VACUUM document"))
-            even(library.both)
+            wait_for_copies(library.both)
             time.sleep(0.5)
         return int(session.scalar(rows) or 0)
 

@@ -25,11 +25,11 @@ _MARGIN = 1.0
 
 
 @dataclass
-class Course:
-    """What happens while the provider serves."""
+class Workload:
+    """Indexing and harvesting side by side, and what was indexed and harvested so far."""
 
     addresses: list[str]
-    """Of providers, which are asked in turn."""
+    """Of the providers; each request goes to one of them at random."""
     indexed: set[str] = field(default_factory=set)
     harvested: set[str] = field(default_factory=set)
     behind: list[float] = field(default_factory=list)
