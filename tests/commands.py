@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from oai import prefork
+
 _PATIENCE = 120.0
 
 Done = subprocess.CompletedProcess[str]
@@ -47,19 +49,17 @@ class Process:
         """
         self.returncode: int | None = None
         self.command = [module, *map(str, words)]
-        asked = {
-            "words": self.command,
-            "environment": dict(environment),
-            "folder": str(folder or Path.cwd()),
-            "files": files,
-        }
         with contextlib.ExitStack() as closed, Path(os.devnull).open("r+") as nothing:
             self.stdout, out = _output(stdout or nothing, closed)
             self.stderr, err = _output(stderr or nothing, closed)
-            self._reports, theirs = socket.socketpair()
-            closed.callback(theirs.close)
-            descriptors = [(stdin or nothing).fileno(), out, err, theirs.fileno()]
-            socket.send_fds(_forking(), [json.dumps(asked).encode()], descriptors)
+            self._reports = prefork.request(
+                _forking(),
+                self.command,
+                environment,
+                ((stdin or nothing).fileno(), out, err),
+                folder=str(folder or Path.cwd()),
+                files=files,
+            )
         self._reports.settimeout(_PATIENCE)
         self._unread = b""
         self.pid = self._report()

@@ -212,7 +212,12 @@ _HELD = text(
 def is_held(database: Database, repository_id: int) -> bool:
     """Return whether a process currently holds the repository."""
     with database.session() as session:
-        return bool(session.execute(_HELD, {"class": _CLASS, "id": repository_id}).scalar_one())
+        return is_being_harvested(session, repository_id)
+
+
+def is_being_harvested(session: Session, repository_id: int) -> bool:
+    """Return whether a process, on any machine, currently holds the repository."""
+    return bool(session.execute(_HELD, {"class": _CLASS, "id": repository_id}).scalar_one())
 
 
 @contextlib.contextmanager

@@ -7,23 +7,31 @@ process ends, the kernel closes its end, and `--end-with-parent` makes the harve
 import asyncio
 import codecs
 import contextlib
+import logging
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
+from oai import prefork
 from oai.child import module_command
 from oai.settings import CONFIG_VARIABLE, Settings
+
+logger = logging.getLogger("manager.worker")
 
 HARVESTER: Final = module_command("harvester")
 AUDITOR: Final = module_command("harvester.store")
 _CHUNK: Final = 65_536
 _KEPT: Final = 4000
 _DRAIN_SECONDS: Final = 2.0
+_MODULE_AT: Final = len(module_command("")) - 1
+"""Position of the module in a command of `module_command`."""
+_PRELOADED: Final = "harvester.preloaded"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,28 +44,126 @@ class ProcessOutcome:
     """The end of its output on standard error."""
 
 
+class _Started(Protocol):
+    """A process that was started in one way or the other."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+
+    async def wait(self) -> int:
+        """Wait for its end and return its exit code, or the negative number of the signal that ended it."""
+
+
+class PreforkedProcess:
+    """A process that a prefork server started; its parent is the server, which reports its end."""
+
+    def __init__(self, pid: int, reports: asyncio.StreamReader, connection: asyncio.StreamWriter) -> None:
+        self.pid = pid
+        self._reports = reports
+        self._connection = connection
+
+    async def wait(self) -> int:
+        """Wait for its end; without the server its exit code cannot be known, and the process is killed."""
+        with contextlib.closing(self._connection):
+            line = await self._reports.readline()
+        if line:
+            return int(line)
+        _signal_group(self.pid, signal.SIGKILL)
+        return -signal.SIGKILL
+
+
+class PreforkServer:
+    """The process from which a worker's harvests are forked: started with the first, and again if it ends.
+
+    It imports `module` beforehand. Used by coroutines of one event loop.
+    """
+
+    def __init__(self, module: str = _PRELOADED) -> None:
+        self._module = module
+        self._requests: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def start(
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        standard_input: int,
+        standard_error: int,
+    ) -> PreforkedProcess:
+        """Start a module as a process with a group of its own. Raises OSError if that is impossible."""
+        requests = self._running()
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        try:
+            # In a thread: while the server still imports modules, a full queue of requests blocks.
+            reports = await asyncio.to_thread(
+                prefork.request,
+                requests,
+                words,
+                environment,
+                (standard_input, nothing, standard_error),
+                folder=str(Path.cwd()),
+                new_session=True,
+            )
+        finally:
+            os.close(nothing)
+        reader, writer = await asyncio.open_connection(sock=reports)
+        line = await reader.readline()
+        if not line:
+            writer.close()
+            raise OSError("the process from which harvests are forked gave no process")
+        return PreforkedProcess(int(line), reader, writer)
+
+    async def close(self) -> None:
+        """End the server; processes that it started and that still run are not affected."""
+        if self._requests is not None and self._process is not None:
+            self._requests.close()
+            await asyncio.to_thread(self._process.wait)
+        self._requests = self._process = None
+
+    def _running(self) -> socket.socket:
+        if self._requests is not None and self._process is not None:
+            if self._process.poll() is None:
+                return self._requests
+            self._requests.close()
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                prefork.server_command(theirs.fileno(), self._module),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        return self._requests
+
+
 class HarvestProcess:
     """A started harvester; `wait` must be awaited to its end."""
 
-    def __init__(self, process: asyncio.subprocess.Process, lifeline: int, log: int) -> None:
+    def __init__(self, process: _Started, lifeline: int, log: int) -> None:
         self._process = process
         self._lifeline = lifeline
         self._said = ""
         self._listening = asyncio.create_task(self._listen(log))
 
     @classmethod
-    async def start(cls, command: Sequence[str], environment: Mapping[str, str]) -> Self:
-        """Start the command in a process group of its own; raises OSError if it cannot be started."""
+    async def start(
+        cls, command: Sequence[str], environment: Mapping[str, str], server: PreforkServer | None = None
+    ) -> Self:
+        """Start the command in a process group of its own; raises OSError if it cannot be started.
+
+        A command of `module_command` is forked from the `server`, if one is given.
+        """
         standard_input, lifeline = os.pipe()
         log, standard_error = os.pipe()
         try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=standard_input,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=standard_error,
-                env={**os.environ, **environment},
-                start_new_session=True,
+            process = await _started(
+                command,
+                {**os.environ, **environment},
+                server,
+                standard_input=standard_input,
+                standard_error=standard_error,
             )
         except BaseException:
             os.close(lifeline)
@@ -93,9 +199,7 @@ class HarvestProcess:
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
-        # macOS answers "not permitted" for a group that contains only dead processes.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
+        _signal_group(self._process.pid, number)
 
     async def _listen(self, log: int) -> None:
         """Copy its log to standard error, in whole lines, and keep the last part."""
@@ -116,6 +220,40 @@ class HarvestProcess:
         self._said = (self._said + text)[-_KEPT:]
 
 
+async def _started(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    server: PreforkServer | None,
+    *,
+    standard_input: int,
+    standard_error: int,
+) -> _Started:
+    if server is not None:
+        try:
+            return await server.start(
+                command[_MODULE_AT:],
+                environment,
+                standard_input=standard_input,
+                standard_error=standard_error,
+            )
+        except OSError as error:
+            logger.warning("%s; starting a new interpreter instead", error)
+    return await asyncio.create_subprocess_exec(
+        *command,
+        stdin=standard_input,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=standard_error,
+        env=environment,
+        start_new_session=True,
+    )
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    # macOS answers "not permitted" for a group that contains only dead processes.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
 def environment_for(settings: Settings) -> dict[str, str]:
     """Return the variables that give a child process the same settings, including command-line ones."""
     url = settings.database_url
@@ -131,12 +269,3 @@ def environment_for(settings: Settings) -> dict[str, str]:
 def host_name() -> str:
     """Return the name of this machine, in the format of `oai_job.host`."""
     return socket.gethostname()
-
-
-def runs_job(process_id: int | None, job_id: int) -> bool:
-    """Return whether that process of this machine is a harvester of that job: process ids are reused."""
-    try:
-        words = Path(f"/proc/{process_id}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return f"--job-id={job_id}".encode() in words

@@ -8,6 +8,7 @@ from typing import Any, Final
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from harvester.harvest.checkpoint import is_being_harvested
 from harvester.harvest.quarantine import Quarantine
 from harvester.harvest.result import columns_of_counts, continue_rows
 from harvester.harvest.run_warnings import Note, columns_of, notes_of
@@ -20,7 +21,6 @@ from manager import queue
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.schedules.failures import GOOD, NO_ROOM, note_end, pause_after
 from manager.schedules.service import database_now
-from manager.worker import process as processes
 from manager.worker.claim import Run, run_of
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode
@@ -241,12 +241,12 @@ def settle_lost(session: Session, job_id: int, settings: ManagerSettings) -> Non
 def settle_orphans(session: Session, settings: ManagerSettings) -> None:
     """Settle the jobs that are running or queued without a task in the queue. The caller commits.
 
-    A harvester that was started by other means and has a job row is left alone while it is alive.
+    While a process harvests the repository, its jobs are left alone: it may be the process of one of them,
+    which outlives its worker until its page is finished, and none could begin before its end.
     """
     for job_id in queue.orphans(session):
         job = session.get(Job, job_id)
-        here = job is not None and job.host in (None, processes.host_name())
-        if job is None or not (here and processes.runs_job(job.process_id, job_id)):
+        if job is not None and not is_being_harvested(session, job.repository_id):
             settle_lost(session, job_id, settings)
 
 

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import logging
 import os
+import sys
 import time
 from collections.abc import Sequence
 
@@ -23,7 +24,14 @@ from manager import queue, store_audits
 from manager.models import Job, JobStatus
 from manager.worker import registry
 from manager.worker.claim import Run, claim, note_process
-from manager.worker.process import AUDITOR, HARVESTER, HarvestProcess, environment_for, host_name
+from manager.worker.process import (
+    AUDITOR,
+    HARVESTER,
+    HarvestProcess,
+    PreforkServer,
+    environment_for,
+    host_name,
+)
 from manager.worker.queued_process import IndexingWorker, ProcessWorker
 from manager.worker.registry import Membership
 from manager.worker.settlement import WANTED, Cause, Ending, settle
@@ -70,6 +78,8 @@ class Worker:
             claim=store_audits.claim,
             give_back=store_audits.give_back,
         )
+        own = tuple(command) == HARVESTER and sys.platform == "linux"
+        self._server = PreforkServer() if own and settings.manager.prefork else None
         self._drain = asyncio.Event() if drain is None else drain
         self._worker_id: int | None = None
 
@@ -106,6 +116,8 @@ class Worker:
                 for watch in watching:
                     watch.cancel()
                 await _ended(watching)
+                if self._server is not None:
+                    await self._server.close()
                 with contextlib.suppress(OperationalError):
                     await self._transactions.run(registry.unregister, self._worker_id)
         logger.info("worker %d is drained: it takes no new jobs and none is running", self._worker_id)
@@ -180,7 +192,7 @@ class Worker:
             return
         try:
             process = await HarvestProcess.start(
-                [*self._command, *run.arguments], environment_for(self._settings)
+                [*self._command, *run.arguments], environment_for(self._settings), self._server
             )
         except OSError as error:
             ending = Ending(cause=Cause.ENDED, said=str(error))

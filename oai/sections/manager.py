@@ -11,6 +11,11 @@ class ManagerSettings(Section):
 
     tick_seconds: float = Field(2, gt=0, le=3600, description="Seconds between two checks of the tables.")
     concurrency: int = Field(4, ge=1, le=1000, description="Harvests that one worker runs at the same time.")
+    prefork: bool = Field(
+        default=True,
+        description="Whether a worker forks harvests from a process that has already imported everything, "
+        "which saves each about half a second of processor time; on Linux only.",
+    )
     indexing_concurrency: int = Field(
         2, ge=1, le=1000, description="Archive files that one worker indexes at the same time."
     )

@@ -44,11 +44,7 @@ def main() -> int:
     catalogue = benchmarks.add_parser("bibliographic", help="MARC 21 records: harvested, imported, searched")
     catalogue.add_argument("--records", type=int, default=100_000, help="records in the repository")
     catalogue.set_defaults(measure=bibliographic.measure)
-    started = benchmarks.add_parser("manager", help="from due to started, and an idle manager's polling")
-    started.add_argument("--jobs", type=int, default=1000, help="jobs that are due at once")
-    started.add_argument("--schedules", type=int, default=10_000, help="schedules of the idle manager")
-    started.add_argument("--seconds", type=float, default=30, help="how long it is watched")
-    started.set_defaults(measure=manager.measure)
+    _add_manager(benchmarks)
     pages = benchmarks.add_parser("web", help="every page of the dashboard, with few rows and with many")
     pages.add_argument("--repositories", type=int, default=10_000, help="each with 10 runs and 100 records")
     pages.add_argument("--documents", type=int, default=300_000, help="documents in the archive's tables")
@@ -72,6 +68,18 @@ def main() -> int:
     arguments.pop("name")
     arguments.pop("measure")(**arguments)
     return 0
+
+
+def _add_manager(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    started = benchmarks.add_parser("manager", help="from due to started, and an idle manager's polling")
+    started.add_argument("--jobs", type=int, default=1000, help="jobs that are due at once")
+    started.add_argument("--schedules", type=int, default=10_000, help="schedules of the idle manager")
+    started.add_argument("--seconds", type=float, default=30, help="how long it is watched")
+    started.set_defaults(measure=manager.measure)
+    real = benchmarks.add_parser("manager-harvests", help="real harvests that are due at once, small ones")
+    real.add_argument("--jobs", type=int, default=1000, help="repositories, each with one job")
+    real.add_argument("--no-prefork", dest="prefork", action="store_false", help="an interpreter for each")
+    real.set_defaults(measure=manager.measure_harvests)
 
 
 if __name__ == "__main__":

@@ -49,10 +49,14 @@ INSERT INTO oai_history (
     new_count
 )
 SELECT repository_id, moment, moment + interval '1 minute',
-    CASE WHEN (repository_id + n) % 50 = 0 THEN 'failed' ELSE 'completed' END,
-    CASE WHEN (repository_id + n) % 50 = 0 THEN 'failed' ELSE 'complete' END, 'oai_dc', 100, 10
+    CASE WHEN failed THEN 'failed' ELSE 'completed' END,
+    CASE WHEN failed THEN 'failed' ELSE 'complete' END, 'oai_dc', 100, 10
 FROM generate_series(1, :runs) AS n CROSS JOIN oai_repository
 CROSS JOIN LATERAL (SELECT now() - (:runs - n) * interval '1 day' - interval '1 hour' AS moment) AS begun
+-- Every second repository is in trouble, so that this list, too, fills a page in the small database.
+CROSS JOIN LATERAL (
+    SELECT CASE n WHEN :runs THEN repository_id % 2 = 0 ELSE (repository_id + n) % 50 = 0 END
+) AS ended (failed)
 ORDER BY n
 """
 _RECORDS = """

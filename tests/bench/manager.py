@@ -6,20 +6,24 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Connection, event, text
 
 from manager import commands as running
+from manager.worker.process import HARVESTER
 from oai.database import Database, open_database
 from oai.sections import ManagerSettings
 from oai.settings import Settings, load_settings
+from tests.bench.harvest import served
 from tests.bench.measuring import ms, percentile, say
 
 _TRIVIAL = ("/bin/true",)
 """A harvest that does nothing: only the work of the manager and its workers is measured."""
+_RECORDS = 3
+"""Records of each repository of the real harvests."""
 _PLACES = 4
 _WORKERS = 2
 _WARM_SECONDS = 5.0
@@ -28,30 +32,50 @@ _LONGEST = 600.0
 
 def measure(*, jobs: int, schedules: int, seconds: float) -> None:
     """Print two Markdown tables: `jobs` due at once on two workers, and an idle manager with `schedules`."""
+    with _managed() as (settings, database):
+        _fill(database, jobs)
+        asyncio.run(_measure_starts(settings, database, jobs, _TRIVIAL))
+        _empty(database)
+        sys.stdout.write("\n")
+        _schedule(database, schedules)
+        asyncio.run(_measure_idleness(settings, database, schedules, seconds))
+
+
+def measure_harvests(*, jobs: int, prefork: bool) -> None:
+    """Print two Markdown tables: the first harvests of `jobs` repositories, and harvests of nothing new."""
+    with _managed(prefork=prefork) as (settings, database), served(_RECORDS) as base_url:
+        _fill(database, jobs, base_url)
+        for title in (f"first harvests, {_RECORDS} records each", "harvests that find nothing new"):
+            sys.stdout.write(f"{title}:\n\n")
+            asyncio.run(_measure_starts(settings, database, jobs, HARVESTER))
+            with database.engine.begin() as connection:
+                outcomes = connection.execute(text("SELECT verdict, count(*) FROM oai_history GROUP BY 1"))
+                sys.stdout.write(f"\n{dict(outcomes.tuples().all())}\n\n")
+                connection.execute(text("TRUNCATE oai_history CASCADE"))
+
+
+@contextlib.contextmanager
+def _managed(*, prefork: bool = True) -> Iterator[tuple[Settings, Database]]:
     with tempfile.TemporaryDirectory(prefix="zatva-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
-        settings = load_settings(data=root / "data", database_url=None).model_copy(
-            update={"manager": ManagerSettings(retries=0, per_host=1000, concurrency=_PLACES)}
-        )
+        manager = ManagerSettings(retries=0, per_host=1000, concurrency=_PLACES, prefork=prefork)
+        settings = load_settings(data=root / "data", database_url=None)
+        settings = settings.model_copy(update={"manager": manager})
         with open_database(settings) as database:
-            _fill(database, jobs)
-            asyncio.run(_measure_starts(settings, database, jobs))
-            _empty(database)
-            sys.stdout.write("\n")
-            _schedule(database, schedules)
-            asyncio.run(_measure_idleness(settings, database, schedules, seconds))
+            yield settings, database
 
 
-def _fill(database: Database, jobs: int) -> None:
-    """Insert `jobs` repositories, each on a host of its own and with one job."""
+def _fill(database: Database, jobs: int, base_url: str | None = None) -> None:
+    """Insert `jobs` repositories, each on a host of its own unless a base URL is given."""
     with database.engine.begin() as connection:
         connection.execute(
             text(
                 "INSERT INTO oai_repository (base_url, base_dir)"
-                " SELECT 'https://r' || n || '.example/oai', 'r' || n FROM generate_series(1, :jobs) AS n"
+                " SELECT coalesce(:url || '/' || n, 'https://r' || n || '.example/oai'), 'r' || n"
+                " FROM generate_series(1, :jobs) AS n"
             ),
-            {"jobs": jobs},
+            {"jobs": jobs, "url": base_url},
         )
 
 
@@ -81,11 +105,13 @@ def _schedule(database: Database, schedules: int) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _at_work(settings: Settings, database: Database, *, workers: int) -> AsyncIterator[None]:
+async def _at_work(
+    settings: Settings, database: Database, command: Sequence[str], *, workers: int
+) -> AsyncIterator[None]:
     """Run a manager with an embedded worker, and further workers, for the block."""
-    tasks = [asyncio.create_task(running.run(settings, database, command=_TRIVIAL))]
+    tasks = [asyncio.create_task(running.run(settings, database, command=command))]
     tasks += [
-        asyncio.create_task(running.serve_worker(settings, database, command=_TRIVIAL))
+        asyncio.create_task(running.serve_worker(settings, database, command=command))
         for _ in range(workers - 1)
     ]
     try:
@@ -98,8 +124,8 @@ async def _at_work(settings: Settings, database: Database, *, workers: int) -> A
                 await task
 
 
-async def _measure_starts(settings: Settings, database: Database, jobs: int) -> None:
-    async with _at_work(settings, database, workers=_WORKERS):
+async def _measure_starts(settings: Settings, database: Database, jobs: int, command: Sequence[str]) -> None:
+    async with _at_work(settings, database, command, workers=_WORKERS):
         await asyncio.sleep(_WARM_SECONDS)
         with database.engine.begin() as connection:
             connection.execute(
@@ -145,7 +171,7 @@ async def _measure_idleness(settings: Settings, database: Database, schedules: i
         del connection
         counted.statements += 1
 
-    async with _at_work(settings, database, workers=1):
+    async with _at_work(settings, database, _TRIVIAL, workers=1):
         await asyncio.sleep(_WARM_SECONDS)
         event.listen(database.engine, "before_cursor_execute", count)
         server, own = _server_figures(database), time.process_time()

@@ -206,7 +206,7 @@ def judge(tables: Tables, served: list[FakeRepository], told: Receiver, schedule
 
 
 def leftovers(data: Path) -> list[str]:
-    """Harvesters of this test that live still (Linux)."""
+    """Harvesters of this test, and servers that fork them, that live still (Linux)."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -214,7 +214,7 @@ def leftovers(data: Path) -> list[str]:
             command = (place / "cmdline").read_bytes().split(b"\0")
             if (
                 ours
-                and any(word.startswith((b"--job-id=", b"--set=job_id=")) for word in command)
+                and any(word == b"oai.prefork" or word.startswith(b"--job-id=") for word in command)
                 and int(place.name) != os.getpid()
             ):
                 found.append(place.name)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harvester.harvest.checkpoint import only_harvest
 from manager.commands import serve_worker
 from manager.jobs import views as jobs
 from manager.jobs.reasons import Code, Reason
@@ -254,23 +255,14 @@ async def test_a_harvester_started_by_other_means_is_left_alone_while_it_lives(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     repository = tables.repository()
-    assert quick.database_url is not None
-    arguments = (f"--repository-id={repository}", "--job-id=1", "--metadata-prefix=long", "--end-with-parent")
-    process = await asyncio.create_subprocess_exec(
-        *STAND_IN,
-        *arguments,
-        stdin=asyncio.subprocess.PIPE,
-        env={**os.environ, "ZATVA_DATABASE_URL": quick.database_url.get_secret_value()},
-    )
-    assert process.stdin is not None
-    tables.add("oai_job", repository_id=repository, status=1, process_id=process.pid, metadata_prefix="long")
+    with only_harvest(database, repository):  # as its process does, on whatever machine
+        tables.add("oai_job", repository_id=repository, status=1, metadata_prefix="long", host="elsewhere")
+        async with managing(quick, database):
+            tables.add("oai_job", repository_id=tables.repository("https://example.net/"))
+            await until(tables.history)
+            assert len(tables("SELECT FROM oai_job WHERE job_id = 1 AND status = 1")) == 1
     async with managing(quick, database):
-        tables.add("oai_job", repository_id=tables.repository("https://example.net/"))
-        await until(tables.history)
-        assert len(tables("SELECT FROM oai_job WHERE job_id = 1 AND status = 1")) == 1
-        process.stdin.close()
-        await process.wait()
-        await until(lambda: ("incomplete", "long") in tables.history())
+        await until(lambda: ("lost", "long") in tables.history())
 
 
 async def test_a_manager_outlives_the_loss_of_its_database_connections(
