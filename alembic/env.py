@@ -18,6 +18,7 @@ import oai.owners
 import provider.aggregate.models
 import provider.clients.models
 import provider.models
+import provider.titles.models
 import web.models
 from oai.database import open_database
 from oai.models import Base
@@ -34,6 +35,7 @@ _PARTS = (  # imported for their tables
     provider.aggregate.models,
     provider.clients.models,
     provider.models,
+    provider.titles.models,
     oai.audit,
     oai.owners,
     web.models,

@@ -221,6 +221,8 @@ ACTIONS: Final = (
     Action(verb="aggregate.remove", pages=("/archive/aggregate/{id}/remove",),
            api="DELETE /archive/aggregate/sources/{repository}", command="provider aggregate remove",
            target="repository", kind="aggregate source"),
+    Action(verb="titles.import", command="provider titles import", kind="titles", lacks=_SERVER),
+    Action(verb="titles.update", command="provider titles update", kind="titles", lacks=_SERVER),
     Action(verb="store.rebuild", command="store rebuild", target="repository", kind="repository",
            lacks=_SERVER),
     Action(verb="store-audit.run", pages=("/repositories/{id}/store-audits",),

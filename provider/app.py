@@ -12,7 +12,7 @@ from oai.connections import CONNECTIONS, bound, limits_of
 from oai.database import Database
 from oai.settings import Settings
 from provider.clients.store import bookkeeping
-from provider.http import aggregate, cdx, documents, endpoint
+from provider.http import aggregate, cdx, documents, endpoint, titles
 from provider.http.admission import ADMISSION, Admission, admitted
 from provider.http.aggregate import AGGREGATING, Aggregating, aggregating
 from provider.http.keys import BASE_URL, DATABASE, REPLICAS, SETTINGS
@@ -47,6 +47,7 @@ _LONGEST_BODY: Final = 64 * 1024
 _ROUTES: Final = (
     endpoint.add_routes,
     aggregate.add_routes,
+    titles.add_routes,
     _add_health,
     documents.add_routes,
     cdx.add_routes,

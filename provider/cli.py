@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from oai.cli import add_command, add_group, add_shared_options, group_of
 from oai.errors import UsageError
 from provider.storage.places import Place, place_given
+from provider.titles import cli as titles_cli
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
@@ -98,6 +99,9 @@ def add_commands(commands: "Subcommands") -> None:
     _add_verify(provider)
     aggregate = add_group(provider, "aggregate", help="manage the aggregate: republish harvested records")
     _add_aggregate_commands(aggregate)
+    titles_cli.add_commands(
+        add_group(provider, "titles", help="manage titles: catalogue records of the archived sites")
+    )
 
 
 def index_command(commands: "Subcommands") -> argparse.ArgumentParser:

@@ -30,6 +30,7 @@ from provider.indexing.first_load import begin_first_load, finish_first_load, re
 from provider.indexing.indexer import FileReport, IndexOptions, refused
 from provider.indexing.parallel import index_files, size_of
 from provider.storage.places import Place, stored_name, stored_path
+from provider.titles.publication import count_new
 
 _FILE_COLUMNS = {
     "file": "File",
@@ -90,6 +91,8 @@ def index(invocation: Invocation) -> ExitCode:
             finish_first_load(database, lambda name: console.note(f"building the index {name}"))
         with database.session() as session:
             access.refresh(session, margin=options.margin)
+            count_new(session, margin=options.margin)
+            session.commit()
     reports += [refused(path, problem) for path, problem in found.refused.items()]
     _show(console, sorted(reports, key=lambda report: stored_path(report.path)))
     if any(report.merged.new for report in reports):

@@ -59,6 +59,11 @@ zatva provider aggregate remove 3
 zatva provider aggregate list
 zatva provider aggregate status
 zatva provider aggregate update
+zatva provider titles import titles.jsonl --source library --dry-run
+zatva provider titles import seeds.json --format archive-it --source archive-it
+zatva provider titles list
+zatva provider titles show library:web20132499695
+zatva provider titles update
 zatva harvest https://library.example/oai
 zatva harvest https://library.example/oai --format marc21 --set books --out records
 zatva harvest 7 --full

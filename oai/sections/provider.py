@@ -26,6 +26,7 @@ _DOMAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9\-]*(?:\.[A-Za-z0-9][A-Za-z0-9\-]*
 _WEB_ADDRESS = r"^https?://\S+$"
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 _REPLAY_PLACEHOLDERS = frozenset({"{key}", "{timestamp}", "{url}"})
+_TITLE_PLACEHOLDERS = frozenset({"{key}", "{url}"})
 
 
 def _host_name(value: str) -> str:
@@ -50,18 +51,31 @@ def _datestamp(value: str) -> str:
     return value
 
 
-def _replay_template(value: str) -> str:
-    unknown = set(_PLACEHOLDER.findall(value)) - _REPLAY_PLACEHOLDERS
+def _placeholders(value: str, allowed: frozenset[str]) -> str:
+    unknown = set(_PLACEHOLDER.findall(value)) - allowed
     if unknown:
-        allowed = ", ".join(sorted(_REPLAY_PLACEHOLDERS))
         raise ValueError(
-            f"{value!r} has the unknown placeholder {min(unknown)!r}; the placeholders are {allowed}"
+            f"{value!r} has the unknown placeholder {min(unknown)!r}; the placeholders are "
+            f"{', '.join(sorted(allowed))}"
         )
-    if not _PLACEHOLDER.search(value):
+    return value
+
+
+def _replay_template(value: str) -> str:
+    if not _PLACEHOLDER.search(_placeholders(value, _REPLAY_PLACEHOLDERS)):
         raise ValueError(
             f"{value!r} would be the same for all records; include {{key}}, or {{timestamp}} and {{url}}"
         )
     return value
+
+
+def _title_template(value: str) -> str:
+    if not _PLACEHOLDER.search(_placeholders(value, _TITLE_PLACEHOLDERS)):
+        raise ValueError(f"{value!r} would be the same for all titles; include {{key}} or {{url}}")
+    return value
+
+
+_TitleTemplate = Annotated[str, Field(pattern=_WEB_ADDRESS), AfterValidator(_title_template)]
 
 
 def _xml_container(value: str) -> str:
@@ -266,6 +280,42 @@ class ProviderSettings(Section):
     )
     aggregate_seconds: float = Field(
         5, ge=0.1, le=86_400, description="Seconds between two checks for harvested records to publish."
+    )
+    archive_name: str | None = Field(
+        None,
+        min_length=1,
+        description="Name of the archive in records of titles; without it, `repository_name`.",
+    )
+    titles_name: str | None = Field(
+        None,
+        min_length=1,
+        description="repositoryName of the repository of titles; without it, it is made from "
+        "`repository_name`.",
+    )
+    titles_replay_url: _TitleTemplate | None = Field(
+        None,
+        description="URL of an archived site, such as 'https://wayback.example/wayback/*/{url}'; `{url}` is "
+        "the title's main address, `{key}` its key. Without it, the page of the title.",
+    )
+    titles_marc_profile: Literal["marc", "nkp"] = Field(
+        "marc",
+        description="How titles are described in MARC 21: the archived site in field 857, or as in the "
+        "manual of the National Library of the Czech Republic.",
+    )
+    title_seed_host: Literal["host", "domain"] = Field(
+        "host",
+        description="What a title's seed without a path means: that host, or also all hosts below it.",
+    )
+    title_seed_file: Literal["directory", "url"] = Field(
+        "directory",
+        description="What a title's seed with a file name or a query means: its directory, or that URL.",
+    )
+    title_change_percent: float = Field(
+        20,
+        ge=0,
+        le=100,
+        description="Share of a source's titles, in percent, that an import may change or remove without "
+        "`--approve`; 20 titles are always allowed.",
     )
     cdx_lines: int = Field(
         10_000, ge=1, le=1_000_000, description="Maximum captures in one answer of the CDX look-up."

@@ -36,6 +36,8 @@ def list_sets(exchange: Exchange) -> Content:
     page_size = exchange.settings.sets_per_answer
     state = _read_token(exchange, exchange.tokens.read_sets) or SetList()
     found = exchange.catalogue.sets(exchange.session, after=state.after, limit=page_size + 1)
+    if not found and state.after is None:
+        raise exchange.absence(ProtocolError(ErrorCode.NO_SET_HIERARCHY, "there are no sets"))
     if not found:
         raise exchange.absence(bad_token("the list has no further sets after this token"))
     page = found[:page_size]

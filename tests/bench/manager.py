@@ -50,7 +50,8 @@ def measure_harvests(*, jobs: int, prefork: bool) -> None:
             asyncio.run(_measure_starts(settings, database, jobs, HARVESTER))
             with database.engine.begin() as connection:
                 outcomes = connection.execute(text("SELECT verdict, count(*) FROM oai_history GROUP BY 1"))
-                sys.stdout.write(f"\n{dict(outcomes.tuples().all())}\n\n")
+                counts = {row.verdict: row.count for row in outcomes}
+                sys.stdout.write(f"\n{counts}\n\n")
                 connection.execute(text("TRUNCATE oai_history CASCADE"))
 
 

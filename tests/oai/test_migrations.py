@@ -20,6 +20,7 @@ import manager.notices.models
 import provider.aggregate.models
 import provider.clients.models
 import provider.models
+import provider.titles.models
 import web.models
 from oai import migrations
 from oai.database import Database, open_database
@@ -40,6 +41,7 @@ _PARTS = (
     provider.aggregate.models,
     provider.clients.models,
     provider.models,
+    provider.titles.models,
     web.models,
 )
 

@@ -1,0 +1,60 @@
+"""`/oai/titles`: the titles of the archive as a repository, served like the archive's documents."""
+
+from typing import Final
+
+from aiohttp import web
+
+from provider.http import endpoint, landing
+from provider.http.admission import admitted
+from provider.http.keys import BASE_URL, DATABASE, SETTINGS
+from provider.protocol import answers
+from provider.protocol.repository import OaiAnswer, Repository
+from provider.protocol.requests import Pairs
+from provider.titles.catalogue import has_titles, make_titles
+from provider.titles.formats import FORMATS
+
+_BELOW: Final = "/titles"
+PATH: Final = endpoint.PATH + _BELOW
+"""The path of the repository of titles."""
+_REPOSITORY: Final = web.AppKey("titles", Repository)
+_NONE: Final = "404: no titles are published here; import some with `zatva provider titles import`\n"
+
+
+def add_routes(app: web.Application) -> None:
+    """Add the path; it answers 404 until a title is listed."""
+    database = app[DATABASE]
+    repository = make_titles(app[SETTINGS], database, app[BASE_URL].rstrip("/") + _BELOW, FORMATS)
+    app[_REPOSITORY] = repository
+    known = [False]  # titles that were listed once stay, so a positive answer is remembered
+
+    def refuse_until_listed() -> None:
+        if not known[0]:
+            with database.session() as session:
+                known[0] = has_titles(session)
+        if not known[0]:
+            raise web.HTTPNotFound(text=_NONE)
+
+    def ask(pairs: Pairs) -> OaiAnswer:
+        refuse_until_listed()
+        return repository.answer(pairs)
+
+    async def page(request: web.Request) -> web.Response:
+        def work() -> bytes:
+            refuse_until_listed()
+            return _render(repository)
+
+        return landing.page_response(await admitted(request, work))
+
+    endpoint.add_repository(app, PATH, ask, page)
+    landing.add_files(app, landing.STYLES, path=PATH)
+
+
+def _render(repository: Repository) -> bytes:
+    """Return the page that explains the address, as HTML in UTF-8."""
+    with repository.database.session() as session:
+        formats = repository.catalogue.formats(session)
+    site = repository.site
+    page = landing.templates().get_template("titles.html")
+    return page.render(
+        settings=site.settings, base_url=site.base_url, folder=answers.folder(site.base_url), formats=formats
+    ).encode()

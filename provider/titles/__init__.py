@@ -1,0 +1,1 @@
+"""Titles: the sites that the archive keeps, as catalogue records over their captures."""

@@ -1,0 +1,47 @@
+"""The parsers of `zatva provider titles`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oai.cli import add_command
+
+if TYPE_CHECKING:
+    from oai.cli import Subcommands
+
+_HANDLERS = "provider.titles.commands"
+_FORMATS = ("jsonl", "csv", "archive-it")
+
+
+def add_commands(titles: "Subcommands") -> None:
+    """Add the commands of the titles."""
+    bring = add_command(
+        titles, "import", help="import titles from a file", handler=f"{_HANDLERS}:import_titles"
+    )
+    bring.add_argument("file", type=Path, metavar="FILE", help="what the source exported, in UTF-8")
+    bring.add_argument(
+        "--source",
+        required=True,
+        metavar="NAME",
+        help="name of the source; an import only changes its titles",
+    )
+    bring.add_argument(
+        "--format", choices=_FORMATS, help="format of the file (default: from its name, .csv or .jsonl)"
+    )
+    bring.add_argument("--dry-run", action="store_true", help="only show what would change")
+    bring.add_argument(
+        "--approve",
+        action="store_true",
+        help="also if it changes or removes more titles than provider.title_change_percent",
+    )
+    listing = add_command(titles, "list", help="list the titles", handler=f"{_HANDLERS}:list_titles")
+    listing.add_argument("--source", metavar="NAME", help="only those of this source")
+    show = add_command(
+        titles, "show", help="show everything about a title", handler=f"{_HANDLERS}:show_title"
+    )
+    show.add_argument("title", metavar="TITLE", help="its number, its key, or SOURCE:KEY")
+    add_command(
+        titles,
+        "update",
+        help="count new captures; `zatva provider index` does this when it ends",
+        handler=f"{_HANDLERS}:update_titles",
+    )

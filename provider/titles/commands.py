@@ -1,0 +1,212 @@
+"""Handlers of `zatva provider titles`."""
+
+import uuid
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from oai.cli import Invocation
+from oai.database import open_database
+from oai.datestamps import format_datestamp
+from oai.errors import ExitCode, UsageError
+from oai.sections import ProviderSettings
+from provider.titles.entries import READERS
+from provider.titles.imports import ImportPlan, apply_import, plan_import
+from provider.titles.models import Title, TitleSeed
+from provider.titles.publication import count_new
+from provider.titles.ranges import Conflict, RangeRules
+
+_COLUMNS: Final = {
+    "title_id": "ID",
+    "source": "Source",
+    "source_key": "Key",
+    "name": "Name",
+    "captures": "Captures",
+    "first_capture": "First",
+    "last_capture": "Last",
+    "state": "State",
+    "listed": "Listed",
+}
+_HEX: Final = 32
+_SHOWN: Final = 20
+"""Lines of each kind that a report for people shows."""
+
+
+def range_rules(settings: ProviderSettings) -> RangeRules:
+    """Return how seeds are understood, from the settings."""
+    return RangeRules(host=settings.title_seed_host, file=settings.title_seed_file)
+
+
+def import_titles(invocation: Invocation) -> ExitCode:
+    """`provider titles import`: import the titles of a source."""
+    arguments, settings = invocation.arguments, invocation.settings.provider
+    read = READERS[arguments.format or _format_of(arguments.file)]
+    if not arguments.file.is_file():
+        raise UsageError(f"{arguments.file}: no such file")
+    rules = range_rules(settings)
+    conflicts: list[Conflict] = []
+    with open_database(invocation.settings) as database, database.session() as session:
+        plan = plan_import(session, arguments.source, read(arguments.file), rules)
+        if not arguments.dry_run:
+            if not arguments.approve:
+                plan.check(settings.title_change_percent)
+            conflicts = list(apply_import(session, plan, rules, margin=settings.publish_margin))
+            session.commit()
+        named = _names(session, conflicts)
+    invocation.about(arguments.source, arguments.source, **_counts(plan))
+    report = _report(plan, named, dry_run=arguments.dry_run)
+    invocation.console.result(report, "\n".join(_in_words(report)))
+    return ExitCode.DONE if not _unread(plan) else ExitCode.RECORDS_REFUSED
+
+
+def _format_of(file: Path) -> str:
+    suffix = file.suffix.lower().removeprefix(".")
+    if suffix not in READERS:
+        raise UsageError(f"{file}: say what it is with --format: {', '.join(READERS)}")
+    return suffix
+
+
+def _unread(plan: ImportPlan) -> int:
+    return sum(not one.is_decision for one in plan.refused)
+
+
+def _counts(plan: ImportPlan) -> dict[str, int]:
+    return {
+        "new": len(plan.new),
+        "changed": len(plan.changed),
+        "gone": len(plan.gone),
+        "unchanged": plan.unchanged,
+        "not_taken": len(plan.refused),
+    }
+
+
+def _names(session: Session, conflicts: list[Conflict]) -> list[dict[str, str]]:
+    ids = {number for one in conflicts for number in (one.kept, one.refused)}
+    rows = session.execute(select(Title.title_id, Title.name).where(Title.title_id.in_(ids)))
+    names = {row.title_id: row.name for row in rows}
+    return [
+        {"range": one.range.low, "kept_by": names[one.kept], "refused_to": names[one.refused]}
+        for one in conflicts
+    ]
+
+
+def _report(plan: ImportPlan, conflicts: list[dict[str, str]], *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "counts": _counts(plan),
+        "new": [one.entry.name for one in plan.new],
+        "changed": [{"name": one.entry.name, "fields": list(one.fields)} for one in plan.changed],
+        "gone": [name for _, name in plan.gone],
+        "not_taken": [{"place": one.place, "reason": one.reason} for one in plan.refused],
+        "conflicts": conflicts,
+        "warnings": plan.warnings,
+        "kept_because": plan.kept_because,
+    }
+
+
+def _in_words(report: dict[str, Any]) -> list[str]:
+    counts = report["counts"]
+    begin = "Would import" if report["dry_run"] else "Imported"
+    summary = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items())
+    lines = [f"{begin}: {summary}"]
+    lines += _some("new", report["new"])
+    lines += _some("changed", [f"{one['name']} ({', '.join(one['fields'])})" for one in report["changed"]])
+    lines += _some("gone", report["gone"])
+    lines += _some("not taken", [f"{one['place']}: {one['reason']}" for one in report["not_taken"]])
+    conflicts = [
+        f"{one['range']} belongs to {one['kept_by']!r}, not to {one['refused_to']!r}"
+        for one in report["conflicts"]
+    ]
+    lines += _some("claimed twice", conflicts)
+    lines += _some("warning", report["warnings"])
+    if report["kept_because"]:
+        lines.append(f"Titles that are missing are kept: {report['kept_because']}")
+    return lines
+
+
+def _some(word: str, lines: list[str]) -> list[str]:
+    shown = [f"  {word}: {line}" for line in lines[:_SHOWN]]
+    more = len(lines) - _SHOWN
+    return [*shown, f"  … and {more:,} more; see --json"] if more > 0 else shown
+
+
+def list_titles(invocation: Invocation) -> ExitCode:
+    """`provider titles list`: list the titles."""
+    query = select(Title).order_by(Title.title_id)
+    if invocation.arguments.source is not None:
+        query = query.where(Title.source == invocation.arguments.source)
+    with open_database(invocation.settings) as database, database.session() as session:
+        rows = [_row(title) for title in session.scalars(query)]
+    invocation.console.table(
+        rows, _COLUMNS, empty="no titles; import some with `zatva provider titles import`"
+    )
+    return ExitCode.DONE
+
+
+def _row(title: Title) -> dict[str, Any]:
+    row = {name: getattr(title, name) for name in _COLUMNS if name != "listed"}
+    for name in ("first_capture", "last_capture"):
+        moment = row[name]
+        row[name] = None if moment is None else format_datestamp(moment)[:10]
+    return {**row, "listed": not title.deleted}
+
+
+def show_title(invocation: Invocation) -> ExitCode:
+    """`provider titles show`: show everything about a title."""
+    with open_database(invocation.settings) as database, database.session() as session:
+        title = _find(session, invocation.arguments.title)
+        told = _row(title) | {
+            "identifier": f"oai:{invocation.settings.provider.namespace}:title:{title.key.hex}",
+            **{name: getattr(title, name) for name in _DETAILS},
+            "seeds": [
+                {"url": seed.url, "kind": seed.kind}
+                for seed in session.scalars(
+                    select(TitleSeed).where(TitleSeed.title_id == title.title_id).order_by(TitleSeed.position)
+                )
+            ],
+        }
+    lines = [
+        f"{name.replace('_', ' ')}: {value}" for name, value in told.items() if value not in (None, [], {})
+    ]
+    invocation.console.result(told, "\n".join(lines))
+    return ExitCode.DONE
+
+
+_DETAILS: Final = (
+    "alternative_names", "publisher", "annotation", "languages", "issn", "catalogue_number",
+    "classification", "subjects", "keywords", "collections", "licence", "public", "gone",
+    "captures_by_year",
+)  # fmt: skip
+
+
+def _find(session: Session, named: str) -> Title:
+    source, colon, key = named.partition(":")
+    if named.isascii() and named.isdigit():
+        condition = Title.title_id == int(named)
+    elif len(named) == _HEX and not colon:
+        condition = Title.key == _hexadecimal(named)
+    else:
+        condition = (Title.source == source) & (Title.source_key == key)
+    found = session.scalars(select(Title).where(condition)).one_or_none()
+    if found is None:
+        raise UsageError(f"no title {named!r}; list them with `zatva provider titles list`")
+    return found
+
+
+def _hexadecimal(text: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(hex=text)
+    except ValueError:
+        raise UsageError(f"{text!r} is not a title's key of 32 hexadecimal digits") from None
+
+
+def update_titles(invocation: Invocation) -> ExitCode:
+    """`provider titles update`: count new captures."""
+    settings = invocation.settings
+    with open_database(settings) as database, database.session() as session:
+        changed = count_new(session, margin=settings.provider.publish_margin)
+        session.commit()
+    invocation.console.result({"changed": changed}, f"{changed:,} titles have a new datestamp")
+    return ExitCode.DONE

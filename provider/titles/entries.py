@@ -1,0 +1,213 @@
+"""Titles as a source gives them: JSON lines, CSV, and the seeds that Archive-It exports.
+
+Reading never stops at a faulty line: it yields what was found there, and the import reports it.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from oai.errors import UsageError
+from provider.titles.models import SeedKind
+
+_LONGEST: Final = 20_000
+_MOST_SEEDS: Final = 10_000
+_SEPARATOR: Final = ";"
+_LISTS: Final = ("alternative_names", "languages", "classification", "keywords", "collections")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+
+class Seed(_Strict):
+    """A URL of a title."""
+
+    url: str = Field(min_length=1, max_length=2000)
+    kind: SeedKind = SeedKind.INCLUDE
+    main: bool = False
+    harvested_from: date | None = None
+    harvested_to: date | None = None
+
+
+class Subject(_Strict):
+    """A subject group."""
+
+    name: str = Field(min_length=1, max_length=500)
+    name_en: str | None = None
+    number: int | None = None
+    """The group's number in the Conspectus."""
+    notation: str | None = None
+    """Its notation in the Universal Decimal Classification."""
+
+
+class TitleEntry(_Strict):
+    """A title; the fields are those of `provider.titles.models.Title`."""
+
+    key: str = Field(min_length=1, max_length=500)
+    """Its identifier in the source."""
+    name: str = Field(min_length=1, max_length=2000)
+    alternative_names: tuple[str, ...] = ()
+    publisher: str | None = Field(None, max_length=2000)
+    annotation: str | None = Field(None, max_length=_LONGEST)
+    languages: tuple[str, ...] = ()
+    issn: str | None = Field(None, max_length=100)
+    catalogue_number: str | None = Field(None, max_length=200)
+    classification: tuple[str, ...] = ()
+    subjects: tuple[Subject, ...] = ()
+    keywords: tuple[str, ...] = ()
+    collections: tuple[str, ...] = ()
+    state: str | None = Field(None, max_length=100)
+    public: bool = True
+    licence: str | None = Field(None, max_length=2000)
+    """Its text in the source; `provider.titles.licences` recognises it."""
+    contract_from: date | None = None
+    contract_to: date | None = None
+    seeds: tuple[Seed, ...] = Field((), max_length=_MOST_SEEDS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """Something in the source that is not taken, and why."""
+
+    place: str
+    """Where it is: `line 7`, or the title's key."""
+    reason: str
+    is_decision: bool = False
+    """Whether a rule leaves it out, as for a state that is not archived; otherwise it could not be read."""
+
+
+Read = TitleEntry | Refused
+
+
+def read_json_lines(path: Path) -> Iterator[Read]:
+    """Yield the titles of a file with one JSON object per line, in UTF-8."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            yield _entry(f"line {number}", partial(_of_line, line))
+
+
+def read_csv(path: Path) -> Iterator[Read]:
+    """Yield the titles of a CSV file in UTF-8, with the fields of `TitleEntry` as column names.
+
+    Several values of a field are separated by `;`, the URLs in `seeds` and `carve_outs` by blanks. A subject
+    may begin with its number: `9: Hudba`. Raises UsageError for a column that does not exist or is missing.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.DictReader(file, strict=True)
+        try:
+            _check_columns(path, rows.fieldnames or ())
+            for row in rows:
+                yield _entry(f"line {rows.line_num}", partial(_of_columns, row))
+        except (csv.Error, UnicodeDecodeError) as error:
+            yield Refused(place=f"line {rows.line_num + 1} and all after it", reason=str(error))
+
+
+def read_archive_it(path: Path) -> Iterator[Read]:
+    """Yield a title for each seed in Archive-It's JSON (`partner.archive-it.org/api/seed`).
+
+    Its metadata are Dublin Core fields with any number of values each. Raises UsageError if the file is not
+    such a list.
+    """
+    try:
+        seeds = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UsageError(f"{path}: not JSON: {error}") from None
+    if not isinstance(seeds, list):
+        raise UsageError(f"{path}: not a list of seeds, as Archive-It's API gives it")
+    for number, seed in enumerate(seeds, start=1):
+        yield _entry(f"seed {number}", partial(_of_seed, seed))
+
+
+READERS: Final[Mapping[str, Callable[[Path], Iterator[Read]]]] = {
+    "jsonl": read_json_lines,
+    "csv": read_csv,
+    "archive-it": read_archive_it,
+}
+"""By the name of the format."""
+
+
+def _of_line(line: bytes) -> Any:  # noqa: ANN401 any JSON
+    return json.loads(line.decode("utf-8-sig"))
+
+
+def _entry(place: str, make: Callable[[], Any]) -> Read:
+    try:
+        return TitleEntry.model_validate(make())
+    except UnicodeDecodeError as error:
+        return Refused(place=place, reason=f"not UTF-8: {error}")
+    except ValidationError as error:
+        found = error.errors(include_url=False)[0]
+        where = ".".join(map(str, found["loc"]))
+        return Refused(place=place, reason=f"{where}: {found['msg']}" if where else found["msg"])
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        return Refused(place=place, reason=f"cannot be read: {error}")
+
+
+def _check_columns(path: Path, names: Any) -> None:  # noqa: ANN401 strings
+    known = {*TitleEntry.model_fields, "carve_outs"}
+    unknown = [name for name in names if name not in known]
+    missing = [name for name in ("key", "name", "seeds") if name not in names]
+    if unknown or missing:
+        faults = [
+            *(f"no column may be called {name!r}" for name in unknown),
+            *(f"the column {name!r} is missing" for name in missing),
+        ]
+        raise UsageError(f"{path}: {'; '.join(faults)}; the columns are {', '.join(sorted(known))}")
+
+
+def _of_columns(row: Mapping[str | None, Any]) -> dict[str, Any]:
+    if None in row:
+        raise ValueError("more values than columns")
+    given = {str(name): value for name, value in row.items() if value}
+    seeds = [{"url": url} for url in given.pop("seeds", "").split()]
+    seeds += [{"url": url, "kind": "carve-out"} for url in given.pop("carve_outs", "").split()]
+    for name in _LISTS:
+        if name in given:
+            given[name] = _values(given[name])
+    if "subjects" in given:
+        given["subjects"] = [_subject(text) for text in _values(given["subjects"])]
+    return {**given, "seeds": seeds}
+
+
+def _values(text: str) -> list[str]:
+    return [value for value in map(str.strip, text.split(_SEPARATOR)) if value]
+
+
+def _subject(text: str) -> dict[str, Any]:
+    number, colon, name = text.partition(":")
+    return {"number": number, "name": name} if colon and number.strip().isdecimal() else {"name": text}
+
+
+def _of_seed(seed: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = seed.get("metadata") or {}
+
+    def values(name: str) -> list[str]:
+        return [str(one["value"]) for one in metadata.get(name, ()) if one.get("value")]
+
+    def joined(*names: str) -> str | None:
+        found = [value for name in names for value in values(name)]
+        return "; ".join(found) or None
+
+    names = values("Title")
+    return {
+        "key": str(seed["id"]),
+        "name": names[0] if names else seed["url"],
+        "alternative_names": names[1:],
+        "publisher": joined("Publisher") or joined("Creator"),
+        "annotation": joined("Description"),
+        "languages": values("Language"),
+        "subjects": [{"name": name} for name in values("Subject")],
+        "licence": joined("Rights"),
+        "public": bool(seed.get("publicly_visible", True)),
+        "seeds": [{"url": seed["url"], "main": True}],
+    }

@@ -1,0 +1,168 @@
+"""The tables of titles: what is known about each site, the URLs that belong to it, and its sets.
+
+A title is listed while it is public and the archive has a capture of it that may be listed. Like a document
+(`provider.models`), one that was never listed has the datestamp `UNLISTED`, and one that is no longer listed
+remains as a deleted record.
+"""
+
+import uuid
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Identity,
+    Index,
+    SmallInteger,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from oai.models import Base
+
+
+class SeedKind(StrEnum):
+    """What a seed means for the captures below it."""
+
+    INCLUDE = "include"
+    CARVE_OUT = "carve-out"
+    """A part of an archived site that does not belong to the title."""
+
+
+_TEXTS = text("'{}'")
+
+
+class Title(Base):
+    """A site as its source describes it, with the figures of its captures."""
+
+    __tablename__ = "title"
+    __table_args__ = (UniqueConstraint("source", "source_key"),)
+
+    title_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    key: Mapped[uuid.UUID] = mapped_column(unique=True)
+    """Derived from the source and its key; the last part of the OAI identifier."""
+    source: Mapped[str] = mapped_column(Text)
+    """Where it was imported from, as the importer names it: `seeder`."""
+    source_key: Mapped[str] = mapped_column(Text)
+    """Its identifier there."""
+    name: Mapped[str] = mapped_column(Text)
+    alternative_names: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_TEXTS)
+    publisher: Mapped[str | None] = mapped_column(Text)
+    annotation: Mapped[str | None] = mapped_column(Text)
+    """Description in a few sentences, plain text."""
+    languages: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_TEXTS)
+    """ISO 639-2/B codes of three letters."""
+    issn: Mapped[str | None] = mapped_column(Text)
+    catalogue_number: Mapped[str | None] = mapped_column(Text)
+    """Identifier of the title's record in the library's catalogue."""
+    classification: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_TEXTS)
+    """Notations of the Universal Decimal Classification."""
+    subjects: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=text("'[]'"))
+    """Subject groups, each as {"name", "number"?, "notation"?, "name_en"?} (the Conspectus in Seeder)."""
+    keywords: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_TEXTS)
+    collections: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_TEXTS)
+    """Names of the curated collections that it is in."""
+    state: Mapped[str | None] = mapped_column(Text)
+    """Its state in the source."""
+    public: Mapped[bool]
+    """Whether it may be listed."""
+    licence: Mapped[str | None] = mapped_column(Text)
+    """Key of `provider.titles.licences`; none if there is no licence or its text is not known."""
+    contract_from: Mapped[date | None]
+    contract_to: Mapped[date | None]
+    imported: Mapped[datetime] = mapped_column(server_default=func.now())
+    """When an import last changed it."""
+    gone: Mapped[bool] = mapped_column(server_default=text("false"))
+    """Whether the last import of its source no longer contained it."""
+
+    captures: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Captures that may be listed; withheld and hidden ones are not counted."""
+    first_capture: Mapped[datetime | None]
+    last_capture: Mapped[datetime | None]
+    captures_by_year: Mapped[dict[str, int]] = mapped_column(JSONB, server_default=text("'{}'"))
+    """Their number by year, UTC."""
+
+    datestamp: Mapped[datetime]
+    """Time of the last change in OAI-PMH, whole seconds."""
+    deleted: Mapped[bool] = mapped_column(server_default=text("true"))
+    """Not listed: a deleted record, or none if it was never listed."""
+    shown_digest: Mapped[str | None] = mapped_column(Text)
+    """MD5 of everything that its records show; none while it is not listed."""
+
+
+Index("ix_title_datestamp", Title.datestamp, Title.key)
+
+
+class TitleSeed(Base):
+    """A URL from which a title is harvested, and the ranges of URL keys that it means."""
+
+    __tablename__ = "title_seed"
+    __table_args__ = (CheckConstraint("kind IN ('include', 'carve-out')", name="kind"),)
+
+    title_id: Mapped[int] = mapped_column(
+        ForeignKey("title.title_id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    position: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    """Order in the source, from 0."""
+    url: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(Text, server_default=SeedKind.INCLUDE)
+    main: Mapped[bool] = mapped_column(server_default=text("false"))
+    """Whether it is the title's address; otherwise the first seed is."""
+    harvested_from: Mapped[date | None]
+    harvested_to: Mapped[date | None]
+    """When it is harvested; captures before and after belong to the title as well."""
+
+
+class TitleSegment(Base):
+    """A range of URL keys whose captures belong to a title; no two overlap (`provider.titles.segments`)."""
+
+    __tablename__ = "title_segment"
+
+    low: Mapped[str] = mapped_column(Text(collation="C"), primary_key=True)
+    """The first key."""
+    high: Mapped[str] = mapped_column(Text(collation="C"))
+    """The end, which is not in the range."""
+    title_id: Mapped[int] = mapped_column(ForeignKey("title.title_id", ondelete="CASCADE"), index=True)
+
+
+class TitleSet(Base):
+    """A set of titles: `subject:…`, `collection:…`, `licence:…`, `publisher:…`, and their parents."""
+
+    __tablename__ = "title_set"
+
+    set_spec: Mapped[str] = mapped_column(Text(collation="C"), primary_key=True)
+    name: Mapped[str] = mapped_column(Text)
+
+
+class TitleMembership(Base):
+    """A title's membership in a set or one of its parents."""
+
+    __tablename__ = "title_membership"
+    __table_args__ = (Index("ix_title_membership_page", "set_spec", "datestamp", "key"),)
+
+    title_id: Mapped[int] = mapped_column(
+        ForeignKey("title.title_id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    set_spec: Mapped[str] = mapped_column(ForeignKey("title_set.set_spec"), primary_key=True)
+    datestamp: Mapped[datetime]
+    key: Mapped[uuid.UUID]
+    """The title's datestamp and key, repeated for the index."""
+
+
+class TitleCount(Base):
+    """How far captures have been counted for titles; a single row."""
+
+    __tablename__ = "title_count"
+    __table_args__ = (CheckConstraint("id = 1", name="single"),)
+
+    id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    counted: Mapped[datetime]
+    """All changes of documents with datestamps up to this one are in the figures of the titles."""

@@ -1,0 +1,150 @@
+"""Which URL keys a seed means (`provider.holdings.urlkeys`), and how overlapping seeds share the keys.
+
+Keys have no user, no `www.`, no default port and no slash at the end, and are sorted by bytes. So a seed with
+or without any of these means the same. A port other than the default one is part of the host.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from provider.holdings.urlkeys import host_key, parts_of, url_key
+
+HostScope = Literal["host", "domain"]
+FileScope = Literal["directory", "url"]
+
+_FILE: Final = re.compile(r"/[^/]*\.[^/]*\Z")
+_NEXT: Final = {")": "*", ",": "-", "/": "0", "?": "@", "": "!"}
+"""The character after each one, as the end of a range; keys have no character below `!`. The range of a
+domain begins with `)` and ends after `,`, with which the keys of its subdomains continue."""
+
+
+class KeyRange(NamedTuple):
+    """A range of URL keys: from `low` up to, but not including, `high`."""
+
+    low: str
+    high: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeRules:
+    """How seeds are understood where that is a matter of taste."""
+
+    host: HostScope = "host"
+    """What `http://x.cz/` means: that host, or the domain with all hosts below it."""
+    file: FileScope = "directory"
+    """What a seed with a file name or a query means: its directory, or that URL."""
+
+
+def ranges_of(url: str, rules: RangeRules) -> list[KeyRange]:
+    """Return the ranges of keys that a seed means; empty if the URL has no host with at least two labels."""
+    parts = parts_of(url)
+    if "." not in parts.host.strip(".") and ":" not in parts.host:
+        return []
+    key = url_key(url)
+    host, _, path = key.partition(")")
+    query = bool(parts.query)
+    if (query or (_FILE.search(parts.path) and not parts.path.endswith("/"))) and rules.file == "url":
+        return [_one(key)] if query else [_one(key), _below(key, "?")]
+    if query or _FILE.search(parts.path):
+        path = (
+            path.partition("?")[0].rpartition("/")[0]
+            if not parts.path.endswith("/")
+            else path.partition("?")[0]
+        )
+    if path in {"", "/"}:
+        # The port stands between the host's labels and the parenthesis.
+        whole = rules.host == "domain" and host == host_key(url)
+        return [KeyRange(f"{host})", f"{host}-") if whole else _below(host, ")")]
+    directory = f"{host}){path}"
+    return [_one(directory), _below(directory, "/"), _below(directory, "?")]
+
+
+def _one(key: str) -> KeyRange:
+    return KeyRange(key, f"{key}{_NEXT['']}")
+
+
+def _below(key: str, continued: str) -> KeyRange:
+    return KeyRange(f"{key}{continued}", f"{key}{_NEXT[continued]}")
+
+
+class Claim(NamedTuple):
+    """A range that a title claims, or that is carved out of all titles."""
+
+    range: KeyRange
+    title_id: int
+    is_carve_out: bool
+
+
+class Segment(NamedTuple):
+    """A range of keys that belongs to one title."""
+
+    range: KeyRange
+    title_id: int
+
+
+class Conflict(NamedTuple):
+    """Two titles that claim the same range; the first one keeps it."""
+
+    range: KeyRange
+    kept: int
+    refused: int
+
+
+def divide(claims: Iterable[Claim]) -> tuple[list[Segment], list[Conflict]]:
+    """Return segments that do not overlap, in order: each key belongs to the narrowest range that has it.
+
+    Of two claims of the same range, a carve-out wins, then the title with the lower id. The ranges of
+    `ranges_of` lie within each other or apart, which this requires.
+    """
+    best: dict[KeyRange, Claim] = {}
+    conflicts = []
+    for claim in sorted(claims, key=lambda claim: (claim.range, not claim.is_carve_out, claim.title_id)):
+        kept = best.setdefault(claim.range, claim)
+        if kept.title_id != claim.title_id and not kept.is_carve_out:
+            conflicts.append(Conflict(claim.range, kept.title_id, claim.title_id))
+    ordered = sorted(best.values(), key=lambda claim: (claim.range.low, _descending(claim.range.high)))
+    return list(_joined(_pieces(ordered))), conflicts
+
+
+class _descending(str):  # noqa: N801 a sort key, used like a function
+    __slots__ = ()
+
+    def __lt__(self, other: str) -> bool:
+        return str.__gt__(self, other)
+
+
+def _pieces(claims: list[Claim]) -> Iterator[Claim]:
+    """Yield the parts of each claim that no narrower one covers, in order."""
+    open_claims: list[Claim] = []
+    begin = ""
+    for claim in [*claims, None]:
+        while open_claims and (claim is None or open_claims[-1].range.high <= claim.range.low):
+            inner = open_claims.pop()
+            if begin < inner.range.high:
+                yield inner._replace(range=KeyRange(begin, inner.range.high))
+                begin = inner.range.high
+        if claim is None:
+            return
+        if open_claims and begin < claim.range.low:
+            outer = open_claims[-1]
+            yield outer._replace(range=KeyRange(begin, claim.range.low))
+        begin = claim.range.low
+        open_claims.append(claim)
+
+
+def _joined(pieces: Iterable[Claim]) -> Iterator[Segment]:
+    """Yield the pieces of titles; neighbours of the same title become one segment."""
+    last: Segment | None = None
+    for piece in pieces:
+        if piece.is_carve_out:
+            continue
+        if last is not None and last.title_id == piece.title_id and last.range.high == piece.range.low:
+            last = Segment(KeyRange(last.range.low, piece.range.high), last.title_id)
+            continue
+        if last is not None:
+            yield last
+        last = Segment(piece.range, piece.title_id)
+    if last is not None:
+        yield last

@@ -1,0 +1,49 @@
+"""The sets of a title, from its subjects, collections, licence and publisher."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+from provider.protocol.catalogue import SetRow
+from provider.titles.entries import TitleEntry
+from provider.titles.licences import licence_by_key
+
+_TREES: Final = {
+    "subject": "Subjects",
+    "collection": "Collections",
+    "licence": "Licences",
+    "publisher": "Publishers",
+}
+_OTHER: Final = re.compile(r"[^a-z0-9.]+")
+_LONGEST: Final = 100
+
+
+def sets_of(entry: TitleEntry, licence: str | None) -> list[SetRow]:
+    """Return the sets that a title is in, parents before children."""
+    found = {}
+    for tree, name, words in _named(entry, licence):
+        part = set_part(words)
+        if part:
+            found[tree] = SetRow(set_spec=tree, name=_TREES[tree])
+            found[f"{tree}:{part}"] = SetRow(set_spec=f"{tree}:{part}", name=name)
+    return list(found.values())
+
+
+def _named(entry: TitleEntry, licence: str | None) -> Iterator[tuple[str, str, str]]:
+    """Yield the tree, the name of a set, and what its setSpec is made of."""
+    for subject in entry.subjects:
+        yield "subject", subject.name, subject.name if subject.number is None else str(subject.number)
+    for collection in entry.collections:
+        yield "collection", collection, collection
+    known = licence_by_key(licence) if licence else None
+    if known is not None:
+        yield "licence", known.label, known.key
+    if entry.publisher:
+        yield "publisher", entry.publisher, entry.publisher
+
+
+def set_part(words: str) -> str:
+    """Return words as part of a setSpec (OAI-PMH 2.0, section 2.6): ASCII letters, digits, `.` and `-`."""
+    plain = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode().lower()
+    return _OTHER.sub("-", plain).strip("-.")[:_LONGEST]

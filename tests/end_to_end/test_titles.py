@@ -1,0 +1,109 @@
+"""Titles with real processes: index, import, serve, check, harvest, and read them again."""
+
+import json
+from pathlib import Path
+
+from sqlalchemy import func, select, text, update
+
+from harvester.bibliographic.models import BibliographicRow
+from oai.database import Database
+from provider.holdings.mark import advance_mark
+from provider.titles.models import Title
+from tests.commands import results, zatva
+from tests.end_to_end.processes import running
+from tests.provider.archives import Page, write_pages
+
+TITLES = [
+    {
+        "key": "1",
+        "name": "Příklad: časopis",
+        "alternative_names": ["Example"],
+        "publisher": "Nakladatelství Příklad",
+        "annotation": "Časopis o příkladech.",
+        "languages": ["cze"],
+        "issn": "1234-5679",
+        "subjects": [{"name": "Kulturní politika", "number": 1, "notation": "304"}],
+        "keywords": ["kultura"],
+        "licence": "CC BY 4.0",
+        "seeds": [{"url": "http://www.a.example/", "main": True}],
+    },
+    {"key": "2", "name": "Blog", "publisher": "Jiný", "seeds": [{"url": "http://www.a.example/blog/"}]},
+    {"key": "3", "name": "Never archived", "seeds": [{"url": "http://www.b.example/"}]},
+]
+
+
+def write(file: Path, titles: list[dict[str, object]]) -> Path:
+    file.write_text("".join(json.dumps(title) + "\n" for title in titles), encoding="utf-8")
+    return file
+
+
+def make_due(database: Database) -> None:
+    with database.session() as session:
+        session.execute(
+            update(Title).where(~Title.deleted).values(datestamp=func.date_trunc("second", func.now()))
+        )
+        session.execute(
+            text(
+                "UPDATE title_membership AS own SET datestamp = title.datestamp FROM title"
+                " WHERE title.title_id = own.title_id"
+            )
+        )
+        session.commit()
+        advance_mark(session)
+
+
+def test_titles_are_served_checked_harvested_and_read_again(
+    environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    write_pages(
+        tmp_path / "a.warc.gz", [Page(url=f"http://www.a.example/{path}") for path in ("", "x", "blog/1")]
+    )
+    file = write(tmp_path / "titles.jsonl", TITLES)
+    importing = ("provider", "titles", "import", file, "--source", "test")
+    (planned,) = results(environment, *importing, "--dry-run")
+    assert planned["counts"] == {"new": 3, "changed": 0, "gone": 0, "unchanged": 0, "not_taken": 0}
+    assert results(environment, "provider", "titles", "list") == []
+    results(environment, *importing)
+    results(environment, "provider", "index", tmp_path / "a.warc.gz", "--jobs", "1")
+    listed = results(environment, "provider", "titles", "list")
+    assert [(one["name"], one["captures"], one["listed"]) for one in listed] == [
+        ("Příklad: časopis", 2, True),
+        ("Blog", 1, True),
+        ("Never archived", 0, False),
+    ]
+    (again,) = results(environment, *importing)
+    assert again["counts"]["unchanged"] == 3
+    make_due(database)
+    log = tmp_path / "provider.log"
+    with running(environment, log, "provider", "serve", "--port", "0", ready="provider at") as (_, base_url):
+        check = zatva(environment, "provider", "check", f"{base_url}/titles", "--polite", "0", "--json")
+        assert check.returncode == 0, check.stdout[-2000:]
+        harvest = ("harvest", f"{base_url}/titles", "--format", "marc21", "--out", tmp_path / "out")
+        results(environment, *harvest)
+    with database.session() as session:
+        rows = {row.title: row for row in session.scalars(select(BibliographicRow))}
+        (found,) = [row for title, row in rows.items() if title.startswith("Příklad")]
+    assert len(rows) == 2
+    assert found.publisher == "Nakladatelství Příklad"
+    assert found.languages == ["cze"]
+    assert [one["text"] for one in found.titles] == ["Example"]
+    assert {one["text"] for one in found.subjects} >= {"kultura"}
+    assert {one["url"] for one in found.links} >= {"http://www.a.example/"}
+
+
+def test_bad_titles_are_named_in_the_exit_code_and_nothing_else_changes(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = write(tmp_path / "titles.jsonl", TITLES)
+    results(environment, "provider", "titles", "import", file, "--source", "test")
+    with file.open("w", encoding="utf-8") as cut:
+        cut.write(json.dumps(TITLES[0]) + '\n{"key": "2", "na')
+    done = zatva(environment, "provider", "titles", "import", file, "--source", "test")
+    assert done.returncode == 3
+    assert "not taken: line 2: cannot be read" in done.stdout
+    assert "missing are kept: 1 entries could not be read" in done.stdout
+    (shown,) = results(environment, "provider", "titles", "show", "test:2")
+    assert (shown["name"], shown["gone"]) == ("Blog", False)
+    unknown = zatva(environment, "provider", "titles", "show", "test:9")
+    assert unknown.returncode == 2
+    assert "no title 'test:9'" in unknown.stderr

@@ -1,0 +1,87 @@
+"""A library of titles over the archive of a test."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select, text
+from sqlalchemy.orm import Session
+
+from oai.database import Database
+from provider.holdings.mark import advance_mark
+from provider.titles.entries import Read, TitleEntry
+from provider.titles.imports import ImportPlan, apply_import, plan_import
+from provider.titles.models import Title
+from provider.titles.publication import count_new
+from provider.titles.ranges import Conflict, RangeRules
+
+RULES = RangeRules()
+_DATES = itertools.count()
+
+
+def entry(key: str, *urls: str, **values: Any) -> TitleEntry:
+    """A title with these seeds; one that begins with `-` is carved out."""
+    seeds = [
+        {"url": url.removeprefix("-"), "kind": "carve-out" if url.startswith("-") else "include"}
+        for url in urls
+    ]
+    return TitleEntry.model_validate(
+        {"key": key, "name": f"Title {key}", "publisher": "P", "seeds": seeds, **values}
+    )
+
+
+@dataclass
+class Titles:
+    """Imports titles, and answers what is stored."""
+
+    database: Database
+
+    def plan(self, *entries: Read, source: str = "test") -> ImportPlan:
+        with self.database.session() as session:
+            return plan_import(session, source, entries, RULES)
+
+    def bring(self, *entries: Read, source: str = "test") -> Sequence[Conflict]:
+        """Import all of the source's titles, and let their changes be due."""
+        with self.database.session() as session:
+            plan = plan_import(session, source, entries, RULES)
+            conflicts = apply_import(session, plan, RULES, margin=0)
+            self._make_due(session)
+        return conflicts
+
+    def count(self) -> int:
+        """Count new captures; how many titles have a new datestamp."""
+        with self.database.session() as session:
+            changed = count_new(session, margin=0)
+            self._make_due(session)
+        return changed
+
+    def __getitem__(self, key: str) -> Title:
+        with self.database.session() as session:
+            return session.scalars(select(Title).where(Title.source_key == key)).one()
+
+    @staticmethod
+    def _make_due(session: Session) -> None:
+        """Date what was published just now to the next day of a year that is over."""
+        session.execute(
+            text(
+                "UPDATE title SET datestamp = :date"
+                " WHERE datestamp BETWEEN now() - interval '1 day' AND now() + interval '1 day'"
+            ),
+            {"date": datetime(2021, 1, 1, tzinfo=UTC) + timedelta(days=next(_DATES))},
+        )
+        session.execute(
+            text(
+                "UPDATE title_membership AS own SET datestamp = title.datestamp FROM title"
+                " WHERE title.title_id = own.title_id"
+            )
+        )
+        session.commit()
+        advance_mark(session)
+
+
+@pytest.fixture
+def titles(database: Database) -> Titles:
+    return Titles(database)

@@ -1,0 +1,177 @@
+"""Imports: what is new, changed, gone, kept, refused, and claimed twice."""
+
+from pathlib import Path
+
+import pytest
+
+from oai.errors import UsageError
+from provider.models import UNLISTED
+from provider.titles.entries import READERS, Refused, TitleEntry
+from tests.provider.archive import Archive
+from tests.provider.titles.conftest import Titles, entry
+
+SITE = "http://www.example.cz/"
+
+
+def test_an_import_again_changes_nothing(titles: Titles, archive: Archive) -> None:
+    archive.add(SITE)
+    one = entry(
+        "1", SITE, publisher="Example", subjects=[{"name": "Hudba", "number": 9}], keywords=["a", "b"]
+    )
+    titles.bring(one, entry("2", "http://b.cz/"))
+    before = titles["1"]
+    plan = titles.plan(one, entry("2", "http://b.cz/"))
+    assert (plan.new, plan.changed, plan.gone, plan.unchanged) == ([], [], [], 2)
+    titles.bring(one, entry("2", "http://b.cz/"))
+    assert titles["1"].datestamp == before.datestamp
+
+
+def test_changes_are_named_and_only_shown_ones_give_a_new_datestamp(titles: Titles, archive: Archive) -> None:
+    archive.add(SITE)
+    titles.bring(entry("1", SITE, state="success"))
+    before = titles["1"].datestamp
+    (changed,) = titles.plan(entry("1", SITE, "http://b.cz/", state="vote", name="New")).changed
+    assert set(changed.fields) == {"name", "state", "seeds"}
+    titles.bring(entry("1", SITE, state="other"))
+    assert (titles["1"].state, titles["1"].datestamp) == ("other", before)
+    titles.bring(entry("1", SITE, name="New"))
+    assert titles["1"].datestamp > before
+
+
+def test_a_title_that_is_no_longer_there_is_a_deleted_record_and_may_return(
+    titles: Titles, archive: Archive
+) -> None:
+    archive.add(SITE)
+    titles.bring(entry("1", SITE), entry("2", "http://b.cz/"))
+    assert not titles["1"].deleted
+    titles.bring(entry("2", "http://b.cz/"))
+    assert titles["1"].gone
+    assert titles["1"].deleted
+    assert titles["1"].datestamp < UNLISTED
+    titles.bring(entry("1", SITE), entry("2", "http://b.cz/"))
+    assert not titles["1"].deleted
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ([], "contains no title"),
+        ([entry("2", "http://b.cz/"), Refused(place="line 7", reason="?")], "1 entries could not be read"),
+    ],
+)
+def test_a_source_that_was_not_read_whole_never_means_gone(
+    titles: Titles, found: list[TitleEntry | Refused], words: str
+) -> None:
+    titles.bring(entry("1", SITE), entry("2", "http://b.cz/"))
+    plan = titles.plan(*found)
+    assert plan.gone == []
+    assert words in str(plan.kept_because)
+
+
+def test_what_a_rule_leaves_out_is_no_reason_to_keep_a_title(titles: Titles) -> None:
+    titles.bring(entry("1", SITE), entry("2", "http://b.cz/"))
+    plan = titles.plan(entry("2", "http://b.cz/"), Refused(place="1", reason="declined", is_decision=True))
+    assert [name for _, name in plan.gone] == ["Title 1"]
+
+
+def test_another_source_is_not_touched(titles: Titles) -> None:
+    titles.bring(entry("1", SITE), source="one")
+    titles.bring(entry("2", "http://b.cz/"), source="other")
+    assert not titles["1"].gone
+
+
+def test_many_changes_need_approval(titles: Titles) -> None:
+    many = [entry(str(number), f"http://n{number}.cz/") for number in range(30)]
+    titles.bring(*many)
+    plan = titles.plan(*many[:5])
+    with pytest.raises(UsageError, match=r"change 0 and remove 25 of 30 titles.*--approve"):
+        plan.check(20)
+    titles.plan(*many[:12]).check(20)
+    plan.check(100)
+
+
+def test_a_key_twice_is_refused_and_an_unknown_licence_or_a_bad_seed_is_warned_of(titles: Titles) -> None:
+    plan = titles.plan(
+        entry("1", SITE, licence="all rights reserved"), entry("1", "http://b.cz/"), entry("3", "no url")
+    )
+    assert [one.reason for one in plan.refused] == ["its key was used before, by 'Title 1'"]
+    assert [one.licence for one in plan.new] == [None, None]
+    assert ["rights reserved" in plan.warnings[0], "'no url' is no URL" in plan.warnings[1]] == [True, True]
+
+
+def test_two_titles_that_claim_the_same_site_are_reported(titles: Titles, archive: Archive) -> None:
+    archive.add(SITE)
+    conflicts = titles.bring(entry("1", SITE), entry("2", "https://example.cz"))
+    assert [one.range.low for one in conflicts] == ["cz,example)"]
+    assert (titles["1"].captures, titles["2"].captures) == (1, 0)
+
+
+CSV = "key,name,keywords,subjects,seeds,carve_outs,public,contract_to\n"
+JSONL = '{"key": "1", "name": "A", "seeds": [{"url": "http://a.cz/"}]}\n'
+
+
+def read(tmp_path: Path, kind: str, text: str | bytes) -> list[TitleEntry | Refused]:
+    file = tmp_path / "titles"
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    return list(READERS[kind](file))
+
+
+def test_csv_has_several_values_in_a_field(tmp_path: Path) -> None:
+    row = "1,A,x; y,9: Hudba;Film,http://a.cz/ http://b.cz/,http://a.cz/shop/,false,2027-01-31\n"
+    (found,) = read(tmp_path, "csv", "\ufeff" + CSV + row)
+    assert isinstance(found, TitleEntry)
+    assert found.keywords == ("x", "y")
+    assert [(one.number, one.name) for one in found.subjects] == [(9, "Hudba"), (None, "Film")]
+    assert [(one.url, one.kind.value) for one in found.seeds] == [
+        ("http://a.cz/", "include"),
+        ("http://b.cz/", "include"),
+        ("http://a.cz/shop/", "carve-out"),
+    ]
+    assert (found.public, str(found.contract_to)) == (False, "2027-01-31")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "place", "reason"),
+    [
+        ("jsonl", JSONL + "{", "line 2", "cannot be read"),
+        ("jsonl", JSONL + '{"key": "2"}\n', "line 2", "name: Field required"),
+        ("jsonl", JSONL + '{"key": "2", "name": "B", "nmae": "B"}\n', "line 2", "nmae: Extra inputs"),
+        ("jsonl", JSONL + "[]\n", "line 2", "dictionary"),
+        ("jsonl", JSONL.encode() + b'{"key": "2", "name": "\xe9"}\n', "line 2", "not UTF-8"),
+        ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,31.1.2027\n", "line 3", "contract_to"),
+        ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,,,,\n", "line 3", "more values than columns"),
+        ("csv", CSV + '1,A,,,,,,\n2,"B,,,,,,\n', "line", "unexpected end"),
+        ("archive-it", '[{"id": 1, "url": "http://a.cz/"}, {"id": 2}]', "seed 2", "url"),
+    ],
+)
+def test_what_cannot_be_read_is_named_and_the_rest_is_taken(
+    tmp_path: Path, kind: str, text: str | bytes, place: str, reason: str
+) -> None:
+    taken, refused = read(tmp_path, kind, text)
+    assert isinstance(taken, TitleEntry)
+    assert isinstance(refused, Refused)
+    assert place in refused.place
+    assert reason in refused.reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "words"),
+    [
+        ("csv", "key,title,seeds\n", "no column may be called 'title'; the column 'name' is missing"),
+        ("archive-it", "{}", "not a list of seeds"),
+        ("archive-it", "<html>", "not JSON"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, kind: str, text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        read(tmp_path, kind, text)
+
+
+def test_archive_its_metadata_are_taken(tmp_path: Path) -> None:
+    seed = """[{"id": 7, "url": "http://a.cz/", "publicly_visible": true, "metadata": {
+        "Title": [{"value": "A"}, {"value": "B"}],
+        "Creator": [{"value": "C"}], "Subject": [{"value": "S"}]}}]"""
+    (found,) = read(tmp_path, "archive-it", seed)
+    assert isinstance(found, TitleEntry)
+    assert (found.key, found.name, found.alternative_names, found.publisher) == ("7", "A", ("B",), "C")
+    assert [one.name for one in found.subjects] == ["S"]

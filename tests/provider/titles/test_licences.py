@@ -1,0 +1,36 @@
+"""Licences in texts."""
+
+import pytest
+
+from provider.titles.licences import licence_by_key, licence_of
+
+KNOWN = [
+    ("CC BY-NC-ND 4.0", "cc-by-nc-nd-4.0", "https://creativecommons.org/licenses/by-nc-nd/4.0/"),
+    ("CC BY 3.0 CZ", "cc-by-3.0-cz", "https://creativecommons.org/licenses/by/3.0/cz/"),
+    ("CC BY 1.0", "cc-by-1.0", "https://creativecommons.org/licenses/by/1.0/"),
+    ("cc-by-sa 2.0", "cc-by-sa-2.0", "https://creativecommons.org/licenses/by-sa/2.0/"),
+    ("CC0 1.0", "cc0-1.0", "https://creativecommons.org/publicdomain/zero/1.0/"),
+    ("CC0", "cc0-1.0", "https://creativecommons.org/publicdomain/zero/1.0/"),
+    ("Uveďte původ 4.0 Mezinárodní (CC BY 4.0)", "cc-by-4.0", "https://creativecommons.org/licenses/by/4.0/"),
+    ("https://creativecommons.org/licenses/by-nc/3.0/cz/", "cc-by-nc-3.0-cz", None),
+    ("http://creativecommons.org/publicdomain/zero/1.0/", "cc0-1.0", None),
+    ("CC BY 4.0, https://creativecommons.org/licenses/by/4.0/", "cc-by-4.0", None),
+]
+
+
+@pytest.mark.parametrize(("text", "key", "url"), KNOWN)
+def test_a_licence_is_recognised(text: str, key: str, url: str | None) -> None:
+    found = licence_of(text)
+    assert found is not None
+    assert found.key == key
+    assert url in {None, found.url}
+    assert licence_by_key(key) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "all rights reserved", "CC", "CC BY", "CC BY-XX 4.0", "CC BY-ND-NC 4.0", "CC BY 5.0",
+     "CC BY 4.0 or CC0", "access", "CC BY-SA-NC 3.0"],
+)  # fmt: skip
+def test_what_is_not_known_is_no_licence(text: str) -> None:
+    assert licence_of(text) is None

@@ -1,0 +1,67 @@
+"""Figures of titles: which captures count, and when a title gets a new datestamp."""
+
+from datetime import timedelta
+
+from oai.datestamps import utc_now
+from provider.models import UNLISTED
+from tests.provider.archive import BEGINNING, Archive
+from tests.provider.titles.conftest import Titles, entry
+
+SITE = "http://www.example.cz/"
+LATER = utc_now() + timedelta(days=1)
+"""After every count of the tests."""
+
+
+def test_a_title_has_the_captures_below_its_seeds(titles: Titles, archive: Archive) -> None:
+    archive.add(SITE)
+    archive.add(f"{SITE}blog/a")
+    archive.add(f"{SITE}shop/a")
+    archive.add("http://other.cz/")
+    titles.bring(entry("1", SITE, f"-{SITE}shop/"), entry("2", f"{SITE}blog/"))
+    assert (titles["1"].captures, titles["2"].captures) == (1, 1)
+    assert titles["1"].captures_by_year == {"2020": 1}
+    assert titles["1"].first_capture == titles["1"].last_capture == BEGINNING.replace(day=2)
+
+
+def test_what_harvesters_may_not_know_is_not_counted(titles: Titles, archive: Archive) -> None:
+    archive.add(f"{SITE}open")
+    archive.add(f"{SITE}room", access="reading room")
+    archive.add(f"{SITE}withheld", access="withheld", datestamp=UNLISTED)
+    archive.add(f"{SITE}hidden", deleted=True)
+    titles.bring(entry("1", SITE))
+    assert titles["1"].captures == 2
+
+
+def test_a_title_whose_captures_are_all_withheld_was_never_there(titles: Titles, archive: Archive) -> None:
+    archive.add(SITE, access="withheld", datestamp=UNLISTED)
+    titles.bring(entry("1", SITE), entry("2", "http://nothing.cz/"))
+    assert titles["1"].datestamp == titles["2"].datestamp == UNLISTED
+
+
+def test_a_title_is_dated_again_only_if_a_shown_value_changed(titles: Titles, archive: Archive) -> None:
+    archive.add(SITE)
+    titles.bring(entry("1", SITE), entry("2", "http://b.cz/"))
+    assert titles.count() == 0
+    before = titles["1"].datestamp
+    archive.add(f"{SITE}a", datestamp=LATER)
+    archive.add(f"{SITE}b", datestamp=LATER)
+    assert titles.count() == 1
+    assert titles["1"].captures == 3
+    assert titles["1"].datestamp > before
+    assert titles.count() == 0
+
+
+def test_a_title_whose_captures_are_hidden_becomes_a_deleted_record(titles: Titles, archive: Archive) -> None:
+    document = archive.add(SITE)
+    titles.bring(entry("1", SITE))
+    titles.count()
+    archive.redate(document, LATER, deleted=True)
+    assert titles.count() == 1
+    assert titles["1"].deleted
+    assert titles["1"].datestamp < UNLISTED
+
+
+def test_a_title_that_is_not_public_is_not_listed(titles: Titles, archive: Archive) -> None:
+    archive.add(SITE)
+    titles.bring(entry("1", SITE, public=False))
+    assert titles["1"].datestamp == UNLISTED

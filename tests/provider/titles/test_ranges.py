@@ -1,0 +1,119 @@
+"""Which URL keys a seed means, and how overlapping seeds share them."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from provider.holdings.urlkeys import url_key
+from provider.titles.ranges import Claim, KeyRange, RangeRules, Segment, divide, ranges_of
+
+HOST = RangeRules()
+DOMAIN = RangeRules(host="domain")
+EXACT = RangeRules(file="url")
+
+CASES = [
+    # What the seed is, under which rules, a URL that belongs to it, and one that does not.
+    ("http://x.cz/", HOST, "https://www.x.cz/a/b?c=1", "http://blog.x.cz/"),
+    ("x.cz", HOST, "http://x.cz", "http://x.czech/"),
+    ("http://www.x.cz", HOST, "http://x.cz/y", "http://xx.cz/"),
+    ("http://x.cz/", DOMAIN, "http://blog.x.cz/a", "http://xx.cz/"),
+    ("http://x.cz/", DOMAIN, "http://x.cz/a", "http://x.czech/"),
+    ("http://x.cz:8080/", DOMAIN, "http://x.cz:8080/a", "http://x.cz/a"),
+    ("http://x.cz/", HOST, "http://x.cz:80/a", "http://x.cz:8080/a"),
+    ("http://x.cz/a/", HOST, "http://x.cz/a", "http://x.cz/ab"),
+    ("http://x.cz/a", HOST, "http://x.cz/a/b/c.html", "http://x.cz/"),
+    ("http://x.cz/a/", HOST, "http://x.cz/a?page=2", "http://x.cz/b"),
+    ("http://x.cz/a/", HOST, "http://x.cz/A/b", "http://x.cz/a-b"),
+    ("http://x.cz/a/index.html", HOST, "http://x.cz/a/other.html", "http://x.cz/b"),
+    ("http://x.cz/index.php?id=5", HOST, "http://x.cz/anything", "http://y.cz/"),
+    ("http://x.cz/a/?id=5", HOST, "http://x.cz/a/b", "http://x.cz/c"),
+    ("http://x.cz/a/index.html", EXACT, "http://x.cz/a/index.html?x=1", "http://x.cz/a/other.html"),
+    ("http://x.cz/v.php?id=5", EXACT, "http://x.cz/v.php?id=5", "http://x.cz/v.php?id=51"),
+    ("http://192.0.2.1/", HOST, "http://192.0.2.1/a", "http://192.0.2.10/a"),
+    ("http://čajovna.cz/", HOST, "http://xn--ajovna-h2a.cz/a", "http://cajovna.cz/"),
+]
+
+
+@pytest.mark.parametrize(("seed", "rules", "inside", "outside"), CASES)
+def test_a_seed_means_the_urls_below_it(seed: str, rules: RangeRules, inside: str, outside: str) -> None:
+    ranges = ranges_of(seed, rules)
+    assert contains(ranges, url_key(inside))
+    assert not contains(ranges, url_key(outside))
+
+
+@pytest.mark.parametrize("seed", ["", "urn:isbn:1", "localhost", "about:blank", "http://", "not a url"])
+def test_what_has_no_host_means_nothing(seed: str) -> None:
+    assert ranges_of(seed, HOST) == []
+
+
+def contains(ranges: list[KeyRange], key: str) -> bool:
+    return any(low <= key < high for low, high in ranges)
+
+
+def claim(url: str, title_id: int, *, out: bool = False) -> list[Claim]:
+    return [Claim(found, title_id, out) for found in ranges_of(url, HOST)]
+
+
+def owner(segments: list[Segment], url: str) -> int | None:
+    found = [each.title_id for each in segments if each.range.low <= url_key(url) < each.range.high]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def test_the_narrowest_range_wins_and_a_carve_out_belongs_to_nobody() -> None:
+    segments, conflicts = divide(
+        [
+            *claim("http://x.cz/", 1),
+            *claim("http://x.cz/blog/", 2),
+            *claim("http://x.cz/blog/shop/", 2, out=True),
+            *claim("http://x.cz/blog/shop/open/", 3),
+        ]
+    )
+    assert not conflicts
+    assert owner(segments, "http://x.cz/") == 1
+    assert owner(segments, "http://x.cz/blog/a") == 2
+    assert owner(segments, "http://x.cz/blog/shop/a") is None
+    assert owner(segments, "http://x.cz/blog/shop/open/a") == 3
+    assert owner(segments, "http://x.cz/z") == 1
+
+
+def test_a_range_that_two_titles_claim_is_reported_and_stays_with_the_first() -> None:
+    segments, conflicts = divide([*claim("http://x.cz/", 7), *claim("https://www.x.cz", 5)])
+    assert [(one.kept, one.refused) for one in conflicts] == [(5, 7)]
+    assert owner(segments, "http://x.cz/a") == 5
+
+
+def test_of_a_title_and_a_carve_out_with_the_same_range_the_carve_out_wins() -> None:
+    segments, conflicts = divide([*claim("http://x.cz/a/", 1), *claim("http://x.cz/a/", 2, out=True)])
+    assert (segments, conflicts) == ([], [])
+
+
+LABELS = st.sampled_from(["a", "b", "ab"])
+PATHS = st.lists(LABELS, max_size=3).map("/".join)
+URLS = st.builds(lambda host, path: f"http://{host}.cz/{path}", LABELS, PATHS)
+
+
+@given(st.lists(st.tuples(URLS, st.integers(1, 4), st.booleans()), max_size=12), st.lists(URLS, max_size=12))
+def test_each_key_belongs_to_the_narrowest_claim(seeds: list[tuple[str, int, bool]], urls: list[str]) -> None:
+    claims = [one for url, title_id, out in seeds for one in claim(url, title_id, out=out)]
+    segments, _ = divide(claims)
+    assert segments == sorted(segments)
+    for before, after in itertools.pairwise(segments):
+        assert before.range.high <= after.range.low
+    for url in urls:
+        key = url_key(url)
+        covering = [one for one in claims if one.range.low <= key < one.range.high]
+        # Ranges that contain a key lie within each other, so that the narrowest begins last.
+        narrowest = sorted(
+            covering,
+            key=lambda one: (
+                one.range.low,
+                [-ord(c) for c in one.range.high],
+                one.is_carve_out,
+                -one.title_id,
+            ),
+        )
+        expected = None if not narrowest or narrowest[-1].is_carve_out else narrowest[-1].title_id
+        assert owner(segments, url) == expected
