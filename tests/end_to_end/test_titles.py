@@ -13,7 +13,7 @@ from tests.commands import results, zatva
 from tests.end_to_end.processes import running
 from tests.provider.archives import Page, write_pages
 
-TITLES = [
+TITLES: list[dict[str, object]] = [
     {
         "key": "1",
         "name": "Příklad: časopis",
