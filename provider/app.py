@@ -71,7 +71,9 @@ def create_app(
     app[METRICS] = app[ATTENDANCE].metrics
     app[REPLICAS] = Replicas(database, replicas, most_behind=settings.provider.replica_seconds)
     app[AGGREGATING] = Aggregating()
-    app.cleanup_ctx.extend((_watch_replicas, _admission, bookkeeping, aggregating, metrics_listener))
+    app.cleanup_ctx.extend(
+        (_watch_replicas, _admission, bookkeeping, aggregating, titles.counting, metrics_listener)
+    )
     for add_routes in _ROUTES:
         add_routes(app)
     return app

@@ -292,6 +292,9 @@ class ProviderSettings(Section):
         description="repositoryName of the repository of titles; without it, it is made from "
         "`repository_name`.",
     )
+    titles_seconds: float = Field(
+        60, ge=0.1, le=86_400, description="Seconds between two counts of the captures of titles."
+    )
     titles_replay_url: _TitleTemplate | None = Field(
         None,
         description="URL of an archived site, such as 'https://wayback.example/wayback/*/{url}'; `{url}` is "

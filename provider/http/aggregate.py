@@ -207,14 +207,19 @@ class _Publisher:
             raise _StopError
 
 
+def background_engine(database: Database, name: str) -> Engine:
+    """Return an engine for work between requests, with a connection only while it is used."""
+    return create_engine(
+        database.url,
+        poolclass=NullPool,
+        connect_args={"options": _OPTIONS, "application_name": name, "connect_timeout": 5},
+    )
+
+
 async def aggregating(app: web.Application) -> AsyncIterator[None]:
     """Publish every `aggregate_seconds` in a thread while the application runs; finish the current part."""
     settings = app[SETTINGS]
-    engine = create_engine(
-        app[DATABASE].url,
-        poolclass=NullPool,
-        connect_args={"options": _OPTIONS, "application_name": "zatva aggregate", "connect_timeout": 5},
-    )
+    engine = background_engine(app[DATABASE], "zatva aggregate")
     publisher = _Publisher(engine, settings, app[AGGREGATING])
     stopping = asyncio.Event()
 

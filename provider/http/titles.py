@@ -1,17 +1,27 @@
 """`/oai/titles`: the titles of the archive as a repository, served like the archive's documents."""
 
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
 from typing import Final
 
 from aiohttp import web
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
+from oai.database import first_line
 from provider.http import endpoint, landing
 from provider.http.admission import admitted
-from provider.http.keys import BASE_URL, DATABASE, SETTINGS
+from provider.http.aggregate import background_engine
+from provider.http.keys import BASE_URL, DATABASE, REPLICAS, SETTINGS
 from provider.protocol import answers
 from provider.protocol.repository import OaiAnswer, Repository
 from provider.protocol.requests import Pairs
 from provider.titles.catalogue import has_titles, make_titles
 from provider.titles.formats import FORMATS
+from provider.titles.publication import count_new, exist
 
 _BELOW: Final = "/titles"
 PATH: Final = endpoint.PATH + _BELOW
@@ -20,10 +30,15 @@ _REPOSITORY: Final = web.AppKey("titles", Repository)
 _NONE: Final = "404: no titles are published here; import some with `zatva provider titles import`\n"
 
 
+_log = logging.getLogger("provider.titles")
+
+
 def add_routes(app: web.Application) -> None:
     """Add the path; it answers 404 until a title is listed."""
     database = app[DATABASE]
-    repository = make_titles(app[SETTINGS], database, app[BASE_URL].rstrip("/") + _BELOW, FORMATS)
+    repository = make_titles(
+        app[SETTINGS], database, app[BASE_URL].rstrip("/") + _BELOW, FORMATS, app[REPLICAS]
+    )
     app[_REPOSITORY] = repository
     known = [False]  # titles that were listed once stay, so a positive answer is remembered
 
@@ -58,3 +73,33 @@ def _render(repository: Repository) -> bytes:
     return page.render(
         settings=site.settings, base_url=site.base_url, folder=answers.folder(site.base_url), formats=formats
     ).encode()
+
+
+async def counting(app: web.Application) -> AsyncIterator[None]:
+    """Count new captures of titles every `titles_seconds` while the application runs.
+
+    Files that workers index, take-downs and access rules change the figures, too, not only `provider index`.
+    """
+    settings = app[SETTINGS].provider
+    engine = background_engine(app[DATABASE], "zatva titles")
+
+    async def keep_counting() -> None:
+        while True:
+            await asyncio.sleep(settings.titles_seconds)
+            await asyncio.to_thread(_count, engine, settings.publish_margin)
+
+    task = asyncio.create_task(keep_counting())
+    yield
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def _count(engine: Engine, margin: float) -> None:
+    try:
+        with Session(engine) as session:
+            if exist(session):
+                count_new(session, margin=margin)
+                session.commit()
+    except SQLAlchemyError as error:
+        _log.warning("titles were not counted: %s", first_line(error))

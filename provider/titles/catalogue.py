@@ -19,6 +19,7 @@ from oai.xml import escape
 from provider.models import UNLISTED
 from provider.protocol.catalogue import Identity, OfferedFormat, SetRow
 from provider.protocol.formats.format import Site
+from provider.protocol.replicas import Replicas
 from provider.protocol.repository import Repository
 from provider.protocol.tokens import Position
 from provider.titles.models import SeedKind, Title, TitleMembership, TitleSeed, TitleSet
@@ -249,12 +250,18 @@ def titles_settings(settings: ProviderSettings) -> ProviderSettings:
 
 
 def make_titles(
-    settings: Settings, database: Database, base_url: str, formats: Mapping[str, TitleFormat]
+    settings: Settings,
+    database: Database,
+    base_url: str,
+    formats: Mapping[str, TitleFormat],
+    replicas: Replicas | None = None,
 ) -> Repository:
     """Return the repository of titles; does not access the database yet."""
     site = Site(base_url=base_url, settings=titles_settings(settings.provider))
     catalogue = TitleCatalogue(site=site, prefixes=formats)
-    return Repository(site=site, database=database, catalogue=catalogue, token_purpose=PURPOSE)
+    return Repository(
+        site=site, database=database, catalogue=catalogue, replicas=replicas, token_purpose=PURPOSE
+    )
 
 
 def has_titles(session: Session) -> bool:

@@ -85,6 +85,11 @@ _BEGINNING: Final = "SELECT title_id FROM title_segment GROUP BY title_id"
 _ALONE: Final = "SELECT pg_advisory_xact_lock(CAST(0x7A61747470 AS bigint))"
 
 
+def exist(session: Session) -> bool:
+    """Return whether there is a title."""
+    return bool(session.scalar(text("SELECT EXISTS (SELECT FROM title)")))
+
+
 def follow_sets(session: Session, title_id: int, entry: TitleEntry, licence: str | None) -> None:
     """Put a title into the sets that its description names, and out of all others."""
     wanted = sets_of(entry, licence)

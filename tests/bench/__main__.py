@@ -12,6 +12,7 @@ from tests.bench import (
     large_archive,
     manager,
     provider,
+    titles,
     web,
     whole_way,
 )
@@ -58,6 +59,10 @@ def main() -> int:
         "--set", dest="more", action="append", default=[], metavar="NAME=VALUE", help="setting of the server"
     )
     stock.set_defaults(measure=large_archive.measure)
+    sites = benchmarks.add_parser("titles", help="titles and the figures of their captures")
+    sites.add_argument("--documents", type=int, default=1_000_000, help="captures; a quarter of them, too")
+    sites.add_argument("--titles", type=int, default=5000, help="titles, each with one seed")
+    sites.set_defaults(measure=titles.measure)
     steps = benchmarks.add_parser("growth", help="every step at n and at 4n, in databases without statistics")
     steps.add_argument("--only", help="chains or steps, as the table names them, with commas between")
     steps.add_argument("--repeat", type=int, default=3, help="runs of each size, of which the median counts")

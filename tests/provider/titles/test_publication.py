@@ -1,10 +1,18 @@
 """Figures of titles: which captures count, and when a title gets a new datestamp."""
 
+import asyncio
 from datetime import timedelta
 
+from aiohttp.pytest_plugin import AiohttpClient
+
+from oai.database import Database
 from oai.datestamps import utc_now
+from oai.settings import Settings
+from provider.app import create_app
 from provider.models import UNLISTED
 from tests.provider.archive import BEGINNING, Archive
+from tests.provider.conftest import BASE_URL, small_pages
+from tests.provider.served import until
 from tests.provider.titles.conftest import Titles, entry
 
 SITE = "http://www.example.cz/"
@@ -65,3 +73,13 @@ def test_a_title_that_is_not_public_is_not_listed(titles: Titles, archive: Archi
     archive.add(SITE)
     titles.bring(entry("1", SITE, public=False))
     assert titles["1"].datestamp == UNLISTED
+
+
+async def test_a_provider_counts_by_itself(
+    titles: Titles, archive: Archive, database: Database, settings: Settings, aiohttp_client: AiohttpClient
+) -> None:
+    titles.bring(entry("1", SITE))
+    await aiohttp_client(create_app(small_pages(settings, titles_seconds=0.1), database, base_url=BASE_URL))
+    archive.add(SITE, datestamp=LATER)
+    await asyncio.to_thread(until, lambda: titles["1"].captures)
+    assert not titles["1"].deleted

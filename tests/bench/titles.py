@@ -1,0 +1,102 @@
+"""Benchmark of titles: their captures counted for the first time, after a change, and after more captures."""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from oai.database import Database, open_database
+from oai.settings import load_settings
+from provider.titles.entries import TitleEntry
+from provider.titles.imports import apply_import, plan_import
+from provider.titles.publication import count_new
+from provider.titles.ranges import RangeRules
+from tests.bench import rows
+from tests.bench.measuring import say
+
+_HOSTS: Final = 300
+_TOP: Final = ("cz", "sk", "eu")
+_SECTIONS: Final = 97
+_RULES: Final = RangeRules()
+# Every capture once more, twenty years later.
+_MORE: Final = """
+INSERT INTO document (
+    key, arc_id, "offset", length, url, archived, datestamp, tld_id, domain_id, host_id, mime_major_id,
+    mime_id, http_status, digest, record_type, title, url_key
+)
+SELECT md5('again' || id)::uuid, arc_id, "offset", length, url, archived + interval '20 years',
+    date_trunc('second', now()) + interval '1 second', tld_id, domain_id, host_id, mime_major_id, mime_id,
+    http_status, digest, record_type, title, url_key
+FROM document
+"""
+
+
+def measure(*, documents: int, titles: int) -> None:
+    """Print a Markdown table with a quarter of the documents and with all."""
+    say(f"{titles:,} titles, documents:", f"{documents // 4:,}", f"{documents:,}", "ratio")
+    say("---", "---:", "---:", "---:")
+    small, large = (_steps(number, titles) for number in (documents // 4, documents))
+    for name, seconds in small.items():
+        say(name, f"{seconds:.2f} s", f"{large[name]:.2f} s", f"{large[name] / seconds:.1f}")
+
+
+def _steps(documents: int, titles: int) -> dict[str, float]:
+    with tempfile.TemporaryDirectory(prefix="zatva-bench-") as folder:
+        root = Path(folder)
+        root.chmod(0o755)
+        with open_database(load_settings(data=root / "data", database_url=None)) as database:
+            rows.fill(database, documents, lambda _: None)
+            entries = list(_entries(titles))
+            taken = {"import, and all captures counted": _import(database, entries)}
+            taken["the same import again"] = _import(database, entries)
+            entries[-1] = _entry(titles - 1, f"http://www.site1.cz/section/{_SECTIONS + 1}/")
+            taken["import with one changed seed"] = _import(database, entries)
+            taken["count, nothing new"] = max(_count(database), _count(database))
+            with database.session() as session:
+                session.execute(text(_MORE))
+                session.commit()
+            taken["count after as many further captures"] = _count(database)
+    return taken
+
+
+def _entries(titles: int) -> Iterator[TitleEntry]:
+    """Yield a title for each site, and further ones for sections of them."""
+    for number in range(titles):
+        section, site = divmod(number, _HOSTS)
+        host = f"www.site{site // len(_TOP) + 1}.{_TOP[site % len(_TOP)]}"
+        yield _entry(number, f"http://{host}/" if section == 0 else f"http://{host}/section/{section}/")
+
+
+def _entry(number: int, url: str) -> TitleEntry:
+    return TitleEntry.model_validate(
+        {
+            "key": str(number),
+            "name": f"Title {number}",
+            "publisher": f"Publisher {number % 1000}",
+            "subjects": [{"name": f"Subject {number % 26}", "number": number % 26}],
+            "seeds": [{"url": url}],
+        }
+    )
+
+
+def _import(database: Database, entries: list[TitleEntry]) -> float:
+    def work(session: Session) -> None:
+        apply_import(session, plan_import(session, "bench", entries, _RULES), _RULES, margin=0)
+
+    return _timed(database, work)
+
+
+def _count(database: Database) -> float:
+    return _timed(database, lambda session: count_new(session, margin=0))
+
+
+def _timed(database: Database, work: Callable[[Session], object]) -> float:
+    begun = time.monotonic()
+    with database.session() as session:
+        work(session)
+        session.commit()
+    return time.monotonic() - begun
