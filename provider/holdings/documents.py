@@ -7,7 +7,7 @@ among the captures of the URL that the record names, or of its own URL. The rule
 import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, func, select
@@ -39,6 +39,10 @@ class NotServedError(ZatvaError):
         super().__init__(reason)
         self.status = status
         """HTTP status of the response."""
+
+
+class OriginalNotServedError(NotServedError):
+    """A revisit is not served because the capture to which it refers is missing or may not be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,24 +99,31 @@ class OpenDocument:
 
 
 def open_document(
-    database: Database, settings: ProviderSettings, key: UUID, reader: Address | None
+    database: Database,
+    settings: ProviderSettings,
+    key: UUID,
+    reader: Address | None,
+    *,
+    staff: bool = False,
 ) -> OpenDocument:
     """Return the document with this key for a reader at this address, open and, unless it is large, checked.
 
-    Raises NotServedError with the reason if it is not available.
+    Staff may see reading-room documents wherever they are. Raises NotServedError with the reason if the
+    document is not available.
     """
+    rights = _Rights(settings, staff or in_reading_room(settings, reader))
     with database.session() as session:
         asked = _one(session, _holdings().where(Document.key == key, Document.datestamp < UNLISTED))
         if asked is None:
             raise NotServedError(404, "no document has this identifier")
-        _admit(settings, asked, asked.rule, reader)
+        rights.admit(asked)
         record = _record(asked)
         holder = asked
         try:
             if record.description.record_type == "revisit":
                 holder = _holder(session, asked, record)
                 record.close()
-                _admit(settings, holder, holder.rule, reader)
+                rights.admit_original(holder)
                 record = _record(holder)
         except BaseException:
             record.close()
@@ -121,14 +132,29 @@ def open_document(
     return _checked(asked, holder, rule, record, settings.checked_document_bytes)
 
 
-def _admit(settings: ProviderSettings, holding: Holding, rule: Rule, reader: Address | None) -> None:
-    if holding.deleted or rule.access == Access.WITHHELD:
-        raise NotServedError(410, settings.rights_withheld)
-    if rule.access == Access.OPEN:
-        return
-    if rule.access == Access.READING_ROOM and in_reading_room(settings, reader):
-        return
-    raise NotServedError(403, rights_of(settings, rule.access, rule.embargo_until))
+class _Rights(NamedTuple):
+    """The rights of a reader."""
+
+    settings: ProviderSettings
+    in_reading_room: bool
+
+    def admit(self, holding: Holding) -> None:
+        """Raise NotServedError if the reader may not have the document."""
+        rule = holding.rule
+        if holding.deleted or rule.access == Access.WITHHELD:
+            raise NotServedError(410, self.settings.rights_withheld)
+        if rule.access == Access.OPEN:
+            return
+        if rule.access == Access.READING_ROOM and self.in_reading_room:
+            return
+        raise NotServedError(403, rights_of(self.settings, rule.access, rule.embargo_until))
+
+    def admit_original(self, holding: Holding) -> None:
+        """Raise OriginalNotServedError if the reader may not have what a revisit refers to."""
+        try:
+            self.admit(holding)
+        except NotServedError as refusal:
+            raise OriginalNotServedError(refusal.status, str(refusal)) from None
 
 
 def _record(holding: Holding) -> ArchivedRecord:
@@ -249,8 +275,8 @@ def _moment(date: str | None) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _unresolved(revisit: Holding) -> NotServedError:
-    return NotServedError(
+def _unresolved(revisit: Holding) -> OriginalNotServedError:
+    return OriginalNotServedError(
         404,
         f"this capture of {revisit.url} only records that the content was unchanged since an "
         "earlier capture, and the archive does not have that capture",
