@@ -114,7 +114,7 @@ class CaptureReader:
                     found.record.close()
 
     def _rows(self, numbers: list[int]) -> list[Any]:
-        columns = (Document.id, Document.key, Document.url, Document.archived, Document.title)
+        columns = (Document.id, Document.key, Document.url, Document.archived)
         chosen = select(*columns).where(Document.id.in_(numbers), Document.datestamp < UNLISTED)
         with self.database.session() as session:
             return list(session.execute(chosen.order_by(Document.id)))
@@ -159,7 +159,7 @@ def _exported(row: Any, opened: OpenDocument, folder: Path | None) -> ExportedCa
         key=row.key,
         url=row.url,
         archived=row.archived,
-        title=row.title,
+        title=holder.title,
         mime_type=(said.content_type or "").partition(";")[0].strip().lower(),
         http_status=said.http_status or _ANY_OK,
         digest=digest,

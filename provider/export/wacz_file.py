@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC
+from io import SEEK_END, BytesIO
 from itertools import islice
 from types import TracebackType
 from typing import IO, Any, BinaryIO, Final, Self
@@ -79,7 +80,8 @@ class WaczFile:
         self._open_part = ExitStack()
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True)
         self._index = SortedLines(manifest.folder)
-        self._pages = tempfile.TemporaryFile(dir=manifest.folder)  # noqa: SIM115 closed by __exit__
+        self._pages = self._temporary()
+        self._pages.write(_json_line(_PAGES_HEADER))
 
     def __enter__(self) -> Self:
         return self
@@ -105,13 +107,10 @@ class WaczFile:
         self._part_for(0)
         self._end_part()
         self._write_index()
-        with self._member("pages/pages.jsonl") as pages:
-            pages.write(_json_line(_PAGES_HEADER))
-            self._pages.seek(0)
-            shutil.copyfileobj(self._pages, pages, _BUFFER)
-        with self._member(MANIFEST) as manifest:
-            for piece in self._manifest.pieces():
-                manifest.write(piece)
+        self._copy("pages/pages.jsonl", self._pages)
+        with self._temporary() as manifest:
+            manifest.writelines(self._manifest.pieces())
+            self._copy(MANIFEST, manifest)
         self._write_description()
 
     def _part_for(self, length: int) -> _Member:
@@ -121,9 +120,11 @@ class WaczFile:
         self._end_part()
         self._parts += 1
         name = f"zatva-{self._manifest.facts.created:%Y%m%d%H%M%S}-{self._parts:05}.warc.gz"
-        self._part = self._open_part.enter_context(self._member(f"archive/{name}", zipfile.ZIP_STORED))
-        for piece in information(self._manifest.facts.selection):
-            self._part.write(piece)
+        begin = b"".join(information(self._manifest.facts.selection))
+        # Only a single large record makes a part larger than this.
+        most = max(self._part_bytes, len(begin) + length)
+        self._part = self._open_part.enter_context(self._member(f"archive/{name}", most, zipfile.ZIP_STORED))
+        self._part.write(begin)
         return self._part
 
     def _end_part(self) -> None:
@@ -132,19 +133,17 @@ class WaczFile:
 
     def _write_index(self) -> None:
         """Write the lines in compressed blocks, and a second index with the first key of each block."""
-        with tempfile.TemporaryFile(dir=self._manifest.folder) as blocks:
-            blocks.write(b"!meta 0 " + _json_line({"format": "cdxj-gzip-1.0", "filename": INDEX}))
-            with self._member(f"indexes/{INDEX}", zipfile.ZIP_STORED) as index:
-                for lines in _batched(self._index, _BLOCK_LINES):
-                    packing = zlib.compressobj(wbits=_GZIP)
-                    block = packing.compress(b"".join(line + b"\n" for line in lines)) + packing.flush()
-                    digest = f"sha256:{hashlib.sha256(block).hexdigest()}"
-                    place = {"offset": index.size, "length": len(block), "digest": digest}
-                    blocks.write(lines[0].partition(b" {")[0] + b" " + _json_line(place))
-                    index.write(block)
-            blocks.seek(0)
-            with self._member("indexes/index.idx") as second:
-                shutil.copyfileobj(blocks, second, _BUFFER)
+        with self._temporary() as blocks, self._temporary() as second:
+            second.write(b"!meta 0 " + _json_line({"format": "cdxj-gzip-1.0", "filename": INDEX}))
+            for lines in _batched(self._index, _BLOCK_LINES):
+                packing = zlib.compressobj(wbits=_GZIP)
+                block = packing.compress(b"".join(line + b"\n" for line in lines)) + packing.flush()
+                digest = f"sha256:{hashlib.sha256(block).hexdigest()}"
+                place = {"offset": blocks.tell(), "length": len(block), "digest": digest}
+                second.write(lines[0].partition(b" {")[0] + b" " + _json_line(place))
+                blocks.write(block)
+            self._copy(f"indexes/{INDEX}", blocks, zipfile.ZIP_STORED)
+            self._copy("indexes/index.idx", second)
 
     def _write_description(self) -> None:
         facts = self._manifest.facts
@@ -159,18 +158,29 @@ class WaczFile:
         }
         text = json.dumps(description, ensure_ascii=False, indent=2).encode()
         digest = {"path": "datapackage.json", "hash": f"sha256:{hashlib.sha256(text).hexdigest()}"}
-        with self._member("datapackage.json", listed=False) as member:
-            member.write(text)
-        with self._member("datapackage-digest.json", listed=False) as member:
-            member.write(json.dumps(digest, indent=2).encode())
+        self._copy("datapackage.json", BytesIO(text), listed=False)
+        self._copy("datapackage-digest.json", BytesIO(json.dumps(digest, indent=2).encode()), listed=False)
+
+    def _temporary(self) -> IO[bytes]:
+        return tempfile.TemporaryFile(dir=self._manifest.folder)
+
+    def _copy(
+        self, path: str, file: IO[bytes], compression: int = zipfile.ZIP_DEFLATED, *, listed: bool = True
+    ) -> None:
+        """Write a member with the content of a file."""
+        size = file.seek(0, SEEK_END)
+        file.seek(0)
+        with self._member(path, size, compression, listed=listed) as member:
+            shutil.copyfileobj(file, member, _BUFFER)
 
     @contextmanager
-    def _member(
-        self, path: str, compression: int = zipfile.ZIP_DEFLATED, *, listed: bool = True
-    ) -> Iterator[_Member]:
-        info = zipfile.ZipInfo(path, self._manifest.facts.created.astimezone(UTC).timetuple()[:6])
+    def _member(self, path: str, most: int, compression: int, *, listed: bool = True) -> Iterator[_Member]:
+        """Provide a new member, which has at most that many bytes."""
+        year, month, day, hour, minute, second = self._manifest.facts.created.astimezone(UTC).timetuple()[:6]
+        info = zipfile.ZipInfo(path, (year, month, day, hour, minute, second))
         info.compress_type, info.external_attr = compression, _MODE
-        with self._zip.open(info, "w", force_zip64=True) as file:
+        # With ZIP64 fields in the local header alone, wabac.js takes them for the member's first bytes.
+        with self._zip.open(info, "w", force_zip64=most > zipfile.ZIP64_LIMIT) as file:
             member = _Member(path, file)
             yield member
         if listed:

@@ -68,6 +68,7 @@ class Holding:
     """Bytes of the archive file."""
     tag: str | None
     """Of the archive file, if it is behind a URL."""
+    title: str | None
 
     @property
     def rule(self) -> Rule:
@@ -232,6 +233,7 @@ def _holdings() -> Select[Any]:
         func.coalesce(Arc.listed_name, Arc.name).label("arc"),
         Arc.size,
         Arc.tag,
+        Document.title,
     )
     return select(*columns).join(Arc, Arc.id == Document.arc_id)
 
