@@ -6,23 +6,22 @@ from datetime import datetime
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 from uuid import UUID
-
-from sqlalchemy import select
 
 from oai.database import Database
 from oai.sections import ProviderSettings
 from provider.export.warc_records import capture_header, compressed, spooled
 from provider.holdings.documents import (
+    Holding,
     NotServedError,
     OpenDocument,
     OriginalNotServedError,
     damaged,
-    open_document,
+    holdings,
+    open_holding,
     unreadable,
 )
-from provider.models import UNLISTED, Document
 from provider.reading.archived_record import DigestError
 from provider.reading.content import DamageError
 from provider.reading.digests import PayloadDigest
@@ -53,11 +52,16 @@ MISSING: Final = frozenset({Reason.ORIGINAL_MISSING, Reason.UNAVAILABLE, Reason.
 
 _REASONS: Final = {
     403: Reason.RESTRICTED,
-    404: Reason.WITHHELD,  # withheld since it was chosen, and as if it did not exist
     410: Reason.WITHHELD,
     500: Reason.DAMAGED,
     503: Reason.UNAVAILABLE,
 }
+_REASONS_OF_ORIGINALS: Final = {
+    403: Reason.ORIGINAL_RESTRICTED,
+    404: Reason.ORIGINAL_MISSING,
+    410: Reason.ORIGINAL_RESTRICTED,
+}
+"""By the HTTP status with which the capture would be refused to a browser."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,27 +111,23 @@ class CaptureReader:
         """Yield the captures with these ids, in their order; one record is open at a time."""
         numbers = iter(documents)
         while page := list(islice(numbers, _AT_ONCE)):
-            for row in self._rows(page):
-                found = self._read(row)
-                yield found
-                if isinstance(found, ExportedCapture):
-                    found.record.close()
+            with self.database.session() as session:
+                found = holdings(session, page)
+            for one in found:
+                capture = self._read(one)
+                yield capture
+                if isinstance(capture, ExportedCapture):
+                    capture.record.close()
 
-    def _rows(self, numbers: list[int]) -> list[Any]:
-        columns = (Document.id, Document.key, Document.url, Document.archived)
-        chosen = select(*columns).where(Document.id.in_(numbers), Document.datestamp < UNLISTED)
-        with self.database.session() as session:
-            return list(session.execute(chosen.order_by(Document.id)))
-
-    def _read(self, row: Any) -> ExportedCapture | LeftOut:  # noqa: ANN401 a row of `_rows`
+    def _read(self, asked: Holding) -> ExportedCapture | LeftOut:
         try:
-            opened = open_document(self.database, self.settings, row.key, None, staff=self.reading_room)
+            opened = open_holding(self.database, self.settings, asked, None, staff=self.reading_room)
         except NotServedError as refusal:
-            return _left_out(row, refusal)
+            return _left_out(asked, refusal)
         try:
-            return _exported(row, opened, self.folder)
+            return _exported(opened, self.folder)
         except NotServedError as fault:
-            return _left_out(row, fault)
+            return _left_out(asked, fault)
         finally:
             opened.record.close()
 
@@ -151,19 +151,19 @@ def checked_digest(opened: OpenDocument) -> str:
     return stated or computed.text()
 
 
-def _exported(row: Any, opened: OpenDocument, folder: Path | None) -> ExportedCapture:  # noqa: ANN401 as above
+def _exported(opened: OpenDocument, folder: Path | None) -> ExportedCapture:
     digest = checked_digest(opened)
     record, length = spooled(compressed(capture_header(opened, digest), _content(opened)), folder)
-    said, holder = opened.record.description, opened.holder
+    said, asked, holder = opened.record.description, opened.asked, opened.holder
     return ExportedCapture(
-        key=row.key,
-        url=row.url,
-        archived=row.archived,
+        key=asked.key,
+        url=asked.url,
+        archived=asked.archived,
         title=holder.title,
         mime_type=(said.content_type or "").partition(";")[0].strip().lower(),
         http_status=said.http_status or _ANY_OK,
         digest=digest,
-        original=None if holder.key == row.key else (holder.url, holder.archived),
+        original=None if holder is asked else (holder.url, holder.archived),
         record=record,
         length=length,
     )
@@ -179,8 +179,12 @@ def _content(opened: OpenDocument) -> Iterator[bytes]:
         raise unreadable(opened.holder, error) from None
 
 
-def _left_out(row: Any, refusal: NotServedError) -> LeftOut:  # noqa: ANN401 as above
-    reason = _REASONS[refusal.status]
-    if isinstance(refusal, OriginalNotServedError):
-        reason = Reason.ORIGINAL_MISSING if refusal.status == 404 else Reason.ORIGINAL_RESTRICTED  # noqa: PLR2004
-    return LeftOut(key=row.key, url=row.url, archived=row.archived, reason=reason, message=str(refusal))
+def _left_out(asked: Holding, refusal: NotServedError) -> LeftOut:
+    reasons = _REASONS_OF_ORIGINALS if isinstance(refusal, OriginalNotServedError) else _REASONS
+    return LeftOut(
+        key=asked.key,
+        url=asked.url,
+        archived=asked.archived,
+        reason=reasons[refusal.status],
+        message=str(refusal),
+    )

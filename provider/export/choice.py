@@ -109,7 +109,7 @@ def _of_look_up(
 
 
 def _urls(look_ups: Sequence[tuple[str, MatchType]]) -> str:
-    url, match = look_ups[0]
-    more = f" and {len(look_ups) - 1:,} more" if len(look_ups) > 1 else ""
-    kind = "" if match is MatchType.EXACT else f" ({match})"
-    return f"captures of {url}{kind}{more}"
+    if len(look_ups) > 1:
+        return f"captures of {len(look_ups):,} URLs"
+    ((url, match),) = look_ups
+    return f"captures of {url}" if match is MatchType.EXACT else f"captures of {url} ({match})"

@@ -5,12 +5,13 @@ among the captures of the URL that the record names, or of its own URL. The rule
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Row, Select, func, select
 from sqlalchemy.orm import Session
 
 from oai.database import Database
@@ -112,25 +113,44 @@ def open_document(
     Staff may see reading-room documents wherever they are. Raises NotServedError with the reason if the
     document is not available.
     """
-    rights = _Rights(settings, staff or in_reading_room(settings, reader))
     with database.session() as session:
         asked = _one(session, _holdings().where(Document.key == key, Document.datestamp < UNLISTED))
-        if asked is None:
-            raise NotServedError(404, "no document has this identifier")
-        rights.admit(asked)
-        record = _record(asked)
-        holder = asked
-        try:
-            if record.description.record_type == "revisit":
+    if asked is None:
+        raise NotServedError(404, "no document has this identifier")
+    return open_holding(database, settings, asked, reader, staff=staff)
+
+
+def open_holding(
+    database: Database,
+    settings: ProviderSettings,
+    asked: Holding,
+    reader: Address | None,
+    *,
+    staff: bool = False,
+) -> OpenDocument:
+    """Return a document whose row has been read, likewise."""
+    rights = _Rights(settings, staff or in_reading_room(settings, reader))
+    rights.admit(asked)
+    record = _record(asked)
+    holder = asked
+    try:
+        if record.description.record_type == "revisit":
+            with database.session() as session:
                 holder = _holder(session, asked, record)
-                record.close()
-                rights.admit_original(holder)
-                record = _record(holder)
-        except BaseException:
             record.close()
-            raise
+            rights.admit_original(holder)
+            record = _record(holder)
+    except BaseException:
+        record.close()
+        raise
     rule = strictest((asked.rule, holder.rule))
     return _checked(asked, holder, rule, record, settings.checked_document_bytes)
+
+
+def holdings(session: Session, numbers: Sequence[int]) -> list[Holding]:
+    """Return the listed documents with these ids, in the order of the ids."""
+    chosen = _holdings().where(Document.id.in_(numbers), Document.datestamp < UNLISTED)
+    return [_holding(row) for row in session.execute(chosen.order_by(Document.id))]
 
 
 class _Rights(NamedTuple):
@@ -240,7 +260,11 @@ def _holdings() -> Select[Any]:
 
 def _one(session: Session, statement: Select[Any]) -> Holding | None:
     row = session.execute(statement.limit(1)).one_or_none()
-    return None if row is None else Holding(**row._mapping)  # noqa: SLF001 a row's public name
+    return None if row is None else _holding(row)
+
+
+def _holding(row: Row[Any]) -> Holding:
+    return Holding(**row._mapping)  # noqa: SLF001 a row's public name
 
 
 def _holder(session: Session, revisit: Holding, record: ArchivedRecord) -> Holding:
