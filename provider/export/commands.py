@@ -170,7 +170,9 @@ def _tell(invocation: Invocation, manifest: Manifest, file: Path | None) -> None
     words = f"{counted(manifest.captures, 'capture')}, {counted(manifest.record_bytes, 'byte')}"
     if manifest.resolved:
         words += f"; {counted(manifest.resolved, 'revisit')} got the content of an earlier capture"
-    left_out = ", ".join(f"{number:,} {reason}" for reason, number in manifest.left_out.items())
+    left_out = ", ".join(
+        f"{number:,} {reason.replace('_', ' ')}" for reason, number in manifest.left_out.items()
+    )
     if left_out:
         words += f"; left out: {left_out}"
     if file is None:

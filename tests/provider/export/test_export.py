@@ -43,8 +43,8 @@ from zatva.cli import build_parser
 _LEFT_OUT = {
     "withheld": 1,
     "restricted": 2,
-    "original restricted": 1,
-    "original missing": 1,
+    "original_restricted": 1,
+    "original_missing": 1,
     "unavailable": 1,
     "damaged": 1,
 }
@@ -83,8 +83,8 @@ def _check_manifest(manifest: dict[str, Any]) -> None:
         ("withheld", None),
         ("restricted", ROOM.url),
         ("restricted", EMBARGO.url),
-        ("original restricted", ROOM_AGAIN.url),
-        ("original missing", LOST.url),
+        ("original_restricted", ROOM_AGAIN.url),
+        ("original_missing", LOST.url),
         ("unavailable", GONE.url),
         ("damaged", DAMAGED.url),
     }
@@ -116,7 +116,7 @@ def test_staff_export_what_the_reading_room_may_read(archive: Path, environment:
     out = archive / "room.wacz"
     words = ("a.example/*", "--format", "wacz", "--reading-room", "--out", out)
     (told,) = results(environment, "provider", "export", *words, expect=3)
-    assert told["left_out"] == {**_LEFT_OUT, "restricted": 1, "original restricted": 0}
+    assert told["left_out"] == {**_LEFT_OUT, "restricted": 1, "original_restricted": 0}
     wacz = read_wacz(out)
     assert wacz.captures[ROOM_AGAIN.url, ROOM_AGAIN.date] == ROOM.body
     assert wacz.captures[ROOM.url, ROOM.date] == ROOM.body
