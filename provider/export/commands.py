@@ -109,6 +109,8 @@ def _form(arguments: Namespace, file: Path | None) -> str:
     form: str = arguments.form or (_WACZ if file and file.suffix.lower() == ".wacz" else "warc")
     if form == _WACZ and file is None:
         raise UsageError("a WACZ file cannot be written to standard output; give --out FILE")
+    if form != _WACZ and arguments.title is not None:
+        raise UsageError("--title is for WACZ files; a WARC file has no title")
     if file is None and sys.stdout.isatty():
         raise UsageError("an export cannot be written to a terminal; give --out FILE, or use a pipe")
     return form

@@ -61,7 +61,7 @@ class _Member:
     def resource(self) -> dict[str, Any]:
         """Return its entry in `datapackage.json`."""
         return {
-            "name": self.path.rpartition("/")[2].lower(),
+            "name": self.path.rpartition("/")[2],
             "path": self.path,
             "hash": f"sha256:{self._hash.hexdigest()}",
             "bytes": self.size,

@@ -190,6 +190,7 @@ def _records(path: Path) -> list[tuple[str, str, str, bytes]]:
         (("--set", "collection:closed", "--from", "yesterday"), "--from: 'yesterday'"),
         (("a.example", "--out", "/dev/null"), "not a regular file"),
         (("--list", "/nowhere"), "--list: /nowhere"),
+        (("a.example", "--title", "A", "--out", "x.warc.gz"), "a WARC file has no title"),
     ],
 )
 def test_what_cannot_be_exported_is_refused_with_what_to_do(
