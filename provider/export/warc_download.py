@@ -36,7 +36,10 @@ def export_warc(
         if number == 0:
             yield from information(f"captures of {query.url} ({query.match})")
         if written >= MOST_BYTES or number >= MOST_CAPTURES:
-            left_out.append(f"from {capture[1]} on: the file has reached its largest size")
+            left_out.append(
+                f"from {capture[1]} on: the file has reached its largest size; "
+                "`zatva provider export` has no limit"
+            )
             break
         try:
             opened = open_document(database, settings, capture[0], reader)
