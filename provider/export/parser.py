@@ -30,6 +30,10 @@ def add_export(provider: "Subcommands") -> None:
         "--set", metavar="SPEC", help="documents of this set, such as collection:serials or domain:cz:example"
     )
     add_times(export)
+    _add_output(export)
+
+
+def _add_output(export: argparse.ArgumentParser) -> None:
     export.add_argument(
         "--format",
         dest="form",

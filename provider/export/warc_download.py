@@ -3,7 +3,7 @@
 Access rules apply as for every reader; captures that are left out are listed in the last record.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
@@ -21,6 +21,7 @@ MOST_CAPTURES: Final = 10_000
 MOST_BYTES: Final = 4 * 1024**3
 """Bytes of archived content in one file."""
 _AT_ONCE: Final = 200
+_FULL: Final = "the file has reached its largest size; `zatva provider export` has no limit"
 
 
 def export_warc(
@@ -36,10 +37,7 @@ def export_warc(
         if number == 0:
             yield from information(f"captures of {query.url} ({query.match})")
         if written >= MOST_BYTES or number >= MOST_CAPTURES:
-            left_out.append(
-                f"from {capture[1]} on: the file has reached its largest size; "
-                "`zatva provider export` has no limit"
-            )
+            left_out.append(f"from {capture[1]} on: {_FULL}")
             break
         try:
             opened = open_document(database, settings, capture[0], reader)
@@ -55,9 +53,12 @@ def export_warc(
         finally:
             opened.record.close()
     if left_out:
-        text = "\r\n".join(("left out:", *left_out)).encode()
-        kind = "text/plain; charset=utf-8"
-        yield from compressed(other_header("metadata", len(text), kind=kind), [text])
+        yield from _listed(left_out)
+
+
+def _listed(left_out: Sequence[str]) -> Iterator[bytes]:
+    text = "\r\n".join(("left out:", *left_out)).encode()
+    return compressed(other_header("metadata", len(text), kind="text/plain; charset=utf-8"), [text])
 
 
 def _captures(database: Database, query: Query) -> Iterator[tuple[UUID, str, datetime]]:
