@@ -311,6 +311,7 @@ UNCHANGING: Final[Mapping[str, str]] = MappingProxyType({
     "init": "makes the audit log's table",
     "manager run": "runs until it is ended; its work is in the history",
     "probe": "asks a repository and shows its answer",
+    "provider export": "writes a file of the administrator's own",
     "restore": "writes files of the archive into a folder of the administrator's own",
     "rule try": "tries a rule on samples",
     "serve": "runs until it is ended",

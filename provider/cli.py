@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from oai.cli import add_command, add_group, add_shared_options, group_of
 from oai.errors import UsageError
+from provider.export.parser import add_export, add_match, add_times
 from provider.storage.places import Place, place_given
 from provider.titles import cli as titles_cli
 
@@ -90,6 +91,7 @@ def add_commands(commands: "Subcommands") -> None:
     _add_hiding(provider)
     _add_takedowns(add_group(provider, "takedown", help="keep the take-down register"))
     _add_find(provider)
+    add_export(provider)
     add_command(
         provider,
         "reindex-keys",
@@ -329,10 +331,7 @@ def _add_selectors(command: argparse.ArgumentParser) -> "argparse._MutuallyExclu
     which.add_argument("--arc", metavar="NAME", help="all documents of an archive file")
     which.add_argument("--url-prefix", metavar="PREFIX", help="documents whose URL begins with this")
     which.add_argument("--domain", metavar="HOST", help="documents from this host and its subdomains")
-    command.add_argument("--from", dest="since", metavar="T", help="captured at or after this time (UTC)")
-    command.add_argument(
-        "--until", metavar="T", help="captured at or before this time (UTC); a date includes the whole day"
-    )
+    add_times(command)
     return which
 
 
@@ -355,20 +354,8 @@ def _add_find(provider: "Subcommands") -> None:
         help="URLs with the same key are equivalent, such as http and https, with and without www, and other "
         "escapes; PREFIX* and *.DOMAIN match all URLs with this prefix or of this domain",
     )
-    wide = find.add_mutually_exclusive_group()
-    wide.add_argument(
-        "--prefix", dest="match", action="store_const", const="prefix", help="all URLs that begin with this"
-    )
-    wide.add_argument(
-        "--host", dest="match", action="store_const", const="host", help="all URLs of this host"
-    )
-    wide.add_argument(
-        "--domain", dest="match", action="store_const", const="domain", help="this host and its subdomains"
-    )
-    find.add_argument("--from", dest="since", metavar="T", help="captured at or after this time (UTC)")
-    find.add_argument(
-        "--until", metavar="T", help="captured at or before this time (UTC); a date includes the whole day"
-    )
+    add_match(find)
+    add_times(find)
     find.add_argument(
         "--limit",
         type=_number,

@@ -51,6 +51,8 @@ zatva provider takedown show 3
 zatva provider takedown lift 3 --reason "the court decided otherwise"
 zatva provider find http://www.example.cz/
 zatva provider find "*.example.cz"
+zatva provider export example.cz --domain --out example.wacz
+zatva provider export --set collection:serials --out serials.warc.gz
 zatva provider reindex-keys
 zatva provider verify
 zatva provider verify /archive/2026/crawl-1.warc.gz

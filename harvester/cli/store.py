@@ -22,7 +22,6 @@ from harvester.harvest.quarantine import get_quarantined, quarantined
 from harvester.harvest.result import get_history
 from harvester.models import Repository
 from harvester.repositories import get_repository
-from harvester.store.atomic_files import ENDING
 from harvester.store.audit import Audit, Auditor, StoreFinding
 from harvester.store.changes import read_changes
 from harvester.store.export import Exported, Form, export
@@ -34,6 +33,7 @@ from oai.console import Console, checked_output, counted
 from oai.database import Database, open_database
 from oai.disk import open_floor
 from oai.errors import ExitCode, UsageError
+from oai.output_files import complete_file
 
 _S3 = "s3://"
 _COLUMNS = {
@@ -292,16 +292,8 @@ def _output(given: str | None) -> Iterator[BinaryIO]:
         with name.open("wb") as file:
             yield file
         return
-    unfinished = name.with_name(name.name + ENDING)
-    try:
-        with unfinished.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        # Synced before it gets its name, which then never refers to an incomplete file.
-        unfinished.replace(name)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with complete_file(name) as file:
+        yield file
 
 
 def _tell_export(invocation: Invocation, exported: Exported) -> None:

@@ -5,12 +5,13 @@ among the captures of the URL that the record names, or of its own URL. The rule
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Row, Select, func, select
 from sqlalchemy.orm import Session
 
 from oai.database import Database
@@ -41,6 +42,10 @@ class NotServedError(ZatvaError):
         """HTTP status of the response."""
 
 
+class OriginalNotServedError(NotServedError):
+    """A revisit is not served because the capture to which it refers is missing or may not be read."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Holding:
     """A document as it is stored."""
@@ -64,6 +69,7 @@ class Holding:
     """Bytes of the archive file."""
     tag: str | None
     """Of the archive file, if it is behind a URL."""
+    title: str | None
 
     @property
     def rule(self) -> Rule:
@@ -95,40 +101,81 @@ class OpenDocument:
 
 
 def open_document(
-    database: Database, settings: ProviderSettings, key: UUID, reader: Address | None
+    database: Database,
+    settings: ProviderSettings,
+    key: UUID,
+    reader: Address | None,
+    *,
+    staff: bool = False,
 ) -> OpenDocument:
     """Return the document with this key for a reader at this address, open and, unless it is large, checked.
 
-    Raises NotServedError with the reason if it is not available.
+    Staff may see reading-room documents wherever they are. Raises NotServedError with the reason if the
+    document is not available.
     """
     with database.session() as session:
         asked = _one(session, _holdings().where(Document.key == key, Document.datestamp < UNLISTED))
-        if asked is None:
-            raise NotServedError(404, "no document has this identifier")
-        _admit(settings, asked, asked.rule, reader)
-        record = _record(asked)
-        holder = asked
-        try:
-            if record.description.record_type == "revisit":
+    if asked is None:
+        raise NotServedError(404, "no document has this identifier")
+    return open_holding(database, settings, asked, reader, staff=staff)
+
+
+def open_holding(
+    database: Database,
+    settings: ProviderSettings,
+    asked: Holding,
+    reader: Address | None,
+    *,
+    staff: bool = False,
+) -> OpenDocument:
+    """Return a document whose row has been read, likewise."""
+    rights = _Rights(settings, staff or in_reading_room(settings, reader))
+    rights.admit(asked)
+    record = _record(asked)
+    holder = asked
+    try:
+        if record.description.record_type == "revisit":
+            with database.session() as session:
                 holder = _holder(session, asked, record)
-                record.close()
-                _admit(settings, holder, holder.rule, reader)
-                record = _record(holder)
-        except BaseException:
             record.close()
-            raise
+            rights.admit_original(holder)
+            record = _record(holder)
+    except BaseException:
+        record.close()
+        raise
     rule = strictest((asked.rule, holder.rule))
     return _checked(asked, holder, rule, record, settings.checked_document_bytes)
 
 
-def _admit(settings: ProviderSettings, holding: Holding, rule: Rule, reader: Address | None) -> None:
-    if holding.deleted or rule.access == Access.WITHHELD:
-        raise NotServedError(410, settings.rights_withheld)
-    if rule.access == Access.OPEN:
-        return
-    if rule.access == Access.READING_ROOM and in_reading_room(settings, reader):
-        return
-    raise NotServedError(403, rights_of(settings, rule.access, rule.embargo_until))
+def holdings(session: Session, numbers: Sequence[int]) -> list[Holding]:
+    """Return the listed documents with these ids, in the order of the ids."""
+    chosen = _holdings().where(Document.id.in_(numbers), Document.datestamp < UNLISTED)
+    return [_holding(row) for row in session.execute(chosen.order_by(Document.id))]
+
+
+class _Rights(NamedTuple):
+    """The rights of a reader."""
+
+    settings: ProviderSettings
+    in_reading_room: bool
+
+    def admit(self, holding: Holding) -> None:
+        """Raise NotServedError if the reader may not have the document."""
+        rule = holding.rule
+        if holding.deleted or rule.access == Access.WITHHELD:
+            raise NotServedError(410, self.settings.rights_withheld)
+        if rule.access == Access.OPEN:
+            return
+        if rule.access == Access.READING_ROOM and self.in_reading_room:
+            return
+        raise NotServedError(403, rights_of(self.settings, rule.access, rule.embargo_until))
+
+    def admit_original(self, holding: Holding) -> None:
+        """Raise OriginalNotServedError if the reader may not have what a revisit refers to."""
+        try:
+            self.admit(holding)
+        except NotServedError as refusal:
+            raise OriginalNotServedError(refusal.status, str(refusal)) from None
 
 
 def _record(holding: Holding) -> ArchivedRecord:
@@ -206,13 +253,18 @@ def _holdings() -> Select[Any]:
         func.coalesce(Arc.listed_name, Arc.name).label("arc"),
         Arc.size,
         Arc.tag,
+        Document.title,
     )
     return select(*columns).join(Arc, Arc.id == Document.arc_id)
 
 
 def _one(session: Session, statement: Select[Any]) -> Holding | None:
     row = session.execute(statement.limit(1)).one_or_none()
-    return None if row is None else Holding(**row._mapping)  # noqa: SLF001 a row's public name
+    return None if row is None else _holding(row)
+
+
+def _holding(row: Row[Any]) -> Holding:
+    return Holding(**row._mapping)  # noqa: SLF001 a row's public name
 
 
 def _holder(session: Session, revisit: Holding, record: ArchivedRecord) -> Holding:
@@ -249,8 +301,8 @@ def _moment(date: str | None) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _unresolved(revisit: Holding) -> NotServedError:
-    return NotServedError(
+def _unresolved(revisit: Holding) -> OriginalNotServedError:
+    return OriginalNotServedError(
         404,
         f"this capture of {revisit.url} only records that the content was unchanged since an "
         "earlier capture, and the archive does not have that capture",

@@ -41,6 +41,7 @@ provider access refresh
 provider hide --url-prefix http://example.org
 provider unhide --url-prefix http://example.org
 provider find http://example.org/1
+provider export http://example.org/1 --out {out}.warc.gz
 provider reindex-keys
 provider verify
 provider harvesters

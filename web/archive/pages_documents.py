@@ -10,13 +10,13 @@ from aiohttp import web
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from oai.rights import Right
+from provider.export.warc_download import export_warc
 from provider.holdings import selection
 from provider.holdings.document_details import DocumentFacts, document_facts
 from provider.holdings.identifiers import oai_identifier, parse_oai_identifier
 from provider.holdings.lookup import LookupPlace, MatchType, Query, find_captures
 from provider.holdings.selection import Selection
 from provider.holdings.sets import is_set_spec
-from provider.holdings.warc_export import export_warc
 from web.archive.address import document_address
 from web.auth.access import about, needs, who_asks
 from web.auth.audit import record_export

@@ -15,9 +15,9 @@ from oai.database import Database
 from oai.failures import FailureCode
 from oai.settings import Settings
 from provider.app import create_app
+from provider.export.warc_download import export_warc
 from provider.holdings.fixity import Checker, Fault, FixityChoice
 from provider.holdings.lookup import Query
-from provider.holdings.warc_export import export_warc
 from provider.indexing.archive_search import search
 from provider.indexing.indexer import FileReport, IndexOptions, index_file
 from provider.models import Arc, Document

@@ -11,9 +11,9 @@ from warcio.archiveiterator import ArchiveIterator
 from oai.database import Database
 from oai.errors import UsageError
 from oai.sections import ProviderSettings
-from provider.holdings import warc_export
+from provider.export import warc_download
+from provider.export.warc_download import export_warc
 from provider.holdings.lookup import MatchType, Query
-from provider.holdings.warc_export import export_warc
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Document
 from tests.provider.archives import Page, arc_record, warc_record, write_archive
@@ -96,7 +96,7 @@ def test_what_may_not_be_read_or_is_damaged_is_listed_and_left_out(database: Dat
 
 @pytest.mark.usefixtures("archive")
 def test_a_full_file_says_where_it_ends(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warc_export, "MOST_CAPTURES", 1)
+    monkeypatch.setattr(warc_download, "MOST_CAPTURES", 1)
     *found, last = records(exported(database))
     assert [kind for kind, *_ in found] == ["warcinfo", "response"]
     assert b"largest size" in last[3]

@@ -1,0 +1,1 @@
+"""Writes captures of the archive to WARC and WACZ files."""

@@ -1,0 +1,184 @@
+"""Handler of `zatva provider export`."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol
+
+from oai.cli import Invocation
+from oai.console import checked_output, counted
+from oai.database import Database, open_database
+from oai.datestamps import utc_now
+from oai.disk import DiskFloor, open_floor
+from oai.errors import ExitCode, UsageError
+from oai.output_files import complete_file
+from provider.collection_commands import parse_moment
+from provider.export.captures import CaptureReader, ExportedCapture
+from provider.export.choice import ExportChoice, choose, numbers
+from provider.export.manifest import ExportFacts, Manifest
+from provider.export.sorted_lines import SortedLines
+from provider.export.wacz_file import WaczFile
+from provider.export.warc_file import WarcFile
+from provider.holdings.lookup import MatchType, read_wildcard
+
+_STANDARD_OUTPUT: Final = "-"
+_WACZ: Final = "wacz"
+_SHOWN: Final = 20
+"""Maximum number of URLs without captures that are named."""
+_READERS: Final = {False: "an anonymous reader", True: "a reader in the reading room"}
+
+
+class _Output(Protocol):
+    """What captures are written to."""
+
+    def add(self, capture: ExportedCapture) -> int:
+        """Write a capture; return the bytes written."""
+
+    def finish(self) -> None:
+        """Write what comes after the captures."""
+
+
+def export(invocation: Invocation) -> ExitCode:
+    """`provider export`: write captures to a WARC or WACZ file."""
+    arguments = invocation.arguments
+    choice, file = _choice(arguments), _file(arguments)
+    folder = None if file is None else file.parent
+    form = _form(arguments, file)
+    with open_database(invocation.settings) as database, SortedLines(folder) as chosen:
+        without = _choose(invocation, database, choice, chosen)
+        facts = ExportFacts(
+            selection=choice.words(),
+            title=arguments.title or choice.words(),
+            reader=_READERS[arguments.reading_room],
+            created=utc_now(),
+            namespace=invocation.settings.provider.namespace,
+            software=f"Zatva {version('zatva')}",
+            without_captures=without,
+        )
+        reader = CaptureReader(
+            database=database,
+            settings=invocation.settings.provider,
+            reading_room=arguments.reading_room,
+            folder=folder,
+        )
+        with Manifest(facts, folder) as manifest:
+            with _output(form, file, manifest) as output:
+                _write(invocation, reader, chosen, output, manifest)
+            _tell(invocation, manifest, file)
+    return ExitCode.RECORDS_REFUSED if manifest.missing else ExitCode.DONE
+
+
+def _choice(arguments: Namespace) -> ExportChoice:
+    urls = [*arguments.urls, *(_listed(arguments.list) if arguments.list else ())]
+    if bool(urls) == (arguments.set is not None):
+        raise UsageError("give either URLs (as arguments or with --list) or one set with --set")
+    if arguments.match is None:
+        look_ups = [read_wildcard(url) for url in urls]
+    else:
+        look_ups = [(url, MatchType(arguments.match)) for url in urls]
+    return ExportChoice(
+        look_ups=look_ups,
+        set_spec=arguments.set,
+        since=parse_moment("--from", arguments.since),
+        until=parse_moment("--until", arguments.until, last=True),
+    )
+
+
+def _listed(file: Path) -> list[str]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--list: {file}: {error}") from None
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _file(arguments: Namespace) -> Path | None:
+    """Return the output file; None for standard output."""
+    if arguments.out in {None, _STANDARD_OUTPUT}:
+        return None
+    file = checked_output(Path(arguments.out))
+    if file.exists() and not file.is_file():
+        raise UsageError(f"--out {file}: not a regular file; to write to a pipe, use --out -")
+    return file
+
+
+def _form(arguments: Namespace, file: Path | None) -> str:
+    form: str = arguments.form or (_WACZ if file and file.suffix.lower() == ".wacz" else "warc")
+    if form == _WACZ and file is None:
+        raise UsageError("a WACZ file cannot be written to standard output; give --out FILE")
+    if form != _WACZ and arguments.title is not None:
+        raise UsageError("--title is for WACZ files; a WARC file has no title")
+    if file is None and sys.stdout.isatty():
+        raise UsageError("an export cannot be written to a terminal; give --out FILE, or use a pipe")
+    return form
+
+
+def _choose(
+    invocation: Invocation, database: Database, choice: ExportChoice, chosen: SortedLines
+) -> list[str]:
+    console = invocation.console
+    with console.progress("looking up captures") as advance:
+        without = choose(database, choice, chosen, advance)
+    for url in without[:_SHOWN]:
+        console.note(f"no captures of {url!r}")
+    if len(without) > _SHOWN:
+        console.note(f"… and of {len(without) - _SHOWN:,} more URLs")
+    if chosen.added == 0:
+        raise UsageError(f"{choice.words()}: no captures; nothing is written")
+    return without
+
+
+@contextmanager
+def _output(form: str, file: Path | None, manifest: Manifest) -> Iterator[_Output]:
+    if file is None:
+        yield WarcFile(sys.stdout.buffer, manifest)
+        sys.stdout.buffer.flush()
+        return
+    with ExitStack() as opened:
+        binary: BinaryIO = opened.enter_context(complete_file(file))
+        yield (
+            opened.enter_context(WaczFile(binary, manifest)) if form == _WACZ else WarcFile(binary, manifest)
+        )
+
+
+def _write(
+    invocation: Invocation, reader: CaptureReader, chosen: SortedLines, output: _Output, manifest: Manifest
+) -> None:
+    floor = _floor(invocation, reader.folder)
+    with invocation.console.progress("exporting, captures") as advance:
+        for done, found in enumerate(reader.read(numbers(chosen)), start=1):
+            if isinstance(found, ExportedCapture):
+                written = output.add(found)
+                manifest.exported(found)
+                floor.wrote(written)
+            else:
+                manifest.refused(found)
+            advance(done, total=chosen.added, note=f"{manifest.record_bytes // 1_000_000:,} MB")
+    output.finish()
+
+
+def _floor(invocation: Invocation, folder: Path | None) -> DiskFloor:
+    """Return what guards the disk of the output; standard output leads to a disk of its reader's, if any."""
+    if folder is None:
+        return DiskFloor(folders=(), bytes=0, percent=0)
+    return open_floor(invocation.settings, folder)
+
+
+def _tell(invocation: Invocation, manifest: Manifest, file: Path | None) -> None:
+    counts = manifest.counts()
+    words = f"{counted(manifest.captures, 'capture')}, {counted(manifest.record_bytes, 'byte')}"
+    if manifest.resolved:
+        words += f"; {counted(manifest.resolved, 'revisit')} got the content of an earlier capture"
+    left_out = ", ".join(
+        f"{number:,} {reason.replace('_', ' ')}" for reason, number in manifest.left_out.items()
+    )
+    if left_out:
+        words += f"; left out: {left_out}"
+    if file is None:
+        invocation.console.note(words)
+    else:
+        without = list(manifest.facts.without_captures)
+        invocation.console.result({**counts, "without_captures": without, "out": str(file)}, words)
