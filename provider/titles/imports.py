@@ -13,6 +13,7 @@ from typing import Any, Final
 from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.orm import Session
 
+from oai.datestamps import utc_now
 from oai.errors import UsageError
 from provider.models import UNLISTED
 from provider.titles.entries import Read, Refused, TitleEntry
@@ -20,6 +21,7 @@ from provider.titles.licences import licence_of
 from provider.titles.models import SeedKind, Title, TitleSeed, TitleSegment
 from provider.titles.publication import follow_sets, publish
 from provider.titles.ranges import Claim, Conflict, RangeRules, divide, ranges_of
+from provider.titles.sets import sets_of
 
 _FIELDS: Final = (
     "name", "alternative_names", "publisher", "annotation", "languages", "issn", "catalogue_number",
@@ -190,8 +192,7 @@ def apply_import(
     """
     if not (plan.new or plan.changed or plan.gone):
         return []
-    for difference in (*plan.new, *plan.changed):
-        _store(session, plan.source, difference)
+    _store(session, plan.source, (*plan.new, *plan.changed))
     gone = [title_id for title_id, _ in plan.gone]
     session.execute(update(Title).where(Title.title_id.in_(gone)).values(gone=True, imported=func.now()))
     conflicts, affected = assign_ranges(session, rules)
@@ -199,30 +200,46 @@ def apply_import(
     return conflicts
 
 
-def _store(session: Session, source: str, difference: Difference) -> None:
-    entry = difference.entry
-    values = {**_values(entry), "licence": difference.licence, "gone": False, "imported": func.now()}
-    title_id = difference.title_id
-    if title_id is None:
-        new = insert(Title).values(
-            **values,
-            key=title_key(source, entry.key),
-            source=source,
-            source_key=entry.key,
-            datestamp=UNLISTED,
-        )
-        title_id = session.execute(new.returning(Title.title_id)).scalar_one()
-    else:
-        session.execute(update(Title).where(Title.title_id == title_id).values(**values))
-    if difference.title_id is None or "seeds" in difference.fields:
-        session.execute(delete(TitleSeed).where(TitleSeed.title_id == title_id))
+def _store(session: Session, source: str, differences: Sequence[Difference]) -> None:
+    """Write titles with their seeds and sets, in a few statements whatever their number."""
+    new = [one for one in differences if one.title_id is None]
+    ids = {one.entry.key: one.title_id for one in differences if one.title_id is not None}
+    if new:
         rows = [
-            {"title_id": title_id, "position": position, **seed.model_dump(mode="python")}
-            for position, seed in enumerate(entry.seeds)
+            {
+                **_columns(one),
+                "key": title_key(source, one.entry.key),
+                "source": source,
+                "source_key": one.entry.key,
+                "datestamp": UNLISTED,
+            }
+            for one in new
         ]
-        if rows:
-            session.execute(insert(TitleSeed), rows)
-    follow_sets(session, title_id, entry, difference.licence)
+        added = session.execute(insert(Title).returning(Title.source_key, Title.title_id), rows)
+        ids |= {row.source_key: row.title_id for row in added}
+    changed = [one for one in differences if one.title_id is not None]
+    if changed:
+        # With the primary key in each row, the ORM writes them in batches.
+        session.execute(update(Title), [{"title_id": one.title_id, **_columns(one)} for one in changed])
+    reseeded = [one for one in differences if one.title_id is None or "seeds" in one.fields]
+    _store_seeds(session, {ids[one.entry.key]: one.entry for one in reseeded})
+    follow_sets(session, {ids[one.entry.key]: sets_of(one.entry, one.licence) for one in differences})
+
+
+def _columns(difference: Difference) -> dict[str, Any]:
+    values = _values(difference.entry)
+    return {**values, "licence": difference.licence, "gone": False, "imported": utc_now()}
+
+
+def _store_seeds(session: Session, entries: Mapping[int, TitleEntry]) -> None:
+    session.execute(delete(TitleSeed).where(TitleSeed.title_id.in_(entries)))
+    rows = [
+        {"title_id": title_id, "position": position, **seed.model_dump(mode="python")}
+        for title_id, entry in entries.items()
+        for position, seed in enumerate(entry.seeds)
+    ]
+    if rows:
+        session.execute(insert(TitleSeed), rows)
 
 
 def title_key(source: str, source_key: str) -> uuid.UUID:

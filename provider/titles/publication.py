@@ -4,18 +4,17 @@ All statements are set-based. A title gets a new datestamp once per call, and on
 show has changed. The datestamps keep the promise of `provider.holdings.mark`.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import delete, text
+from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from provider.holdings.mark import reserve
 from provider.models import UNLISTED
-from provider.titles.entries import TitleEntry
-from provider.titles.models import TitleMembership, TitleSet
-from provider.titles.sets import sets_of
+from provider.protocol.catalogue import SetRow
+from provider.titles.models import TitleSet
 
 _LISTED: Final = "NOT document.deleted AND document.access <> 'withheld'"
 # LATERAL with OFFSET 0 forces one scan of the index of keys per segment, however many documents there are.
@@ -73,6 +72,20 @@ UPDATE title_membership SET datestamp = title.datestamp FROM title
 WHERE title.title_id = title_membership.title_id AND title_membership.datestamp <> title.datestamp
     AND title.title_id = ANY(CAST(:ids AS int[]))
 """
+_MEMBERSHIPS: Final = (
+    """
+    DELETE FROM title_membership WHERE title_id = ANY(CAST(:all AS int[])) AND (title_id, set_spec) NOT IN (
+        SELECT * FROM unnest(CAST(:ids AS int[]), CAST(:specs AS text[]))
+    )
+    """,
+    """
+    INSERT INTO title_membership (title_id, set_spec, datestamp, key)
+    SELECT title.title_id, wanted.set_spec, title.datestamp, title.key
+    FROM unnest(CAST(:ids AS int[]), CAST(:specs AS text[])) AS wanted (title_id, set_spec)
+    JOIN title ON title.title_id = wanted.title_id
+    ON CONFLICT DO NOTHING
+    """,
+)
 _EXTENT: Final = """
 SELECT (SELECT counted FROM title_count) AS since,
     (SELECT date_trunc('second', moment) FROM publication_mark) AS until
@@ -90,26 +103,20 @@ def exist(session: Session) -> bool:
     return bool(session.scalar(text("SELECT EXISTS (SELECT FROM title)")))
 
 
-def follow_sets(session: Session, title_id: int, entry: TitleEntry, licence: str | None) -> None:
-    """Put a title into the sets that its description names, and out of all others."""
-    wanted = sets_of(entry, licence)
-    for row in wanted:
-        session.execute(
-            insert(TitleSet)
-            .values(set_spec=row.set_spec, name=row.name)
-            .on_conflict_do_nothing(index_elements=[TitleSet.set_spec])
-        )
-    specs = [row.set_spec for row in wanted]
-    mine = TitleMembership.title_id == title_id
-    session.execute(delete(TitleMembership).where(mine, TitleMembership.set_spec.not_in(specs)))
-    session.execute(
-        text(
-            "INSERT INTO title_membership (title_id, set_spec, datestamp, key)"
-            " SELECT title_id, unnest(CAST(:specs AS text[])), datestamp, key FROM title WHERE title_id = :id"
-            " ON CONFLICT DO NOTHING"
-        ),
-        {"specs": specs, "id": title_id},
-    )
+def follow_sets(session: Session, wanted: Mapping[int, Sequence[SetRow]]) -> None:
+    """Put titles, by id, into these sets and out of all others."""
+    names = {row.set_spec: row.name for rows in wanted.values() for row in rows}
+    if names:
+        rows = [{"set_spec": spec, "name": name} for spec, name in sorted(names.items())]
+        session.execute(insert(TitleSet).on_conflict_do_nothing(), rows)
+    pairs = [(title_id, row.set_spec) for title_id, rows in wanted.items() for row in rows]
+    values = {
+        "all": list(wanted),
+        "ids": [title_id for title_id, _ in pairs],
+        "specs": [spec for _, spec in pairs],
+    }
+    for statement in _MEMBERSHIPS:
+        session.execute(text(statement), values)
 
 
 def publish(session: Session, title_ids: Collection[int], *, margin: float) -> int:
