@@ -22,10 +22,10 @@ from provider.holdings.mark import begin_at_mark
 from provider.holdings.sets import MIMETYPE_ROOT
 from provider.holdings.unlisted import is_public
 from provider.http.admission import admitted
-from provider.http.keys import BASE_URL, DATABASE, SETTINGS
+from provider.http.keys import BASE_URL, DATABASE, FORMATS, SETTINGS
 from provider.models import Collection, Domain, Mimetype
 from provider.protocol import answers
-from provider.protocol.formats import oai_dc, offered_formats
+from provider.protocol.formats import oai_dc
 from provider.protocol.formats.format import Format, Site
 from provider.protocol.formats.webarchive import SCHEMA
 
@@ -108,6 +108,12 @@ STYLES: Final[Files] = MappingProxyType(
 FILES: Final[Files] = MappingProxyType({**STYLES, SCHEMA: (STATIC / "webarchive.xsd", "text/xml")})
 """Files below the archive's base URL."""
 
+
+def schemas_of(formats: Iterable[Format]) -> Files:
+    """Return the schemas of plug-ins, which the provider serves."""
+    return {one.schema: (one.schema_file, "text/xml") for one in formats if one.schema_file is not None}
+
+
 _FILES_CACHED: Final = 3600
 _MOST_SETS: Final = 12
 _LOADS_SHOWN: Final = 3
@@ -178,8 +184,7 @@ async def landing_page(request: web.Request) -> web.Response:
         with database.session() as session:
             loads = list_loads(session, begin_at_mark(session), limit=_LOADS_SHOWN)
             overview = read_overview(session)
-        formats = offered_formats(site.settings.formats).values()
-        return render(site, overview, formats, utc_now(), loads=loads)
+        return render(site, overview, request.app[FORMATS].values(), utc_now(), loads=loads)
 
     return page_response(await admitted(request, work))
 
