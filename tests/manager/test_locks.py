@@ -13,7 +13,8 @@ from manager.models import JobStatus
 from manager.worker.claim import claim
 from oai.database import Database
 from oai.sections import ManagerSettings
-from tests.manager.conftest import Tables
+from oai.settings import Settings
+from tests.manager.conftest import Tables, managing, until
 
 _WAITS = {"code": "locked", "holder": "xpat", "reason": "builds", "until": "2050-01-01T00:00:00Z"}
 
@@ -94,6 +95,17 @@ def test_an_expired_lock_has_no_effect_and_is_removed(
     assert tables.one("SELECT holder FROM oai_repository_lock") == "other"
     tables("UPDATE oai_repository_lock SET expires = now() - interval '1 second'")
     assert launch(database) == [1, 2]
+
+
+async def test_the_manager_removes_an_expired_lock_and_logs_it(
+    database: Database, tables: Tables, quick: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock(tables, tables.repository(), "xpat", "2020-01-01T00:00Z")
+    caplog.set_level("INFO", logger="manager.duties")
+    async with managing(quick, database):
+        await until(lambda: not tables("SELECT FROM oai_repository_lock"))
+    said = "repository 1: removed the lock of xpat, which expired 2020-01-01T00:00:00Z: builds"
+    assert said in caplog.messages
 
 
 def test_waiting_for_a_locked_repository_ends_although_a_job_is_due(
