@@ -5,7 +5,7 @@ They are a public interface: columns may be added, but not dropped, and rows ins
 
 import uuid
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     ARRAY,
@@ -28,6 +28,8 @@ from sqlalchemy.orm import Mapped, mapped_column
 from harvester.vocabulary import AccessProtocol, Change, DeletionPolicy, RecordStatus
 from oai.failures import Failure, FailureCode
 from oai.models import Base
+
+_PLAUSIBLE: Final = "BETWEEN '1970-01-01 00:00:00+00' AND '9000-01-01 00:00:00+00'"
 
 
 class Repository(Base):
@@ -81,6 +83,34 @@ class Repository(Base):
     """What harvests repair in broken records (`reading.repairs.Repair`), as a person has chosen."""
     protocol: Mapped[str] = mapped_column(Text, server_default=AccessProtocol.OAI_PMH)
     """oai-pmh, sru or z39.50. For the latter two, a harvest's set is its query, in CQL or PQF."""
+
+
+class RepositoryLock(Base):
+    """Keeps harvests of its repository from beginning, until it is deleted or expires.
+
+    An external indexer inserts and deletes it by SQL. There is one row for each holder: several may hold the
+    same repository, and each deletes its own row.
+    """
+
+    __tablename__ = "oai_repository_lock"
+    __table_args__ = (
+        CheckConstraint("length(holder) BETWEEN 1 AND 200", name="holder"),
+        CheckConstraint("length(reason) BETWEEN 1 AND 2000", name="reason"),
+        # Within the range of Python's datetime: one later time would break every query.
+        CheckConstraint(f"locked {_PLAUSIBLE}", name="locked"),
+        CheckConstraint(f"expires {_PLAUSIBLE}", name="expires"),
+    )
+
+    repository_id: Mapped[int] = mapped_column(
+        ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), primary_key=True
+    )
+    holder: Mapped[str] = mapped_column(Text, primary_key=True, server_default=text("CURRENT_USER"))
+    """The program that holds it; the database user if it gives no name."""
+    reason: Mapped[str] = mapped_column(Text)
+    """Why, for those who see that harvests wait."""
+    locked: Mapped[datetime] = mapped_column(server_default=func.now())
+    expires: Mapped[datetime] = mapped_column(server_default=text("now() + interval '6 hours'"))
+    """From then on the row has no effect; the manager removes it."""
 
 
 class OaiSet(Base):

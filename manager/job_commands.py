@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, and_, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from harvester.harvest.result import get_history
+from harvester.locks import is_locked
 from harvester.models import History, Repository
 from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.jobs import control as job_control
@@ -238,6 +239,7 @@ def job_ended(session: Session, job_id: int) -> Ended | None:
 def repository_quiet(session: Session, repository_id: int) -> Ended | None:
     """Return the repository's last run once none of its jobs is running or due; None until then.
 
+    While the repository is locked, due jobs do not count, because they do not begin.
     Raises UsageError if there is no such repository.
     """
     if session.get(Repository, repository_id) is None:
@@ -246,7 +248,11 @@ def repository_quiet(session: Session, repository_id: int) -> Ended | None:
         Job.repository_id == repository_id,
         or_(
             Job.status.in_(UNDER_WAY),
-            and_(Job.status == JobStatus.SCHEDULED, Job.harvest_start_time <= func.now()),
+            and_(
+                Job.status == JobStatus.SCHEDULED,
+                Job.harvest_start_time <= func.now(),
+                ~is_locked(repository_id),
+            ),
         ),
     )
     if session.scalar(select(busy)):

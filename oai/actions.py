@@ -87,6 +87,8 @@ ACTIONS: Final = (
            previews=_given_none_of("deletion_policy", "brake_deletions", "brake_updates")),
     Action(verb="repository.refresh", pages=("/repositories/{id}/refresh",),
            api="POST /repositories/{repository}/refresh", command="repository refresh", target="id"),
+    Action(verb="repository.unlock", pages=("/repositories/{id}/unlock",),
+           api="DELETE /repositories/{repository}/lock", command="repository unlock", target="id"),
     Action(verb="repository.run", pages=("/repositories/selected/run",), lacks=_EACH),
     Action(verb="repository.pause", pages=("/repositories/selected/pause",), lacks=_EACH),
     Action(verb="repository.resume", pages=("/repositories/selected/resume",), lacks=_EACH),

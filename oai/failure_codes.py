@@ -80,6 +80,8 @@ class FailureCode(StrEnum):
     REQUEST_INVALID = "request_invalid"
     """The request or the schedule is impossible."""
     REPOSITORY_BUSY = "repository_busy"
+    REPOSITORY_LOCKED = "repository_locked"
+    """A row of `oai_repository_lock` keeps harvests off; facts: holder, reason, until."""
     INTERRUPTED = "interrupted"
     DATABASE = "database"
     DISK_FULL = "disk_full"

@@ -49,7 +49,7 @@ _CODES_OF_KINDS: Final = {
     "released": "released",
     "rules": "rules",
     "plan": "request_invalid",
-    "running": "repository_busy",
+    "running": "repository_busy repository_locked",
     "interrupted": "interrupted",
     "database": "database",
     "disk": "disk_full disk_floor",

@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from provider.clients.store import HarvestedList, Harvester, harvested_lists, ha
 from provider.holdings import access, collections
 from provider.holdings.fixity import Checker, Fault, FileCheck, FixityChoice, FixityFinding
 from provider.holdings.identifiers import oai_identifier
+from provider.holdings.loads import ADD_UP_EVERY, add_up, begin_load, end_load
 from provider.holdings.sets import collection_set_spec
 from provider.holdings.status import archive_status, run_status, run_statuses
 from provider.holdings.url_key_fill import FILL_KEYS, fill_keys
@@ -86,10 +87,12 @@ def index(invocation: Invocation) -> ExitCode:
         else:
             with database.session() as session:
                 refuse_unserved(session)
+        options = replace(options, load_id=_begun_load(database, options))
         reports = _index(invocation, database, found.archives, options)
         if options.first_load:
             finish_first_load(database, lambda name: console.note(f"building the index {name}"))
         with database.session() as session:
+            end_load(session, options.load_id)
             access.refresh(session, margin=options.margin)
             count_new(session, margin=options.margin)
             session.commit()
@@ -139,8 +142,16 @@ def _index(
             reports.append(report)
             # Files that other processes are indexing now are stored whole or not at all.
             floor.check()
+            if len(reports) % ADD_UP_EVERY == 0:
+                with database.session() as session:
+                    add_up(session, options.load_id)
             documents += sum(_row(report)[name] for name in _ALL_OF_THEM)
     return reports
+
+
+def _begun_load(database: Database, options: IndexOptions) -> int:
+    with database.session() as session:
+        return begin_load(session, options.collections[0] if options.collections else None)
 
 
 def _family(session: Session, spec: str | None) -> tuple[int, ...]:

@@ -341,6 +341,44 @@ class FirstLoad(Base):
     """The SQL statement that creates it."""
 
 
+class Load(Base):
+    """An indexing run, queued or by a command, for the list of what is new (`provider.holdings.loads`)."""
+
+    __tablename__ = "load"
+
+    load_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    begun: Mapped[datetime] = mapped_column(server_default=func.now())
+    run_id: Mapped[int | None] = mapped_column(ForeignKey("index_run.id", ondelete="SET NULL"), unique=True)
+    """The run whose files workers index; NULL if a command indexed them itself."""
+    collection_id: Mapped[int | None] = mapped_column(ForeignKey("collection.id", ondelete="SET NULL"))
+    """The collection of its new documents."""
+
+
+class LoadPart(Base):
+    """What one publishing transaction of a load has listed; rows are later added up into one.
+
+    Each transaction inserts a row of its own, so that parallel indexers do not wait for each other.
+    """
+
+    __tablename__ = "load_part"
+
+    part_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    load_id: Mapped[int] = mapped_column(ForeignKey("load.load_id", ondelete="CASCADE"))
+    since: Mapped[datetime]
+    """First datestamp of its documents."""
+    until: Mapped[datetime]
+    """Last datestamp of its documents."""
+    new: Mapped[int] = mapped_column(BigInteger)
+    """New documents that harvesters may know."""
+    changed: Mapped[int] = mapped_column(BigInteger)
+    """Documents whose records got further facts."""
+    domains: Mapped[dict[str, int]] = mapped_column(JSONB)
+    """Number of both for each top-level domain, by its id."""
+
+
+Index("ix_load_part_load_id_until", LoadPart.load_id, LoadPart.until)
+
+
 class IndexFileState(StrEnum):
     """Progress of indexing one archive file."""
 

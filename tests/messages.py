@@ -32,6 +32,7 @@ _SPEAKING: Final = {
     "harvester/access.py": "SelectionError",
     "harvester/recognition.py": "UsageError",
     "harvester/probing/report.py": "translate",
+    "harvester/locks.py": "UsageError RepositoryLockedError",
     "harvester/protocols.py": "UsageError",
     "harvester/repositories.py": "UsageError FolderTakenError",
     "harvester/rule_lab/examples.py": "translate",

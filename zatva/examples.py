@@ -75,6 +75,7 @@ zatva repository list
 zatva repository show 7
 zatva repository remove 7
 zatva repository refresh 7
+zatva repository unlock 7
 zatva repository edit 7 --name "Library"
 zatva repository doctor 7
 zatva repository doctor https://library.example/oai

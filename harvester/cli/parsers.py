@@ -219,6 +219,7 @@ def add_repository(commands: "Subcommands") -> None:
         ("show", "show a repository with its sets and formats"),
         ("remove", "remove a repository and its database rows; its files stay"),
         ("refresh", "update the identity, sets and formats of a repository"),
+        ("unlock", "delete the rows of oai_repository_lock that keep harvests off a repository"),
     ):
         one = add_command(group, name, help=what, handler=f"harvester.cli.repository:repository_{name}")
         one.add_argument("id", metavar="ID", type=int, help="number of the repository")

@@ -12,7 +12,8 @@ from harvester import repositories
 from harvester.access import access_of
 from harvester.cli.harvest import overridden
 from harvester.client.probe import Exchange, ProbeFindings
-from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
+from harvester.locks import clear_locks, find_lock, find_locks
+from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository, RepositoryLock
 from harvester.probing.diagnose import diagnose
 from harvester.probing.findings import Report
 from harvester.probing.look import look
@@ -70,7 +71,11 @@ def repository_add(invocation: Invocation) -> ExitCode:
 def repository_list(invocation: Invocation) -> ExitCode:
     """Run `zatva repository list`."""
     with open_database(invocation.settings) as database, database.session() as session:
-        rows = [columns_of(repository) for repository in repositories.list_repositories(session)]
+        locks = find_locks(session)
+        rows = [
+            {**columns_of(repository), "lock": _lock(locks.get(repository.repository_id))}
+            for repository in repositories.list_repositories(session)
+        ]
     empty = "no repositories yet; add one with `zatva repository add URL`"
     invocation.console.table(rows, _COLUMNS, empty=empty)
     return ExitCode.DONE
@@ -107,6 +112,19 @@ def repository_refresh(invocation: Invocation) -> ExitCode:
         session.refresh(repository)
         shown = _facts(session, repository)
     invocation.console.result(shown, f"repository {shown['repository_id']}: {shown['repository_name']}")
+    return ExitCode.DONE
+
+
+def repository_unlock(invocation: Invocation) -> ExitCode:
+    """Run `zatva repository unlock`."""
+    repository_id = invocation.arguments.id
+    with open_database(invocation.settings) as database, database.session() as session:
+        get_repository(session, repository_id)
+        holders = clear_locks(session, repository_id)
+        session.commit()
+    invocation.about(repository_id, cleared=holders)
+    words = f"repository {repository_id} is no longer locked by {', '.join(holders)}"
+    invocation.console.result({"repository_id": repository_id, "cleared": holders}, words)
     return ExitCode.DONE
 
 
@@ -155,7 +173,12 @@ def _facts(session: Session, repository: Repository) -> dict[str, Any]:
         **columns_of(repository),
         "formats": list(session.scalars(prefixes)),
         "sets": session.scalars(sets).one(),
+        "lock": _lock(find_lock(session, repository_id)),
     }
+
+
+def _lock(lock: RepositoryLock | None) -> dict[str, Any] | None:
+    return None if lock is None else {"holder": lock.holder, "reason": lock.reason, "until": lock.expires}
 
 
 def _given(invocation: Invocation) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from harvester.harvest.result import watermark
 from harvester.harvest.run_warnings import Note, columns_of, notes_of
 from harvester.harvest.seen_identifiers import Marks
 from harvester.harvest.verdict import Verdict
+from harvester.locks import check_unlocked
 from harvester.models import Harvest, History
 from harvester.reading.errors import RepositoryBusyError
 from oai.database import Database
@@ -224,7 +225,7 @@ def is_being_harvested(session: Session, repository_id: int) -> bool:
 def only_harvest(database: Database, repository_id: int) -> Iterator[None]:
     """Hold the repository for the block; PostgreSQL releases it however this process ends.
 
-    Raises RepositoryBusyError if another process still holds it after three seconds.
+    Raises RepositoryBusyError if another process still holds it after three seconds, or if it is locked.
     """
     key = {"class": _CLASS, "id": repository_id}
     with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -237,6 +238,8 @@ def only_harvest(database: Database, repository_id: int) -> Iterator[None]:
             holder = connection.execute(_HOLDER, {"id": repository_id}).first()
             raise _busy(repository_id, holder) from None
         try:
+            # Read only now: an indexer that inserts its lock later sees that the repository is held.
+            check_unlocked(connection, repository_id)
             yield
         finally:
             connection.execute(text("SELECT pg_advisory_unlock(:class, :id)"), key)

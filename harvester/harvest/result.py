@@ -59,6 +59,7 @@ _VERDICT_WORDS = {
     Verdict.FAILED: "The harvest did not complete; received records are stored.",
 }
 
+_NOT_STARTED: Final = frozenset({FailureCode.REPOSITORY_BUSY, FailureCode.REPOSITORY_LOCKED})
 _SAMPLE: Final = "The sample is complete: it ended after the number of records that was asked for."
 
 
@@ -147,7 +148,7 @@ class RunOutcome:
 
     def in_words(self) -> str:
         """Return the result for people."""
-        if self.failure is not None and self.failure.code is FailureCode.REPOSITORY_BUSY:
+        if self.failure is not None and self.failure.code in _NOT_STARTED:
             return "The harvest did not start."
         named = {name: self.counts.get(name, 0) for name in _COLUMNS}
         shares = shares_of(self.counts)

@@ -16,6 +16,7 @@
     ├── ServerBusyError            503 or 429, with a Retry-After longer than we wait
     │   └── WaitingTooLongError    … or with one after the other, and no page between them
     └── RepositoryBusyError        another harvest of the same repository is running
+        └── RepositoryLockedError  … or a row of `oai_repository_lock` keeps harvests off
 
 Every message says what was found, where, and what to do.
 """
@@ -246,6 +247,15 @@ class RepositoryBusyError(TryLaterError):
     """Another harvest of the same repository is running."""
 
     failure = Failure(code=FailureCode.REPOSITORY_BUSY)
+
+
+class RepositoryLockedError(RepositoryBusyError):
+    """A row of `oai_repository_lock` keeps harvests off the repository."""
+
+    def __init__(self, message: str, *, number: int, holder: str, reason: str, until: str) -> None:
+        super().__init__(message, number=number, holder=holder, reason=reason, until=until)
+        facts = {"holder": holder, "reason": reason, "until": until}
+        self.failure = Failure(code=FailureCode.REPOSITORY_LOCKED, facts=facts)
 
 
 def _shown(found: bytes) -> str:

@@ -331,7 +331,7 @@ def _order(job: Job, now: datetime) -> tuple[bool, bool, int, datetime, int]:
 def _earliest(job: Job) -> datetime:
     """Return when the job is due, or when its repository may be asked again."""
     reason = Reason.from_json(job.waiting)
-    if reason is not None and reason.code in {Code.NOT_BEFORE, Code.MAINTENANCE}:
+    if reason is not None and reason.code in {Code.NOT_BEFORE, Code.MAINTENANCE, Code.LOCKED}:
         try:
             return max(job.harvest_start_time, parse_datestamp(str(reason.facts.get("until"))).moment)
         except ValueError:

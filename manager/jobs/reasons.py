@@ -6,6 +6,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, Self
 
+from harvester.models import RepositoryLock
+from oai.datestamps import format_datestamp
+
 
 class Code(StrEnum):
     """Why a job waits or is in an unusual state. The facts that go with a code are named in its sentence."""
@@ -19,6 +22,7 @@ class Code(StrEnum):
     WORKER = "worker"
     NOT_BEFORE = "not before"
     MAINTENANCE = "maintenance"
+    LOCKED = "locked"
     SERVER = "server"
     STUCK = "stuck"
     IMPORTING = "importing"
@@ -36,6 +40,7 @@ SENTENCES: Final[Mapping[Code, str]] = MappingProxyType(
         Code.WORKER: "waiting for a worker",
         Code.NOT_BEFORE: "the repository asked to wait until %(until)s",
         Code.MAINTENANCE: "maintenance until %(until)s",
+        Code.LOCKED: "locked by %(holder)s until %(until)s: %(reason)s",
         Code.SERVER: "%(text)s",
         Code.STUCK: "no progress since %(since)s",
         Code.IMPORTING: "the harvest has ended; its records are being made searchable",
@@ -77,6 +82,12 @@ def in_words(reason: Reason, translate: Callable[[str], str] = str) -> str:
     """Return the reason as a sentence; `translate` translates the sentence before its facts are filled in."""
     sentence = translate(SENTENCES[reason.code])
     return sentence % _Facts(reason.facts)
+
+
+def locked_by(lock: RepositoryLock) -> Reason:
+    """Return the reason that a job waits for a lock of its repository."""
+    facts = {"holder": lock.holder, "reason": lock.reason, "until": format_datestamp(lock.expires)}
+    return Reason(code=Code.LOCKED, facts=facts)
 
 
 class _Facts(dict[str, Any]):

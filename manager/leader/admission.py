@@ -29,6 +29,16 @@ class Contender:
     """The time before which the repository asked not to be contacted; None if that time has passed."""
     maintained: datetime | None = None
     """The end of the maintenance window in which the repository is now."""
+    lock: Reason | None = None
+    """The lock that keeps harvests off the repository."""
+
+    @property
+    def wait(self) -> Reason | None:
+        """Why the repository itself cannot be harvested now."""
+        for code, until in ((Code.NOT_BEFORE, self.not_before), (Code.MAINTENANCE, self.maintained)):
+            if until is not None:
+                return Reason(code=code, facts={"until": format_datestamp(until)})
+        return self.lock
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +83,8 @@ class _Tally:
         limits = self.limits
         if job.repository_id in self.repositories:
             return Reason(code=Code.REPOSITORY, facts={"job": self.repositories[job.repository_id]})
-        for code, until in ((Code.NOT_BEFORE, job.not_before), (Code.MAINTENANCE, job.maintained)):
-            if until is not None:
-                return Reason(code=code, facts={"until": format_datestamp(until)})
+        if job.wait is not None:
+            return job.wait
         if self.hosts[job.host] >= limits.per_host:
             return Reason(code=Code.HOST, facts={"host": job.host, "limit": limits.per_host})
         if limits.overall is not None and self.total >= limits.overall:

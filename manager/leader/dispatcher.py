@@ -14,9 +14,10 @@ from typing import Any, Final
 from sqlalchemy import Select, and_, bindparam, case, func, select, update
 from sqlalchemy.orm import Session
 
+from harvester.locks import find_locks
 from harvester.models import Repository
 from manager import queue
-from manager.jobs.reasons import Reason
+from manager.jobs.reasons import Reason, locked_by
 from manager.jobs.rejection import is_valid
 from manager.leader.admission import AdmissionLimits, Admitted, Contender, admit, host_of
 from manager.models import UNDER_WAY, Job, JobStatus
@@ -72,6 +73,8 @@ def _contenders(session: Session, condition: Any) -> list[tuple[Contender, Any]]
         .where(condition)
         .order_by(Job.job_id)
     )  # fmt: skip
+    rows = session.execute(query).all()
+    locks = find_locks(session)
     return [
         (
             Contender(
@@ -83,10 +86,11 @@ def _contenders(session: Session, condition: Any) -> list[tuple[Contender, Any]]
                 due=row.harvest_start_time,
                 not_before=row.not_before,
                 maintained=row.maintained,
+                lock=locked_by(locks[row.repository_id]) if row.repository_id in locks else None,
             ),
             row.waiting,
         )
-        for row in session.execute(query)
+        for row in rows
     ]
 
 

@@ -13,6 +13,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from harvester.locks import remove_expired
 from manager import queue, store_audits
 from manager.disks import EVERY, sample_disks
 from manager.leader.dispatcher import launch_due
@@ -33,6 +34,7 @@ from manager.worker import registry
 from manager.worker.settlement import settle_lost, settle_orphans
 from manager.worker.worker import Worker
 from oai.database import Database
+from oai.datestamps import format_datestamp
 from oai.disk import disks_of
 from oai.errors import InterruptedRunError
 from oai.executor import DatabaseExecutor
@@ -152,6 +154,7 @@ class Duties:
             self._settle,
             self._audit_stores,
             self._flag_stuck,
+            self._remove_locks,
             self._forget_workers,
             self._sample_disks,
             self.refresh_access,
@@ -200,6 +203,14 @@ class Duties:
 
     async def _flag_stuck(self) -> None:
         await self._fenced.run(flag_stuck, self._settings)
+
+    async def _remove_locks(self) -> None:
+        """Remove expired locks of repositories, which have no effect any more."""
+        for lock in await self._fenced.run(remove_expired):
+            duties_logger.info(
+                "repository %d: removed the lock of %s, which expired %s: %s",
+                lock.repository_id, lock.holder, format_datestamp(lock.expires), lock.reason,
+            )  # fmt: skip
 
     async def _forget_workers(self) -> None:
         await self._fenced.run(registry.forget_lost)

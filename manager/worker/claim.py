@@ -9,7 +9,9 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from harvester.harvest_plan import Surface, carried
+from harvester.locks import find_lock
 from harvester.models import Harvest
+from manager.jobs.reasons import locked_by
 from manager.jobs.rejection import is_valid
 from manager.models import Job, JobStatus
 from manager.schedules.plan import bring_up_to_date
@@ -45,12 +47,19 @@ def claim(
 ) -> Run | None:
     """Claim a queued job for this host; None if it is no longer queued or may not run. The caller commits.
 
+    A job whose repository was locked since the job was queued is put back.
+
     `overlap` is the seconds by which an incremental harvest overlaps the previous one; without the `data`
     folder, no rule of an organisation is found.
     """
     queued = session.get(Job, job_id, with_for_update=True, populate_existing=True)
     # Checked again: a rule may have been given to another organisation while the job was queued.
     if queued is None or queued.status != JobStatus.QUEUED or not is_valid(session, queued, data):
+        return None
+    lock = find_lock(session, queued.repository_id)
+    if lock is not None:
+        queued.status, queued.waiting = JobStatus.SCHEDULED, locked_by(lock).as_json()
+        session.flush()
         return None
     job = session.scalars(_taking(job_id, host, worker_id)).one_or_none()
     if job is None:

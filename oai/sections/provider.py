@@ -124,7 +124,8 @@ class ProviderSettings(Section):
     )
     formats: tuple[str, ...] = Field(
         (),
-        description="metadataPrefixes that are offered; empty: all supported ones. oai_dc is always offered.",
+        description="metadataPrefixes that are offered, in this order; empty: the built-in ones. Formats of "
+        "installed plug-ins are offered only if they are named. oai_dc is always offered.",
     )
     replay_url: Annotated[str, Field(pattern=_WEB_ADDRESS), AfterValidator(_replay_template)] | None = Field(
         None,

@@ -13,10 +13,11 @@ from oai.vocabulary import LIST_VERBS, RULES
 from provider.clients.stats import BAD_VERB, OUTCOME, RequestOutcome
 from provider.http import landing
 from provider.http.admission import ADMISSION, admitted
-from provider.http.keys import BASE_URL, DATABASE, REPLICAS, SETTINGS
+from provider.http.keys import BASE_URL, DATABASE, FORMATS, REPLICAS, SETTINGS
 from provider.http.landing import PAGE_HEADERS, VARIES, as_page, is_browser, takes_html_alone, wants_page
 from provider.http.metrics import METRICS
 from provider.http.pages_ahead import PAGES_AHEAD
+from provider.protocol.formats import offered_formats
 from provider.protocol.repository import OaiAnswer, make_repository
 from provider.protocol.requests import Pairs, read_pairs
 
@@ -32,9 +33,10 @@ Page = Callable[[web.Request], Awaitable[web.Response]]
 
 def add_routes(app: web.Application) -> None:
     """Add the path for harvesting the archive's records."""
+    app[FORMATS] = offered_formats(app[SETTINGS].provider.formats)
     repository = make_repository(app[SETTINGS].provider, app[DATABASE], app[BASE_URL], app[REPLICAS])
     add_repository(app, PATH, repository.answer, landing.landing_page)
-    landing.add_files(app, landing.FILES, path=PATH)
+    landing.add_files(app, {**landing.FILES, **landing.schemas_of(app[FORMATS].values())}, path=PATH)
     app.router.add_get("/", _to_landing_page)
 
 

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+from urllib.parse import urlencode
 
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -16,13 +17,15 @@ from sqlalchemy.orm import Session
 
 from oai.datestamps import format_datestamp, utc_now
 from oai.outgoing import mail_link
+from provider.holdings.loads import ListedLoad, LoadedSet, list_loads
+from provider.holdings.mark import begin_at_mark
 from provider.holdings.sets import MIMETYPE_ROOT
 from provider.holdings.unlisted import is_public
 from provider.http.admission import admitted
-from provider.http.keys import BASE_URL, DATABASE, SETTINGS
+from provider.http.keys import BASE_URL, DATABASE, FORMATS, SETTINGS
 from provider.models import Collection, Domain, Mimetype
 from provider.protocol import answers
-from provider.protocol.formats import offered_formats
+from provider.protocol.formats import oai_dc
 from provider.protocol.formats.format import Format, Site
 from provider.protocol.formats.webarchive import SCHEMA
 
@@ -105,8 +108,17 @@ STYLES: Final[Files] = MappingProxyType(
 FILES: Final[Files] = MappingProxyType({**STYLES, SCHEMA: (STATIC / "webarchive.xsd", "text/xml")})
 """Files below the archive's base URL."""
 
+
+def schemas_of(formats: Iterable[Format]) -> Files:
+    """Return the schemas of plug-ins, which the provider serves."""
+    return {one.schema: (one.schema_file, "text/xml") for one in formats if one.schema_file is not None}
+
+
 _FILES_CACHED: Final = 3600
 _MOST_SETS: Final = 12
+_LOADS_SHOWN: Final = 3
+_MOST_DOMAINS: Final = 5
+"""Number of sets of top-level domains that are named of a load."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,8 +182,9 @@ async def landing_page(request: web.Request) -> web.Response:
 
     def work() -> bytes:
         with database.session() as session:
+            loads = list_loads(session, begin_at_mark(session), limit=_LOADS_SHOWN)
             overview = read_overview(session)
-        return render(site, overview, offered_formats(site.settings.formats).values(), utc_now())
+        return render(site, overview, request.app[FORMATS].values(), utc_now(), loads=loads)
 
     return page_response(await admitted(request, work))
 
@@ -205,7 +218,14 @@ def read_overview(session: Session) -> Overview:
     )
 
 
-def render(site: Site, overview: Overview, formats: Iterable[Format], now: datetime) -> bytes:
+def render(
+    site: Site,
+    overview: Overview,
+    formats: Iterable[Format],
+    now: datetime,
+    *,
+    loads: Sequence[ListedLoad] = (),
+) -> bytes:
     """Return the page as HTML in UTF-8; `now` provides the dates in its examples."""
     sets = [set_ for tree in overview.trees for set_ in tree.sets]
     sample = SampleLink(
@@ -221,6 +241,7 @@ def render(site: Site, overview: Overview, formats: Iterable[Format], now: datet
         overview=overview,
         formats=formats,
         sample=sample,
+        loads=loads,
     ).encode()
 
 
@@ -237,6 +258,23 @@ def _tree(session: Session, tree: type[Collection | Domain | Mimetype], name: st
     return Tree(name=name, sets=sets, cut=len(rows) > _MOST_SETS)
 
 
+def request_for(base_url: str, load: ListedLoad, verb: str, set_spec: str | None = None) -> str:
+    """Return the URL of a request that selects what a load has listed; relative without a base URL."""
+    arguments = {
+        "verb": verb,
+        "metadataPrefix": oai_dc.FORMAT.prefix,
+        **({"set": set_spec} if set_spec else {}),
+        "from": format_datestamp(load.since),
+        "until": format_datestamp(load.until),
+    }
+    return f"{base_url}?{urlencode(arguments, safe=':')}"
+
+
+def sets_of(load: ListedLoad) -> Sequence[LoadedSet]:
+    """Return the sets that are named of a load: its collection, and the largest top-level domains."""
+    return (*([load.collection] if load.collection else []), *load.domains[:_MOST_DOMAINS])
+
+
 @cache
 def templates() -> Environment:
     """Return the environment of the page templates."""
@@ -247,5 +285,10 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["mail_link"] = mail_link
+    made.globals |= {
+        "mail_link": mail_link,
+        "datestamp": format_datestamp,
+        "request": request_for,
+        "sets": sets_of,
+    }
     return made

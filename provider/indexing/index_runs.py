@@ -7,7 +7,7 @@ a file is never requeued twice.
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import exists, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from oai.failures import Failure, failure_columns
@@ -68,6 +68,13 @@ def settle(session: Session, file_id: int, report: FileReport) -> None:
             problems=len(merged.problems),
         )
     )
+
+
+def is_over(session: Session, file_id: int) -> bool:
+    """Return whether no file of this file's run waits or is being indexed."""
+    run = select(IndexFile.run_id).where(IndexFile.id == file_id).scalar_subquery()
+    left = (IndexFileState.WAITING, IndexFileState.RUNNING)
+    return not session.scalar(select(exists().where(IndexFile.run_id == run, IndexFile.state.in_(left))))
 
 
 def give_back(session: Session, file_id: int, failure: Failure, reason: str, *, at_fault: bool) -> bool:

@@ -31,6 +31,7 @@ from provider.holdings.arcs import (
     save_problems,
     settle,
 )
+from provider.holdings.loads import note_part
 from provider.holdings.publication import PublishingError, publish
 from provider.holdings.rules import Enrolment, enrolment
 from provider.indexing.archive_search import ARCHIVE_SUFFIXES, refusal
@@ -203,6 +204,8 @@ class IndexOptions:
     """The list indexes have been dropped, and will be rebuilt."""
     archive_dir: Place | None = None
     """The folder of the archive files that CDX files list."""
+    load_id: int | None = None
+    """The load that counts what is published; None: it appears in no list of loads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,7 +339,9 @@ class Indexer:
 
         def change(datestamp: datetime) -> Merged:
             home = settle(session, file, whole=reading.whole)
-            merged = merge(session, home, captures, datestamp, self._enrolment())
+            enrolment = self._enrolment()
+            merged = merge(session, home, captures, datestamp, enrolment)
+            self._note_part(datestamp, enrolment)
             drop_empty(session, merged.gone)
             found = sorted((*reading.problems, *merged.problems), key=lambda problem: problem.offset)
             problems = _limited(found, reading.more_problems)
@@ -352,13 +357,20 @@ class Indexer:
         captures = stage(session, listed, self._dimensions)
 
         def change(datestamp: datetime) -> Merged:
-            return merge_listed(session, captures, datestamp, self._enrolment())
+            enrolment = self._enrolment()
+            merged = merge_listed(session, captures, datestamp, enrolment)
+            self._note_part(datestamp, enrolment)
+            return merged
 
         merged = publish(session, change, margin=self._options.margin, rows=captures)
         problems = _limited((*listed.problems, *merged.problems), listed.more_problems)
         return FileReport(
             path=file.path, merged=replace(merged, problems=problems), ignored=dict(listed.ignored)
         )
+
+    def _note_part(self, datestamp: datetime, enrolment: Enrolment | None) -> None:
+        if self._options.load_id is not None:
+            note_part(self._session, self._options.load_id, datestamp, enrolment)
 
     def _enrolment(self) -> Enrolment | None:
         collections = self._options.collections

@@ -17,7 +17,8 @@ from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from provider.holdings import collections
-from provider.indexing.index_runs import settle
+from provider.holdings.loads import ADD_UP_EVERY, add_up, end_load, load_of_run
+from provider.indexing.index_runs import is_over, settle
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import IndexFile, IndexRun
 from provider.storage.places import Place, place_of
@@ -37,6 +38,10 @@ def index_queued(invocation: Invocation) -> ExitCode:
         with database.session() as session:
             settle(session, file_id, report)
             session.commit()
+            if is_over(session, file_id):
+                end_load(session, options.load_id)
+            elif file_id % ADD_UP_EVERY == 0:
+                add_up(session, options.load_id)
     return ExitCode.RECORDS_REFUSED if report.merged.problems else ExitCode.DONE
 
 
@@ -47,8 +52,9 @@ def _request(session: Session, file_id: int, margin: float) -> tuple[Place, Inde
     run = session.get_one(IndexRun, row.run_id)
     family = () if run.collection is None else collections.lineage(session, run.collection)
     folder = None if run.archive_dir is None else place_of(run.archive_dir)
+    load_id = load_of_run(session, run.id, family[0] if family else None)
     return place_of(row.path), IndexOptions(
-        margin=margin, collections=family, again=run.again, archive_dir=folder
+        margin=margin, collections=family, again=run.again, archive_dir=folder, load_id=load_id
     )
 
 

@@ -27,10 +27,11 @@ from oai.settings import Settings
 from provider.app import create_app
 from provider.holdings.collections import add_collection, assign, lineage
 from provider.holdings.identifiers import capture_key, oai_identifier
+from provider.holdings.loads import begin_load
 from provider.holdings.selection import Selection
 from provider.http.cdx import PURPOSE as RESUME_KEYS
 from provider.indexing.indexer import IndexOptions, index_file
-from provider.models import UNLISTED, Access, Collection, Document, DocumentCollection
+from provider.models import UNLISTED, Access, Collection, Document, DocumentCollection, Load, LoadPart
 from provider.protocol.tokens import PURPOSE as TOKENS
 from tests.provider.archives import Page, warc_record, write_archive, write_pages
 from tests.provider.conftest import BASE_URL, small_pages
@@ -92,6 +93,8 @@ class World:
 
     database: Database
     folder: Path
+    load_id: int = 0
+    """The load of all its files, in the list of what is new."""
 
     def fill(self, *, withheld: bool) -> None:
         """Index what all may see and, in between, what nobody may know."""
@@ -99,6 +102,7 @@ class World:
             add_collection(session, "collection:shown", name="All may see it")
             add_collection(session, "collection:empty")
             session.commit()
+            self.load_id = begin_load(session, lineage(session, "collection:shown")[0])
         hidden = iter(_in_parts(HIDDEN, 6))
         for number, urls in enumerate(_in_parts(SHOWN, 3)):
             if withheld:
@@ -128,7 +132,8 @@ class World:
     def _index_file(self, path: Path, collection: str | None) -> None:
         with self.database.session() as session:
             ids = lineage(session, collection) if collection else ()
-        assert not index_file(self.database, path, IndexOptions(margin=1, collections=ids)).merged.problems
+        options = IndexOptions(margin=1, collections=ids, load_id=self.load_id)
+        assert not index_file(self.database, path, options).merged.problems
 
     def _settle(self) -> None:
         """Give both worlds the same datestamps and the same signing keys."""
@@ -136,6 +141,8 @@ class World:
             session.execute(text(_DATED), {"past": PAST, "unlisted": UNLISTED})
             dated = update(DocumentCollection).where(DocumentCollection.document_id == Document.id)
             session.execute(dated.values(datestamp=Document.datestamp))
+            session.execute(update(Load).values(begun=PAST))
+            session.execute(update(LoadPart).values(since=PAST, until=PAST))
             for purpose in (TOKENS, RESUME_KEYS):
                 session.add(SigningKey(purpose=purpose, key=purpose.encode()))
             session.commit()
@@ -306,3 +313,6 @@ async def test_what_was_never_listed_cannot_be_told_from_what_does_not_exist(
         for ask in asked if method == "GET" else asked[::5]:
             with_them, without = [await _whole(client, method, ask) for client in clients]
             assert with_them == without, (method, ask)
+    if keyed:
+        feed = await (await clients[0].get("/loads.atom")).text()
+        assert f"{len(SHOWN) + 1} new captures in collection:shown" in feed

@@ -64,6 +64,7 @@ async def test_queued_files_are_indexed_by_a_worker_with_their_collection(
     async with working(quick, database):
         await until(lambda: set(states(tables)) == {"done"})
     assert tables.one("SELECT documents FROM collection WHERE set_spec = 'collection:crawl'") == 3
+    assert tables.one("SELECT sum(new) FROM load_part JOIN load USING (load_id) WHERE run_id = 1") == 3
     assert tables.one("SELECT count(*) FROM procrastinate_jobs") == 0
     (row,) = tables("SELECT * FROM index_file WHERE path LIKE '%c.warc'")
     assert (row.new, row.problems, row.reason, row.failure_code, row.tries) == (1, 1, None, None, 1)

@@ -1,10 +1,13 @@
 """The SQL of docs/how-to/integrate.md does what the page says."""
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from harvester.harvest.checkpoint import only_harvest
+from oai.database import Database
 from tests.manager.conftest import Tables
 
 _PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "integrate.md"
@@ -34,6 +37,28 @@ def test_a_repository_is_busy_when_a_harvest_is_about_to_begin(three: Tables) ->
     assert three.one(statement("quiet"))
     three.add("oai_job", repository_id=3)
     assert not three.one(statement("quiet"))
+
+
+def test_a_lock_of_three_words_lasts_for_six_hours_and_is_deleted(three: Tables) -> None:
+    three(statement("lock"))
+    row = three("SELECT repository_id, holder, expires - locked AS lasts FROM oai_repository_lock")[0]
+    assert (row.repository_id, row.holder, row.lasts) == (3, "indexer", timedelta(hours=6))
+    three(statement("unlock"))
+    assert three.one("SELECT count(*) FROM oai_repository_lock") == 0
+
+
+@pytest.mark.parametrize("status", range(9))
+def test_a_locked_repository_is_idle_when_no_job_is_under_way(three: Tables, status: int) -> None:
+    three.add("oai_job", repository_id=3, status=status)
+    assert three.one(statement("idle")) is (status in (0, 4, 8))
+
+
+def test_it_is_not_idle_while_a_harvest_without_a_job_runs(three: Tables, database: Database) -> None:
+    with only_harvest(database, 2):
+        assert three.one(statement("idle"))
+    with only_harvest(database, 3):
+        assert not three.one(statement("idle"))
+    assert three.one(statement("idle"))
 
 
 def test_what_is_new_is_found_by_the_number_of_the_last_run(three: Tables) -> None:

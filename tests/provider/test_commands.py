@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from sqlalchemy import func, select
 
 from oai.database import Database
 from provider.holdings.identifiers import oai_identifier
-from provider.models import Document
+from provider.holdings.loads import list_loads
+from provider.models import Document, Load
 from tests import commands
 from tests.commands import Done
 from tests.provider.archives import Page, packed, warc_record, write_archive, write_pages
@@ -313,3 +315,17 @@ def test_a_takedown_is_previewed_entered_listed_and_lifted(
     assert "lifted_because: over" in zatva(environment, "takedown", "show", "1").stdout
     refused = zatva(environment, "takedown", "add", "blog", "--reason", "r", "--requester", "q")
     assert (refused.returncode, "1: 'blog'" in refused.stderr) == (2, True)
+
+
+def test_a_command_is_one_load_unless_it_finds_nothing_new(
+    environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        write_pages(tmp_path / f"{name}.warc.gz", [Page(url=f"http://{name}.example/")])
+    for jobs in ("2", "1"):
+        objects(environment, "index", tmp_path, "--jobs", jobs, "--collection", "serials")
+    with database.session() as session:
+        (load,) = list_loads(session, datetime(2900, 1, 1, tzinfo=UTC), limit=9)
+        assert session.scalars(select(Load.load_id)).all() == [load.load_id]
+    assert load.collection is not None
+    assert (load.new, load.collection.set_spec) == (2, "collection:serials")

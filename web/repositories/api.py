@@ -8,7 +8,8 @@ from sqlalchemy.orm import Session
 
 from harvester.access import access_of
 from harvester.listing import find_repositories, formats_of, sets_of
-from harvester.models import Repository
+from harvester.locks import clear_locks, find_lock, find_locks
+from harvester.models import Repository, RepositoryLock
 from harvester.probing.look import look
 from harvester.protocols import protocol_of
 from harvester.reading.repairs import Repair
@@ -43,6 +44,15 @@ from web.site.timeouts import ask_apart
 _TAG: Final = "repositories"
 
 
+class LockOut(Out):
+    """A row of `oai_repository_lock`: no harvest of the repository begins until it is deleted or expires."""
+
+    holder: str
+    reason: str
+    locked: datetime
+    expires: datetime
+
+
 class RepositoryOut(Out):
     """A repository with the information it provides about itself."""
 
@@ -63,6 +73,7 @@ class RepositoryOut(Out):
     brake_updates: float | None
     repairs: list[str] = Field(description="What is repaired in broken records on arrival.")
     not_before: datetime | None
+    lock: LockOut | None = Field(description="The lock that keeps harvests off it; null if there is none.")
 
 
 class FormatOut(Out):
@@ -130,7 +141,10 @@ async def _list(call: Call) -> Page[RepositoryOut]:
         search=query.search,
         among=visible_repositories(call.who),
     )
-    return page_of(call, rows, RepositoryOut.model_validate, lambda row: row.repository_id)
+    locks = await call.database.run(find_locks, [row.repository_id for row in rows])
+    return page_of(
+        call, rows, lambda row: _out(row, locks.get(row.repository_id)), lambda row: row.repository_id
+    )
 
 
 async def _add(call: Call) -> RepositoryOut:
@@ -147,11 +161,11 @@ async def _add(call: Call) -> RepositoryOut:
 
     row = await call.database.run(add)
     about(call.request, "repository", row.repository_id, row.repository_name or row.base_url)
-    return RepositoryOut.model_validate(row)
+    return await _with_lock(call, row)
 
 
 async def _show(call: Call) -> RepositoryOut:
-    return RepositoryOut.model_validate(await repository_asked(call))
+    return await _with_lock(call, await repository_asked(call))
 
 
 async def _change(call: Call) -> RepositoryOut:
@@ -162,7 +176,7 @@ async def _change(call: Call) -> RepositoryOut:
         if name in columns and columns[name] is None:
             raise ApiError(422, f"{name} is null; give {wanted}, or leave it out")
     changed = await call.database.run(lambda session: change_repository(session, number, **columns))
-    return RepositoryOut.model_validate(changed)
+    return await _with_lock(call, changed)
 
 
 async def _remove(call: Call) -> None:
@@ -180,7 +194,31 @@ async def _refresh(call: Call) -> RepositoryOut:
         note_facts(session, row.repository_id, facts)
         return session.get_one(Repository, row.repository_id, populate_existing=True)
 
-    return RepositoryOut.model_validate(await call.database.run(write))
+    return await _with_lock(call, await call.database.run(write))
+
+
+async def _unlock(call: Call) -> None:
+    number = (await repository_asked(call)).repository_id
+
+    def work(session: Session) -> list[str]:
+        holders = clear_locks(session, number)
+        session.commit()
+        return holders
+
+    try:
+        holders = await call.database.run(work)
+    except UsageError as error:
+        raise ApiError(409, str(error)) from None
+    about(call.request, "repository", number, cleared=holders)
+
+
+async def _with_lock(call: Call, row: Repository) -> RepositoryOut:
+    return _out(row, await call.database.run(find_lock, row.repository_id))
+
+
+def _out(row: Repository, lock: RepositoryLock | None) -> RepositoryOut:
+    values = {name: getattr(row, name) for name in RepositoryOut.model_fields if name != "lock"}
+    return RepositoryOut(**values, lock=None if lock is None else LockOut.model_validate(lock))
 
 
 async def _formats(call: Call) -> Formats:
@@ -319,6 +357,17 @@ OPERATIONS: Final = (
         work=_refresh,
         answer=RepositoryOut,
         faults=frozenset({424}),
+    ),
+    Operation(
+        name="unlockRepository",
+        method="DELETE",
+        path="/repositories/{repository}/lock",
+        tag=_TAG,
+        summary="Clear the locks that keep harvests off a repository, whoever holds them.",
+        right=Right.ADMINISTER,
+        work=_unlock,
+        status=204,
+        faults=frozenset({409}),
     ),
     Operation(
         name="listFormats",

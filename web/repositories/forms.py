@@ -8,7 +8,8 @@ from pydantic import Field, ValidationInfo, field_validator
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
+from harvester.locks import find_lock
+from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository, RepositoryLock
 from harvester.protocols import protocol_of
 from harvester.recognition import check_base_url
 from oai.errors import RemoteError, SettingsError, TryLaterError, UsageError
@@ -68,6 +69,8 @@ class Details:
     formats: list[MetadataFormat]
     set_count: int
     sets: list[OaiSet]
+    lock: RepositoryLock | None
+    """The lock that keeps harvests off it."""
 
     @property
     def name(self) -> str:
@@ -93,4 +96,5 @@ def details(session: Session, repository_id: int) -> Details | None:
         formats=list(session.scalars(formats)),
         set_count=session.scalars(count).one(),
         sets=list(session.scalars(sets.order_by(OaiSet.set_spec).limit(SETS_SHOWN))),
+        lock=find_lock(session, repository_id),
     )

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from harvester.access import access_of
 from harvester.harvest_plan import LONGEST_SELECTION, PREFIX
 from harvester.listing import find_records
+from harvester.locks import clear_locks
 from harvester.models import Repository
 from harvester.reading.repairs import Repair
 from harvester.recognition import identify_repository
@@ -23,19 +24,21 @@ from harvester.repositories import (
     note_facts,
 )
 from harvester.vocabulary import DeletionPolicy
+from manager.jobs.reasons import locked_by
 from manager.jobs.runs import RunFilter, days_of, find_runs
 from manager.jobs.views import list_jobs
 from manager.schedules.of_repository import remove_idle_repository
 from manager.schedules.service import add_schedule, find_schedules, sample_repository
 from manager.store_audits import last_audits
 from oai.errors import UsageError
-from web.auth.access import Right, asked_for, needs
+from web.auth.access import Right, about, asked_for, needs
 from web.errors.repairs import repair_words
 from web.jobs.pages import MOST_JOBS
 from web.repositories.forms import UNASKED, usable_address
 from web.runs.words import PLOTTED_DAYS, day_link, first_day
 from web.schedules.forms import partner_minutes
 from web.site.failures import problem_of
+from web.site.formats import reason
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
 from web.site.keys import SETTINGS, database_of
@@ -95,6 +98,7 @@ async def show(request: web.Request) -> web.Response:
         request,
         "repository.html",
         details=details,
+        locked=reason(locked_by(details.lock)) if details.lock else None,
         access=access_of(details.repository.protocol),
         schedules=await database.run(find_schedules, repository_id=number),
         runs=await database.run(find_runs, RunFilter(repository_id=number), limit=_LAST_RUNS),
@@ -180,6 +184,25 @@ async def refresh(request: web.Request) -> web.Response:
         raise web.HTTPBadRequest(text=" ".join((problem.title, *problem.lines))) from None
     await database_of(request).run(note_facts, repository.repository_id, facts)
     raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}?done=repository-asked")
+
+
+@needs(Right.ADMINISTER)
+async def unlock(request: web.Request) -> web.Response:
+    """Clear the locks that keep harvests off the repository."""
+    _who, repository = await asked_for(request, Repository)
+    number = repository.repository_id
+
+    def work(session: Session) -> list[str]:
+        holders = clear_locks(session, number)
+        session.commit()
+        return holders
+
+    try:
+        holders = await database_of(request).run(work)
+    except UsageError as error:
+        raise web.HTTPConflict(text=told(error)) from None
+    about(request, "repository", number, cleared=holders)
+    raise web.HTTPSeeOther(f"/repositories/{number}?done=repository-unlocked")
 
 
 @needs(Right.HARVEST)
@@ -270,6 +293,7 @@ ROUTES = (
     web.get(f"/repositories/{NUMBER}/settings", settings),
     web.post(f"/repositories/{NUMBER}/settings", change),
     web.post(f"/repositories/{NUMBER}/refresh", refresh),
+    web.post(f"/repositories/{NUMBER}/unlock", unlock),
     web.get(f"/repositories/{NUMBER}/remove", confirm_removal),
     web.post(f"/repositories/{NUMBER}/remove", remove),
     web.get(f"/repositories/{NUMBER}/records", list_records),

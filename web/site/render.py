@@ -83,6 +83,7 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "repository-removed": mark("The repository was removed. Its files are kept."),
         "repository-changed": mark("The repository was changed."),
         "repository-asked": mark("The repository's details were refreshed."),
+        "repository-unlocked": mark("The lock was cleared. Harvests that wait begin within moments."),
         "alert-added": mark("The rule was added. Send a test message to check the delivery."),
         "alert-changed": mark("The rule was changed."),
         "alert-removed": mark("The rule was removed."),

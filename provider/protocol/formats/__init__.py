@@ -1,11 +1,14 @@
-"""The registry of metadata formats: to add one, add a module here and an entry to this table."""
+"""The registry of metadata formats: to add one, add a module here and an entry to this table.
+
+Other distributions add theirs by entry points; see `provider.protocol.formats.plug_ins`.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from oai.errors import SettingsError, UsageError
-from provider.protocol.formats import marc21, mods, oai_dc, webarchive
+from provider.protocol.formats import marc21, mods, oai_dc, plug_ins, webarchive
 from provider.protocol.formats.format import Format
 
 _PREFIX = re.compile(r"[A-Za-z0-9\-_.!~*'()]+")
@@ -35,16 +38,37 @@ FORMATS: Mapping[str, Format] = registry(oai_dc.FORMAT, marc21.FORMAT, mods.FORM
 
 
 def offered_formats(chosen: Iterable[str]) -> Mapping[str, Format]:
-    """Return the chosen formats, or all if none is chosen; oai_dc is always included (section 5).
+    """Return the chosen formats in their order, or the built-in ones if none is chosen.
 
-    Raises SettingsError that names the unknown format and the available ones.
+    oai_dc is always included (section 5). Plug-ins are offered only if they are chosen. Raises SettingsError
+    that names an unknown format and the available ones, or what is wrong with a plug-in.
     """
-    wanted = {*chosen}
-    unknown = sorted(wanted - FORMATS.keys())
-    if unknown:
-        raise SettingsError(
-            f"setting 'provider.formats': unknown format {unknown[0]!r}; choose from {', '.join(FORMATS)}"
-        )
+    installed = plug_ins.installed()
+    plug_ins.refuse_clashes(installed, FORMATS)
+    wanted = list(dict.fromkeys(chosen))
     if not wanted:
         return FORMATS
-    return registry(*(FORMATS[prefix] for prefix in FORMATS if prefix in wanted | {oai_dc.FORMAT.prefix}))
+    known = [*FORMATS, *installed]
+    unknown = sorted({*wanted} - {*known})
+    if unknown:
+        raise SettingsError(
+            f"setting 'provider.formats': unknown format {unknown[0]!r}; choose from {', '.join(known)}"
+        )
+    if oai_dc.FORMAT.prefix not in wanted:
+        wanted.insert(0, oai_dc.FORMAT.prefix)
+    found = registry(
+        *(FORMATS[prefix] if prefix in FORMATS else plug_ins.load(installed[prefix]) for prefix in wanted)
+    )
+    _refuse_shared_schemas(found.values())
+    return found
+
+
+def _refuse_shared_schemas(formats: Iterable[Format]) -> None:
+    """Raise SettingsError if two formats are to be described by different files at one address."""
+    seen: dict[str, str] = {}
+    for one in formats:
+        if one.schema.startswith("/") and seen.setdefault(one.schema, one.prefix) != one.prefix:
+            raise SettingsError(
+                f"the formats {seen[one.schema]!r} and {one.prefix!r} have their own schemas at the same "
+                f"address, {one.schema}; offer one of them (setting 'provider.formats')"
+            )

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property, partial
+from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urljoin
 
@@ -60,6 +61,8 @@ class Format:
     """URL of its XML Schema; one that begins with `/` is served by the provider, below its base URL."""
     write: Callable[[Item, Site], str]
     """Returns one XML element in the format's namespace, with its own declarations and escaped text."""
+    schema_file: Path | None = None
+    """A plug-in's file that the provider serves at `schema`, which then is like `/schemas/name.xsd`."""
 
     def schema_url(self, base_url: str) -> str:
         """Return the schema's full URL in a repository with this base URL."""
