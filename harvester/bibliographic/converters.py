@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from lxml import etree
 
 from harvester.bibliographic.candidates import Candidate
-from harvester.bibliographic.dublin_core import DublinCoreConverter
+from harvester.bibliographic.dublin_core import DublinCoreConverter, QualifiedDublinCoreConverter
 from harvester.bibliographic.marc21.converter import Marc21Converter
 from harvester.bibliographic.record import BibliographicRecord, RawField
 from oai.errors import MalformedXmlError, ZatvaError
@@ -53,7 +53,11 @@ class Converter(Protocol):
         """Yield the record's fields as filtering sets see them."""
 
 
-CONVERTERS: Final[Sequence[Converter]] = (Marc21Converter(), DublinCoreConverter())
+CONVERTERS: Final[Sequence[Converter]] = (
+    Marc21Converter(),
+    QualifiedDublinCoreConverter(),
+    DublinCoreConverter(),
+)
 
 
 def converter_for(element: etree._Element) -> Converter | None:
