@@ -1,6 +1,6 @@
 """A report on the MARC records of a source: what validation finds in them, counted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,7 +11,7 @@ from oai.database import Database
 
 _EXAMPLES: Final = 3
 _MOST_KINDS: Final = 2000
-"""Tags and subfields of broken records are arbitrary; beyond this number they are counted by code only."""
+"""Tags and codes in broken records are arbitrary; beyond this number, findings are counted by code only."""
 _FURTHER: Final = "…"
 
 
@@ -52,6 +52,30 @@ class MarcReport:
     counted: dict[tuple[str, str], CountedFinding] = field(default_factory=dict)
     """By code and place."""
 
+    def add(self, identifier: str, found: Sequence[Finding]) -> None:
+        """Count the findings in one harvested record."""
+        self.records += 1
+        self.without_findings += not found
+        self.findings += len(found)
+        counted = [self._counted(one) for one in found]
+        for one in counted:
+            one.count += 1
+        for one in {id(one): one for one in counted}.values():
+            one.records += 1
+            if len(one.identifiers) < _EXAMPLES:
+                one.identifiers.append(identifier)
+
+    def _counted(self, one: Finding) -> CountedFinding:
+        """Return the count to which a finding belongs; the first one makes it."""
+        key = (one.code, f"{one.tag}{one.place}")
+        if key not in self.counted and len(self.counted) >= _MOST_KINDS:
+            key = (one.code, _FURTHER)
+        if key not in self.counted:
+            self.counted[key] = CountedFinding(
+                level=int(one.level), code=one.code, place=key[1], expected=one.expected, found=one.found
+            )
+        return self.counted[key]
+
     def ranked(self) -> list[CountedFinding]:
         """Return the findings by level, those in most records first."""
         return sorted(self.counted.values(), key=lambda one: (one.level, -one.records, one.code, one.place))
@@ -82,32 +106,6 @@ def check_source(
             report.other += 1
         else:
             found = [finding for record in stored.records for finding in validate(record, level)]
-            _count(report, stored.identifier, found)
+            report.add(stored.identifier, found)
         on_progress(done)
     return report
-
-
-def _count(report: MarcReport, identifier: str, found: list[Finding]) -> None:
-    report.records += 1
-    report.without_findings += not found
-    report.findings += len(found)
-    counted = [_counted(report, one) for one in found]
-    for one in counted:
-        one.count += 1
-    for one in {id(one): one for one in counted}.values():
-        one.records += 1
-        if len(one.identifiers) < _EXAMPLES:
-            one.identifiers.append(identifier)
-
-
-def _counted(report: MarcReport, one: Finding) -> CountedFinding:
-    """Return the count to which a finding belongs, which is made if it is the first one."""
-    key = (one.code, f"{one.tag}{one.place}")
-    if key not in report.counted and len(report.counted) >= _MOST_KINDS:
-        key = (one.code, _FURTHER)
-    known = report.counted.get(key)
-    if known is None:
-        known = report.counted[key] = CountedFinding(
-            level=int(one.level), code=one.code, place=key[1], expected=one.expected, found=one.found
-        )
-    return known

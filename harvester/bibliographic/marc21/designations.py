@@ -1,8 +1,9 @@
 """The second level of validation: which fields, indicators and subfields MARC 21 defines, and which repeat.
 
-Source: MARC 21 Format for Bibliographic Data, concise format. Not checked are local fields (9XX, X9X and XX9,
-unless MARC 21 defines them), subfield 9, and holdings fields embedded in a bibliographic record (841 to 845,
-853 to 855, 863 to 868, 876 to 878). Subfields 6 and 8 are accepted in every data field.
+Source: MARC 21 Format for Bibliographic Data, concise format. Not checked are what MARC 21 leaves to local
+use (fields 9XX, X9X and XX9 unless it defines them, indicator 9, subfield 9) and holdings fields embedded in a
+bibliographic record (841 to 845, 853 to 855, 863 to 868, 876 to 878). Subfields 6 and 8 are accepted in every
+data field.
 """
 
 import re
@@ -18,6 +19,7 @@ _LOCAL: Final = re.compile(r"9..|.9.|..9|...*[A-Za-z].*")
 _EMBEDDED_HOLDINGS: Final = re.compile(r"84[1-5]|85[345]|86[3-8]|87[678]")
 _OTHER_SCRIPT: Final = "880"
 _LINKAGE: Final = re.compile(r"(\d{3})-\d{2}")
+_LOCAL_INDICATOR: Final = "9"
 _EVERYWHERE_ONCE: Final = frozenset("6")
 _EVERYWHERE_REPEATED: Final = frozenset("89")
 _REQUIRED: Final = ("001", "008", "245")
@@ -356,7 +358,7 @@ def _check(one: WrittenField) -> Iterator[Finding]:
 
 def _indicators(one: WrittenField, known: Designation) -> Iterator[Finding]:
     for name, given, defined in zip(("ind1", "ind2"), one.indicators, known.indicators, strict=True):
-        if given not in defined:
+        if given not in defined and given != _LOCAL_INDICATOR:
             expected = (
                 " ".join(sorted(defined)).replace(" ", "#", 1)
                 if " " in defined

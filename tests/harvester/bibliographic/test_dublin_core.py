@@ -114,7 +114,8 @@ def test_relations_are_titles_numbers_or_addresses() -> None:
     record = _converted(
         "<dc:title>X</dc:title><dcterms:isPartOf>urn:issn:0027-8203</dcterms:isPartOf>"
         '<dcterms:isVersionOf xsi:type="dcterms:URI">https://x.example/1</dcterms:isVersionOf>'
-        '<dcterms:replaces rdf:resource="urn:x:2"/><dcterms:references>ISBN 80-200-0129-8</dcterms:references>'
+        '<dcterms:replaces rdf:resource="urn:x:2"/>'
+        "<dcterms:references>ISBN 80-200-0129-8</dcterms:references>"
         "<dc:relation>https://x.example/3</dc:relation>"
     )
     assert record.related == (

@@ -121,6 +121,7 @@ def test_structure_of_the_leader(leader: str, finding: str | None) -> None:
         ("440 #0 $ax", "obsolete_field 440"),
         ("002 x", "undefined_field 002"),
         ("300 1# $ax", "undefined_indicator 300#2ind1"),
+        ("650 09 $ax$2eczenas", None),
         ("300 ## $ax$zy", "undefined_subfield 300#2$z"),
         ("300 ## $ax$9y", None),
         ("300 ## $ax$82\\x$83\\x$6880-01", None),
