@@ -1,7 +1,7 @@
 """The second level of validation: which fields, indicators and subfields MARC 21 defines, and which repeat.
 
-Source: MARC 21 Format for Bibliographic Data, concise format. Not checked are what MARC 21 leaves to local
-use (fields 9XX, X9X and XX9 unless it defines them, indicator 9, subfield 9) and holdings fields embedded in a
+Source: MARC 21 Format for Bibliographic Data, concise format. What MARC 21 leaves to local use (fields
+9XX, X9X and XX9 unless it defines them, indicator 9, subfield 9) is not checked, nor are holdings fields in a
 bibliographic record (841 to 845, 853 to 855, 863 to 868, 876 to 878). Subfields 6 and 8 are accepted in every
 data field.
 """

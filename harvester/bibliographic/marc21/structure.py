@@ -250,6 +250,8 @@ class _Reading:
 
 def _inner(element: etree._Element) -> str:
     """Return the name of the first element in an element that may only contain text, or an empty string."""
+    if len(element) == 0:
+        return ""
     return next((local_name(one) for one in element.iterchildren(etree.Element)), "")
 
 
