@@ -43,8 +43,8 @@ _ENTERED: Final = re.compile(rf"\d\d{_DAY}", re.ASCII)
 _DATE: Final = re.compile(r"\d{1,4}u*|u{4}|\|{4}| {4}", re.ASCII)
 _SECOND_DATE: Final = MappingProxyType(
     {
-        **dict.fromkeys("s", re.compile(r" {4}|\|{4}|\d{1,4}u*")),
-        **dict.fromkeys("bn", re.compile(r" {4}|\|{4}")),
+        **dict.fromkeys("bs", re.compile(r" {4}|\|{4}")),
+        "n": re.compile(r"uuuu| {4}|\|{4}"),
         "e": re.compile(r"(?:0[1-9]|1[0-2])(?:  |uu|0[1-9]|[12]\d|3[01])|uuuu| {4}|\|{4}"),
         **dict.fromkeys("cu", re.compile(r"9999|uuuu|\|{4}")),
     }
