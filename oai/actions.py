@@ -310,6 +310,7 @@ UNCHANGING: Final[Mapping[str, str]] = MappingProxyType({
     "database restore": "replaces the audit log, too",
     "database upgrade": "makes the audit log's table; the versions are in the database",
     "demo": "has a database of its own",
+    "import export": "writes a file into a folder of the administrator's own",
     "init": "makes the audit log's table",
     "manager run": "runs until it is ended; its work is in the history",
     "probe": "asks a repository and shows its answer",

@@ -106,6 +106,10 @@ zatva import set edit maps --match any
 zatva import set try maps
 zatva import search babička němcová
 zatva import show 120
+zatva import show 120 --lines
+zatva import check --repository 7
+zatva import check --repository 7 --level 2 --limit 20
+zatva import export --repository 7 --out records.mrc
 zatva manager run
 zatva manager status
 zatva worker --concurrency 4

@@ -73,6 +73,7 @@ _SAMPLE = text(
     """
     SELECT identifier_key, identifier, filename, datestamp, digest, NULL, NULL, NULL FROM oai_record
     WHERE repository_id = :repository_id AND metadata_prefix = :prefix AND status = 'active'
+      AND identifier_key > :after
     ORDER BY identifier_key LIMIT :most
     """
 )
@@ -193,9 +194,14 @@ def count_candidates(session: Session, scope: ImportScope) -> int:
     return int(session.execute(statement, scope.parameters()).scalar_one())
 
 
-def read_sample(session: Session, repository_id: int, metadata_prefix: str, *, most: int) -> list[Candidate]:
-    """Return some of the stored records, practically at random, because the key is a digest."""
-    values = {"repository_id": repository_id, "prefix": metadata_prefix, "most": most}
+def read_sample(
+    session: Session, repository_id: int, metadata_prefix: str, *, most: int, after: uuid.UUID = FIRST
+) -> list[Candidate]:
+    """Return some of the stored records, practically at random, because the key is a digest.
+
+    `after` is the key of the last record of the previous call, to read on.
+    """
+    values = {"repository_id": repository_id, "prefix": metadata_prefix, "most": most, "after": after}
     return [Candidate._make(row) for row in session.execute(_SAMPLE, values)]
 
 

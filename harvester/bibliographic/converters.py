@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from lxml import etree
 
 from harvester.bibliographic.candidates import Candidate
-from harvester.bibliographic.dublin_core import DublinCoreConverter
+from harvester.bibliographic.dublin_core import DublinCoreConverter, QualifiedDublinCoreConverter
 from harvester.bibliographic.marc21.converter import Marc21Converter
 from harvester.bibliographic.record import BibliographicRecord, RawField
 from oai.errors import MalformedXmlError, ZatvaError
@@ -53,7 +53,11 @@ class Converter(Protocol):
         """Yield the record's fields as filtering sets see them."""
 
 
-CONVERTERS: Final[Sequence[Converter]] = (Marc21Converter(), DublinCoreConverter())
+CONVERTERS: Final[Sequence[Converter]] = (
+    Marc21Converter(),
+    QualifiedDublinCoreConverter(),
+    DublinCoreConverter(),
+)
 
 
 def converter_for(element: etree._Element) -> Converter | None:
@@ -92,12 +96,20 @@ def read_metadata(folder: Path, candidate: Candidate) -> etree._Element:
         ) from None
     if candidate.digest is not None and hashlib.sha256(data).digest() != candidate.digest:
         raise UnreadableFileError(f"{candidate.filename}: its contents differ from what was stored")
+    return metadata_in(data, source=candidate.filename)
+
+
+def metadata_in(data: bytes, *, source: str) -> etree._Element:
+    """Return the root element of the metadata in a record's file; errors name `source`.
+
+    Raises UnreadableFileError and NoMetadataError.
+    """
     try:
-        root = parse(data, source=candidate.filename)
+        root = parse(data, source=source)
     except MalformedXmlError as error:
         raise UnreadableFileError(str(error)) from None
     metadata = root.find(_METADATA)
     found = None if metadata is None else next(metadata.iterchildren(etree.Element), None)
     if found is None:
-        raise NoMetadataError(f"{candidate.filename}: no element in <metadata>")
+        raise NoMetadataError(f"{source}: no element in <metadata>")
     return found

@@ -1,4 +1,8 @@
-"""Conversion of Dublin Core records, simple and qualified, into bibliographic records."""
+"""Conversion of Dublin Core records, simple and qualified, into bibliographic records.
+
+Sources: DCMI Metadata Terms; Expressing Qualified Dublin Core in XML (encoding schemes as `xsi:type`); DCMI
+DCSV and the encoding schemes Period, Point and Box. Containers are those of DSpace, CONTENTdm and EPubs.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -30,6 +34,20 @@ from harvester.bibliographic.text import fold, has_controls, sort_key, tidy
 
 DC: Final = "http://purl.org/dc/elements/1.1/"
 TERMS: Final = "http://purl.org/dc/terms/"
+QUALIFIED: Final = frozenset(
+    {
+        TERMS,
+        "http://dspace.org/qualifieddc/",
+        "http://epubs.cclrc.ac.uk/xmlns/qdc/",
+        "http://worldcat.org/xmlschemas/qdc-1.0/",
+    }
+)
+"""Namespaces of containers whose elements may be refined."""
+_RELATORS: Final = frozenset(
+    {"http://id.loc.gov/vocabulary/relators/", "http://www.loc.gov/loc.terms/relators/"}
+)
+"""Namespaces whose elements are contributors with their roles, such as `marcrel:ill`."""
+_RESOURCE: Final = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}resource"
 _XSI_TYPE: Final = "{http://www.w3.org/2001/XMLSchema-instance}type"
 _XML_LANG: Final = "{http://www.w3.org/XML/1998/namespace}lang"
 _REFINED: Final = {
@@ -41,10 +59,12 @@ _REFINED: Final = {
     "isReferencedBy": "relation", "references": "relation", "isFormatOf": "relation",
     "hasFormat": "relation", "conformsTo": "relation", "extent": "format", "medium": "format",
     "spatial": "coverage", "temporal": "coverage", "accessRights": "rights", "license": "rights",
-    "rightsHolder": "rights", "bibliographicCitation": "identifier",
+    "rightsHolder": "rights", "bibliographicCitation": "description",
 }  # fmt: skip
 """Terms that refine an element."""
 _NOT_PUBLISHED: Final = frozenset({"modified", "available", "valid", "dateSubmitted", "dateAccepted"})
+_DATING: Final = {"issued": 0, "date": 1, "dateCopyrighted": 2, "created": 3}
+"""Of the dates of publication, the one with the lowest number is preferred."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +83,16 @@ class Element:
 
 def open_element(child: etree._Element) -> Element:
     """Parse an element of the record; a term that refines an element is treated as that element."""
-    term = etree.QName(child).localname
+    written = etree.QName(child)
+    term = written.localname
+    text = tidy("".join(str(piece) for piece in child.itertext()))
+    resource = child.get(_RESOURCE, "").strip()
     return Element(
-        name=_REFINED.get(term, term),
+        name="contributor" if written.namespace in _RELATORS else _REFINED.get(term, term),
         term=term,
-        text=tidy("".join(str(piece) for piece in child.itertext())),
-        scheme=child.get(_XSI_TYPE, "").rpartition(":")[2].strip(),
+        text=text or resource,
+        scheme=child.get(_XSI_TYPE, "").rpartition(":")[2].strip()
+        or ("URI" if resource and not text else ""),
         language=child.get(_XML_LANG, "").strip(),
     )
 
@@ -83,7 +107,7 @@ class DublinCoreDraft:
     dates: list[Element] = field(default_factory=list)
     kinds: list[RecordKind] = field(default_factory=list)
     languages: list[str] = field(default_factory=list)
-    formats: list[str] = field(default_factory=list)
+    formats: list[Element] = field(default_factory=list)
     subjects: list[Subject] = field(default_factory=list)
     genres: list[Subject] = field(default_factory=list)
     identifiers: list[Identifier] = field(default_factory=list)
@@ -110,7 +134,7 @@ class DublinCoreDraft:
             years=find_years(date) if date else Years(),
             date_text=date,
             languages=tuple(self.languages),
-            extent=" ; ".join(self.formats),
+            extent=self._extent(),
             variants=tuple(
                 TitleVariant(kind="alternative", text=one.text, label=one.language)
                 for one in self.titles
@@ -134,12 +158,20 @@ class DublinCoreDraft:
             return ""
         return next((one.text for one in self.titles if one.term == "title"), self.titles[0].text)
 
+    def _extent(self) -> str:
+        """Return the extents; without any, all formats. Formats beside an extent become notes."""
+        extents = [one for one in self.formats if one.term == "extent"] or self.formats
+        for one in self.formats:
+            if one not in extents:
+                self.note(one, NoteKind.KEPT)
+        return " ; ".join(one.text for one in extents)
+
     def _date(self) -> str:
         """Set the date of publication to the first that names a year; the others become notes."""
         dated = [one for one in self.dates if find_years(one.text) != Years()]
         published = [one for one in dated if one.term not in _NOT_PUBLISHED]
         chosen = next(
-            iter(sorted(published, key=lambda one: one.term != "issued") or dated or self.dates), None
+            iter(sorted(published, key=lambda one: _DATING.get(one.term, 9)) or dated or self.dates), None
         )
         for one in self.dates:
             if one is not chosen:
@@ -151,6 +183,12 @@ class DublinCoreDraft:
 
 _CONTAINERS: Final = frozenset({"dc", "qualifieddc"})
 _ADDRESS: Final = re.compile(r"(?i)^(?:https?|ftp)://\S+$")
+_NUMBER: Final = re.compile(r"(?i)^(?:urn:\S+|(?:urn:)?is[sb]n[ :]\s*[\dX -]+|doi:\s*\S+)$")
+"""A relation that is an identifier and not a title."""
+_CLASSES: Final = frozenset({"DDC", "LCC", "UDC"})
+_STRUCTURED: Final = frozenset({"Point", "Box", "Period"})
+"""Encoding schemes whose values are labelled components: `name=Praha; east=14.4; north=50.1`."""
+_NAME: Final = re.compile(r"(?:^|;)\s*name\s*=\s*([^;]+)")
 _LIFE: Final = re.compile(
     r",\s*((?:\(|asi |ca\.? |\*|narozen\w* )?\d{3,4}\??\s*(?:-\s*(?:asi |ca\.? )?\d{0,4}\??)?\)?)$"
 )
@@ -178,11 +216,11 @@ _KIND_OF: Final = {word: kind for kind, words in _KINDS.items() for word in word
 
 
 class DublinCoreConverter:
-    """Dublin Core: `oai_dc`, and containers of DCMI terms."""
+    """Dublin Core in any container, such as `oai_dc`."""
 
     name = "dublin_core"
-    version = 2
-    namespaces = frozenset({"http://www.openarchives.org/OAI/2.0/oai_dc/", DC, TERMS})
+    version = 3
+    namespaces = frozenset({"http://www.openarchives.org/OAI/2.0/oai_dc/", DC})
     rank = 1
 
     def reads(self, element: etree._Element) -> bool:
@@ -208,10 +246,27 @@ class DublinCoreConverter:
         return draft.finish()
 
     def fields(self, element: etree._Element) -> Iterator[RawField]:
-        """Yield the elements as filtering sets see them."""
+        """Yield the elements as filtering sets see them: a refined one by its own name, too."""
         for child in element.iterchildren(etree.Element):
             found = open_element(child)
-            yield RawField(name=found.name, values=(("", found.text),))
+            for name in dict.fromkeys((found.name, found.term)):
+                yield RawField(name=name, values=(("", found.text),))
+
+
+class QualifiedDublinCoreConverter(DublinCoreConverter):
+    """Qualified Dublin Core: it says more than `oai_dc`, and is imported where a repository has both."""
+
+    namespaces = QUALIFIED
+    rank = 2
+
+    def reads(self, element: etree._Element) -> bool:
+        """Return whether it is a container of qualified Dublin Core, or an element in it is a DCMI term."""
+        name = etree.QName(element)
+        return (
+            name.namespace in QUALIFIED
+            or name.localname == "qualifieddc"
+            or any(etree.QName(child).namespace == TERMS for child in element.iterchildren(etree.Element))
+        )
 
 
 def _read(child: etree._Element, root: etree._Element, draft: DublinCoreDraft) -> None:
@@ -246,7 +301,8 @@ def _take_title(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_name(found: Element, draft: DublinCoreDraft) -> None:
-    text, roles = clean(found.text), ["cre" if found.name == "creator" else "ctb"]
+    default = {"creator": "cre", "contributor": "ctb"}.get(found.term) or relator(found.term)
+    text, roles = clean(found.text), [default]
     role = _ROLE.search(text)
     if role and len(relator(role[1])) == 3:  # noqa: PLR2004 a three-letter code in brackets is a role
         text, roles = text[: role.start()], [relator(role[1])]
@@ -270,7 +326,10 @@ def _take_name(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_subject(found: Element, draft: DublinCoreDraft) -> None:
-    draft.subjects.append(Subject(text=clean(found.text), source=found.scheme))
+    if found.scheme in _CLASSES:
+        draft.subjects.append(Subject(text=found.text, kind="class", source=found.scheme.lower()))
+    else:
+        draft.subjects.append(Subject(text=clean(found.text), source=found.scheme))
 
 
 def _take_publisher(found: Element, draft: DublinCoreDraft) -> None:
@@ -289,7 +348,7 @@ def _take_type(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_format(found: Element, draft: DublinCoreDraft) -> None:
-    draft.formats.append(found.text)
+    draft.formats.append(found)
 
 
 def _take_language(found: Element, draft: DublinCoreDraft) -> None:
@@ -336,14 +395,27 @@ def _identified(text: str, scheme: str) -> tuple[str, str, bool]:
 def _take_relation(found: Element, draft: DublinCoreDraft) -> None:
     relation = "original" if found.name == "source" else _RELATIONS.get(found.term, "related")
     label = found.term if found.term not in {"relation", "source"} else ""
-    draft.related.append(Related(relation=relation, title=found.text, label=label))
+    if found.scheme == "URI" or _NUMBER.match(found.text):
+        draft.related.append(Related(relation=relation, label=label, identifiers=(found.text,)))
+    else:
+        draft.related.append(Related(relation=relation, title=found.text, label=label))
+    if found.scheme == "URI" and _ADDRESS.match(found.text):
+        draft.links.append(Link(url=found.text, label=label, relation="related"))
 
 
 def _take_coverage(found: Element, draft: DublinCoreDraft) -> None:
-    kind = (
-        "place" if found.term == "spatial" else "chronology" if find_years(found.text) != Years() else "place"
-    )
-    draft.subjects.append(Subject(text=found.text, kind=kind, source=found.scheme))
+    """Read a place or a time. Of a Point, Box or Period, the name is the subject; the rest is a note."""
+    temporal = found.term == "temporal" or found.scheme == "Period"
+    spatial = found.term == "spatial" or found.scheme in {"Point", "Box"}
+    if not spatial and find_years(found.text) != Years():
+        temporal = True
+    text = found.text
+    if found.scheme in _STRUCTURED:
+        name = _NAME.search(text)
+        text = tidy(name[1]) if name else text
+    kind = "chronology" if temporal else "place"
+    source = "" if found.scheme in _STRUCTURED else found.scheme
+    draft.subjects.append(Subject(text=text, kind=kind, source=source))
 
 
 def _take_note(found: Element, draft: DublinCoreDraft) -> None:

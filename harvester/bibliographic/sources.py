@@ -19,6 +19,7 @@ from harvester.bibliographic.converters import (
     converter_of_namespace,
     read_metadata,
 )
+from harvester.bibliographic.marc21.converter import Marc21Converter
 from harvester.bibliographic.models import ImportSource
 from harvester.repositories import get_repository
 from oai.errors import UsageError
@@ -135,6 +136,21 @@ def choose_prefix(session: Session, repository_id: int, folder: Path) -> str | N
     """
     ranked = _ranked(session, repository_id, folder)
     return ranked[0][1] if ranked else None
+
+
+def marc_prefix(session: Session, repository_id: int, folder: Path, wanted: str | None = None) -> str:
+    """Return the harvested format whose records are MARC 21: the wanted one, else the first by name.
+
+    Raises UsageError if there is none.
+    """
+    harvested = harvested_prefixes(session, repository_id)
+    for prefix in harvested if wanted is None else [wanted]:
+        found = _converter(session, repository_id, prefix, folder)
+        if prefix in harvested and found is not None and found.name == Marc21Converter.name:
+            return prefix
+    formats = ", ".join(harvested) or "none"
+    which = "no MARC records" if wanted is None else f"no MARC records in the format {wanted!r}"
+    raise UsageError(f"repository {repository_id} has {which}; harvested formats: {formats}")
 
 
 def follows_harvest(session: Session, repository_id: int, folder: Path) -> bool:

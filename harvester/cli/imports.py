@@ -17,6 +17,7 @@ from harvester.bibliographic.imports import ImportFacts, list_omissions
 from harvester.bibliographic.record_view import FoundRecord, get_record
 from harvester.bibliographic.search import Hit, Search, SearchOrder, count_facets, search
 from harvester.bibliographic.sources import SourceSettings, save_source, source_settings
+from harvester.bibliographic.stored_marc import record_lines
 from harvester.repositories import get_repository, list_repositories
 from harvester.vocabulary import RunStatus
 from oai.cli import Invocation
@@ -335,7 +336,13 @@ def show_record(invocation: Invocation) -> ExitCode:
     """Show a record."""
     with open_database(invocation.settings) as database, database.session() as session:
         found = get_record(session, invocation.arguments.id)
-    invocation.console.result(asdict(found), _record_in_words(found))
+        lines = record_lines(session, invocation.settings, found) if invocation.arguments.lines else []
+    if invocation.arguments.lines:
+        invocation.console.result(
+            {"bibliographic_id": found.bibliographic_id, "lines": lines}, "\n".join(lines)
+        )
+    else:
+        invocation.console.result(asdict(found), _record_in_words(found))
     return ExitCode.DONE
 
 

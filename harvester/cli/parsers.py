@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 _IMPORTS = "harvester.cli.imports:"
+_MARC = "harvester.cli.marc:"
 
 
 def add_import(commands: "Subcommands") -> None:
@@ -25,6 +26,7 @@ def add_import(commands: "Subcommands") -> None:
     _add_source(group)
     _add_sets(add_group(group, "set", help="manage filtering sets, which select the records to import"))
     _add_catalogue(group)
+    _add_marc(group)
 
 
 def _add_run(group: "Subcommands") -> None:
@@ -124,6 +126,41 @@ def _add_catalogue(group: "Subcommands") -> None:
         group, "show", help="show a record with all its details", handler=f"{_IMPORTS}show_record"
     )
     show.add_argument("id", type=int, metavar="ID", help="number of the record, as listed by `search`")
+    show.add_argument("--lines", action="store_true", help="show the fields of its MARC record instead")
+
+
+def _add_marc(group: "Subcommands") -> None:
+    check = add_command(
+        group, "check", help="validate stored MARC records, and count what is wrong", handler=f"{_MARC}check"
+    )
+    _add_marc_source(check)
+    check.add_argument(
+        "--level", type=int, choices=(1, 2, 3), default=3,
+        help="1: structure; 2: also fields, indicators and subfields; 3: also coded values and dates "
+        "(default: %(default)s)",
+    )  # fmt: skip
+    check.add_argument(
+        "--records", type=int, metavar="N", help="check only N records of each repository, chosen at random"
+    )
+    check.add_argument("--limit", type=int, metavar="N", help="show at most N kinds of findings")
+    export = add_command(
+        group, "export", help="write stored MARC records to one file", handler=f"{_MARC}export_records"
+    )
+    _add_marc_source(export)
+    export.add_argument(
+        "--as", dest="form", choices=("marc", "lines"), default="marc",
+        help="ISO 2709 in UTF-8, or text with a line for each field (default: %(default)s)",
+    )  # fmt: skip
+    export.add_argument("--out", metavar="FILE", help="file, or s3://BUCKET/KEY (default: standard output)")
+
+
+def _add_marc_source(parser: "argparse.ArgumentParser") -> None:
+    _add_repositories(parser)
+    parser.add_argument(
+        "--format",
+        metavar="PREFIX",
+        help="metadata format of the records (default: the one with MARC records)",
+    )
 
 
 def _add_conditions_of_hits(search: "argparse.ArgumentParser") -> None:

@@ -134,13 +134,13 @@ def export_records(invocation: Invocation) -> ExitCode:
             run=run,
             on_missing=lambda name: invocation.console.note(f"skipped {name}: missing or altered"),
         )
-        with _output(arguments.out) as out:
-            exported = write(out, on_written=_watch(invocation))
+        with open_output(arguments.out) as out:
+            exported = write(out, on_written=disk_watch(invocation))
     _tell_export(invocation, exported)
     return ExitCode.RECORDS_REFUSED if exported.missing else ExitCode.DONE
 
 
-def _watch(invocation: Invocation) -> Callable[[int], None]:
+def disk_watch(invocation: Invocation) -> Callable[[int], None]:
     """Return what counts the written bytes; standard output leads to the disk of somebody else, if any."""
     out: str | None = invocation.arguments.out
     if out is None or out.startswith(_S3):
@@ -274,7 +274,7 @@ def _object(url: str) -> AbstractContextManager[BinaryIO]:
 
 
 @contextmanager
-def _output(given: str | None) -> Iterator[BinaryIO]:
+def open_output(given: str | None) -> Iterator[BinaryIO]:
     """Provide standard output, a file or object that exists once it is complete, or a pipe or device."""
     if given is None:
         if sys.stdout.isatty():

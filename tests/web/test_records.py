@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from harvester.models import Record, SetMapping
 from harvester.store.models import RecordVersion
 from harvester.store.paths import identifier_key
+from tests.harvester.bibliographic.marc import marcxml
 from tests.web.conftest import Browser, Server
 from tests.web.rows import BEGAN, a_repository, a_run
 
@@ -78,6 +79,27 @@ async def test_a_record_is_shown_with_its_sets_and_its_file(server: Server, view
     assert "&lt;record&gt;Tel\u010d&lt;/record&gt;" in page
     assert "maps" in page
     assert '<code class="copyable">oai:telc.example:1</code>' in page
+
+
+async def test_a_marc_record_is_shown_as_lines_too(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        _a_record(session, 1, filename="a/1.xml")
+        _a_record(session, 2, filename="a/2.xml")
+        folder = server.settings.store / telc.base_dir / "a"
+        session.commit()
+    folder.mkdir(parents=True)
+    head = '<record xmlns="http://www.openarchives.org/OAI/2.0/"><metadata>'
+    marc = marcxml("245 10 $aStaré <mapy> :$bTelč")
+    (folder / "1.xml").write_text(f"{head}{marc}</metadata></record>")
+    (folder / "2.xml").write_text(f"{head}<dc><title>Telč</title></dc></metadata></record>")
+
+    _, page = await viewer.get("/records/1")
+    _, other = await viewer.get("/records/2")
+
+    assert "MARC record" in page
+    assert "\n245 10 $a Staré &lt;mapy&gt; : $b Telč</pre>" in page
+    assert "MARC record" not in other
 
 
 async def test_versions_are_compared_and_name_run_and_rule(server: Server, viewer: Browser) -> None:

@@ -123,8 +123,10 @@ def books() -> list[Item]:
                 f"001 nr{number}",
                 "008 150101s2015    xr            000 0 cze  ",
                 "020 ## $a80-200-0129-8",
+                "041 0# $aczech",
                 f"245 10 $aKnihy {number} kacířů se mají číst",
                 "655 #7 $aedice$2czenas",
+                fixed=None,
             ),
         )
         for number in range(20)

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from harvester.access import access_of
 from harvester.bibliographic.record_view import described_as
+from harvester.bibliographic.stored_marc import lines_in
 from harvester.listing import Among, sets_of_record
 from harvester.models import Record, Repository
 from harvester.repositories import base_folder
@@ -52,6 +53,7 @@ async def show(request: web.Request) -> web.Response:
         sets=sets,
         text=text,
         size=size,
+        lines=await asyncio.to_thread(_marc_lines, file),
     )
 
 
@@ -99,6 +101,11 @@ def _bytes(file: Path | None) -> bytes | None:
             return opened.read(_MOST_COMPARED)
     except OSError:
         return None
+
+
+def _marc_lines(file: Path | None) -> str:
+    """Return the MARC record in the file, a line for each field; empty if there is none."""
+    return "\n".join(lines_in(_bytes(file) or b""))[:_MOST_SHOWN]
 
 
 def _read(file: Path) -> tuple[str | None, int]:

@@ -131,7 +131,7 @@ def _read_years(data: str, draft: MarcDraft) -> None:
         return
     if type_ in _CONTINUING_TYPES and not draft.continuing:
         type_ = "s"
-    years = _years(type_, data[7:11], data[11:15])
+    years = coded_years(type_, data[7:11], data[11:15])
     if years is None:
         draft.broken("008", data[6:15], "no year in type and dates of 008 (positions 6 to 14)")
         draft.likely_years = first or Years()
@@ -140,8 +140,8 @@ def _read_years(data: str, draft: MarcDraft) -> None:
     draft.vague = not _UNKNOWN_DIGITS.isdisjoint(data[7:11])
 
 
-def _years(type_: str, first: str, second: str) -> Years | None:
-    """Return the span of years; empty if the record says that none is known, None if it is invalid."""
+def coded_years(type_: str, first: str, second: str) -> Years | None:
+    """Return the span of the dates in field 008; empty if none is known, None if they are invalid."""
     begin, end = _date(first), _date(second)
     if type_ == _BC or (begin is None and not first.strip(_BLANK + "u")):
         return Years()

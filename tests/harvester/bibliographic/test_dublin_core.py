@@ -1,8 +1,10 @@
 """Dublin Core records, simple and qualified, and the rows that they become."""
 
+import pytest
 from lxml import etree
 
-from harvester.bibliographic.converters import converter_for
+from harvester.bibliographic.converters import converter_for, converter_of_namespace
+from harvester.bibliographic.dublin_core import QUALIFIED
 from harvester.bibliographic.record import (
     BibliographicRecord,
     Contributor,
@@ -20,7 +22,9 @@ from harvester.bibliographic.record import (
 
 _NAMESPACES = (
     'xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/" xmlns:dc="http://purl.org/dc/elements/1.1/" '
-    'xmlns:dcterms="http://purl.org/dc/terms/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
+    'xmlns:dcterms="http://purl.org/dc/terms/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" '
+    'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
+    'xmlns:marcrel="http://id.loc.gov/vocabulary/relators/"'
 )
 
 
@@ -91,6 +95,123 @@ def test_qualified_elements_say_more() -> None:
     assert ("dc:modified", "2020-01-01") in texts
     assert ("dc:abstract", "O slovech") in texts
     assert ("dc:issued", "W3CDTF: 1998-03") in texts
+
+
+@pytest.mark.parametrize("namespace", sorted(QUALIFIED))
+def test_a_container_of_qualified_dublin_core_is_preferred_to_a_simple_one(namespace: str) -> None:
+    qualified = converter_of_namespace(namespace)
+    simple = converter_of_namespace("http://www.openarchives.org/OAI/2.0/oai_dc/")
+    assert qualified is not None
+    assert simple is not None
+    assert (qualified.name, qualified.version) == (simple.name, simple.version)
+    assert qualified.rank > simple.rank
+    names = f'xmlns:q="{namespace}" {_NAMESPACES}'
+    root = etree.fromstring(f"<q:qualifieddc {names}><dc:title>X</dc:title></q:qualifieddc>")
+    assert converter_for(root) is qualified
+
+
+def test_relations_are_titles_numbers_or_addresses() -> None:
+    record = _converted(
+        "<dc:title>X</dc:title><dcterms:isPartOf>urn:issn:0027-8203</dcterms:isPartOf>"
+        '<dcterms:isVersionOf xsi:type="dcterms:URI">https://x.example/1</dcterms:isVersionOf>'
+        '<dcterms:replaces rdf:resource="urn:x:2"/>'
+        "<dcterms:references>ISBN 80-200-0129-8</dcterms:references>"
+        "<dc:relation>https://x.example/3</dc:relation>"
+    )
+    assert record.related == (
+        Related(relation="host", label="isPartOf", identifiers=("urn:issn:0027-8203",)),
+        Related(relation="other edition", label="isVersionOf", identifiers=("https://x.example/1",)),
+        Related(relation="preceding", label="replaces", identifiers=("urn:x:2",)),
+        Related(relation="related", label="references", identifiers=("ISBN 80-200-0129-8",)),
+        Related(relation="related", title="https://x.example/3"),
+    )
+    assert record.links == (Link(url="https://x.example/1", label="isVersionOf", relation="related"),)
+
+
+@pytest.mark.parametrize(
+    ("element", "subject"),
+    [
+        ("<dcterms:temporal>středověk</dcterms:temporal>", Subject(text="středověk", kind="chronology")),
+        (
+            '<dcterms:temporal xsi:type="dcterms:Period">name=Válka; start=1914; end=1918</dcterms:temporal>',
+            Subject(text="Válka", kind="chronology"),
+        ),
+        (
+            '<dcterms:spatial xsi:type="dcterms:Point">east=14.4; north=50.1; name=Praha</dcterms:spatial>',
+            Subject(text="Praha", kind="place"),
+        ),
+        (
+            '<dc:coverage xsi:type="dcterms:Box">northlimit=1900; eastlimit=2000</dc:coverage>',
+            Subject(text="northlimit=1900; eastlimit=2000", kind="place"),
+        ),
+        (
+            '<dcterms:spatial xsi:type="dcterms:ISO3166">CZ</dcterms:spatial>',
+            Subject(text="CZ", kind="place", source="ISO3166"),
+        ),
+        (
+            '<dc:subject xsi:type="dcterms:DDC">943.71</dc:subject>',
+            Subject(text="943.71", kind="class", source="ddc"),
+        ),
+        (
+            '<dc:subject xsi:type="dcterms:MESH">Lung</dc:subject>',
+            Subject(text="Lung", source="MESH"),
+        ),
+    ],
+)
+def test_encoding_schemes_of_subjects_and_coverage(element: str, subject: Subject) -> None:
+    assert _converted(f"<dc:title>X</dc:title>{element}").subjects == (subject,)
+
+
+def test_the_parts_of_a_point_are_kept_beside_its_name() -> None:
+    value = "name=Praha; east=14.4; north=50.1"
+    record = _converted(f'<dcterms:spatial xsi:type="dcterms:Point">{value}</dcterms:spatial>')
+    assert Note(kind=NoteKind.KEPT, field="dc:spatial", text=f"Point: {value}") in record.notes
+
+
+@pytest.mark.parametrize(
+    ("elements", "date"),
+    [
+        ("<dcterms:created>1890</dcterms:created><dc:date>1901</dc:date>", "1901"),
+        ("<dcterms:created>1890</dcterms:created><dcterms:issued>1902</dcterms:issued>", "1902"),
+        ("<dcterms:available>2020</dcterms:available><dcterms:created>1890</dcterms:created>", "1890"),
+        ("<dcterms:available>2020</dcterms:available>", "2020"),
+        ('<dcterms:issued xsi:type="dcterms:W3CDTF">1901/1910-05</dcterms:issued>', "1901/1910-05"),
+    ],
+)
+def test_the_date_of_publication_is_chosen_by_its_term(elements: str, date: str) -> None:
+    assert _converted(f"<dc:title>X</dc:title>{elements}").date_text == date
+
+
+def test_an_extent_is_not_mixed_with_media_types() -> None:
+    record = _converted(
+        '<dc:format xsi:type="dcterms:IMT">application/pdf</dc:format><dcterms:extent>674 s.</dcterms:extent>'
+        "<dcterms:medium>pergamen</dcterms:medium>"
+    )
+    assert record.extent == "674 s."
+    texts = {(note.field, note.text) for note in record.notes if note.kind == NoteKind.KEPT}
+    assert {("dc:format", "application/pdf"), ("dc:medium", "pergamen")} <= texts
+
+
+def test_a_citation_is_a_note_and_a_relator_element_a_role() -> None:
+    record = _converted(
+        "<dcterms:bibliographicCitation>Naše řeč, 80, 1997, s. 1-10</dcterms:bibliographicCitation>"
+        "<marcrel:ill>Aleš, Mikoláš, 1852-1913</marcrel:ill>"
+    )
+    assert Note(field="dc:bibliographicCitation", text="Naše řeč, 80, 1997, s. 1-10") in record.notes
+    assert record.identifiers == ()
+    assert record.contributors == (
+        Contributor(name="Aleš, Mikoláš", kind="unknown", dates="1852-1913", roles=("ill",)),
+    )
+
+
+def test_conditions_see_a_refined_element_by_both_names() -> None:
+    root = etree.fromstring(
+        f"<dc {_NAMESPACES}><dcterms:spatial>Praha</dcterms:spatial><dc:title>X</dc:title></dc>"
+    )
+    converter = converter_for(root)
+    assert converter is not None
+    fields = [(one.name, one.values[0][1]) for one in converter.fields(root)]
+    assert fields == [("coverage", "Praha"), ("spatial", "Praha"), ("title", "X")]
 
 
 def test_identifiers_are_told_apart() -> None:

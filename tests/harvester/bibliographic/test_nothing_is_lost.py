@@ -116,19 +116,24 @@ def test_every_record_has_rows_that_are_the_same_each_time(
             st.sampled_from(
                 _list(
                     "title creator contributor subject description publisher date type format identifier "
-                    "source language relation coverage rights alternative issued nonsense"
+                    "source language relation coverage rights alternative issued created modified isPartOf "
+                    "references spatial temporal extent medium bibliographicCitation license nonsense"
                 )
             ),
+            st.sampled_from(["", *_list("URI W3CDTF Period Point DDC LCSH IMT ISO639-2")]),
             _WORDS,
         ),
         max_size=10,
     )
 )
-def test_no_word_of_a_dublin_core_record_is_lost(elements: list[tuple[str, str]]) -> None:
+def test_no_word_of_a_dublin_core_record_is_lost(elements: list[tuple[str, str, str]]) -> None:
     root = etree.Element("{http://www.openarchives.org/OAI/2.0/oai_dc/}dc")
-    for name, value in elements:
-        etree.SubElement(root, f"{{http://purl.org/dc/elements/1.1/}}{name}").text = value
+    for name, scheme, value in elements:
+        child = etree.SubElement(root, f"{{http://purl.org/dc/elements/1.1/}}{name}")
+        child.text = value
+        if scheme:
+            child.set("{http://www.w3.org/2001/XMLSchema-instance}type", f"dcterms:{scheme}")
     record = DublinCoreConverter().convert(root)
-    words = {word for _, value in elements for word in fold(json.dumps(value, ensure_ascii=False)).split()}
+    words = {word for *_, value in elements for word in fold(json.dumps(value, ensure_ascii=False)).split()}
     missing = {word for word in words - _said(record) if not _as_number(word, record)}
     assert missing == set()
