@@ -21,7 +21,6 @@ from itsdangerous import BadData, URLSafeSerializer
 from multidict import MultiMapping
 
 from oai.errors import UsageError
-from oai.sections import ProviderSettings
 from oai.signing import signing_keys
 from provider.holdings.capture import (
     FIELDS,
@@ -33,10 +32,9 @@ from provider.holdings.capture import (
 )
 from provider.holdings.index_reads import ReadOrder
 from provider.holdings.lookup import LookupPlace, LookupResult, MatchType, Query, find_captures, read_wildcard
-from provider.holdings.rules import in_reading_room
 from provider.http.admission import admitted
 from provider.http.keys import DATABASE, SETTINGS
-from provider.http.middleware import ATTENDANCE
+from provider.http.middleware import readable_rules
 from provider.models import Access
 
 ARGUMENTS: Final = (
@@ -215,7 +213,7 @@ def add_routes(app: web.Application) -> None:
 async def _answer(request: web.Request) -> web.Response:
     settings, database = request.app[SETTINGS].provider, request.app[DATABASE]
     limits = CdxLimits(
-        lines=settings.cdx_lines, examined=settings.cdx_examined, rules=_rules(request, settings)
+        lines=settings.cdx_lines, examined=settings.cdx_examined, rules=readable_rules(request)
     )
 
     def work() -> web.Response:
@@ -229,13 +227,6 @@ async def _answer(request: web.Request) -> web.Response:
         return await admitted(request, work, lengthy=_is_lengthy(request))
     except UsageError as error:
         return web.Response(status=400, text=f"400: {error}\n")
-
-
-def _rules(request: web.Request, settings: ProviderSettings) -> Sequence[Access]:
-    visitor = request.app[ATTENDANCE].visitor(request)
-    if not visitor.ours and in_reading_room(settings, visitor.address):
-        return (Access.OPEN, Access.READING_ROOM)
-    return (Access.OPEN,)
 
 
 def _is_lengthy(request: web.Request) -> bool:

@@ -196,14 +196,22 @@ def _look_ups() -> Iterator[Ask]:
         yield Ask(path="/cdx", query={"url": host, "matchType": "host", "showResumeKey": "true"})
 
 
+def _mementos(path: str) -> Iterator[Ask]:
+    for url in (*ALL_URLS, "http://none.test/"):
+        yield Ask(path=f"{path}{url}")
+        yield Ask(path=f"{path}{url}", headers={"Accept-Datetime": "Mon, 01 Jan 2001 00:00:00 GMT"})
+
+
 ASKED: Mapping[str, Callable[[], Iterator[Ask]]] = {
     "/oai": lambda: _protocol("/oai"),
     "/oai/aggregate": lambda: _protocol("/oai/aggregate"),
     "/archive/{key}": _documents,
     "/cdx": _look_ups,
+    "/timemap/link/{url}": lambda: _mementos("/timemap/link/"),
+    "/timegate/{url}": lambda: _mementos("/timegate/"),
 }
 """Routes with arguments, and what is asked of them; all others are asked once."""
-READERS_OF_KEYS = ("/cdx",)
+READERS_OF_KEYS = ("/cdx", "/timemap/link/{url}", "/timegate/{url}")
 """Routes whose answers depend on the keys of URLs, which an old archive does not have yet."""
 
 
