@@ -71,6 +71,11 @@ LOOK_UPS: Sequence[Mapping[str, str]] = (
     {"collapse": "urlkey"},
     {"sort": "reverse"},
 )
+OTHER_DIALECTS: Sequence[Mapping[str, str]] = (
+    {"dialect": "pywb", "sort": "reverse"},
+    {"dialect": "openwayback", "limit": "-2"},
+    {"dialect": "outbackcdx", "matchType": "range"},
+)
 LISTS = ("ListIdentifiers", "ListRecords")
 HTML = "text/html,application/xhtml+xml"
 FOLLOWING = re.compile(r">([A-Za-z0-9_.-]+)</resumptionToken")
@@ -192,12 +197,14 @@ def _look_ups() -> Iterator[Ask]:
         yield Ask(path="/cdx", query={"url": url})
     for url, more in product([*urls[::4], *urls[-2 * len(hosts) :]], LOOK_UPS):
         yield Ask(path="/cdx", query={"url": url, "showResumeKey": "true", **more})
+    for url, more in product(urls[-2 * len(hosts) :: 5], OTHER_DIALECTS):
+        yield Ask(path="/cdx", query={"url": url, **more})
     for host in hosts:
         yield Ask(path="/cdx", query={"url": host, "matchType": "host", "showResumeKey": "true"})
 
 
 def _mementos(path: str) -> Iterator[Ask]:
-    for url in (*ALL_URLS, "http://none.test/"):
+    for url in (*ALL_URLS[::2], "http://none.test/"):
         yield Ask(path=f"{path}{url}")
         yield Ask(path=f"{path}{url}", headers={"Accept-Datetime": "Mon, 01 Jan 2001 00:00:00 GMT"})
 
