@@ -12,7 +12,7 @@ from oai.connections import CONNECTIONS, bound, limits_of
 from oai.database import Database
 from oai.settings import Settings
 from provider.clients.store import bookkeeping
-from provider.http import aggregate, cdx, documents, endpoint, loads, titles
+from provider.http import aggregate, cdx, documents, endpoint, loads, memento, titles
 from provider.http.admission import ADMISSION, Admission, admitted
 from provider.http.aggregate import AGGREGATING, Aggregating, aggregating
 from provider.http.keys import BASE_URL, DATABASE, REPLICAS, SETTINGS
@@ -52,6 +52,7 @@ _ROUTES: Final = (
     documents.add_routes,
     loads.add_routes,
     cdx.add_routes,
+    memento.add_routes,
 )
 """Each adds the routes of its module; their database work goes through `provider.http.admission.admitted`."""
 

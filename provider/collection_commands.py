@@ -13,7 +13,7 @@ from oai.database import open_database
 from oai.datestamps import format_datestamp, parse_datestamp
 from oai.errors import ExitCode, UsageError
 from provider.holdings import access, collections, previews, selection
-from provider.holdings.capture import FoundCapture, read_collapse, read_filters
+from provider.holdings.capture import FILTERS, FoundCapture, read_collapse
 from provider.holdings.identifiers import oai_identifier, parse_oai_identifier
 from provider.holdings.index_reads import ReadOrder
 from provider.holdings.lookup import MatchType, Query, find_captures, read_wildcard
@@ -251,7 +251,7 @@ def find(invocation: Invocation) -> ExitCode:
         order=order if closest is None else ReadOrder.CLOSEST,
         closest=closest,
         limit=arguments.limit,
-        filters=read_filters(arguments.filter or []),
+        filters=FILTERS.read(arguments.filter or []),
         collapse=read_collapse(arguments.collapse),
         rules=tuple(Access) if arguments.all else _LISTED,
         hidden=arguments.all,

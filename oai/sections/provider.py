@@ -330,3 +330,7 @@ class ProviderSettings(Section):
         le=10_000_000,
         description="Maximum captures examined per CDX request (continue with resumeKey).",
     )
+    cdx_dialect: Literal["zatva", "pywb", "outbackcdx", "openwayback"] = Field(
+        "zatva",
+        description="Dialect of CDX look-ups without the argument `dialect`.",
+    )

@@ -36,6 +36,11 @@ class FoundCapture:
     deleted: bool
     path: str
     """Path of the archive file; only its name if just a CDX file has listed it."""
+    packed_length: int | None = None
+    """Bytes of the record in the file, if they are known."""
+
+
+Field = Callable[[FoundCapture], str]
 
 
 def _mime(one: FoundCapture) -> str:
@@ -44,7 +49,7 @@ def _mime(one: FoundCapture) -> str:
     return one.mime_type if "/" in one.mime_type else _UNKNOWN
 
 
-FIELDS: Final[Mapping[str, Callable[[FoundCapture], str]]] = {
+FIELDS: Final[Mapping[str, Field]] = {
     "urlkey": lambda one: one.url_key,
     "timestamp": lambda one: one.archived.strftime("%Y%m%d%H%M%S"),
     "url": lambda one: one.url,
@@ -59,8 +64,8 @@ FIELDS: Final[Mapping[str, Callable[[FoundCapture], str]]] = {
 }
 """The fields of an eleven-field CDX line, in its order.
 
-The length in such a line is that of the record in the file, which is not stored; readers take the record
-that begins at the offset.
+The length in such a line is that of the record in the file, which is not known of every capture; readers
+take the record that begins at the offset.
 """
 _SAME_FIELDS: Final = {"original": "url", "mimetype": "mime", "statuscode": "status"}
 
@@ -84,6 +89,7 @@ _OPTIONS.log_errors = False
 _OPTIONS.max_mem = 1 << 20
 
 Test = Callable[[FoundCapture], bool]
+TextTest = Callable[[str], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,22 +99,15 @@ class Collapse:
     field: str
     characters: int | None = None
     """How many of the field's first characters are compared; None for all."""
+    beside: Field | None = None
+    """A second field that must be equal, too."""
 
     def run(self, one: FoundCapture) -> str:
         """Return a short key that is equal for equal beginnings of the field."""
         value = FIELDS[self.field](one)[: self.characters]
+        if self.beside is not None:
+            value += f" {self.beside(one)}"
         return hashlib.blake2b(value.encode(errors="surrogatepass"), digest_size=8).hexdigest()
-
-
-def read_filters(texts: Sequence[str]) -> tuple[Test, ...]:
-    """Parse filters, all of which must match: `[!]field:expression`, matched against the whole field.
-
-    `=field:text` compares the exact text, and `~field:expression` matches the beginning of the field (as
-    pywb does); `!` negates each of them. Raises UsageError for an invalid filter.
-    """
-    if len(texts) > _MOST_FILTERS:
-        raise UsageError(f"{len(texts)} filters exceed the limit of {_MOST_FILTERS}")
-    return tuple(map(_filter, texts))
 
 
 def read_collapse(text: str | None) -> Collapse | None:
@@ -129,32 +128,80 @@ def read_number(text: str) -> int | None:
     return int(text) or None
 
 
-def _filter(text: str) -> Test:
-    wanted = not text.startswith("!")
-    rest = text.removeprefix("!")
-    kind = rest[0] if rest[:1] in _KINDS else ""
-    name, colon, expression = rest.removeprefix(kind).partition(":")
-    if not colon:
-        raise UsageError(f"filter {text!r} has no field; write it as status:200, or !mime:image/.*")
-    read, matches = FIELDS[field_name(name)], _KINDS[kind](expression)
-    return lambda one: matches(read(one)) is wanted
-
-
-def _whole(expression: str) -> Callable[[str], bool]:
+def matches_whole(expression: str) -> TextTest:
+    """Return a test for texts that match an expression from beginning to end."""
     pattern = _compiled(expression)
     return lambda text: pattern.fullmatch(text) is not None
 
 
-def _beginning(expression: str) -> Callable[[str], bool]:
+def matches_beginning(expression: str) -> TextTest:
+    """Return a test for texts whose beginning matches an expression."""
     pattern = _compiled(expression)
     return lambda text: pattern.match(text) is not None
 
 
-def _letters(expression: str) -> Callable[[str], bool]:
-    return lambda text: text == expression
+def equals(wanted: str) -> TextTest:
+    """Return a test for exactly this text."""
+    return lambda text: text == wanted
 
 
-_KINDS: Final = {"": _whole, "~": _beginning, "=": _letters}
+def contains(wanted: str) -> TextTest:
+    """Return a test for texts that contain this one."""
+    return lambda text: wanted in text
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterSyntax:
+    """How filters are written: the same marks mean opposite things to different CDX servers."""
+
+    marks: Mapping[str, Callable[[str], TextTest]]
+    """The comparison for each mark before the field; that for no mark has the empty string."""
+    negated_first: bool = True
+    """Whether the exclamation mark precedes the mark (`!~status:4`) or follows it (`~!status:4`)."""
+    fields: Mapping[str, Field]
+    """Fields by all their names."""
+    whole_line: Field | None = None
+    """What a filter without a field is compared with; None if a field is required."""
+
+    def read(self, texts: Sequence[str]) -> tuple[Test, ...]:
+        """Parse filters, all of which must match. Raises UsageError for an invalid filter."""
+        if len(texts) > _MOST_FILTERS:
+            raise UsageError(f"{len(texts)} filters exceed the limit of {_MOST_FILTERS}")
+        return tuple(self._filter(text) for text in texts if text or self.whole_line is None)
+
+    def _filter(self, text: str) -> Test:
+        wanted, mark, rest = self._marked(text)
+        name, colon, expression = rest.partition(":")
+        read = self._field(name) if colon else self.whole_line
+        if read is None:
+            raise UsageError(f"filter {text!r} has no field; write it as status:200, or !mime:image/.*")
+        matches = self.marks[mark](expression if colon else rest)
+        return lambda one: matches(read(one)) is wanted
+
+    def _marked(self, text: str) -> tuple[bool, str, str]:
+        """Return whether a match is wanted, the mark, and the rest."""
+        rest = text.removeprefix("!") if self.negated_first else text
+        mark = rest[:1] if rest[:1] in self.marks else ""
+        rest = rest.removeprefix(mark)
+        if self.negated_first:
+            return not text.startswith("!"), mark, rest
+        return not rest.startswith("!"), mark, rest.removeprefix("!")
+
+    def _field(self, name: str) -> Field:
+        if name not in self.fields:
+            raise UsageError(f"unknown field {name!r}; the fields are {', '.join(FIELDS)}")
+        return self.fields[name]
+
+
+FILTERS: Final = FilterSyntax(
+    marks={"": matches_whole, "~": matches_beginning, "=": equals},
+    fields={**FIELDS, **{other: FIELDS[name] for other, name in _SAME_FIELDS.items()}},
+)
+"""`[!]field:expression`, matched against the whole field.
+
+`=field:text` compares the exact text, and `~field:expression` matches the beginning of the field (as pywb
+does); `!` negates each of them.
+"""
 
 
 def _compiled(expression: str) -> "re2._Regexp[str]":

@@ -1,26 +1,25 @@
 """Archived documents by key: who may read one, where its bytes are, and whether they are intact.
 
-A revisit has no payload of its own: it refers to that of another capture, which is found by its digest
-among the captures of the URL that the record names, or of its own URL. The rules of both captures apply.
+A revisit has no payload of its own: it refers to that of another capture (`provider.holdings.revisits`). The
+rules of both captures apply.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Row, Select, func, select
+from sqlalchemy import Row, Select, func, select
 from sqlalchemy.orm import Session
 
 from oai.database import Database
 from oai.errors import ZatvaError
 from oai.proxies import Address
 from oai.sections import ProviderSettings
+from provider.holdings.revisits import MOST_CANDIDATES, Revisit
 from provider.holdings.rules import Rule, in_reading_room, rights_of, strictest
-from provider.holdings.selection import one_of_urls
-from provider.holdings.urlkeys import spellings
 from provider.models import UNLISTED, Access, Arc, Document
 from provider.reading.archived_record import ArchivedRecord, DigestError
 from provider.reading.content import DamageError
@@ -136,10 +135,10 @@ def open_holding(
     try:
         if record.description.record_type == "revisit":
             with database.session() as session:
-                holder = _holder(session, asked, record)
-            record.close()
-            rights.admit_original(holder)
-            record = _record(holder)
+                holder, original = _original(session, rights, asked, record)
+            if original is not record:
+                record.close()
+            record = original
     except BaseException:
         record.close()
         raise
@@ -267,43 +266,39 @@ def _holding(row: Row[Any]) -> Holding:
     return Holding(**row._mapping)  # noqa: SLF001 a row's public name
 
 
-def _holder(session: Session, revisit: Holding, record: ArchivedRecord) -> Holding:
-    """Return the capture whose payload a revisit refers to, the matching one closest in time."""
-    said = record.description
-    referred = _moment(said.refers_to_date)
-    moment = referred or revisit.archived
-    if revisit.digest is not None:
-        same: ColumnElement[bool] = func.lower(Document.digest) == revisit.digest.lower()
-    elif referred is not None:
-        same = Document.archived == referred
-    else:
-        raise _unresolved(revisit)
-    nearest = func.abs(func.extract("epoch", Document.archived - moment))
-    for url in filter(None, (said.refers_to_url, revisit.url)):
-        urls = spellings(url.strip(" <>").replace(" ", "%20"))
-        found = _one(
-            session,
-            _holdings()
-            .where(one_of_urls(urls), same, Document.record_type != "revisit", Document.datestamp < UNLISTED)
-            .order_by(nearest, Document.id),
-        )
-        if found is not None:
-            return found
-    raise _unresolved(revisit)
+def _original(
+    session: Session, rights: _Rights, asked: Holding, record: ArchivedRecord
+) -> tuple[Holding, ArchivedRecord]:
+    """Return the capture whose payload a revisit refers to, and its open record.
 
-
-def _moment(date: str | None) -> datetime | None:
-    """Parse a WARC date; None if the record has no valid one."""
-    try:
-        moment = datetime.fromisoformat(date or "")
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _unresolved(revisit: Holding) -> OriginalNotServedError:
-    return OriginalNotServedError(
+    The revisit's own record is that of a revisit of empty content. Raises OriginalNotServedError if the
+    archive does not have the original, and if the reader may not have it.
+    """
+    revisit = Revisit(url=asked.url, archived=asked.archived, digest=asked.digest, said=record.description)
+    for holder, is_certain in _candidates(session, revisit):
+        rights.admit_original(holder)
+        original = _record(holder)
+        if is_certain or revisit.has_length(original.description):
+            return holder, original
+        original.close()
+    if revisit.is_empty:
+        return asked, record
+    raise OriginalNotServedError(
         404,
-        f"this capture of {revisit.url} only records that the content was unchanged since an "
+        f"this capture of {asked.url} only records that the content was unchanged since an "
         "earlier capture, and the archive does not have that capture",
     )
+
+
+def _candidates(session: Session, revisit: Revisit) -> Iterator[tuple[Holding, bool]]:
+    """Yield captures that may be the original, and whether their digest proves it; the most certain first."""
+    for search in revisit.searches(session):
+        nearest = func.abs(func.extract("epoch", Document.archived - search.moment))
+        found = _holdings().where(
+            search.condition, Document.record_type != "revisit", Document.datestamp < UNLISTED
+        )
+        for row in session.execute(found.order_by(nearest, Document.id).limit(MOST_CANDIDATES)):
+            holder = _holding(row)
+            is_same = revisit.has_digest(holder.digest)
+            if is_same is not False:
+                yield holder, bool(is_same)

@@ -169,6 +169,11 @@ def of_key(url: str) -> Group:
     return _of_keys((key, key + _NEXT))
 
 
+def of_keys_onward(url: str) -> Group:
+    """Return the range of this URL's key and all keys after it, as in outbackcdx."""
+    return _of_keys((stored_key(url), _LAST))
+
+
 def of_key_prefix(url: str) -> Group:
     """Return the range of all keys that begin like this URL's, as pywb does."""
     beginning = key_prefix(url)[:KEY_CHARACTERS]
@@ -293,7 +298,7 @@ WITH page AS (
 SELECT
     page.n, page.indexed, page.id, page.key, page.url, page.archived, mimetype.name AS mime_type,
     page.http_status, page.digest, page.length, page."offset", page.record_type, page.access, page.deleted,
-    coalesce(arc.path, arc.listed_name, arc.name) AS path
+    coalesce(arc.path, arc.listed_name, arc.name) AS path, page.packed_length
 FROM page
 JOIN mimetype ON mimetype.id = page.mime_id
 JOIN arc ON arc.id = page.arc_id

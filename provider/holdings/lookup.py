@@ -32,7 +32,7 @@ from provider.holdings.index_reads import (
 )
 from provider.holdings.selection import INDEXED_CHARACTERS
 from provider.holdings.sets import domain_set_specs
-from provider.holdings.url_key_fill import keys_complete
+from provider.holdings.url_key_fill import FILL_KEYS, keys_complete
 from provider.holdings.urlkeys import (
     bare_roots,
     key_prefix,
@@ -81,6 +81,8 @@ class Query:
 
     url: str
     match: MatchType = MatchType.EXACT
+    onward: bool = False
+    """Instead of that, all URLs whose keys are this URL's or follow it."""
     since: datetime | None = None
     """First capture time that matches."""
     until: datetime | None = None
@@ -101,6 +103,11 @@ class Query:
     collapse: Collapse | None = None
     begin: LookupPlace = field(default_factory=LookupPlace)
     """Where an earlier look-up with the same query ended."""
+
+    @property
+    def is_single(self) -> bool:
+        """Whether only captures of one URL match."""
+        return self.match is MatchType.EXACT and not self.onward
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +144,7 @@ def find_captures(session: Session, query: Query) -> LookupResult:
         raise UsageError(
             "%(url)s has no host; write it as http://host/path or host/path", url=repr(query.url)
         )
-    if query.order is not ReadOrder.FORWARD and query.match is not MatchType.EXACT:
+    if query.order is not ReadOrder.FORWARD and not query.is_single:
         raise UsageError(
             "the order %(order)s needs a single URL and cannot be combined with %(match)s; remove "
             "one of them",
@@ -186,6 +193,9 @@ def _begin(session: Session, place: LookupPlace) -> LookupPlace:
 
 def _meant(query: Query, *, keyed: bool) -> Callable[[FoundCapture], bool]:
     """Return a predicate for captures that also checks the characters that are not in the index."""
+    if query.onward:
+        first = url_key(query.url)
+        return lambda one: one.url_key >= first
     if query.match is MatchType.EXACT:
         key, urls = url_key(query.url), frozenset(spellings(query.url))
         return lambda one: one.url_key == key if keyed else one.url in urls
@@ -215,18 +225,14 @@ def _is_wanted(one: FoundCapture, query: Query) -> bool:
 
 def _at_once(query: Query) -> int:
     """Return the batch size: small if few captures are wanted and none can be skipped."""
-    sifted = (
-        query.filters
-        or query.collapse
-        or (query.match is not MatchType.EXACT and (query.since or query.until))
-    )
+    sifted = query.filters or query.collapse or (not query.is_single and (query.since or query.until))
     most = min(_AT_ONCE, query.examined or _AT_ONCE)
     return most if sifted else min(most, query.limit + 1)
 
 
 def _reading(query: Query, *, keyed: bool) -> IndexReading:
     index = UrlIndex.KEY if keyed else UrlIndex.URL
-    if query.match is not MatchType.EXACT:
+    if not query.is_single:
         return IndexReading(index=index, withheld=query.hidden)
     return IndexReading(
         index=index,
@@ -249,6 +255,10 @@ def _edge(session: Session, place: LookupPlace) -> Edge | None:
 
 
 def _groups(session: Session, query: Query, place: LookupPlace, edge: Edge | None) -> Iterator[Group]:
+    if query.onward:
+        if not place.keyed:
+            raise UsageError(f"a range of keys needs the keys of all documents; {FILL_KEYS}")
+        return iter([index_reads.of_keys_onward(query.url)])
     if place.keyed:
         return iter([_KEYED[query.match](query.url)])
     if query.match is MatchType.DOMAIN:

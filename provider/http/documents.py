@@ -11,7 +11,6 @@ import logging
 from collections.abc import AsyncIterator, Iterator, Mapping
 from email.utils import format_datetime
 from typing import Final
-from urllib.parse import quote
 from uuid import UUID
 
 from aiohttp import web
@@ -20,6 +19,7 @@ from prometheus_client import Counter
 from provider.holdings.documents import NotServedError, OpenDocument, open_document
 from provider.http.admission import admitted
 from provider.http.keys import DATABASE, SETTINGS
+from provider.http.memento import Links, links_of
 from provider.http.metrics import METRICS
 from provider.http.middleware import ATTENDANCE
 from provider.models import Access
@@ -28,7 +28,6 @@ from provider.reading.content import DamageError
 
 PATH: Final = "/archive/{key:[0-9a-f]{32}}"
 
-_UNTOUCHED: Final = "!#$%&'()*+,/:;=?@[]~"
 _ORIGINAL_FIELDS: Final = (
     "Location", "Refresh", "Transfer-Encoding", "Content-Language", "Content-Disposition", "Last-Modified",
     "Date", "Link", "Server",
@@ -77,7 +76,7 @@ def _not_served(error: NotServedError) -> web.Response:
 
 
 async def _send(request: web.Request, document: OpenDocument) -> web.StreamResponse:
-    headers = _headers(document)
+    headers = _headers(document, links_of(request, document.asked.url))
     if _is_known(request, document):
         kept = ("ETag", "Cache-Control", "Memento-Datetime", "Link")
         return web.Response(status=304, headers={name: headers[name] for name in kept if name in headers})
@@ -139,12 +138,12 @@ async def _pieces(blocks: Iterator[bytes], begin: int, end: int | None) -> Async
             yield wanted
 
 
-def _headers(document: OpenDocument) -> dict[str, str]:
+def _headers(document: OpenDocument, links: Links) -> dict[str, str]:
     asked, said = document.asked, document.record.description
     headers = {
         "Content-Type": said.content_type or "application/octet-stream",
         "Memento-Datetime": format_datetime(asked.archived, usegmt=True),
-        "Link": f'<{quote(asked.url, safe=_UNTOUCHED)}>; rel="original"',
+        "Link": _link(links),
         "Content-Security-Policy": "sandbox",
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "no-cache" if document.rule.access == Access.OPEN else "private, no-cache",
@@ -157,6 +156,13 @@ def _headers(document: OpenDocument) -> dict[str, str]:
     if document.holder.digest is not None:
         headers["ETag"] = f'"{document.holder.digest}"'
     return headers | _original_fields(said.http_fields)
+
+
+def _link(links: Links) -> str:
+    """Return the links of a memento (RFC 7089, section 2.2), shortened to what proxies accept."""
+    if 3 * len(links.url) > _LONGEST_FIELD:
+        return links.original()
+    return f"{links.original()}, {links.timegate()}, {links.timemap()}"
 
 
 def _original_fields(fields: Mapping[str, str]) -> dict[str, str]:

@@ -17,8 +17,11 @@ from oai.datestamps import utc_now
 from oai.proxies import Network, Visitor, visitor
 from oai.sections import ProviderSettings
 from provider.clients.stats import OUTCOME, ClientKey, RequestOutcome, Tally, shortened
+from provider.holdings.rules import in_reading_room
 from provider.http.admission import TryLater, Why
+from provider.http.keys import SETTINGS
 from provider.http.metrics import Metrics
+from provider.models import Access
 
 _RETRY_AT_ONCE: Final = 5
 _MINUTE: Final = 60.0
@@ -111,6 +114,14 @@ class Attendance:
 
 
 ATTENDANCE: Final = web.AppKey("attendance", Attendance)
+
+
+def readable_rules(request: web.Request) -> tuple[Access, ...]:
+    """Return the access rules under which the client may read documents."""
+    visitor = request.app[ATTENDANCE].visitor(request)
+    if not visitor.ours and in_reading_room(request.app[SETTINGS].provider, visitor.address):
+        return (Access.OPEN, Access.READING_ROOM)
+    return (Access.OPEN,)
 
 
 def attendance(settings: ProviderSettings) -> Attendance:

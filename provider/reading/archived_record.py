@@ -53,6 +53,8 @@ class Description:
     """For a revisit: the URL of the capture with the payload, if the record has it."""
     refers_to_date: str | None
     """For a revisit: that capture's time, as WARC writes it."""
+    profile: str | None
+    """For a revisit: the URI of what was compared (WARC 1.1, section 6.7.2)."""
     http_fields: Mapping[str, str]
     """The fields of the HTTP header, names in lower case; the first field of a repeated name."""
 
@@ -171,6 +173,7 @@ def _described(opened: _Opened, end: int) -> Description:
         chunked="chunked" in http.get("transfer-encoding", "").lower(),
         refers_to_url=warc.get("warc-refers-to-target-uri"),
         refers_to_date=warc.get("warc-refers-to-date"),
+        profile=warc.get("warc-profile"),
         http_fields=http,
     )
 

@@ -1,10 +1,15 @@
 """Payload digests in the notation of archives: an algorithm, a colon, and base32 or hexadecimal digits."""
 
 import base64
+import binascii
 import hashlib
 from typing import Final
 
 _ALGORITHMS: Final = {"sha1": "sha1", "sha-1": "sha1", "sha256": "sha256", "sha-256": "sha256", "md5": "md5"}
+
+_LENGTHS: Final = {
+    hashlib.new(name, usedforsecurity=False).digest_size: name for name in _ALGORITHMS.values()
+}
 
 
 class PayloadDigest:
@@ -46,3 +51,58 @@ class DigestCheck:
     def well(self) -> bool:
         """Return whether they agree; False for an unknown algorithm."""
         return self._digest is not None and self._value in self._digest.spellings()
+
+
+def written_forms(stated: str) -> list[str]:
+    """Return a digest in all notations in which archives write it, in lower case."""
+    found = _value(stated)
+    if found is None:
+        return [stated.lower()]
+    algorithm, value = found
+    padded = base64.b32encode(value).decode("ascii").lower()
+    names = [f"{name}:" for name, known in _ALGORITHMS.items() if known == algorithm]
+    return [
+        f"{name}{digits}" for name in (*names, "") for digits in {padded, padded.rstrip("="), value.hex()}
+    ]
+
+
+def same_digest(one: str | None, other: str | None) -> bool | None:
+    """Return whether two digests are equal, whatever their notation; None if they cannot be compared."""
+    values = _value(one), _value(other)
+    if values[0] is None or values[1] is None or values[0][0] != values[1][0]:
+        return None
+    return values[0] == values[1]
+
+
+def is_of_nothing(stated: str | None) -> bool:
+    """Return whether a digest is that of no bytes."""
+    found = _value(stated)
+    return found is not None and found[1] == hashlib.new(found[0], usedforsecurity=False).digest()
+
+
+def _value(stated: str | None) -> tuple[str, bytes] | None:
+    """Return algorithm and value of a digest, whose algorithm may be left out; None if it is not known."""
+    name, _, digits = (stated or "").rpartition(":")
+    for read in (_hexadecimal, _base32):
+        value = read(digits)
+        algorithm = _ALGORITHMS.get(name.lower()) if name else _LENGTHS.get(len(value))
+        if algorithm is not None and algorithm == _LENGTHS.get(len(value)):
+            return algorithm, value
+    return None
+
+
+def _hexadecimal(digits: str) -> bytes:
+    """Return the bytes; none for other text."""
+    try:
+        return bytes.fromhex(digits)
+    except ValueError:
+        return b""
+
+
+def _base32(digits: str) -> bytes:
+    """Return the bytes of digits with or without padding; none for other text."""
+    bare = digits.rstrip("=")
+    try:
+        return base64.b32decode(bare + "=" * (-len(bare) % 8), casefold=True)
+    except binascii.Error:
+        return b""

@@ -72,6 +72,11 @@ LOOK_UPS: Sequence[Mapping[str, str]] = (
     {"collapse": "urlkey"},
     {"sort": "reverse"},
 )
+OTHER_DIALECTS: Sequence[Mapping[str, str]] = (
+    {"dialect": "pywb", "sort": "reverse"},
+    {"dialect": "openwayback", "limit": "-2"},
+    {"dialect": "outbackcdx", "matchType": "range"},
+)
 LISTS = ("ListIdentifiers", "ListRecords")
 HTML = "text/html,application/xhtml+xml"
 FOLLOWING = re.compile(r">([A-Za-z0-9_.-]+)</resumptionToken")
@@ -199,8 +204,16 @@ def _look_ups() -> Iterator[Ask]:
         yield Ask(path="/cdx", query={"url": url})
     for url, more in product([*urls[::4], *urls[-2 * len(hosts) :]], LOOK_UPS):
         yield Ask(path="/cdx", query={"url": url, "showResumeKey": "true", **more})
+    for url, more in product(urls[-2 * len(hosts) :: 5], OTHER_DIALECTS):
+        yield Ask(path="/cdx", query={"url": url, **more})
     for host in hosts:
         yield Ask(path="/cdx", query={"url": host, "matchType": "host", "showResumeKey": "true"})
+
+
+def _mementos(path: str) -> Iterator[Ask]:
+    for url in (*ALL_URLS[::2], "http://none.test/"):
+        yield Ask(path=f"{path}{url}")
+        yield Ask(path=f"{path}{url}", headers={"Accept-Datetime": "Mon, 01 Jan 2001 00:00:00 GMT"})
 
 
 ASKED: Mapping[str, Callable[[], Iterator[Ask]]] = {
@@ -208,9 +221,11 @@ ASKED: Mapping[str, Callable[[], Iterator[Ask]]] = {
     "/oai/aggregate": lambda: _protocol("/oai/aggregate"),
     "/archive/{key}": _documents,
     "/cdx": _look_ups,
+    "/timemap/link/{url}": lambda: _mementos("/timemap/link/"),
+    "/timegate/{url}": lambda: _mementos("/timegate/"),
 }
 """Routes with arguments, and what is asked of them; all others are asked once."""
-READERS_OF_KEYS = ("/cdx",)
+READERS_OF_KEYS = ("/cdx", "/timemap/link/{url}", "/timegate/{url}")
 """Routes whose answers depend on the keys of URLs, which an old archive does not have yet."""
 
 

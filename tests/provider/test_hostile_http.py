@@ -29,7 +29,7 @@ _METHODS = [
 ]  # fmt: skip
 _PATHS = [
     b"/oai", b"/oai", b"/cdx", b"/archive/" + b"0" * 32, b"/healthz", b"/oai/", b"/", b"*", b"oai", b"//oai",
-    b"/%6Fai", b"http://x/oai", b"http://[::1/oai", b"/\xff",
+    b"/timemap/link/http://a/", b"/timegate/", b"/%6Fai", b"http://x/oai", b"http://[::1/oai", b"/\xff",
 ]  # fmt: skip
 _VERSIONS = [
     b"HTTP/1.1", b"HTTP/1.0", b"HTTP/0.9", b"HTTP/2.0", b"HTTP/1.1 ", b"HTTP/9.9", b"", b"http/1.1", b"XYZ",
@@ -47,7 +47,7 @@ _HEADERS = [
     b"If-None-Match: *", b"If-Modified-Since: Thu, 99 Foo 2020", b"X-Forwarded-For: \xff,,::::,1.2.3.4.5",
     b"From: \xc5\xbe\x80", b"User-Agent: " + b"u" * 4000, b"User-Agent: \xed\xa0\x80",
     b"X: " + b"h" * 9000, b"No-Colon", b": empty", b" folded: yes", b"X\x00Y: z", b"X: a\x00b", b"X: a\rb",
-    b"Cookie: a=b; =;;\xff",
+    b"Cookie: a=b; =;;\xff", b"Accept-Datetime: \xff",
 ]  # fmt: skip
 _BODIES = [
     b"", b"verb=", b"verb=Identify", b"5\r\nverb=\r\n0\r\n\r\n", b"zz\r\n", b"ffffffffffffffffff\r\nx",

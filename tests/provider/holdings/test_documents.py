@@ -23,6 +23,11 @@ from tests.provider.holdings.document_archive import (
     served,
 )
 
+LINK = (
+    f'<{URL}>; rel="original", <http://archive.example/timegate/{URL}>; rel="timegate", '
+    f'<http://archive.example/timemap/link/{URL}>; rel="timemap"; type="application/link-format"'
+)
+
 
 @pytest.fixture
 async def archive(
@@ -55,7 +60,7 @@ async def test_a_document_is_given_as_it_was_captured(archive: DocumentArchive, 
         "Content-Type": "text/html",
         "Content-Length": str(len(PAGE.body)),
         "Memento-Datetime": "Fri, 02 Nov 2007 03:04:05 GMT",
-        "Link": f'<{URL}>; rel="original"',
+        "Link": LINK,
         "Content-Security-Policy": "sandbox",
         "X-Content-Type-Options": "nosniff",
         "X-Archive-Orig-Status": "200",

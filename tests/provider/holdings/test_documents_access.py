@@ -1,4 +1,4 @@
-"""Archived documents are given to those who may have them, and a revisit as what it stands for."""
+"""Archived documents are given to those who may have them."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -46,32 +46,6 @@ def revisit(page: Page, *fields: str) -> bytes:
         + block
         + b"\r\n\r\n"
     )
-
-
-async def test_a_revisit_gives_what_it_stands_for(archive: DocumentArchive) -> None:
-    archive.index(warc_record(PAGE), revisit(LATER))
-    response = await archive.get(AGAIN)
-    assert (response.status, await response.read()) == (200, PAGE.body)
-    assert response.headers["Memento-Datetime"] == "Tue, 01 Jan 2008 00:00:00 GMT"
-
-
-async def test_a_revisit_of_another_url_follows_its_reference(archive: DocumentArchive) -> None:
-    refers = f"WARC-Refers-To-Target-URI: {ELSEWHERE.url}"
-    archive.index(warc_record(ELSEWHERE), revisit(LATER, refers, f"WARC-Refers-To-Date: {PAGE.date}"))
-    assert await (await archive.get(AGAIN)).read() == PAGE.body
-
-
-async def test_a_revisit_under_the_other_scheme_gives_what_it_stands_for(archive: DocumentArchive) -> None:
-    secure = replace(PAGE, url="https://www.a.example/page")
-    archive.index(warc_record(secure), revisit(LATER, "WARC-Refers-To-Date: yesterday"))
-    assert await (await archive.get(AGAIN)).read() == PAGE.body
-
-
-async def test_a_revisit_of_nothing_that_we_have_is_not_found(archive: DocumentArchive) -> None:
-    archive.index(warc_record(ELSEWHERE), revisit(LATER))
-    response = await archive.get(AGAIN)
-    assert response.status == 404
-    assert "the archive does not have that capture" in await response.text()
 
 
 def rule(archive: DocumentArchive, rule: Rule, url: str = URL) -> None:

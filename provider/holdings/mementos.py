@@ -1,0 +1,84 @@
+"""The captures of one URL as mementos: the one for a requested time with its neighbours, and all in order.
+
+RFC 7089 calls an archived URL the original resource and its captures mementos. They are those of an exact
+look-up (`provider.holdings.lookup`), restricted to the rules of the query.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from oai.errors import UsageError
+from provider.holdings.capture import FoundCapture
+from provider.holdings.index_reads import ReadOrder
+from provider.holdings.lookup import LookupPlace, Query, find_captures
+from provider.holdings.url_key_fill import keys_complete
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedMementos:
+    """The mementos that a TimeGate names (RFC 7089, section 2.2.1)."""
+
+    first: FoundCapture
+    last: FoundCapture
+    chosen: FoundCapture
+    previous: FoundCapture | None
+    """The last one before the chosen one; None if the chosen one is the first."""
+    following: FoundCapture | None
+
+    def relations(self) -> list[tuple[FoundCapture, str]]:
+        """Return each memento once, by time, with its relation types separated by blanks."""
+        named = (
+            ("first", self.first),
+            ("last", self.last),
+            ("prev", self.previous),
+            ("next", self.following),
+            ("", self.chosen),
+        )
+        found: dict[int, tuple[FoundCapture, list[str]]] = {}
+        for name, one in named:
+            if one is not None:
+                found.setdefault(one.id, (one, []))[1].extend([name] if name else [])
+        ordered = sorted(found.values(), key=lambda entry: (entry[0].archived, entry[0].id))
+        return [(one, " ".join((*names, "memento"))) for one, names in ordered]
+
+
+def first_and_last(session: Session, query: Query) -> tuple[FoundCapture, FoundCapture] | None:
+    """Return the first and the last memento; None if there is none. Raises UsageError as `find_captures`."""
+    first = _next(session, query)
+    last = _next(session, replace(query, order=ReadOrder.REVERSE))
+    return None if first is None or last is None else (first, last)
+
+
+def negotiate(session: Session, query: Query, moment: datetime | None) -> NamedMementos | None:
+    """Return the memento closest in time, the earlier one of two, or the last one without a time.
+
+    Returns None if there is no memento. Raises UsageError as `find_captures` does.
+    """
+    ends = first_and_last(session, query)
+    if ends is None:
+        return None
+    first, last = ends
+    chosen = last
+    if moment is not None:
+        chosen = _next(session, replace(query, order=ReadOrder.CLOSEST, closest=moment)) or last
+    beside = replace(query, begin=LookupPlace(capture=chosen.key, keyed=keys_complete(session)))
+    return NamedMementos(
+        first=first,
+        last=last,
+        chosen=chosen,
+        previous=_next(session, replace(beside, order=ReadOrder.REVERSE)),
+        following=_next(session, beside),
+    )
+
+
+def _next(session: Session, query: Query) -> FoundCapture | None:
+    """Return the first capture of a look-up. Raises UsageError if its limit on index rows ends it."""
+    result = find_captures(session, query)
+    if result.cut and not result.found:
+        raise UsageError(
+            f"the limit of {query.examined or 0:,} captures per request was reached before one that you may "
+            "read; use /cdx with from and to"
+        )
+    return result.found[0] if result.found else None

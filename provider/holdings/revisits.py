@@ -1,0 +1,109 @@
+"""Where the payload of a revisit is: what its record names, and what its digest leads to (WARC 1.1, 6.7).
+
+The record names the original by WARC-Refers-To-Target-URI and WARC-Refers-To-Date, which is followed first.
+Records without these fields, and those of which the archive lacks the original, lead to captures with the
+same URL key and digest. The digest of an empty body leads nowhere: revisits after "not modified" have it,
+whatever the original contains.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from sqlalchemy import ColumnElement, and_, func
+from sqlalchemy.orm import Session
+
+from provider.holdings.selection import one_of_urls
+from provider.holdings.url_key_fill import keys_complete
+from provider.holdings.urlkeys import spellings, stored_key
+from provider.models import Document
+from provider.reading.archived_record import Description
+from provider.reading.digests import is_of_nothing, same_digest, written_forms
+
+MOST_CANDIDATES: Final = 5
+"""Captures that are considered for one place where an original may be."""
+_NOT_MODIFIED: Final = 304
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revisit:
+    """A capture that only records that the content was unchanged."""
+
+    url: str
+    archived: datetime
+    digest: str | None
+    said: Description
+    """The facts in its record."""
+
+    @property
+    def is_not_modified(self) -> bool:
+        """Whether the server confirmed an earlier capture without sending content."""
+        return self.said.http_status == _NOT_MODIFIED or "not-modified" in (self.said.profile or "")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the content that was compared is empty, so that the record itself is complete.
+
+        A record that says neither what was compared nor what the server answered is not trusted in this.
+        """
+        told = self.said.profile is not None or self.said.http_status is not None
+        return is_of_nothing(self.digest) and told and not self.is_not_modified
+
+    def searches(self, session: Session) -> Iterator["Search"]:
+        """Yield the places where the original may be, the most certain first."""
+        named, moment = _url(self.said.refers_to_url), _moment(self.said.refers_to_date)
+        own = _url(self.url)
+        if moment is not None:
+            # Crawlers that look originals up in a CDX index know their times to the second only.
+            during = func.date_trunc("second", Document.archived) == moment.replace(microsecond=0)
+            yield Search(condition=and_(_same_url(session, named or own), during), moment=moment)
+        if self.digest is None or is_of_nothing(self.digest):
+            return
+        same = func.lower(Document.digest).in_(written_forms(self.digest))
+        for url in filter(None, dict.fromkeys((named, own))):
+            yield Search(condition=and_(_same_url(session, url), same), moment=moment or self.archived)
+
+    def has_digest(self, digest: str | None) -> bool | None:
+        """Return whether the content has this digest; None if it cannot be compared."""
+        if is_of_nothing(self.digest) and not self.is_empty:
+            return None
+        return same_digest(self.digest, digest)
+
+    def has_length(self, said: Description) -> bool:
+        """Return whether a record does not state another length of the content.
+
+        The length is that in the HTTP headers, because a record without content has no other.
+        """
+        lengths = [one.http_fields.get("content-length", "").strip() for one in (self.said, said)]
+        return self.is_not_modified or not all(lengths) or lengths[0] == lengths[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """A place where the original of a revisit may be."""
+
+    condition: ColumnElement[bool]
+    moment: datetime
+    """Captures closest to this time come first."""
+
+
+def _same_url(session: Session, url: str) -> ColumnElement[bool]:
+    """Return the condition for captures of a URL, which the record may spell in another way."""
+    if keys_complete(session):
+        return Document.url_key == stored_key(url)
+    return one_of_urls(spellings(url))
+
+
+def _url(text: str | None) -> str:
+    """Return a URL of a record without what some crawlers put around it."""
+    return (text or "").strip(" <>").replace(" ", "%20")
+
+
+def _moment(date: str | None) -> datetime | None:
+    """Parse a WARC date; None if the record has no valid one."""
+    try:
+        moment = datetime.fromisoformat(date or "")
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,163 @@
+"""A revisit gives the content of the capture that its record names, or else of one with its digest."""
+
+import base64
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pytest_aiohttp import AiohttpClient
+from warcio.archiveiterator import ArchiveIterator
+
+from oai.database import Database
+from oai.sections import ProviderSettings
+from oai.settings import Settings
+from provider.export.warc_download import export_warc
+from provider.holdings.identifiers import capture_key
+from provider.holdings.lookup import MatchType, Query
+from provider.holdings.rules import Rule
+from provider.models import Access
+from tests.provider.archives import Page, warc_record
+from tests.provider.holdings.document_archive import PAGE, DocumentArchive, served
+from tests.provider.holdings.test_documents_access import AGAIN, ELSEWHERE, LATER, revisit, rule
+from tests.provider.http.test_cdx import compare_spellings
+
+OTHER = replace(PAGE, body=b"<html>Another body.</html>", date="2007-12-31T23:59:59.5Z")
+NOTHING = replace(LATER, body=b"")
+TO_OTHER = (f"WARC-Refers-To-Target-URI: {OTHER.url}", "WARC-Refers-To-Date: 2007-12-31T23:59:59Z")
+TO_ELSEWHERE = (f"WARC-Refers-To-Target-URI: {ELSEWHERE.url}", f"WARC-Refers-To-Date: {ELSEWHERE.date}")
+UNCHANGED = "WARC-Profile: http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+IDENTICAL = "WARC-Profile: http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+
+
+@pytest.fixture
+async def archive(
+    database: Database, settings: Settings, tmp_path: Path, aiohttp_client: AiohttpClient
+) -> DocumentArchive:
+    return await served(database, settings, tmp_path, aiohttp_client)
+
+
+def written(record: bytes, page: Page, digest: str) -> bytes:
+    """The record with its digest in another notation, or another digest."""
+    assert page.payload_digest.encode() in record
+    return record.replace(page.payload_digest.encode(), digest.encode())
+
+
+def hexadecimal(page: Page) -> str:
+    value = base64.b32decode(page.payload_digest.removeprefix("sha1:"))
+    return f"sha1:{value.hex()}"
+
+
+BY_KEY = "a URL in another spelling of its key"
+CASES: Sequence[tuple[str, list[bytes], bytes | None]] = [
+    ("the digest alone", [warc_record(PAGE), warc_record(OTHER), revisit(LATER)], PAGE.body),
+    (
+        "a digest in another notation",
+        [warc_record(PAGE), written(revisit(LATER), PAGE, hexadecimal(PAGE))],
+        PAGE.body,
+    ),
+    (
+        "a name before a digest",
+        [warc_record(PAGE), warc_record(OTHER), written(revisit(LATER, *TO_OTHER), PAGE, "md5:x")],
+        OTHER.body,
+    ),
+    (
+        "a name whose digest is another one leads to the digest",
+        [warc_record(PAGE), warc_record(OTHER), revisit(LATER, *TO_OTHER)],
+        PAGE.body,
+    ),
+    ("a name at another URL", [warc_record(ELSEWHERE), revisit(LATER, *TO_ELSEWHERE)], ELSEWHERE.body),
+    ("a URL without a date", [warc_record(ELSEWHERE), revisit(LATER, TO_ELSEWHERE[0])], ELSEWHERE.body),
+    (
+        "a date without a URL",
+        [warc_record(PAGE), warc_record(OTHER), written(revisit(LATER, TO_OTHER[1]), PAGE, "md5:x")],
+        OTHER.body,
+    ),
+    (
+        "a date that no calendar has",
+        [warc_record(PAGE), revisit(LATER, "WARC-Refers-To-Date: 9999-12-31T23:59:59.9Z")],
+        PAGE.body,
+    ),
+    (
+        BY_KEY,
+        [
+            warc_record(replace(PAGE, url="https://www.a.example/Page/")),
+            revisit(LATER, "WARC-Refers-To-Date: x"),
+        ],
+        PAGE.body,
+    ),
+    (
+        "not modified, by name",
+        [warc_record(PAGE), warc_record(OTHER), revisit(replace(NOTHING, status=304), *TO_OTHER, UNCHANGED)],
+        OTHER.body,
+    ),
+    (
+        "not modified, without a name",
+        [warc_record(replace(PAGE, body=b"")), warc_record(OTHER), revisit(NOTHING, UNCHANGED)],
+        None,
+    ),
+    ("not modified by its status", [warc_record(PAGE), revisit(replace(NOTHING, status=304))], None),
+    ("empty content", [warc_record(PAGE), revisit(NOTHING, IDENTICAL)], b""),
+    ("empty content with a wrong name", [warc_record(OTHER), revisit(NOTHING, IDENTICAL, *TO_OTHER)], b""),
+    (
+        "another length",
+        [
+            warc_record(replace(OTHER, http_headers="Content-Length: 26\r\n")),
+            written(revisit(replace(LATER, http_headers="Content-Length: 27\r\n"), *TO_OTHER), PAGE, "md5:x"),
+        ],
+        None,
+    ),
+    ("nothing that we have", [warc_record(ELSEWHERE), revisit(LATER)], None),
+    ("a revisit that names a revisit", [revisit(PAGE), revisit(LATER)], None),
+]
+
+
+def index_cases(archive: DocumentArchive) -> list[str]:
+    """Index each case below hosts of its own; gives the addresses of the revisits."""
+    addresses = []
+    for number, (_, records, _) in enumerate(CASES):
+        own = [re.sub(rb"//((?:www\.)?[ab])\.", rb"//\g<1>%d." % number, record) for record in records]
+        archive.index(*own, name=f"{number}.warc.gz")
+        key = capture_key(f"http://a{number}.example/page", datetime(2008, 1, 1, tzinfo=UTC))
+        addresses.append(f"/archive/{key.hex}")
+    return addresses
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+async def test_a_revisit_gives_what_it_stands_for(archive: DocumentArchive, *, keyed: bool) -> None:
+    addresses = index_cases(archive)
+    if not keyed:
+        compare_spellings(archive.database)
+    for (what, _, body), address in zip(CASES, addresses, strict=True):
+        expected = None if what == BY_KEY and not keyed else body
+        response = await archive.get(address)
+        given = await response.read() if response.status == 200 else None
+        assert (response.status, given) == (404 if expected is None else 200, expected), what
+        if given is None:
+            assert "the archive does not have that capture" in await response.text()
+        else:
+            assert response.headers["Memento-Datetime"] == "Tue, 01 Jan 2008 00:00:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("access", "status"), [(Access.READING_ROOM, 403), (Access.WITHHELD, 410), (Access.OPEN, 200)]
+)
+async def test_the_named_original_decides_who_may_read_it(
+    archive: DocumentArchive, access: Access, status: int
+) -> None:
+    """Although the same content is open at the revisit's own URL."""
+    archive.index(warc_record(PAGE), warc_record(ELSEWHERE), revisit(LATER, *TO_ELSEWHERE))
+    rule(archive, Rule(access=access), ELSEWHERE.url)
+    assert (await archive.get(AGAIN)).status == status
+
+
+def test_an_exported_revisit_has_the_content_of_the_named_capture(archive: DocumentArchive) -> None:
+    record = written(revisit(LATER, *TO_OTHER), PAGE, "md5:x")
+    archive.index(warc_record(PAGE), warc_record(OTHER), record)
+    query = Query(url=PAGE.url, match=MatchType.EXACT, since=datetime(2008, 1, 1, tzinfo=UTC), limit=1)
+    data = b"".join(export_warc(archive.database, ProviderSettings(), query, None))
+    bodies = [one.content_stream().read() for one in ArchiveIterator(io.BytesIO(data))][1:]
+    assert bodies == [OTHER.body]

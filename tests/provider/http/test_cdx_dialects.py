@@ -1,0 +1,372 @@
+"""Each dialect of `/cdx` understands arguments as its CDX server does, case by case."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from pytest_aiohttp import AiohttpClient
+
+from oai.database import Database
+from oai.errors import UsageError
+from oai.settings import Settings
+from provider.app import create_app
+from provider.holdings.capture import Collapse, FoundCapture
+from provider.http.cdx_dialects import DIALECTS, columns_of
+from provider.http.cdx_steps import keep_best_status, keep_first, keep_last
+from provider.indexing.indexer import IndexOptions, index_file
+from tests.provider.archives import Page, warc_record, write_archive
+from tests.provider.conftest import BASE_URL, Provider, small_pages
+from tests.provider.http.test_cdx import compare_spellings
+
+ONE = FoundCapture(
+    id=1,
+    key=UUID(int=1),
+    url="http://a.example/x",
+    url_key="example,a)/x",
+    archived=datetime(2009, 1, 2, 3, 4, 5, tzinfo=UTC),
+    mime_type="text/html",
+    http_status=404,
+    digest="sha1:ABC",
+    length=9,
+    offset=0,
+    record_type="response",
+    access="open",
+    deleted=False,
+    path="/archive/x.warc.gz",
+    packed_length=300,
+)
+
+MARKS: Sequence[tuple[str, Mapping[str, bool | None]]] = [
+    ("status:404", {"zatva": True, "pywb": True, "outbackcdx": True, "openwayback": True}),
+    ("status:40", {"zatva": False, "pywb": True, "outbackcdx": False, "openwayback": False}),
+    ("status:4..", {"zatva": True, "pywb": False, "outbackcdx": True, "openwayback": True}),
+    ("~status:40", {"zatva": True, "pywb": True, "outbackcdx": True, "openwayback": True}),
+    ("~status:04", {"zatva": False, "pywb": False, "outbackcdx": True, "openwayback": True}),
+    ("~status:4..", {"zatva": True, "pywb": True, "outbackcdx": False, "openwayback": False}),
+    ("=status:404", {"zatva": True, "pywb": True, "outbackcdx": None, "openwayback": None}),
+    ("=status:4..", {"zatva": False, "pywb": False, "outbackcdx": None, "openwayback": None}),
+    ("!status:404", {"zatva": False, "pywb": False, "outbackcdx": False, "openwayback": False}),
+    ("!status:40", {"zatva": True, "pywb": False, "outbackcdx": True, "openwayback": True}),
+    ("!~status:04", {"zatva": True, "pywb": True, "outbackcdx": None, "openwayback": None}),
+    ("~!status:04", {"zatva": None, "pywb": None, "outbackcdx": False, "openwayback": False}),
+    ("statuscode:404", {"zatva": True, "pywb": True, "outbackcdx": True, "openwayback": True}),
+    ("s:300", {"zatva": None, "pywb": True, "outbackcdx": None, "openwayback": None}),
+    ("redirecturl:-", {"zatva": None, "pywb": None, "outbackcdx": True, "openwayback": True}),
+    ("4:404", {"zatva": None, "pywb": None, "outbackcdx": None, "openwayback": True}),
+    ("text/html", {"zatva": None, "pywb": True, "outbackcdx": None, "openwayback": False}),
+    (".* text/html .*", {"zatva": None, "pywb": False, "outbackcdx": None, "openwayback": True}),
+    ("~text/html", {"zatva": None, "pywb": False, "outbackcdx": None, "openwayback": True}),
+    ('"mime": "text/html"', {"zatva": None, "pywb": None, "outbackcdx": None, "openwayback": None}),
+    ("colour:red", {"zatva": None, "pywb": None, "outbackcdx": None, "openwayback": None}),
+    ("status:(", {"zatva": None, "pywb": False, "outbackcdx": None, "openwayback": None}),
+    ("~status:(", {"zatva": None, "pywb": None, "outbackcdx": False, "openwayback": False}),
+    ("!", {"zatva": None, "pywb": False, "outbackcdx": None, "openwayback": True}),
+]
+"""Filters and whether each dialect takes a capture with the status 404; None for those that it refuses."""
+
+
+@pytest.mark.parametrize(("text", "taken"), MARKS)
+def test_the_marks_of_filters_mean_what_each_server_means(
+    text: str, taken: Mapping[str, bool | None]
+) -> None:
+    for name, expected in taken.items():
+        if expected is None:
+            with pytest.raises(UsageError):
+                DIALECTS[name].filters.read([text])
+        else:
+            (test,) = DIALECTS[name].filters.read([text])
+            assert test(ONE) is expected, name
+
+
+def test_an_empty_filter_takes_everything_where_filters_need_no_field() -> None:
+    assert not DIALECTS["pywb"].filters.read([""])
+    assert not DIALECTS["openwayback"].filters.read([""])
+    for name in ("zatva", "outbackcdx"):
+        with pytest.raises(UsageError):
+            DIALECTS[name].filters.read([""])
+
+
+REVISIT = replace(ONE, record_type="revisit", http_status=None, packed_length=None, digest=None)
+ROW = '["example,a)/x","20090102030405"'
+LINES = {
+    ("zatva", "text"): "example,a)/x 20090102030405 http://a.example/x text/html 404 ABC - - - 0 x.warc.gz\n",
+    ("pywb", "text"): "example,a)/x 20090102030405 http://a.example/x text/html 404 ABC 300 0 x.warc.gz\n",
+    ("pywb", "cdxj"): 'example,a)/x 20090102030405 {"url": "http://a.example/x", "mime": "text/html", '
+    '"status": "404", "digest": "ABC", "length": "300", "offset": "0", "filename": "x.warc.gz"}\n',
+    (
+        "pywb",
+        "json",
+    ): '{"urlkey": "example,a)/x", "timestamp": "20090102030405", "url": "http://a.example/x", '
+    '"mime": "text/html", "status": "404", "digest": "ABC", "length": "300", "offset": "0", '
+    '"filename": "x.warc.gz"}\n',
+    ("outbackcdx", "cdx"): "example,a)/x 20090102030405 http://a.example/x text/html 404 ABC - - 300 0 "
+    "x.warc.gz\n",
+    (
+        "outbackcdx",
+        "json",
+    ): '[["urlkey","timestamp","url","mime","status","digest","redirecturl","robotflags",'
+    '"length","offset","filename"],["example,a)/x",20090102030405,"http://a.example/x","text/html",404,"ABC",'
+    '"-","-",300,0,"x.warc.gz"]]',
+    ("outbackcdx", "jsondict"): '[{"urlkey":"example,a)/x","timestamp":20090102030405,'
+    '"url":"http://a.example/x","mime":"text/html","status":404,"digest":"ABC","length":300,"offset":0,'
+    '"filename":"x.warc.gz"}]',
+    ("outbackcdx", "cdxj"): 'example,a)/x 20090102030405 {"url":"http://a.example/x","mime":"text/html",'
+    '"status":"404","digest":"ABC","length":"300","offset":"0","filename":"x.warc.gz"}\n',
+    ("openwayback", "text"): "example,a)/x 20090102030405 http://a.example/x text/html 404 ABC - - 300 0 "
+    "x.warc.gz\n",
+    ("openwayback", "json"): '[["urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", '
+    '"redirect", "robotflags", "length", "offset", "filename"],\n["example,a)/x", "20090102030405", '
+    '"http://a.example/x", "text/html", "404", "ABC", "-", "-", "300", "0", "x.warc.gz"]]\n',
+}
+
+
+@pytest.mark.parametrize(("name", "output"), LINES)
+def test_answers_have_the_form_of_each_server(name: str, output: str) -> None:
+    dialect = DIALECTS[name]
+    write, columns = dialect.outputs[output].write, columns_of(dialect, [])
+    assert write([ONE], columns, None) == LINES[name, output]
+    assert write([ONE, REVISIT], columns, "KEY").endswith(
+        {
+            "text": "\n\nKEY\n",
+            "cdx": "\n\nKEY\n",
+            "cdxj": "}\n\nKEY\n",
+            "jsondict": ',{"resumeKey":"KEY"}]',
+            "json": {
+                "pywb": '\n{"resumeKey": "KEY"}\n',
+                "outbackcdx": ',[],["KEY"]]',
+                "openwayback": ',\n[],\n["KEY"]]\n',
+            }.get(name, ""),
+        }[output]
+    )
+
+
+def test_nothing_found_is_an_empty_answer_in_the_form_of_each_server() -> None:
+    empty = {
+        (name, output): kind.write([], [], None)
+        for name, dialect in DIALECTS.items()
+        for output, kind in dialect.outputs.items()
+    }
+    assert {key: text for key, text in empty.items() if text} == {
+        ("outbackcdx", "json"): "[[]]",
+        ("outbackcdx", "jsondict"): "[]",
+        ("openwayback", "json"): "[]\n",
+    }
+
+
+def test_missing_values_are_left_out_of_objects_and_null_in_rows() -> None:
+    columns = {name: columns_of(dialect, ["status", "length"]) for name, dialect in DIALECTS.items()}
+    outputs = DIALECTS["outbackcdx"].outputs
+    assert outputs["jsondict"].write([REVISIT], columns["outbackcdx"], None) == "[{}]"
+    assert (
+        outputs["json"].write([REVISIT], columns["outbackcdx"], None) == '[["status","length"],[null,null]]'
+    )
+    assert DIALECTS["pywb"].outputs["json"].write([REVISIT], columns["pywb"], None) == "{}\n"
+
+
+def captures(*statuses: int | None) -> list[FoundCapture]:
+    return [replace(ONE, id=number, http_status=status) for number, status in enumerate(statuses)]
+
+
+def numbers(found: Sequence[FoundCapture]) -> list[int]:
+    return [one.id for one in found]
+
+
+def test_collapsing_keeps_the_first_the_last_or_better_and_better_ones() -> None:
+    found = captures(200, 200, 404, 404, 200)
+    status = Collapse(field="status")
+    assert numbers(keep_first([status])(found)) == [0, 2, 4]
+    assert numbers(keep_last(status)(found)) == [1, 3, 4]
+    assert numbers(keep_first([status, Collapse(field="timestamp", characters=4)])(found)) == [0]
+    assert numbers(keep_first([Collapse(field="timestamp", beside=status_of)])(found)) == [0, 2, 4]
+    assert numbers(keep_best_status(4)(captures(404, 404, None, 301, 200, 301))) == [0, 3, 4]
+
+
+def status_of(one: FoundCapture) -> str:
+    return str(one.http_status)
+
+
+HOME = "http://a.example/"
+PAGES = [
+    Page(url=HOME, date="2007-01-01T00:00:00Z", body=b"one"),
+    Page(url=HOME, date="2007-06-01T00:00:00Z", body=b"one", status=404),
+    Page(url="https://www.a.example/", date="2008-01-01T00:00:00Z", body=b"two", status=404),
+    Page(url=HOME, date="2009-01-01T00:00:00Z", body=b"one"),
+    Page(url="http://a.example/x", date="2009-02-01T00:00:00Z", mime_type="text/plain"),
+    Page(url="http://a.example/y", date="2006-03-01T00:00:00Z"),
+    Page(url="http://sub.a.example/", date="2009-04-01T00:00:00Z"),
+    Page(url="http://b.example/*", date="2009-05-01T00:00:00Z"),
+]
+ALL_OF_HOME = "200701 200706 200801 200901"
+
+
+@pytest.fixture
+def archive(database: Database, tmp_path: Path) -> None:
+    path = write_archive(tmp_path / "x.warc.gz", [warc_record(page) for page in PAGES])
+    index_file(database, path, IndexOptions(margin=1))
+
+
+ASKED: Mapping[str, Sequence[tuple[str, str]]] = {
+    "pywb": [
+        ("url=a.example", ALL_OF_HOME),
+        ("url=a.example&from=2008&to=2008", "200801"),
+        ("url=a.example&from_ts=2008", "200801 200901"),
+        ("url=a.example*&from=2009", "200901 200902"),
+        ("url=a.example&sort=reverse", "200901 200801 200706 200701"),
+        ("url=a.example&reverse=1&limit=1", "200901"),
+        ("url=a.example*&sort=reverse&limit=2", "200603 200902"),
+        ("url=a.example&closest=200712&limit=2", "200801 200706"),
+        ("url=a.example&closest=20080101&sort=reverse", "200801 200706 200901 200701"),
+        ("url=a.example&closest=now&limit=1", "200901"),
+        ("url=a.example*&closest=2006&limit=2", "200701 200706"),
+        ("url=a.example&closest=", ALL_OF_HOME),
+        ("url=a.example&collapseTime=4", "200701 200706 200801 200901"),
+        ("url=a.example&collapseTime=3", "200701 200706 200901"),
+        ("url=a.example&collapseTime=3&sort=reverse", "200901 200706 200701"),
+        ("url=a.example&filter==status:404&filter=~timestamp:2008", "200801"),
+        ("url=*.a.example&filter=sub", "200904"),
+        ("url=*.a.example*", ""),
+        ("url=b.example/*", "200905"),
+        ("url=a.example&allowFuzzy=0&nosource=true&resolveRevisits=0", ALL_OF_HOME),
+        ("url=nowhere.example", ""),
+    ],
+    "outbackcdx": [
+        ("url=a.example", ALL_OF_HOME),
+        ("url=a.example&from=2008&to=2008", "200801"),
+        ("url=a.example&from=2008&sort=reverse", "200901 200801"),
+        ("url=a.example&sort=closest&closest=", ALL_OF_HOME),
+        ("url=a.example&sort=closest&closest=20080101&limit=1", "200801"),
+        ("url=a.example&collapse=digest", "200701 200801 200901"),
+        ("url=a.example&collapseToFirst=timestamp:4", "200701 200801 200901"),
+        ("url=a.example&collapseToLast=timestamp:4", "200706 200801 200901"),
+        ("url=a.example&collapseToLast=digest&limit=2", "200706 200801"),
+        ("url=a.example&collapseToLast=digest&sort=reverse", "200901 200801 200701"),
+        ("url=a.example/x&matchType=range", "200902 200603 200904 200905"),
+        ("url=a.example/x&matchType=range&limit=2", "200902 200603"),
+        ("url=a.example/x&matchType=range&filter=~url:sub", "200904"),
+        ("url=*.a.example", "200701 200706 200801 200901 200902 200603 200904"),
+        ("url=*.a.example*&output=cdx", ""),
+        ("url=a.example&omitSelfRedirects=false&method=GET", ALL_OF_HOME),
+    ],
+    "openwayback": [
+        ("url=a.example", ALL_OF_HOME),
+        ("url=a.example*&from=2009", "200901 200902"),
+        ("url=a.example&limit=0", ALL_OF_HOME),
+        ("url=a.example&limit=-1", "200901"),
+        ("url=a.example&limit=-2", "200801 200901"),
+        ("url=a.example*&limit=-2", "200902 200603"),
+        ("url=a.example&limit=-2&collapse=statuscode", "200706 200901"),
+        ("url=a.example&last=true", "200901"),
+        ("url=a.example&offset=1&limit=2", "200706 200801"),
+        ("url=a.example&offset=3", "200901"),
+        ("url=a.example&offset=1&limit=-1", "200901"),
+        ("url=a.example&sort=reverse", "200901 200801 200706 200701"),
+        ("url=a.example*&sort=reverse&limit=2", "200603 200902"),
+        ("url=a.example&sort=closest&closest=20080101&limit=2", "200801 200706"),
+        ("url=a.example&collapse=statuscode", "200701 200706 200901"),
+        ("url=a.example&collapse=statuscode&sort=reverse", "200901 200801 200701"),
+        ("url=a.example&collapse=timestamp:4&collapse=digest", "200701 200801 200901"),
+        ("url=a.example&collapse=statuscode&sort=closest&closest=20070601", "200706 200701 200901"),
+        ("url=a.example&collapseTime=4", "200701 200801 200901"),
+        ("url=a.example&gzip=false&showDupeCount=false", ALL_OF_HOME),
+    ],
+}
+
+
+@pytest.mark.usefixtures("archive")
+@pytest.mark.parametrize("name", ASKED)
+async def test_captures_are_found_as_in_each_server(provider: Provider, name: str) -> None:
+    for query, expected in ASKED[name]:
+        output = "" if "output" in query else f"&output={'cdx' if name == 'outbackcdx' else 'text'}"
+        response = await provider.client.get(f"/cdx?dialect={name}&{query}&fl=timestamp{output}")
+        text = await response.text()
+        assert (response.status, [line[:6] for line in text.split()]) == (200, expected.split()), query
+
+
+REFUSED: Mapping[str, Sequence[tuple[str, str]]] = {
+    "pywb": [
+        ("url=a.example&limit=x", "limit 'x' is not a number"),
+        ("url=a.example&limit=-1", "limit '-1' is not a number"),
+        ("url=a.example&output=link", "unknown output 'link'; allowed are cdxj, json, text"),
+        ("url=a.example&page=0", "unknown argument 'page'"),
+        ("url=a.example&showNumPages=true", "unknown showNumPages 'true'; allowed are false, 0"),
+        ("url=a.example&resolveRevisits=1", "unknown resolveRevisits '1'"),
+        ("url=a.example&collapse=digest", "unknown argument 'collapse'"),
+        ("url=a.example&collapseTime=x", "collapseTime 'x' is not a number"),
+        ("url=a.example&matchType=range", "unknown matchType 'range'"),
+        ("url=a.example&fl=colour", "unknown field 'colour'; the fields are urlkey, timestamp, url"),
+        ("url=a.example&sort=reverse&resumeKey=x&collapseTime=4", "resumeKey cannot be combined"),
+        ("", "has no host"),
+    ],
+    "outbackcdx": [
+        ("url=a.example&sort=closest", "sort=closest needs the argument closest"),
+        ("url=a.example&closest=2008", "closest needs sort=closest"),
+        ("url=a.example*&sort=reverse", "needs a single URL"),
+        ("url=a.example&matchType=range&sort=reverse", "needs a single URL"),
+        ("url=a.example*&from=2008", "from and to need matchType=exact"),
+        ("url=a.example&from=2008&sort=closest&closest=2008", "cannot be combined with sort=closest"),
+        ("url=a.example&collapse=digest&collapseToLast=digest", "collapseToLast cannot be combined"),
+        ("url=a.example&filter=200", "has no field"),
+        ("url=a.example&method=POST", "unknown method 'POST'; allowed are GET"),
+        ("url=a.example&limit=0", "limit '0' is not a number"),
+    ],
+    "openwayback": [
+        ("url=a.example&closest=2008", "closest needs sort=closest"),
+        ("url=a.example&limit=x", "limit 'x' is not a number; write a negative one"),
+        ("url=a.example&limit=-0", "limit '-0' is not a number"),
+        ("url=a.example&offset=10000", "offset 10000 exceeds the limit"),
+        ("url=a.example&showDupeCount=true", "unknown showDupeCount 'true'"),
+        ("url=a.example&sort=default", "unknown sort 'default'; allowed are regular"),
+        ("url=a.example&page=1", "unknown argument 'page'"),
+    ],
+    "wayback": [("url=a.example", "unknown dialect 'wayback'; allowed are zatva, pywb, outbackcdx")],
+}
+
+
+async def test_what_a_dialect_does_not_understand_is_refused(provider: Provider) -> None:
+    for name, queries in REFUSED.items():
+        for query, words in queries:
+            response = await provider.client.get(f"/cdx?dialect={name}&{query}")
+            text = await response.text()
+            assert (response.status, words in text) == (400, True), (name, query, text)
+            if name == "pywb":
+                assert json.loads(text).keys() == {"message"}
+
+
+@pytest.mark.usefixtures("archive")
+async def test_an_order_that_needs_all_captures_is_refused_for_too_many(
+    database: Database, settings: Settings, aiohttp_client: AiohttpClient
+) -> None:
+    app = create_app(small_pages(settings, cdx_lines=3, cdx_dialect="pywb"), database, base_url=BASE_URL)
+    client = await aiohttp_client(app)
+    refused = await client.get("/cdx?url=a.example*&sort=reverse")
+    assert (refused.status, refused.content_type) == (400, "application/json")
+    assert "more than 3 captures match" in await refused.text()
+    narrower = await client.get("/cdx?url=a.example*&sort=reverse&filter=a.example/x&output=text&fl=url")
+    assert await narrower.text() == "http://a.example/x\n"
+    other = await client.get("/cdx?url=a.example&dialect=zatva&fl=status&limit=1")
+    assert await other.text() == "200\n"
+
+
+@pytest.mark.usefixtures("archive")
+async def test_dialects_continue_with_a_key(provider: Provider) -> None:
+    whole = []
+    query = "?url=a.example*&dialect=openwayback&limit=2&offset=1&showResumeKey=true&output=json&fl=timestamp"
+    while query:
+        response = await provider.client.get(f"/cdx{query}")
+        rows = json.loads(await response.text())
+        whole += [row[0] for row in rows[1 : -2 if rows[-2] == [] else None]]
+        query = response.headers.get("Link", "").partition(">")[0].removeprefix("<")
+    assert [one[:6] for one in whole] == ["200706", "200801", "200901", "200902", "200603"]
+
+
+@pytest.mark.usefixtures("archive")
+async def test_outbackcdx_tells_the_key_of_the_url(provider: Provider, database: Database) -> None:
+    response = await provider.client.get("/cdx?url=http://www.A.example/X/&dialect=outbackcdx")
+    assert response.headers["outbackcdx-urlkey"] == "example,a)/x"
+    compare_spellings(database)
+    refused = await provider.client.get("/cdx?url=a.example&matchType=range&dialect=outbackcdx")
+    assert (refused.status, "reindex-keys" in await refused.text()) == (400, True)

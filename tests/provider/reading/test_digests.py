@@ -1,0 +1,48 @@
+"""Digests are compared whatever their notation."""
+
+import pytest
+
+from provider.reading.digests import is_of_nothing, same_digest, written_forms
+
+SHA1 = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"
+HEX = "sha1:da39a3ee5e6b4b0d3255bfef95601890afd80709"
+SHA256 = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+MD5 = "md5:d41d8cd98f00b204e9800998ecf8427e"
+OTHER = "sha1:" + "A" * 32
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (SHA1, SHA1, True),
+        (SHA1, HEX, True),
+        (SHA1, SHA1.removeprefix("sha1:"), True),
+        (SHA1.lower(), HEX.upper(), True),
+        ("SHA-1:" + HEX[5:], SHA1, True),
+        (SHA1, OTHER, False),
+        (SHA1, SHA256, None),
+        (SHA1, "sha1:short", None),
+        (SHA1, "md6:" + HEX[5:], None),
+        (SHA1, "", None),
+        (SHA1, None, None),
+        ("x", "x", None),
+    ],
+)
+def test_digests_are_compared_if_they_can_be(one: str, other: str | None, expected: bool | None) -> None:  # noqa: FBT001
+    assert same_digest(one, other) is expected
+    assert same_digest(other, one) is expected
+
+
+@pytest.mark.parametrize("digest", [SHA1, HEX, SHA256, MD5])
+def test_the_digest_of_nothing_is_known(digest: str) -> None:
+    assert is_of_nothing(digest)
+    assert {digest.lower(), digest.lower().partition(":")[2]} <= set(written_forms(digest))
+
+
+@pytest.mark.parametrize("digest", [OTHER, "sha1:x", "", None])
+def test_other_digests_are_not_that_of_nothing(digest: str | None) -> None:
+    assert not is_of_nothing(digest)
+
+
+def test_an_unknown_digest_has_one_form() -> None:
+    assert written_forms("md6:ABC") == ["md6:abc"]
