@@ -151,6 +151,8 @@ class FailureCode(StrEnum):
     ARCHIVE_RECORD_INVALID = "archive_record_invalid"
     """A record without a valid URL or capture time."""
     ARCHIVE_RECORDS_JOINED = "archive_records_joined"
+    ARCHIVE_FRAME_REFUSED = "archive_frame_refused"
+    """A zstd frame or dictionary that is not read: too large, or another dictionary; facts: bytes."""
     ARCHIVE_LINE_INVALID = "archive_line_invalid"
     """Facts: line."""
     ARCHIVE_DIGEST_DIFFERS = "archive_digest_differs"

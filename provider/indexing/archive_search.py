@@ -14,7 +14,7 @@ from provider.reading.framing import FramingProblem
 from provider.storage.clients import client_of
 from provider.storage.places import ObjectUrl, Place, stored_path
 
-ARCHIVE_SUFFIXES: Final = (".arc", ".arc.gz", ".warc", ".warc.gz")
+ARCHIVE_SUFFIXES: Final = (".arc", ".arc.gz", ".warc", ".warc.gz", ".warc.zst")
 SUFFIXES: Final = (*ARCHIVE_SUFFIXES, *CDX_SUFFIXES)
 
 _LIST_OR_ARCHIVE: Final = r"\.(?:w?arc|cdxj?)(?:\.gz)?"
@@ -93,6 +93,8 @@ def find_archives(places: Iterable[Place]) -> list[Place]:
 
 def refusal(file: Place) -> FramingProblem | None:
     """Return why a file with this name cannot be indexed although it seems to be an archive file."""
+    if file.name.lower().endswith(SUFFIXES):
+        return None
     if found := _PACKED.search(file.name):
         kind = (found[1] or found[2]).lower()
         return FramingProblem.of(

@@ -42,7 +42,7 @@ from provider.reading.captures import Capture, Ignored, read_captures
 from provider.reading.cdx_files import CDX_SUFFIXES, FaultyLine, read_cdx
 from provider.reading.framing import FramingProblem, begins_as_archive
 from provider.storage.files import UNREAD, ArchiveFile, Presence, look_at, presence
-from provider.storage.places import Place, stored_path
+from provider.storage.places import Place, stored_name, stored_path
 
 # Rows are locked in id order, so that two loaders cannot deadlock.
 _COUNT_ARCS: Final = """
@@ -112,7 +112,7 @@ class ListedCaptures:
     def _arc(self, file_name: str) -> int | None:
         """Return the row of an archive file; None if it is ambiguous. Commits new rows and names."""
         if file_name not in self._arcs:
-            lock_name(self._session, file_name.removesuffix(".gz"))
+            lock_name(self._session, stored_name(file_name))
             arc_id = (
                 self._find(file_name)
                 if self._archive_dir is None
@@ -125,7 +125,7 @@ class ListedCaptures:
         return self._arcs[file_name]
 
     def _find(self, file_name: str) -> int | None:
-        name = file_name.removesuffix(".gz")
+        name = stored_name(file_name)
         found = self._session.scalars(select(Arc.id).where(Arc.name == name)).all()
         if len(found) > 1:
             reason = f"{len(found)} archive files are named {name!r}; choose one with --archive-dir"
@@ -136,7 +136,7 @@ class ListedCaptures:
 
     def _seen(self, place: Place, file_name: str) -> int | None:
         """Return the row of a file in the archive folder, and set its path; the file is still unread."""
-        name = file_name.removesuffix(".gz")
+        name = stored_name(file_name)
         path = place.absolute() if isinstance(place, Path) else place
         if presence(stored_path(path)) is not Presence.HERE:
             return self._find(file_name)

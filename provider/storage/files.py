@@ -50,7 +50,7 @@ class ArchiveFile:
 
     @property
     def name(self) -> str:
-        """The name by which the file is identified: the file name without `.gz`."""
+        """The name by which the file is identified: the file name without `.gz` or `.zst`."""
         return stored_name(self.path.name)
 
     def open(self) -> BinaryIO:
@@ -119,4 +119,5 @@ def _opened(
         raise OSError(f"{place}: the index has no tag of this object; index it again")
     read = partial(client_of(place).read, place)
     reader = RangeReader(lambda begin, end: read(begin, end, tag), size, step=step, first=first, ahead=ahead)
+    reader.version = (place, tag)
     return cast("BinaryIO", io.BufferedReader(reader, _OBJECT_BUFFER))

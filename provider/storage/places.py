@@ -87,8 +87,8 @@ def place_of(stored: str) -> Place:
 
 
 def stored_name(name: str) -> str:
-    """Return a file name without `.gz` as `arc.name` has it; percent-encoded if it is not UTF-8."""
-    name = name.removesuffix(".gz")
+    """Return a file name without `.gz` or `.zst` as `arc.name` has it; percent-encoded if it is not UTF-8."""
+    name = name.removesuffix(".gz").removesuffix(".zst")
     return name if _is_utf_8(name) else quote_from_bytes(os.fsencode(name))
 
 
