@@ -33,7 +33,7 @@ from provider.holdings.arcs import (
 )
 from provider.holdings.publication import PublishingError, publish
 from provider.holdings.rules import Enrolment, enrolment
-from provider.indexing.archive_search import ARCHIVE_SUFFIXES, refusal
+from provider.indexing.archive_search import is_wacz, refusal, refuse_wacz
 from provider.indexing.first_load import refuse_unserved
 from provider.indexing.merge import SAME_PLACE, Merged, insert_new, merge, rows_changed
 from provider.indexing.staging import Dimensions, open_staging, stage
@@ -41,8 +41,9 @@ from provider.models import Arc
 from provider.reading.captures import Capture, Ignored, read_captures
 from provider.reading.cdx_files import CDX_SUFFIXES, FaultyLine, read_cdx
 from provider.reading.framing import FramingProblem, begins_as_archive
+from provider.reading.wacz import AlteredMemberError, WaczMember
 from provider.storage.files import UNREAD, ArchiveFile, Presence, look_at, presence
-from provider.storage.places import Place, stored_name, stored_path
+from provider.storage.places import ARCHIVE_SUFFIXES, Container, Member, Place, stored_name, stored_path
 
 # Rows are locked in id order, so that two loaders cannot deadlock.
 _COUNT_ARCS: Final = """
@@ -74,7 +75,7 @@ class ListedCaptures:
     """The captures that a CDX file lists, with rows for their archive files; other lines are counted."""
 
     def __init__(
-        self, session: Session, file: ArchiveFile, archive_dir: Place | None, check: Callable[[int], None]
+        self, session: Session, file: ArchiveFile, archive_dir: Container | None, check: Callable[[int], None]
     ) -> None:
         self._session = session
         self._file = file
@@ -134,7 +135,7 @@ class ListedCaptures:
             return None
         return found[0] if found else self._new(name, None)
 
-    def _seen(self, place: Place, file_name: str) -> int | None:
+    def _seen(self, place: Container, file_name: str) -> int | None:
         """Return the row of a file in the archive folder, and set its path; the file is still unread."""
         name = stored_name(file_name)
         path = place.absolute() if isinstance(place, Path) else place
@@ -201,7 +202,7 @@ class IndexOptions:
     """Also read files that have not changed since they were indexed."""
     first_load: bool = False
     """The list indexes have been dropped, and will be rebuilt."""
-    archive_dir: Place | None = None
+    archive_dir: Container | None = None
     """The folder of the archive files that CDX files list."""
 
 
@@ -301,8 +302,10 @@ class Indexer:
         session = self._session
         try:
             file = look_at(path)
+            if is_wacz(path):
+                refuse_wacz(path)
         except OSError as error:
-            code = FailureCode.ARCHIVE_NOT_READABLE
+            code = getattr(error, "code", FailureCode.ARCHIVE_NOT_READABLE)
             return refused(path, FramingProblem.of(code, f"cannot be opened: {error}"))
         unchanged = None if self._options.again else find_unchanged(session, file)
         if unchanged is not None:
@@ -316,6 +319,10 @@ class Indexer:
             reading = _Reading(file, check)
             captures = stage(session, reading, self._dimensions)
             merged = self._publish(file, reading, captures)
+        except AlteredMemberError as error:
+            session.rollback()
+            code = FailureCode.ARCHIVE_MEMBER_ALTERED
+            return refused(path, FramingProblem.of(code, f"not indexed: {error}"))
         except (psycopg.DataError, sqlalchemy.exc.DataError, PublishingError) as error:
             session.rollback()
             code = FailureCode.ARCHIVE_NOT_INDEXED
@@ -400,7 +407,9 @@ class _Reading:
     def __iter__(self) -> Iterator[Capture]:
         try:
             with self._file.open() as file:
-                if self._file.path.name.lower().endswith(ARCHIVE_SUFFIXES) or begins_as_archive(file):
+                if isinstance(self._file.path, Member):
+                    yield from self._in_wacz(file)
+                elif self._file.path.name.lower().endswith(ARCHIVE_SUFFIXES) or begins_as_archive(file):
                     yield from self._captures(file)
                 else:
                     code = FailureCode.ARCHIVE_NOT_ARCHIVE
@@ -410,6 +419,13 @@ class _Reading:
             # A retry may succeed after a fault of the disk or the permissions is fixed.
             self.whole = False
             self._add(_unreadable(error))
+
+    def _in_wacz(self, file: BinaryIO) -> Iterator[Capture]:
+        member = WaczMember(self._file)
+        for problem in member.problems():
+            self._add(problem)
+        yield from map(member.titled, self._captures(member.checking(file)))
+        member.verify()
 
     def _captures(self, file: BinaryIO) -> Iterator[Capture]:
         for number, item in enumerate(read_captures(file)):

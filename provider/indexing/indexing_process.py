@@ -20,7 +20,7 @@ from provider.holdings import collections
 from provider.indexing.index_runs import settle
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import IndexFile, IndexRun
-from provider.storage.places import Place, place_of
+from provider.storage.places import Place, container_of, place_of
 
 _STANDARD_INPUT: Final = 0
 _GRACE_SECONDS: Final = 10.0
@@ -46,7 +46,7 @@ def _request(session: Session, file_id: int, margin: float) -> tuple[Place, Inde
         raise UsageError(f"no row {file_id} in index_file; its run may have been removed")
     run = session.get_one(IndexRun, row.run_id)
     family = () if run.collection is None else collections.lineage(session, run.collection)
-    folder = None if run.archive_dir is None else place_of(run.archive_dir)
+    folder = None if run.archive_dir is None else container_of(run.archive_dir)
     return place_of(row.path), IndexOptions(
         margin=margin, collections=family, again=run.again, archive_dir=folder
     )

@@ -83,7 +83,8 @@ def test_frames_may_be_cut_anywhere_within_a_record(tmp_path: Path, data: st.Dat
         begin = min([len(record), *(cut for cut in cuts if cut > 0)])
         pieces = [record[a:b] for a, b in zip([0, *cuts], [*cuts, len(record)], strict=True)]
         for piece in pieces:
-            if parts and data.draw(st.booleans()):
+            filled: bool = data.draw(st.booleans())
+            if parts and filled:
                 parts.append(skippable(b"WARC/1.0\r\n", data.draw(st.integers(0x50, 0x5F))))
             if number and piece and piece == record[:begin]:
                 begins.append(len(b"".join(parts)))
