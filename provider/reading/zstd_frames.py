@@ -118,7 +118,7 @@ class ZstdRecord:
     """The content of the frames from `offset` on: a source of `provider.reading.content.Content`.
 
     The reader decides how far it reads. `within_frame` and `across_frames` say whether the next frame is read
-    when one ends, because only the record's declared length tells whether it belongs to the record.
+    when one ends, because only the record's declared length shows whether it belongs to the record.
     """
 
     def __init__(

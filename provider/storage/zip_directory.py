@@ -162,7 +162,7 @@ def _reason_in_directory(entry: _Entry) -> str | None:
         return "it is encrypted"
     if info.compress_type != zipfile.ZIP_STORED:
         return (
-            f"it is compressed once more (ZIP method {info.compress_type}); WACZ requires WARC files to be "
+            f"it is compressed by ZIP as well (method {info.compress_type}); WACZ requires WARC files to be "
             "stored as they are"
         )
     if info.compress_size != info.file_size:

@@ -31,7 +31,6 @@ def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
         ("x.ARC.BZ2", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "bz2"})),
         ("x.warc.gz.xz", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "xz"})),
         ("x.cdx.bz2", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "bz2"})),
-        ("x.wacz", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "wacz"})),
         ("x.warc.gz.open", Failure(code=FailureCode.ARCHIVE_UNFINISHED)),
         ("x.arc.part", Failure(code=FailureCode.ARCHIVE_UNFINISHED)),
     ],
