@@ -114,7 +114,7 @@ def _look_below(folder: Path, archives: set[Container], refused: dict[Place, Fra
 class WaczError(OSError):
     """A WACZ file has no files to be indexed; the message states why."""
 
-    code: ClassVar = FailureCode.ARCHIVE_NOT_ARCHIVE
+    failure_code: ClassVar = FailureCode.ARCHIVE_NOT_ARCHIVE
 
 
 def refuse_wacz(file: Place) -> NoReturn:

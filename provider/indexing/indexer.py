@@ -305,7 +305,7 @@ class Indexer:
             if is_wacz(path):
                 refuse_wacz(path)
         except OSError as error:
-            code = getattr(error, "code", FailureCode.ARCHIVE_NOT_READABLE)
+            code = getattr(error, "failure_code", FailureCode.ARCHIVE_NOT_READABLE)
             return refused(path, FramingProblem.of(code, f"cannot be opened: {error}"))
         unchanged = None if self._options.again else find_unchanged(session, file)
         if unchanged is not None:
@@ -319,13 +319,9 @@ class Indexer:
             reading = _Reading(file, check)
             captures = stage(session, reading, self._dimensions)
             merged = self._publish(file, reading, captures)
-        except AlteredMemberError as error:
+        except (psycopg.DataError, sqlalchemy.exc.DataError, PublishingError, AlteredMemberError) as error:
             session.rollback()
-            code = FailureCode.ARCHIVE_MEMBER_ALTERED
-            return refused(path, FramingProblem.of(code, f"not indexed: {error}"))
-        except (psycopg.DataError, sqlalchemy.exc.DataError, PublishingError) as error:
-            session.rollback()
-            code = FailureCode.ARCHIVE_NOT_INDEXED
+            code = getattr(error, "failure_code", FailureCode.ARCHIVE_NOT_INDEXED)
             return refused(path, FramingProblem.of(code, f"not indexed: {error}"))
         except BaseException:
             session.rollback()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, ClassVar, Final, cast
 from urllib.parse import urldefrag
 
 from oai.failures import FailureCode
@@ -38,6 +38,8 @@ _DATED: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 class AlteredMemberError(Exception):
     """A WARC file in a WACZ file is not the one that the WACZ file describes; the message says how."""
+
+    failure_code: ClassVar = FailureCode.ARCHIVE_MEMBER_ALTERED
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ import zlib
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, NamedTuple, cast
+from typing import Any, BinaryIO, ClassVar, Final, NamedTuple, cast
 
 from oai.failures import FailureCode
 
@@ -36,7 +36,7 @@ _FAULTS: Final = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueE
 class MemberError(OSError):
     """A file in a WACZ file is not read; the message states why."""
 
-    code: Final = FailureCode.ARCHIVE_MEMBER_REFUSED
+    failure_code: ClassVar = FailureCode.ARCHIVE_MEMBER_REFUSED
 
 
 class Window(NamedTuple):
