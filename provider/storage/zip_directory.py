@@ -105,7 +105,7 @@ def read_directory(file: BinaryIO) -> Directory:
     """Read the directory of an open ZIP file. Raises OSError if it is none, or is damaged."""
     try:
         opened = _opened(file)
-        infos = [one for one in opened.infolist() if not one.is_dir()]
+        infos = [one for one in opened.infolist() if not one.orig_filename.endswith("/")]
         end: int = opened.start_dir
     except _FAULTS as error:
         raise OSError(f"the file is not a readable ZIP file: {error}") from None
@@ -116,7 +116,7 @@ def read_directory(file: BinaryIO) -> Directory:
     entries = {
         info.orig_filename: _Entry(
             info=info,
-            limit=following[info.header_offset] if places[info.header_offset] == 1 else 0,
+            limit=min(following[info.header_offset], end) if places[info.header_offset] == 1 else 0,
             is_single=names[info.orig_filename] == 1,
         )
         for info in infos
@@ -175,7 +175,7 @@ def _reason_in_directory(entry: _Entry) -> str | None:
 def _window(entry: _Entry, read: Callable[[int, int], bytes]) -> Window:
     """Return where the data is by the header before it. Raises MemberError if that is another member's."""
     info, begin = entry.info, entry.info.header_offset
-    if begin + _HEADER.size > entry.limit:
+    if not 0 <= begin <= entry.limit - _HEADER.size:
         raise MemberError(f"{info.orig_filename!r} in the WACZ file is not read: it overlaps another member")
     head: tuple[Any, ...] = _HEADER.unpack(read(begin, begin + _HEADER.size))
     signature, _, flags, method, _, _, _, packed, size, name_length, extra_length = head

@@ -215,6 +215,15 @@ def named(name: str) -> Callable[[Path], Path]:
     return change
 
 
+def beyond_the_end(path: Path) -> Path:
+    """Let the directory name a place behind itself."""
+    data = bytearray(path.read_bytes())
+    place = data.index(b"PK\x01\x02") + 42
+    data[place : place + 4] = (len(data) - 10).to_bytes(4, "little")
+    path.write_bytes(bytes(data))
+    return path
+
+
 def overlapping(path: Path) -> Path:
     """Let a second entry of the directory have the data of the first one, as overlapping zip bombs do."""
     out = io.BytesIO(path.read_bytes())
@@ -239,6 +248,7 @@ def overlapping(path: Path) -> Path:
         (twice, "another member has the same path"),
         (renamed_in_header, "names another file"),
         (overlapping, "overlaps another member"),
+        (beyond_the_end, "overlaps another member"),
         (named("/archive/x.warc.gz"), "its path is absolute, has parts such as .."),
         (named("archive/../../x.warc.gz"), "its path is absolute, has parts such as .."),
         (named("archive\\x.warc.gz"), "its path is absolute, has parts such as .."),
