@@ -3,6 +3,8 @@
 zlib-ng compresses answers in a third of zlib's time, to a tenth fewer bytes (both at level 5). isal
 decompresses members of archive files in half of zlib's time. Their errors are not zlib's: catch
 `INFLATE_ERRORS`.
+
+Zstandard is in the standard library from Python 3.14 on (PEP 784), and in the extra `zstd` for those before.
 """
 
 import gzip
@@ -20,6 +22,8 @@ def _library(name: str) -> Any:  # noqa: ANN401 a module, or None where it is no
 
 ZLIB_NG: Final = _library("zlib_ng.gzip_ng")
 ISAL: Final = _library("isal.isal_zlib")
+ZSTD: Final = _library("compression.zstd") or _library("backports.zstd")
+"""The module of PEP 784; None where there is neither."""
 
 
 class Inflater(Protocol):

@@ -30,7 +30,7 @@ from provider.indexing.archive_search import find_archives, search
 from provider.indexing.first_load import begin_first_load, finish_first_load, refuse_unserved
 from provider.indexing.indexer import FileReport, IndexOptions, refused
 from provider.indexing.parallel import index_files, size_of
-from provider.storage.places import Place, stored_name, stored_path
+from provider.storage.places import Container, Place, stored_name, stored_path
 from provider.titles.publication import count_new
 
 _FILE_COLUMNS = {
@@ -111,7 +111,7 @@ def index_options(database: Database, arguments: Namespace, margin: float) -> In
     Raises UsageError for an invalid option.
     """
     spec = collection_set_spec(arguments.collection) if arguments.collection else None
-    folder: Place | None = arguments.archive_dir
+    folder: Container | None = arguments.archive_dir
     if isinstance(folder, Path) and not folder.is_dir():
         raise UsageError(f"--archive-dir {folder}: no such folder")
     with database.session() as session:
@@ -371,7 +371,7 @@ def verify(invocation: Invocation) -> ExitCode:
     return ExitCode.RECORDS_REFUSED if any(totals[fault] for fault in Fault) else ExitCode.DONE
 
 
-def _by_name(folders: Sequence[Place]) -> dict[str, Place]:
+def _by_name(folders: Sequence[Container]) -> dict[str, Place]:
     """Return archive files below folders by the name under which they are identified."""
     return {stored_name(path.name): path for path in find_archives(folders)}
 

@@ -52,9 +52,9 @@ class Arc(Base):
     """Absolute path or URL at the last indexing, or a `file:` URI if a path is not UTF-8; none if only a CDX
     file has listed the file."""
     name: Mapped[str] = mapped_column(Text, index=True)
-    """File name without folder and `.gz`, which identifies a moved or re-compressed file."""
+    """File name without folder and `.gz` or `.zst`, which identifies a moved or re-compressed file."""
     listed_name: Mapped[str | None] = mapped_column(Text)
-    """File name, with `.gz` if any, in the CDX file that listed it last; none if no CDX file has."""
+    """File name, with `.gz` or `.zst` if any, in the CDX file that listed it last; none if none has."""
     size: Mapped[int] = mapped_column(BigInteger)
     """Bytes in the file; 0 if it has not been seen."""
     modified: Mapped[datetime]

@@ -11,7 +11,7 @@ from oai.failures import failure_columns
 from provider.models import Arc, ArcProblem, Document
 from provider.reading.framing import FramingProblem
 from provider.storage.files import UNREAD, ArchiveFile, Presence, presence
-from provider.storage.places import is_stored_place, place_of, stored_name, stored_path
+from provider.storage.places import WACZ_SUFFIX, is_stored_place, place_of, stored_name, stored_path
 
 _NAME_CLASS: Final = 0x5A4E  # "ZN": separates these keys from other advisory locks
 _LOCK_NAME: Final = "SELECT pg_advisory_xact_lock(:class, hashtext(:name))"
@@ -25,7 +25,14 @@ SELECT EXISTS (
 
 
 def is_file(named: str) -> ColumnElement[bool]:
-    """Return the condition for archive files that a user names: by name, with or without `.gz`, or place."""
+    """Return the condition for archive files that a user names: by name, with or without `.gz`, or place.
+
+    A WACZ file stands for all files in it.
+    """
+    if named.lower().endswith(WACZ_SUFFIX):
+        if is_stored_place(named):
+            return Arc.path.startswith(f"{stored_path(place_of(named))}#", autoescape=True)
+        return Arc.path.contains(f"/{named}#", autoescape=True)
     if is_stored_place(named):
         return Arc.path == stored_path(place_of(named))
     return Arc.name == stored_name(named)

@@ -1,26 +1,33 @@
 """Finds archive files by their names below folders, prefixes of object stores and in lists behind HTTP."""
 
+import contextlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final, NoReturn
 
 from oai.errors import RemoteError, UsageError
 from oai.failures import FailureCode
 from provider.reading.cdx_files import CDX_SUFFIXES
 from provider.reading.framing import FramingProblem
 from provider.storage.clients import client_of
-from provider.storage.places import ObjectUrl, Place, stored_path
+from provider.storage.files import find_members
+from provider.storage.places import (
+    ARCHIVE_SUFFIXES,
+    WACZ_SUFFIX,
+    Container,
+    Member,
+    ObjectUrl,
+    Place,
+    stored_path,
+)
 
-ARCHIVE_SUFFIXES: Final = (".arc", ".arc.gz", ".warc", ".warc.gz")
-SUFFIXES: Final = (*ARCHIVE_SUFFIXES, *CDX_SUFFIXES)
+SUFFIXES: Final = (*ARCHIVE_SUFFIXES, WACZ_SUFFIX, *CDX_SUFFIXES)
 
 _LIST_OR_ARCHIVE: Final = r"\.(?:w?arc|cdxj?)(?:\.gz)?"
-_PACKED = re.compile(
-    rf"{_LIST_OR_ARCHIVE}\.(bz2|xz|lzma|zstd?|lz4|lz|br|z|7z|zip|rar|tar)$|\.(wacz)$", re.IGNORECASE
-)
+_PACKED = re.compile(rf"{_LIST_OR_ARCHIVE}\.(bz2|xz|lzma|zstd?|lz4|lz|br|z|7z|zip|rar|tar)$", re.IGNORECASE)
 # Heritrix and warcprox write to `.open`; the others are of programs that copy files.
 _UNFINISHED = re.compile(rf"{_LIST_OR_ARCHIVE}\.(open|part|partial|tmp|incomplete|filepart)$", re.IGNORECASE)
 
@@ -30,17 +37,17 @@ class Found:
     """The files at the places that a user gave; all absolute."""
 
     archives: list[Place]
-    """Sorted by path or URL."""
+    """Sorted by path or URL; for a WACZ file, those in it."""
     refused: dict[Place, FramingProblem]
     """Files and folders below the given ones that cannot be indexed, with the reason."""
 
 
-def search(places: Iterable[Place]) -> Found:
+def search(places: Iterable[Container]) -> Found:
     """Return the archive files: those below folders and prefixes by name, and files given directly.
 
     Raises UsageError if a path does not exist, and RemoteError if a store or server cannot be asked.
     """
-    archives: set[Place] = set()
+    archives: set[Container] = set()
     refused: dict[Place, FramingProblem] = {}
     for place in places:
         if isinstance(place, ObjectUrl):
@@ -51,10 +58,28 @@ def search(places: Iterable[Place]) -> Found:
             _look_below(place.absolute(), archives, refused)
         else:
             archives.add(place.absolute())
-    return Found(archives=sorted(archives, key=stored_path), refused=refused)
+    return Found(archives=sorted(with_members(archives), key=stored_path), refused=refused)
 
 
-def _look_behind(place: ObjectUrl, archives: set[Place], refused: dict[Place, FramingProblem]) -> None:
+def with_members(files: Iterable[Container]) -> Iterator[Place]:
+    """Yield the files, and instead of a WACZ file the archive files in it.
+
+    One that cannot be read, or has none, remains: indexing it says what is wrong.
+    """
+    for file in files:
+        members: Sequence[Place] = ()
+        if is_wacz(file):
+            with contextlib.suppress(OSError):
+                members = find_members(file)
+        yield from members or (file,)
+
+
+def is_wacz(file: Place) -> bool:
+    """Return whether this is a WACZ file by its name, and not a file in one."""
+    return not isinstance(file, Member) and file.name.lower().endswith(WACZ_SUFFIX)
+
+
+def _look_behind(place: ObjectUrl, archives: set[Container], refused: dict[Place, FramingProblem]) -> None:
     """Add the objects at a URL: one whose name is that of an archive file, or what it contains or lists."""
     if place.name.lower().endswith(SUFFIXES) and not place.url.endswith("/"):
         archives.add(place)
@@ -69,14 +94,14 @@ def _look_behind(place: ObjectUrl, archives: set[Place], refused: dict[Place, Fr
         raise UsageError(f"{place}: there are no objects with this prefix, and no files in this list")
 
 
-def _sort(file: Place, archives: set[Place], refused: dict[Place, FramingProblem]) -> None:
+def _sort(file: Container, archives: set[Container], refused: dict[Place, FramingProblem]) -> None:
     if file.name.lower().endswith(SUFFIXES):
         archives.add(file)
     elif (problem := refusal(file)) is not None:
         refused[file] = problem
 
 
-def _look_below(folder: Path, archives: set[Place], refused: dict[Place, FramingProblem]) -> None:
+def _look_below(folder: Path, archives: set[Container], refused: dict[Place, FramingProblem]) -> None:
     def note(error: OSError) -> None:
         reason = f"the folder cannot be read: {error.strerror or error}"
         refused[Path(error.filename)] = FramingProblem.of(FailureCode.ARCHIVE_NOT_READABLE, reason)
@@ -86,15 +111,30 @@ def _look_below(folder: Path, archives: set[Place], refused: dict[Place, Framing
             _sort(Path(parent, name), archives, refused)
 
 
-def find_archives(places: Iterable[Place]) -> list[Place]:
+class WaczError(OSError):
+    """A WACZ file has no files to be indexed; the message states why."""
+
+    failure_code: ClassVar = FailureCode.ARCHIVE_NOT_ARCHIVE
+
+
+def refuse_wacz(file: Place) -> NoReturn:
+    """Raise WaczError or another OSError: why a WACZ file is to be indexed, and not the files in it."""
+    if not isinstance(file, Member) and not find_members(file):
+        raise WaczError("the WACZ file has no WARC files")
+    raise OSError("the WACZ file could not be read when it was found; index it again")
+
+
+def find_archives(places: Iterable[Container]) -> list[Place]:
     """Return only the archive files of `search`."""
     return search(places).archives
 
 
 def refusal(file: Place) -> FramingProblem | None:
     """Return why a file with this name cannot be indexed although it seems to be an archive file."""
+    if file.name.lower().endswith(SUFFIXES):
+        return None
     if found := _PACKED.search(file.name):
-        kind = (found[1] or found[2]).lower()
+        kind = found[1].lower()
         return FramingProblem.of(
             FailureCode.ARCHIVE_PACKED,
             f"not indexed: files packed as .{kind} are not read; unpack it, then index the result",

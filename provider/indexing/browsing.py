@@ -5,7 +5,7 @@ Only for the dashboard: a command may name any path, because who runs it can rea
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +15,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
-from provider.indexing.archive_search import SUFFIXES, refusal
+from provider.indexing.archive_search import SUFFIXES, is_wacz, refusal, with_members
 from provider.models import Arc, IndexFile, IndexFileState
 from provider.storage.files import look_at
 from provider.storage.places import Place, stored_path
@@ -34,6 +34,18 @@ class FileKnown(StrEnum):
     WAITING = "waiting"
     RUNNING = "running"
     FAILED = "failed"
+
+
+_FIRST: Final = (
+    FileKnown.RUNNING,
+    FileKnown.WAITING,
+    FileKnown.FAILED,
+    None,
+    FileKnown.CHANGED,
+    FileKnown.NEW,
+    FileKnown.INDEXED,
+)
+"""Of the files in a WACZ file, the first of these is shown for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +118,8 @@ def list_folder(session: Session, roots: Sequence[Path], path: str) -> ArchiveFo
     )
 
 
-def find_files(roots: Sequence[Path], chosen: Iterable[str]) -> list[Path]:
-    """Return the archive files among the chosen ones and below chosen folders, sorted.
+def find_files(roots: Sequence[Path], chosen: Iterable[str]) -> list[Place]:
+    """Return the archive files among the chosen ones and below chosen folders, sorted; of WACZ, those in it.
 
     Files that a symbolic link takes out of the roots are left out. Raises UsageError for a path outside.
     """
@@ -120,7 +132,8 @@ def find_files(roots: Sequence[Path], chosen: Iterable[str]) -> list[Path]:
         for parent, _folders, names in os.walk(real):
             found.update(Path(parent, name) for name in names if name.lower().endswith(SUFFIXES))
     bases = [root.resolve() for root in roots]
-    return sorted(file for file in found if any(file.resolve().is_relative_to(base) for base in bases))
+    within = (file for file in found if any(file.resolve().is_relative_to(base) for base in bases))
+    return sorted(with_members(within), key=stored_path)
 
 
 def changed_files(session: Session, files: Sequence[Place]) -> list[Place]:
@@ -139,11 +152,30 @@ def _concerns(path: Path) -> bool:
 
 
 def _files(session: Session, files: Sequence[Place]) -> dict[Place, ArchiveEntry]:
-    stored = {file: stored_path(file) for file in files}
+    members: dict[Place, list[Place]] = {
+        file: list(with_members([file])) for file in files if isinstance(file, Path) and is_wacz(file)
+    }
+    stored = {one: stored_path(one) for file in files for one in members.get(file, [file])}
     arcs = {arc.path: arc for arc in session.scalars(select(Arc).where(Arc.path.in_(stored.values())))}
     latest = select(IndexFile).where(IndexFile.path.in_(stored.values())).order_by(IndexFile.id)
     runs = {row.path: row for row in session.scalars(latest)}
-    return {file: _entry(file, path, arcs.get(path), runs.get(path)) for file, path in stored.items()}
+    found = {file: _entry(file, path, arcs.get(path), runs.get(path)) for file, path in stored.items()}
+    return {
+        file: _summary(file, [found[one] for one in members[file]]) if file in members else found[file]
+        for file in files
+    }
+
+
+def _summary(wacz: Place, members: Sequence[ArchiveEntry]) -> ArchiveEntry:
+    """Return the entry of a WACZ file: what is known of the member that needs attention first."""
+    first = min(members, key=lambda entry: _FIRST.index(entry.known))
+    return replace(
+        first,
+        name=wacz.name,
+        path=stored_path(wacz),
+        size=sum(entry.size for entry in members),
+        modified=max((entry.modified for entry in members if entry.modified), default=None),
+    )
 
 
 def _entry(file: Place, path: str, arc: Arc | None, run: IndexFile | None) -> ArchiveEntry:

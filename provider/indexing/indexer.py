@@ -34,7 +34,7 @@ from provider.holdings.arcs import (
 from provider.holdings.loads import note_part
 from provider.holdings.publication import PublishingError, publish
 from provider.holdings.rules import Enrolment, enrolment
-from provider.indexing.archive_search import ARCHIVE_SUFFIXES, refusal
+from provider.indexing.archive_search import is_wacz, refusal, refuse_wacz
 from provider.indexing.first_load import refuse_unserved
 from provider.indexing.merge import SAME_PLACE, Merged, insert_new, merge, rows_changed
 from provider.indexing.staging import Dimensions, open_staging, stage
@@ -42,8 +42,9 @@ from provider.models import Arc
 from provider.reading.captures import Capture, Ignored, read_captures
 from provider.reading.cdx_files import CDX_SUFFIXES, FaultyLine, read_cdx
 from provider.reading.framing import FramingProblem, begins_as_archive
+from provider.reading.wacz import AlteredMemberError, WaczMember
 from provider.storage.files import UNREAD, ArchiveFile, Presence, look_at, presence
-from provider.storage.places import Place, stored_path
+from provider.storage.places import ARCHIVE_SUFFIXES, Container, Member, Place, stored_name, stored_path
 
 # Rows are locked in id order, so that two loaders cannot deadlock.
 _COUNT_ARCS: Final = """
@@ -75,7 +76,7 @@ class ListedCaptures:
     """The captures that a CDX file lists, with rows for their archive files; other lines are counted."""
 
     def __init__(
-        self, session: Session, file: ArchiveFile, archive_dir: Place | None, check: Callable[[int], None]
+        self, session: Session, file: ArchiveFile, archive_dir: Container | None, check: Callable[[int], None]
     ) -> None:
         self._session = session
         self._file = file
@@ -113,7 +114,7 @@ class ListedCaptures:
     def _arc(self, file_name: str) -> int | None:
         """Return the row of an archive file; None if it is ambiguous. Commits new rows and names."""
         if file_name not in self._arcs:
-            lock_name(self._session, file_name.removesuffix(".gz"))
+            lock_name(self._session, stored_name(file_name))
             arc_id = (
                 self._find(file_name)
                 if self._archive_dir is None
@@ -126,7 +127,7 @@ class ListedCaptures:
         return self._arcs[file_name]
 
     def _find(self, file_name: str) -> int | None:
-        name = file_name.removesuffix(".gz")
+        name = stored_name(file_name)
         found = self._session.scalars(select(Arc.id).where(Arc.name == name)).all()
         if len(found) > 1:
             reason = f"{len(found)} archive files are named {name!r}; choose one with --archive-dir"
@@ -135,9 +136,9 @@ class ListedCaptures:
             return None
         return found[0] if found else self._new(name, None)
 
-    def _seen(self, place: Place, file_name: str) -> int | None:
+    def _seen(self, place: Container, file_name: str) -> int | None:
         """Return the row of a file in the archive folder, and set its path; the file is still unread."""
-        name = file_name.removesuffix(".gz")
+        name = stored_name(file_name)
         path = place.absolute() if isinstance(place, Path) else place
         if presence(stored_path(path)) is not Presence.HERE:
             return self._find(file_name)
@@ -202,7 +203,7 @@ class IndexOptions:
     """Also read files that have not changed since they were indexed."""
     first_load: bool = False
     """The list indexes have been dropped, and will be rebuilt."""
-    archive_dir: Place | None = None
+    archive_dir: Container | None = None
     """The folder of the archive files that CDX files list."""
     load_id: int | None = None
     """The load that counts what is published; None: it appears in no list of loads."""
@@ -304,8 +305,10 @@ class Indexer:
         session = self._session
         try:
             file = look_at(path)
+            if is_wacz(path):
+                refuse_wacz(path)
         except OSError as error:
-            code = FailureCode.ARCHIVE_NOT_READABLE
+            code = getattr(error, "failure_code", FailureCode.ARCHIVE_NOT_READABLE)
             return refused(path, FramingProblem.of(code, f"cannot be opened: {error}"))
         unchanged = None if self._options.again else find_unchanged(session, file)
         if unchanged is not None:
@@ -319,9 +322,9 @@ class Indexer:
             reading = _Reading(file, check)
             captures = stage(session, reading, self._dimensions)
             merged = self._publish(file, reading, captures)
-        except (psycopg.DataError, sqlalchemy.exc.DataError, PublishingError) as error:
+        except (psycopg.DataError, sqlalchemy.exc.DataError, PublishingError, AlteredMemberError) as error:
             session.rollback()
-            code = FailureCode.ARCHIVE_NOT_INDEXED
+            code = getattr(error, "failure_code", FailureCode.ARCHIVE_NOT_INDEXED)
             return refused(path, FramingProblem.of(code, f"not indexed: {error}"))
         except BaseException:
             session.rollback()
@@ -412,7 +415,9 @@ class _Reading:
     def __iter__(self) -> Iterator[Capture]:
         try:
             with self._file.open() as file:
-                if self._file.path.name.lower().endswith(ARCHIVE_SUFFIXES) or begins_as_archive(file):
+                if isinstance(self._file.path, Member):
+                    yield from self._in_wacz(file)
+                elif self._file.path.name.lower().endswith(ARCHIVE_SUFFIXES) or begins_as_archive(file):
                     yield from self._captures(file)
                 else:
                     code = FailureCode.ARCHIVE_NOT_ARCHIVE
@@ -422,6 +427,13 @@ class _Reading:
             # A retry may succeed after a fault of the disk or the permissions is fixed.
             self.whole = False
             self._add(_unreadable(error))
+
+    def _in_wacz(self, file: BinaryIO) -> Iterator[Capture]:
+        member = WaczMember(self._file)
+        for problem in member.problems():
+            self._add(problem)
+        yield from map(member.titled, self._captures(member.checking(file)))
+        member.verify()
 
     def _captures(self, file: BinaryIO) -> Iterator[Capture]:
         for number, item in enumerate(read_captures(file)):

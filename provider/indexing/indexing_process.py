@@ -21,7 +21,7 @@ from provider.holdings.loads import ADD_UP_EVERY, add_up, end_load, load_of_run
 from provider.indexing.index_runs import is_over, settle
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import IndexFile, IndexRun
-from provider.storage.places import Place, place_of
+from provider.storage.places import Place, container_of, place_of
 
 _STANDARD_INPUT: Final = 0
 _GRACE_SECONDS: Final = 10.0
@@ -51,7 +51,7 @@ def _request(session: Session, file_id: int, margin: float) -> tuple[Place, Inde
         raise UsageError(f"no row {file_id} in index_file; its run may have been removed")
     run = session.get_one(IndexRun, row.run_id)
     family = () if run.collection is None else collections.lineage(session, run.collection)
-    folder = None if run.archive_dir is None else place_of(run.archive_dir)
+    folder = None if run.archive_dir is None else container_of(run.archive_dir)
     load_id = load_of_run(session, run.id, family[0] if family else None)
     return place_of(row.path), IndexOptions(
         margin=margin, collections=family, again=run.again, archive_dir=folder, load_id=load_id

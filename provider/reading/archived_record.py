@@ -21,6 +21,7 @@ from provider.reading.content import (
 )
 from provider.reading.digests import DigestCheck
 from provider.reading.headers import RecordHeader, http_head, http_length, http_status, read_header
+from provider.reading.zstd_frames import MAGIC, ZstdFile, ZstdRecord
 
 _GZIP: Final = b"\x1f\x8b"
 _BLOCK: Final = 65_536
@@ -129,10 +130,7 @@ class ArchivedRecord:
             raise DigestError(f"the content does not have the digest {digest!r} of its capture")
 
     def _open(self) -> _Opened:
-        self._file.seek(self._offset)
-        packed = self._file.read(len(_GZIP)) == _GZIP
-        kind = GzipMember if packed else PlainBytes
-        source: ContentSource = kind(self._file, self._offset)
+        source = self._source()
         content = Content(source)
         header = read_header(content)
         if header is None:
@@ -140,6 +138,14 @@ class ArchivedRecord:
         return _Opened(source, content.front, header, http_head(content, header))._replace(
             front=content.front
         )
+
+    def _source(self) -> ContentSource:
+        self._file.seek(self._offset)
+        first = self._file.read(len(MAGIC))
+        if first == MAGIC:
+            return ZstdRecord(ZstdFile(self._file), self._offset)
+        kind = GzipMember if first.startswith(_GZIP) else PlainBytes
+        return kind(self._file, self._offset)
 
     def _raw(self, check: DigestCheck) -> Iterator[bytes]:
         opened = self._open()

@@ -68,6 +68,13 @@ class Content:
             self.front = b"".join(pieces)
         return self.front
 
+    def grow(self) -> bytes:
+        """Keep what the source returns next, which is nothing at its end; only before `pass_to`."""
+        piece = self._source.read(_PIECE)
+        self._passed += len(piece)
+        self.front += piece
+        return self.front
+
     def pass_to(self, end: int, see: Callable[[bytes], object] | None = None, begin: int = 0) -> None:
         """Advance to the byte `end`, and pass the bytes between `begin` and it to `see`.
 

@@ -1,18 +1,20 @@
 """Finds the records in an ARC or WARC file one by one, and reports bytes that belong to none.
 
 warcio's own iterator ends silently at damaged gzip data, and stops at the first bad header; an archive
-must know what it could not read. Record boundaries are therefore found here: a gzip member is a record,
-and a plain record ends where its header says. After damage, reading continues at the next position that
-begins like a record.
+must know what it could not read. Record boundaries are therefore found here: a gzip member is a record, one
+or more zstd frames are a record, and a plain record ends where its header says. After damage, reading
+continues at the next position that begins like a record.
 """
 
+import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Generic, Protocol, Self, TypeVar
 
 from oai.failures import Failure, FailureCode
 from provider.reading.content import LINE_LIMIT, Content, ContentSource, DamageError, GzipMember, PlainBytes
+from provider.reading.zstd_frames import MAGIC, ZstdFile, ZstdRecord, is_zstd
 
 RECORD_START = re.compile(
     rb"WARC/[0-9]"  # a WARC record's first line, or an ARC record's: URL, IP address, date, type, length
@@ -29,6 +31,10 @@ _BREAKS = b"\r\n"
 _SEVERAL = (
     "the gzip member has further records after its first one; they cannot be addressed and were "
     "not read: rewrite the file with `warcio recompress`"
+)
+_SEVERAL_IN_FRAME = (
+    "the zstd frame has further records after its first one; they cannot be addressed and were "
+    "not read: compress the file again with a frame of its own for each record"
 )
 
 Item = TypeVar("Item")
@@ -74,20 +80,36 @@ def read_records(file: BinaryIO, taker: Taker[Item]) -> Iterator[Item | FramingP
 
     Only a few kilobytes are held at a time. Errors while reading the file itself (OSError) are passed on.
     """
-    first = file.read(len(_GZIP))
+    first = file.read(len(MAGIC))
     if not first:
         yield FramingProblem.of(FailureCode.ARCHIVE_NOT_ARCHIVE, "the file is empty")
         return
-    walk = _Members(file, taker) if first == _GZIP else _Plain(file, taker)
+    walk: _Members[Item] | _Frames[Item] | _Plain[Item]
+    if first.startswith(_GZIP):
+        walk = _Members(file, taker)
+    elif is_zstd(first):
+        walk = _Frames(file, taker)
+    else:
+        walk = _Plain(file, taker)
     yield from walk.items()
 
 
 def begins_as_archive(file: BinaryIO) -> bool:
-    """Return whether an open file begins like an ARC or WARC file, plain or gzipped; rewinds it."""
-    first = file.read(len(_GZIP))
-    begins = _begins_as_record(GzipMember(file, 0) if first == _GZIP else PlainBytes(file, 0))
+    """Return whether an open file begins like an ARC or WARC file, plain or compressed; rewinds it."""
+    first = file.read(len(MAGIC))
+    begins = is_zstd(first) and _begins_with_frame(file)
+    if not begins:
+        begins = _begins_as_record(GzipMember(file, 0) if first.startswith(_GZIP) else PlainBytes(file, 0))
     file.seek(0)
     return begins
+
+
+def _begins_with_frame(file: BinaryIO) -> bool:
+    packed = ZstdFile(file)
+    try:
+        return _begins_as_record(ZstdRecord(packed, packed.after_skippable(0)))
+    except DamageError:
+        return False
 
 
 class _Plain(Generic[Item]):
@@ -156,7 +178,7 @@ class _Members(Generic[Item]):
             following = GzipMember(self._file, offset).end()
         except DamageError:
             # Without a valid checksum, none of the member's content can be trusted.
-            following = _next_member(self._file, offset + 1)
+            following = _next_packed(self._file, offset + 1, _GZIP, self._begins)
             return [_skipped(self._file, offset, damage, following)], following
         content = Content(GzipMember(self._file, offset))
         try:
@@ -165,6 +187,90 @@ class _Members(Generic[Item]):
         except DamageError:
             return [_skipped(self._file, offset, damage, following)], following
         return [self._taker.measured(item, following - offset), _kept(offset, damage)], following
+
+    def _begins(self, place: int) -> bool:
+        return _begins_as_record(GzipMember(self._file, place))
+
+
+class _Frames(Generic[Item]):
+    """One or more zstd frames per record."""
+
+    def __init__(self, file: BinaryIO, taker: Taker[Item]) -> None:
+        self._file = file
+        self._taker = taker
+        self._packed = ZstdFile(file)
+
+    def items(self) -> Iterator[Item | FramingProblem]:
+        fault = self._packed.dictionary.fault
+        if fault is not None:
+            yield FramingProblem.of(fault.code, str(fault))
+        offset = 0
+        while offset < self._packed.size:
+            try:
+                offset = self._packed.after_skippable(offset)
+                taken = self._take(offset) if offset < self._packed.size else ([], offset)
+            except DamageError as damage:
+                taken = self._despite(damage, offset)
+            yield from taken[0]
+            offset = taken[1]
+
+    def _take(self, offset: int) -> tuple[list[Item | FramingProblem], int]:
+        """Return the record that begins with a frame, a problem if it has another one, and where they end."""
+        record = ZstdRecord(self._packed, offset, across=False)
+        content = Content(record)
+        # An empty frame, or one with the line breaks after a record, belongs to no record.
+        if not content.front.strip(_BREAKS) and not record.read(1):
+            return [], record.end()
+        record.across_frames()
+        item, end = self._taker.take(content, offset)
+        record.within_frame()
+        _, goes_on = _following(content, end)
+        following = record.end()
+        found: list[Item | FramingProblem] = [self._taker.measured(item, following - offset)]
+        if goes_on:
+            code = FailureCode.ARCHIVE_RECORDS_JOINED
+            found.append(FramingProblem.of(code, _SEVERAL_IN_FRAME, offset=offset))
+        return found, following
+
+    def _despite(self, damage: DamageError, offset: int) -> tuple[list[Item | FramingProblem], int]:
+        """Return what can be recovered of a damaged record, the problem, and where to continue.
+
+        Its declared length cannot be relied on, so it ends before the next frame that begins like a record.
+        """
+        try:
+            following = self._bounded(offset).end()
+        except DamageError:
+            following = self._next_record(offset)
+            return [_skipped(self._file, offset, damage, following)], following
+        content = Content(self._bounded(offset))
+        try:
+            item, end = self._taker.rescue(content, offset, damage)
+            _following(content, end, stray=True)
+        except DamageError:
+            return [_skipped(self._file, offset, damage, following)], following
+        return [self._taker.measured(item, following - offset), _kept(offset, damage)], following
+
+    def _bounded(self, offset: int) -> ZstdRecord:
+        return ZstdRecord(self._packed, offset, ends_before=self._begins)
+
+    def _next_record(self, offset: int) -> int:
+        """Return the next frame with a record after the one at `offset`; the file's end if there is none.
+
+        Frames are followed by their lengths as long as these are intact: the content of a frame may be a
+        zstd file itself.
+        """
+        place = offset
+        with contextlib.suppress(DamageError):
+            while (place := self._packed.after_skippable(self._packed.frame_end(place))) < self._packed.size:
+                if self._begins(place):
+                    return place
+            return self._packed.size
+        return _next_packed(self._file, max(place, offset + 1), MAGIC, self._begins)
+
+    def _begins(self, place: int) -> bool:
+        frame = ZstdRecord(self._packed, place)
+        frame.within_frame()
+        return _begins_as_record(frame)
 
 
 def _following(content: Content, end: int, *, stray: bool = False) -> tuple[int, bool]:
@@ -207,21 +313,21 @@ def _kept(offset: int, damage: DamageError) -> FramingProblem:
     return FramingProblem.of(FailureCode.ARCHIVE_RECORD_LENGTH, f"{damage}; {proof}", offset=offset)
 
 
-def _next_member(file: BinaryIO, offset: int) -> int:
-    """Return the next gzip member from `offset` on with a record; the file's end if there is none."""
+def _next_packed(file: BinaryIO, offset: int, magic: bytes, begins: Callable[[int], bool]) -> int:
+    """Return the next place with these bytes and a record; the file's end if there is none."""
     while True:
         file.seek(offset)
         block = file.read(_SEARCH)
-        found = block.find(_GZIP)
+        found = block.find(magic)
         if found >= 0:
-            if _begins_as_record(GzipMember(file, offset + found)):
+            if begins(offset + found):
                 return offset + found
             offset += found + 1
         elif len(block) < _SEARCH:
             return offset + len(block)
         else:
             # The magic number may straddle the block boundary.
-            offset += len(block) - len(_GZIP) + 1
+            offset += len(block) - len(magic) + 1
 
 
 def _begins_as_record(source: ContentSource) -> bool:

@@ -11,6 +11,7 @@ _ARC_FIELDS: Final = 5
 _DATE_DIGITS: Final = 10
 _LENGTH_DIGITS: Final = 15
 _HTTP: Final = b"HTTP/"
+_WARC: Final = b"WARC/"
 
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _FOLDED = re.compile(rb"\r?\n[ \t]+")
@@ -61,15 +62,15 @@ def read_header(content: Content) -> RecordHeader | None:
 
     Raises DamageError if no record begins here, or its header is truncated or has no length.
     """
-    front = content.front
-    if front.startswith(b"WARC/"):
+    front = content.extend(len(_WARC))
+    if front.startswith(_WARC):
         return _warc_header(content, 0)
     begin = len(front) - len(front.lstrip())
     if begin == len(front):
         if content.extend(begin + 1).strip():
             raise DamageError(f"no record begins within {begin:,} blank bytes")
         return None
-    if front.startswith(b"WARC/", begin):
+    if front.startswith(_WARC, begin):
         return _warc_header(content, begin)
     return _arc_header(content, begin)
 
@@ -103,7 +104,8 @@ def _warc_head(content: Content, begin: int) -> bytes:
         if len(front) - begin > _HEADER_LIMIT:
             raise DamageError(f"the WARC header is longer than {_HEADER_LIMIT:,} bytes")
         searched = len(front)
-        front = content.extend(searched + LINE_LIMIT)
+        # Not beyond the record, if it can be helped: the next zstd frame may be the next record.
+        front = content.grow()
         if len(front) == searched:
             raise EndedEarlyError("the record is truncated in its header")
         blank = _BLANK_LINE.search(front, max(begin, searched - 2))
@@ -166,9 +168,8 @@ def _number(text: str, where: str) -> int:
 
 def http_head(content: Content, header: RecordHeader) -> bytes:
     """Return the HTTP status line and headers with the blank line; empty if the block is not HTTP."""
-    if header.record_type == "resource" or not content.extend(header.block + len(_HTTP)).startswith(
-        _HTTP, header.block
-    ):
+    least = min(header.block + len(_HTTP), header.end)
+    if header.record_type == "resource" or not content.extend(least).startswith(_HTTP, header.block):
         return b""
     limit = min(header.end, header.block + _HTTP_LIMIT)
     blank = _BLANK_LINE.search(content.front, header.block, limit)

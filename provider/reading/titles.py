@@ -67,10 +67,11 @@ def find_title(payload: bytes, head: bytes, host: str) -> str | None:
     if found is None or _BODY.search(page, 0, found.start()):
         return None
     text = html.unescape(_decoded(found[1][:_LONGEST_RAW], page, head, host))
-    return _tidy(text)
+    return tidy(text)
 
 
-def _tidy(text: str) -> str | None:
+def tidy(text: str) -> str | None:
+    """Return a title without control characters and repeated blanks, shortened; None if it is blank."""
     folded = " ".join(_CONTROL.sub(" ", text).split())
     if len(folded) > _LONGEST:
         folded = folded[: _LONGEST - 1].rstrip() + "…"

@@ -2,6 +2,7 @@
 
 import io
 import stat
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -10,8 +11,27 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from provider.storage.clients import client_of
-from provider.storage.places import ObjectUrl, Place, place_of, stored_name, stored_path
+from provider.storage.objects import ReplacedError
+from provider.storage.places import (
+    ARCHIVE_SUFFIXES,
+    WACZ_SUFFIX,
+    Container,
+    Member,
+    ObjectUrl,
+    Place,
+    place_of,
+    stored_name,
+    stored_path,
+)
 from provider.storage.ranges import RangeReader
+from provider.storage.zip_directory import (
+    Directory,
+    FileWindow,
+    Window,
+    kept_directory,
+    read_directory,
+    read_member,
+)
 
 UNREAD: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """Modification time of a file that has to be read (again): no real file has it."""
@@ -44,19 +64,23 @@ class ArchiveFile:
     size: int
     """Bytes."""
     modified: datetime
-    """UTC, to the microsecond."""
+    """UTC, to the microsecond; of a file in a WACZ file, that of the latter."""
     tag: str | None = None
     """Of an object: changes whenever it is replaced."""
+    checksum: int | None = None
+    """CRC-32 of a file in a WACZ file."""
 
     @property
     def name(self) -> str:
-        """The name by which the file is identified: the file name without `.gz`."""
+        """The name by which the file is identified: the file name without `.gz` or `.zst`."""
         return stored_name(self.path.name)
 
     def open(self) -> BinaryIO:
         """Open the file for reading all of it. Raises OSError."""
         if isinstance(self.path, Path):
             return self.path.open("rb", buffering=_BUFFER)
+        if isinstance(self.path, Member):
+            return _open_member(self.path, self.tag, step=_PART, buffer=_BUFFER, ahead=True)
         return _opened(self.path, self.size, self.tag, step=_PART, ahead=True)
 
 
@@ -65,6 +89,20 @@ def look_at(place: Place) -> ArchiveFile:
 
     Raises OSError if it cannot be read or is not a regular file; see `provider.storage.objects`.
     """
+    if isinstance(place, Member):
+        container = _container(place.container)
+        _, window = _window(place, container.tag)
+        return ArchiveFile(
+            path=place,
+            size=window.size,
+            modified=container.modified,
+            tag=container.tag,
+            checksum=window.checksum,
+        )
+    return _container(place)
+
+
+def _container(place: Container) -> ArchiveFile:
     if isinstance(place, ObjectUrl):
         found = client_of(place).facts(place)
         return ArchiveFile(path=place, size=found.size, modified=found.modified, tag=found.tag)
@@ -86,6 +124,8 @@ def presence(stored: str | None) -> Presence:
     try:
         if isinstance(place, Path):
             place.stat()
+        elif isinstance(place, Member):
+            look_at(place)
         else:
             client_of(place).facts(place)
     except (FileNotFoundError, NotADirectoryError):
@@ -104,19 +144,101 @@ def open_record(stored: str, *, size: int, tag: str | None, packed_length: int |
     place = place_of(stored)
     if isinstance(place, Path):
         return place.open("rb")
+    first = min((packed_length or _OBJECT_BUFFER) + _SLACK, _PART)
+    if isinstance(place, Member):
+        return _open_member(place, tag, step=_RECORD, first=first)
     if tag is None:
         now = client_of(place).facts(place)
         size, tag = now.size, now.tag
-    return _opened(
-        place, size, tag, step=_RECORD, first=min((packed_length or _OBJECT_BUFFER) + _SLACK, _PART)
-    )
+    return _opened(place, size, tag, step=_RECORD, first=first)
 
 
 def _opened(
-    place: ObjectUrl, size: int, tag: str | None, *, step: int, first: int | None = None, ahead: bool = False
+    place: ObjectUrl,
+    size: int,
+    tag: str | None,
+    *,
+    step: int,
+    begin: int = 0,
+    first: int | None = None,
+    ahead: bool = False,
 ) -> BinaryIO:
+    """Open `size` bytes of an object from `begin` on."""
     if tag is None:
         raise OSError(f"{place}: the index has no tag of this object; index it again")
-    read = partial(client_of(place).read, place)
-    reader = RangeReader(lambda begin, end: read(begin, end, tag), size, step=step, first=first, ahead=ahead)
+    read: Callable[[int, int, str], bytes] = partial(client_of(place).read, place)
+    reader = RangeReader(
+        lambda start, end: read(begin + start, begin + end, tag), size, step=step, first=first, ahead=ahead
+    )
+    reader.version = (place, tag, begin)
     return cast("BinaryIO", io.BufferedReader(reader, _OBJECT_BUFFER))
+
+
+def find_members(container: Container) -> list[Member]:
+    """Return the files of a WACZ file that would be archive files outside, readable or not, and WACZ files.
+
+    Raises OSError if it is not a WACZ file.
+    """
+    names = _read_directory(container, _container(container).tag).names()
+    return [
+        Member(container, name) for name in names if name.lower().endswith((*ARCHIVE_SUFFIXES, WACZ_SUFFIX))
+    ]
+
+
+def read_in_wacz(container: Container, path: str, most: int) -> bytes | None:
+    """Return a file of at most so many bytes in a WACZ file; None if there is none. Raises OSError."""
+    with _for_directory(_container(container)) as opened:
+        return read_member(opened, path, most)
+
+
+def _window(member: Member, tag: str | None) -> tuple[Hashable, Window]:
+    """Return the version of a WACZ file, and where a member's bytes are in it. Raises OSError."""
+    container = member.container
+    version: Hashable = (container, tag)
+    if isinstance(container, Path):
+        now = _container(container)
+        version = (container, now.size, now.modified)
+    directory = kept_directory(version, partial(_read_directory, container, tag))
+    try:
+        return version, directory.window(member.path, partial(_bytes, container, tag))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{container}: {error}") from None
+
+
+def _bytes(container: Container, tag: str | None, begin: int, end: int) -> bytes:
+    if isinstance(container, ObjectUrl):
+        return client_of(container).read(container, begin, end, tag or "")
+    with container.open("rb") as file:
+        file.seek(begin)
+        return file.read(end - begin)
+
+
+def _read_directory(container: Container, tag: str | None) -> Directory:
+    now = _container(container)
+    if now.tag != tag:
+        raise ReplacedError(f"{container}: the object was replaced after it was indexed; index it again")
+    with _for_directory(now) as file:
+        return read_directory(file)
+
+
+def _for_directory(container: ArchiveFile) -> BinaryIO:
+    if isinstance(container.path, ObjectUrl):
+        return _opened(container.path, container.size, container.tag, step=_RECORD)
+    return cast("Path", container.path).open("rb")
+
+
+def _open_member(
+    member: Member,
+    tag: str | None,
+    *,
+    step: int,
+    first: int | None = None,
+    buffer: int = _OBJECT_BUFFER,
+    ahead: bool = False,
+) -> BinaryIO:
+    """Open a file in a WACZ file, which must have this tag if it is an object."""
+    version, (begin, size, _) = _window(member, tag)
+    if isinstance(member.container, ObjectUrl):
+        return _opened(member.container, size, tag, begin=begin, step=step, first=first, ahead=ahead)
+    plain = cast("BinaryIO", member.container.open("rb", buffering=0))
+    return cast("BinaryIO", io.BufferedReader(FileWindow(plain, begin, size, (version, begin)), buffer))

@@ -1,6 +1,10 @@
-"""Where an archive file is: a path on this machine, or the URL of an object or of a file behind HTTP."""
+"""Where an archive file is: a path on this machine, or the URL of an object or of a file behind HTTP.
+
+A WARC file in a WACZ file is named by both: `/srv/x.wacz#archive/a.warc.gz`.
+"""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -9,6 +13,9 @@ from urllib.parse import quote_from_bytes, unquote, unquote_to_bytes, urlsplit
 from oai.errors import UsageError
 
 _FILE_URI: Final = "file://"
+ARCHIVE_SUFFIXES: Final = (".arc", ".arc.gz", ".warc", ".warc.gz", ".warc.zst")
+WACZ_SUFFIX: Final = ".wacz"
+_IN_WACZ: Final = re.compile(r"(.+?\.wacz)#(.+)", re.IGNORECASE | re.DOTALL)
 SCHEMES: Final = ("s3://", "https://", "http://")
 """How the URL of an archive file may begin."""
 
@@ -49,11 +56,33 @@ class ObjectUrl:
         return ObjectUrl(f"{self.url.rstrip('/')}/{name}")
 
 
-Place = Path | ObjectUrl
+Container = Path | ObjectUrl
+"""Where a file is that is not in another one."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file in a WACZ file."""
+
+    container: Container
+    """The WACZ file."""
+    path: str
+    """As the ZIP directory has it: `archive/a.warc.gz`."""
+
+    def __str__(self) -> str:
+        return f"{self.container}#{self.path}"
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.rpartition("/")[2]
+
+
+Place = Path | ObjectUrl | Member
 """Where an archive file is."""
 
 
-def place_given(text: str) -> Place:
+def place_given(text: str) -> Container:
     """Return the place that a user names. Raises UsageError for a URL that names no object."""
     if not text.lower().startswith(SCHEMES):
         return Path(text)
@@ -74,21 +103,33 @@ def stored_path(place: Place) -> str:
 
     A path whose bytes are not UTF-8 cannot be stored or printed as text: it becomes a `file:` URI
     (RFC 8089), such as `file:///srv/%E8lanky.warc`, which `place_of` reads back. No absolute path begins so.
+    A path that reads like that of a file in a WACZ file becomes one, too.
     """
+    if isinstance(place, Member):
+        return f"{stored_path(place.container)}#{place.path}"
     text = str(place)
-    return text if _is_utf_8(text) else _FILE_URI + quote_from_bytes(os.fsencode(text))
+    if isinstance(place, ObjectUrl) or (_is_utf_8(text) and not _IN_WACZ.fullmatch(text)):
+        return text
+    return _FILE_URI + quote_from_bytes(os.fsencode(text))
 
 
 def place_of(stored: str) -> Place:
     """Return the place from the output of `stored_path`."""
+    if found := _IN_WACZ.fullmatch(stored):
+        return Member(container_of(found[1]), found[2])
+    return container_of(stored)
+
+
+def container_of(stored: str) -> Container:
+    """Return the place of a file or folder that is in no other file from the output of `stored_path`."""
     if stored.startswith(_FILE_URI):
         return Path(os.fsdecode(unquote_to_bytes(stored.removeprefix(_FILE_URI))))
     return ObjectUrl(stored) if stored.startswith(SCHEMES) else Path(stored)
 
 
 def stored_name(name: str) -> str:
-    """Return a file name without `.gz` as `arc.name` has it; percent-encoded if it is not UTF-8."""
-    name = name.removesuffix(".gz")
+    """Return a file name without `.gz` or `.zst` as `arc.name` has it; percent-encoded if it is not UTF-8."""
+    name = name.removesuffix(".gz").removesuffix(".zst")
     return name if _is_utf_8(name) else quote_from_bytes(os.fsencode(name))
 
 

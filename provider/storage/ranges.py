@@ -1,7 +1,7 @@
 """An object as a file that can be read from any place: ranges are requested as they are needed."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -32,6 +32,8 @@ class RangeReader(io.RawIOBase):
 
     def __init__(self, fetch: Fetch, size: int, *, step: int, first: int | None = None, ahead: bool) -> None:
         super().__init__()
+        self.version: Hashable = None
+        """Differs between objects, and between an object's versions."""
         self._fetch = fetch
         self._size = size
         self._step = step

@@ -1,4 +1,4 @@
-"""Writes ARC and WARC files for tests, plain or gzipped by their name; damage is put in by the test itself.
+"""Writes ARC and WARC files for tests, plain or compressed by their name; damage is put in by the test.
 
     write_archive(tmp_path / "a.warc.gz", [warc_info(), warc_record(Page(url="http://a.example/"))])
 
@@ -11,6 +11,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from oai.compression import ZSTD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +80,23 @@ def arc_info() -> bytes:
 
 
 def packed(path: Path, record: bytes) -> bytes:
-    """A record as it lies in the file: a gzip member where the file's name ends in `.gz`."""
+    """A record as it lies in the file: a gzip member or a zstd frame where the file's name says so."""
+    if path.name.endswith(".zst"):
+        return frame(record)
     return gzip.compress(record, mtime=0) if path.name.endswith(".gz") else record
+
+
+def frame(content: bytes, dictionary: Any = None, **parameters: int) -> bytes:
+    """A zstd frame with its content's size and a checksum; parameters as in PEP 784."""
+    options = {ZSTD.CompressionParameter.checksum_flag: 1}
+    options |= {ZSTD.CompressionParameter[name]: value for name, value in parameters.items()}
+    compressed: bytes = ZSTD.compress(content, options=options, zstd_dict=dictionary)
+    return compressed
+
+
+def skippable(content: bytes, kind: int = 0x5E) -> bytes:
+    """A zstd frame that readers pass over; one of kind 0x5D at the beginning of a file has a dictionary."""
+    return bytes([kind]) + b"\x2a\x4d\x18" + len(content).to_bytes(4, "little") + content
 
 
 def offsets(path: Path, records: Sequence[bytes]) -> list[int]:

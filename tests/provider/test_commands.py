@@ -78,18 +78,21 @@ def test_files_that_cannot_be_indexed_are_named_with_what_to_do(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     write_pages(tmp_path / "a.warc.gz", PAGES)
-    (tmp_path / "b.wacz").write_bytes(b"PK")
+    (tmp_path / "b.warc.bz2").write_bytes(b"PK")
     good, bad, total = objects(environment, "index", tmp_path)
     assert (good["problems"], total["total"]["problems"]) == ([], 1)
-    assert (bad["file"], bad["problems"][0]["failure_code"]) == (str(tmp_path / "b.wacz"), "archive_packed")
+    assert (bad["file"], bad["problems"][0]["failure_code"]) == (
+        str(tmp_path / "b.warc.bz2"),
+        "archive_packed",
+    )
     done = zatva(environment, "index", tmp_path)
     assert done.returncode == 3
     assert (
-        "- The file is packed as wacz, which cannot be indexed. Unpack it and index the result" in done.stdout
+        "- The file is packed as bz2, which cannot be indexed. Unpack it and index the result" in done.stdout
     )
     queued = zatva(environment, "index", "--queue", tmp_path)
     assert (queued.returncode, "1 files queued" in queued.stdout) == (3, True)
-    assert "b.wacz: not indexed: files packed as .wacz are not read" in queued.stderr
+    assert "b.warc.bz2: not indexed: files packed as .bz2 are not read" in queued.stderr
 
 
 def test_a_path_that_is_not_there_is_a_usage_error(environment: dict[str, str], tmp_path: Path) -> None:

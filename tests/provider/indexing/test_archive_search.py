@@ -12,10 +12,10 @@ from tests.provider.archives import write_archive
 
 
 def test_folders_are_searched_by_name_and_files_taken_as_given(tmp_path: Path) -> None:
-    for name in ("b.warc.gz", "deep/a.ARC", "c.txt", "d.warc.open"):
+    for name in ("b.warc.gz", "deep/a.ARC", "deep/b.warc.zst", "c.txt", "d.warc.open"):
         write_archive(tmp_path / name, [])
     found = find_archives([tmp_path, tmp_path / "c.txt", tmp_path / "b.warc.gz"])
-    assert [path.name for path in found] == ["b.warc.gz", "c.txt", "a.ARC"]
+    assert [path.name for path in found] == ["b.warc.gz", "c.txt", "a.ARC", "b.warc.zst"]
 
 
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -27,11 +27,10 @@ def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
     ("name", "failure"),
     [
         ("x.warc.bz2", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "bz2"})),
-        ("x.warc.zst", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "zst"})),
+        ("x.arc.zst", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "zst"})),
         ("x.ARC.BZ2", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "bz2"})),
         ("x.warc.gz.xz", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "xz"})),
         ("x.cdx.bz2", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "bz2"})),
-        ("x.wacz", Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "wacz"})),
         ("x.warc.gz.open", Failure(code=FailureCode.ARCHIVE_UNFINISHED)),
         ("x.arc.part", Failure(code=FailureCode.ARCHIVE_UNFINISHED)),
     ],

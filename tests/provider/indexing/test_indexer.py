@@ -36,7 +36,7 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize("name", ["x.warc", "x.warc.gz", "x.arc", "x.arc.gz"])
+@pytest.mark.parametrize("name", ["x.warc", "x.warc.gz", "x.warc.zst", "x.arc", "x.arc.gz"])
 def test_every_page_of_a_file_becomes_a_document(database: Database, tmp_path: Path, name: str) -> None:
     report = index_file(database, write_pages(tmp_path / name, PAGES), OPTIONS)
     assert (counts(report), report.merged.problems) == ((4, 0, 0, 0), ())
@@ -92,8 +92,16 @@ def test_a_moved_file_takes_its_documents_along(database: Database, tmp_path: Pa
         assert session.scalar(select(func.count()).select_from(Arc)) == 1
 
 
-@pytest.mark.parametrize("kind", ["warc", "arc"])
-@pytest.mark.parametrize(("from_", "to"), [("", ".gz"), (".gz", "")])
+@pytest.mark.parametrize(
+    ("kind", "from_", "to"),
+    [
+        ("warc", "", ".gz"),
+        ("warc", ".gz", ".zst"),
+        ("warc", ".zst", ""),
+        ("arc", "", ".gz"),
+        ("arc", ".gz", ""),
+    ],
+)
 def test_a_file_compressed_anew_updates_places_alone(
     database: Database, tmp_path: Path, kind: str, from_: str, to: str
 ) -> None:

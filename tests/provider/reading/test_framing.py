@@ -21,7 +21,7 @@ from tests.provider.archives import (
 )
 
 PAGES = [Page(url=f"http://a.example/{number}", body=b"%d" % number * 3000) for number in range(4)]
-NAMES = ["x.warc", "x.warc.gz", "x.arc", "x.arc.gz"]
+NAMES = ["x.warc", "x.warc.gz", "x.warc.zst", "x.arc", "x.arc.gz"]
 
 
 def http_with_length(page: Page, length: int) -> Page:
@@ -82,12 +82,16 @@ def test_a_file_that_breaks_off_keeps_what_is_before(tmp_path: Path, name: str, 
     assert [problem.offset for problem in problems] == [len(b"".join(parts[:-1]))]
 
 
-@pytest.mark.parametrize("name", ["x.warc.gz", "x.arc.gz"])
+@pytest.mark.parametrize("name", ["x.warc.gz", "x.warc.zst", "x.arc.gz"])
 @pytest.mark.parametrize("place", ["begin", "middle", "checksum"])
-def test_a_garbled_gzip_member_costs_that_record_alone(tmp_path: Path, name: str, place: str) -> None:
+def test_a_garbled_gzip_member_or_frame_costs_that_record_alone(
+    tmp_path: Path, name: str, place: str
+) -> None:
     path = tmp_path / name
     parts = [packed(path, record) for record in records(name)]
-    at = {"begin": 11, "middle": len(parts[2]) // 2, "checksum": len(parts[2]) - 6}[place]
+    at = {"begin": 11, "middle": len(parts[2]) // 2, "checksum": len(parts[2]) - (6 if "gz" in name else 2)}[
+        place
+    ]
     garbled = bytearray(parts[2])
     garbled[at] ^= 0xFF
     path.write_bytes(b"".join([*parts[:2], bytes(garbled), *parts[3:]]))
@@ -213,7 +217,7 @@ def test_a_record_that_is_whole_by_its_http_header_is_kept_and_told(
         assert "and was indexed" in problem.reason
 
 
-@pytest.mark.parametrize("name", ["x.warc", "x.warc.gz"])
+@pytest.mark.parametrize("name", ["x.warc", "x.warc.gz", "x.warc.zst"])
 def test_a_record_whose_digest_does_not_agree_is_not_kept(tmp_path: Path, name: str) -> None:
     page = http_with_length(PAGES[1], len(PAGES[1].body) - 1)
     whole = records(name)
@@ -223,7 +227,7 @@ def test_a_record_whose_digest_does_not_agree_is_not_kept(tmp_path: Path, name: 
     assert len(problems) == 1
 
 
-@pytest.mark.parametrize("name", ["x.warc", "x.warc.gz"])
+@pytest.mark.parametrize("name", ["x.warc", "x.warc.gz", "x.warc.zst"])
 @pytest.mark.parametrize("stray", [b"\0\0", b"junk that nobody knows"])
 def test_stray_bytes_behind_a_record_with_a_digest_do_not_cost_it(
     tmp_path: Path, name: str, stray: bytes

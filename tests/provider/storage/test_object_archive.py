@@ -28,6 +28,7 @@ from tests.provider.archives import Page, offsets, warc_other, warc_record, writ
 from tests.provider.conftest import BASE_URL
 from tests.provider.indexing.indexed import check_counts, counts
 from tests.provider.storage.object_store import BUCKET, ObjectStore
+from tests.provider.waczs import wacz
 
 _OPTIONS = IndexOptions(margin=1)
 _PAGES = [
@@ -68,7 +69,7 @@ async def client(
     return await aiohttp_client(app, auto_decompress=False)
 
 
-@pytest.mark.parametrize("name", ["x.warc.gz", "x.warc", "x.arc.gz", "x.arc"])
+@pytest.mark.parametrize("name", ["x.warc.gz", "x.warc.zst", "x.warc", "x.arc.gz", "x.arc"])
 def test_an_object_gives_the_same_documents_as_a_file(
     database: Database, store: ObjectStore, tmp_path: Path, name: str
 ) -> None:
@@ -83,6 +84,25 @@ def test_an_object_gives_the_same_documents_as_a_file(
     assert _documents(database) == as_file
     assert sum(row[-1] for row in as_file) <= len(content)
     check_counts(database)
+
+
+def test_files_in_a_wacz_give_the_same_documents_in_a_store_as_outside(
+    database: Database, store: ObjectStore, tmp_path: Path
+) -> None:
+    content = _archive(tmp_path, "x.warc.gz")
+    index_file(database, tmp_path / "x.warc.gz", _OPTIONS)
+    as_file = _documents(database)
+    (tmp_path / "x.warc.gz").unlink()
+
+    store.put("packed/1.wacz", wacz(tmp_path / "1.wacz", {"x.warc.gz": content}).read_bytes())
+    found = search([place_given(f"s3://{BUCKET}/packed/")]).archives
+
+    assert list(map(str, found)) == [f"s3://{BUCKET}/packed/1.wacz#archive/x.warc.gz"]
+    assert [counts(index_file(database, one, _OPTIONS)) for one in found] == [(0, 0, 3, 0)]
+    assert _documents(database) == as_file
+    with database.session() as session:
+        (check,) = Checker(session=session, choice=FixityChoice()).check()
+    assert (check.checked, check.findings) == (3, [])
 
 
 def test_all_objects_below_a_prefix_are_found_by_their_names(store: ObjectStore, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Archive files behind HTTP: indexed and served by ranges, where the server can do that safely."""
 
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,12 @@ from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Document
 from provider.storage.files import Presence, look_at, presence
 from provider.storage.places import place_given
-from tests.provider.archives import Page, write_pages
+from tests.provider.archives import Page, frame, skippable, warc_record, write_pages
 from tests.provider.conftest import BASE_URL
 from tests.provider.indexing.indexed import counts
+from tests.provider.reading.test_zstd_frames import DICTIONARIES
 from tests.provider.storage.fault_proxy import Faults
+from tests.provider.waczs import wacz
 
 Files = tuple[Path, Faults]
 _OPTIONS = IndexOptions(margin=1)
@@ -46,6 +49,34 @@ async def test_a_list_is_indexed_and_its_documents_are_served(
     answer = await client.get(f"/archive/{key.hex}")
     assert answer.status == 503
     assert "replaced" in await answer.text()
+
+
+async def test_files_in_a_wacz_are_read_by_ranges(
+    database: Database, settings: Settings, files: Files, aiohttp_client: AiohttpClient
+) -> None:
+    folder, faults = files
+    records = [frame(warc_record(page), DICTIONARIES[0]) for page in _PAGES]
+    packed = skippable(DICTIONARIES[0].dict_content, 0x5D) + b"".join(records)
+    large = Page(url="http://a.example/large", body=random.Random(1).randbytes(3 << 20))
+    archives = {"x.warc.zst": packed, "y.warc": warc_record(large)}
+    wacz(folder / "x.wacz", archives)
+    found = search([place_given(f"{faults.address}/x.wacz")]).archives
+    assert [str(one) for one in found] == [f"{faults.address}/x.wacz#archive/{name}" for name in archives]
+    assert [counts(index_file(database, one, _OPTIONS)) for one in found] == [(3, 0, 0, 0), (1, 0, 0, 0)]
+    assert index_file(database, found[0], _OPTIONS).skipped
+    with database.session() as session:
+        keys = {row.url: row.key for row in session.execute(select(Document.url, Document.key))}
+    client = await aiohttp_client(create_app(settings, database, base_url=BASE_URL), auto_decompress=False)
+    for page in _PAGES:
+        faults.asked.clear()
+        answer = await client.get(f"/archive/{keys[page.url].hex}")
+        assert (answer.status, await answer.read()) == (200, page.body)
+    assert len(faults.asked) == 1  # the directory and the dictionary are known
+
+    wacz(folder / "x.wacz", {"x.warc.zst": packed})
+    answer = await client.get(f"/archive/{keys[_PAGES[0].url].hex}")
+    assert (answer.status, "replaced" in await answer.text()) == (503, True)
+    assert presence(f"{faults.address}/x.wacz#archive/y.warc") is Presence.GONE
 
 
 @pytest.mark.parametrize(
