@@ -15,10 +15,10 @@ from sqlalchemy import func, select, text
 from oai.database import Database
 from oai.failures import FailureCode
 from oai.sections import ProviderSettings
+from provider.export.warc_download import export_warc
 from provider.holdings.documents import open_document
 from provider.holdings.fixity import Checker, FixityChoice
 from provider.holdings.lookup import MatchType, Query
-from provider.holdings.warc_export import export_warc
 from provider.indexing.archive_search import search
 from provider.indexing.browsing import FileKnown, changed_files, find_files, list_folder
 from provider.indexing.indexer import FileReport, IndexOptions, index_file
