@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Self
 
 RUN_BYTES: Final = 8 * 1024**2
 """Memory that lines may take before they are sorted and written to disk."""
-_MERGE_BYTES: Final = 16 * 1024**2
+MERGE_BYTES: Final = 16 * 1024**2
 """Memory for all reading buffers together, as long as each has the least size."""
 _LEAST_BUFFER: Final = 4096
 _MOST_BUFFER: Final = 256 * 1024
@@ -58,7 +58,7 @@ class SortedLines:
     def __iter__(self) -> Iterator[bytes]:
         self._store()
         self._file.flush()
-        buffer = max(_LEAST_BUFFER, min(_MOST_BUFFER, _MERGE_BYTES // max(1, len(self._runs))))
+        buffer = max(_LEAST_BUFFER, min(_MOST_BUFFER, MERGE_BYTES // max(1, len(self._runs))))
         last: bytes | None = None
         for line in heapq.merge(*(self._lines(run, buffer) for run in self._runs)):
             if line != last:

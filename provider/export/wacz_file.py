@@ -34,7 +34,7 @@ PART_BYTES: Final = 1024**3
 MANIFEST: Final = "zatva/manifest.json"
 """In a folder, because `wacz validate` compares the last two parts of paths."""
 INDEX: Final = "index.cdx.gz"
-_BLOCK_LINES: Final = 300
+BLOCK_LINES: Final = 300
 """Lines of the index in one block, as py-wacz has them."""
 _PAGES_HEADER: Final = {"format": "json-pages-1.0", "id": "pages", "title": "Pages"}
 _PAGE_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
@@ -136,7 +136,7 @@ class WaczFile:
         """Write the lines in compressed blocks, and a second index with the first key of each block."""
         with self._temporary() as blocks, self._temporary() as second:
             second.write(b"!meta 0 " + _json_line({"format": "cdxj-gzip-1.0", "filename": INDEX}))
-            for lines in _batched(self._index, _BLOCK_LINES):
+            for lines in _batched(self._index, BLOCK_LINES):
                 packing = zlib.compressobj(wbits=_GZIP)
                 block = packing.compress(b"".join(line + b"\n" for line in lines)) + packing.flush()
                 digest = f"sha256:{hashlib.sha256(block).hexdigest()}"

@@ -31,7 +31,7 @@ LINK_FORMAT: Final = "application/link-format"
 
 _ANY: Final = "{url:(?s:.*)}"
 _UNTOUCHED: Final = "!#$%&'()*+,/:;=?@[]~"
-_AT_ONCE: Final = 5000
+AT_ONCE: Final = 5000
 """Mementos of a TimeMap that are read together; between two such reads, other requests get the thread."""
 _NEAREST: Final = 20
 """Captures that are read for one memento: some may be skipped because the client may not read them."""
@@ -194,7 +194,7 @@ async def _begun(request: web.Request, query: Query) -> _TimeMap | None:
             if ends is None:
                 return None
             first, last = ends
-            whole = replace(query, limit=_AT_ONCE, until=last.archived)
+            whole = replace(query, limit=AT_ONCE, until=last.archived)
             return _TimeMap(query=whole, first=first, last=last, piece=find_captures(session, whole))
 
     return await admitted(request, work)
@@ -216,7 +216,7 @@ async def _write(request: web.Request, response: web.StreamResponse, links: Link
         if piece.end is None:
             break
         try:
-            piece = await _following(request, replace(timemap.query, begin=piece.end))
+            piece = await next_piece(request, replace(timemap.query, begin=piece.end))
         except (TryLater, UsageError) as error:
             reason = error.text if isinstance(error, TryLater) else error
             _log.warning("the TimeMap of %s was not completed: %s", links.url[:500], reason)
@@ -226,7 +226,8 @@ async def _write(request: web.Request, response: web.StreamResponse, links: Link
     await response.write(b"\n")
 
 
-async def _following(request: web.Request, query: Query) -> LookupResult:
+async def next_piece(request: web.Request, query: Query) -> LookupResult:
+    """Return the next mementos of a TimeMap that is being sent."""
     database = request.app[DATABASE]
 
     def work() -> LookupResult:

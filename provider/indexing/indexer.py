@@ -9,7 +9,7 @@ import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -41,7 +41,12 @@ from provider.indexing.staging import Dimensions, open_staging, stage
 from provider.models import Arc
 from provider.reading.captures import Capture, Ignored, read_captures
 from provider.reading.cdx_files import CDX_SUFFIXES, FaultyLine, read_cdx
-from provider.reading.framing import FramingProblem, begins_as_archive
+from provider.reading.framing import (
+    MOST_PROBLEMS,
+    FramingProblem,
+    begins_as_archive,
+    limited_problems,
+)
 from provider.reading.wacz import AlteredMemberError, WaczMember
 from provider.storage.files import UNREAD, ArchiveFile, Presence, look_at, presence
 from provider.storage.places import ARCHIVE_SUFFIXES, Container, Member, Place, stored_name, stored_path
@@ -64,7 +69,6 @@ _DIFFERENT: Final = """
 SELECT candidate."offset", candidate.url FROM candidate JOIN document USING (key)
 WHERE pg_temp.differ(candidate.digest, document.digest) ORDER BY candidate."offset"
 """
-_MOST_PROBLEMS: Final = 1000
 _CHECK_EVERY: Final = 256
 _FILE_CLASS: Final = 0x5A46  # "ZF": separates these keys from other advisory locks
 _TRY_FILE: Final = "SELECT pg_try_advisory_lock(:class, :key)"
@@ -161,7 +165,7 @@ class ListedCaptures:
         return self._session.execute(insert(Arc).values(values).returning(Arc.id)).scalar_one()
 
     def _add(self, problem: FramingProblem) -> None:
-        if len(self.problems) < _MOST_PROBLEMS:
+        if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(problem)
         else:
             self.more_problems += 1
@@ -347,7 +351,7 @@ class Indexer:
             self._note_part(datestamp, enrolment)
             drop_empty(session, merged.gone)
             found = sorted((*reading.problems, *merged.problems), key=lambda problem: problem.offset)
-            problems = _limited(found, reading.more_problems)
+            problems = limited_problems(found, reading.more_problems)
             save_problems(session, home.arc_id, problems)
             return replace(merged, problems=problems)
 
@@ -366,7 +370,7 @@ class Indexer:
             return merged
 
         merged = publish(session, change, margin=self._options.margin, rows=captures)
-        problems = _limited((*listed.problems, *merged.problems), listed.more_problems)
+        problems = limited_problems((*listed.problems, *merged.problems), listed.more_problems)
         return FileReport(
             path=file.path, merged=replace(merged, problems=problems), ignored=dict(listed.ignored)
         )
@@ -387,17 +391,6 @@ def refused(path: Place, problem: FramingProblem) -> FileReport:
 
 def _unreadable(error: OSError) -> FramingProblem:
     return FramingProblem.of(FailureCode.ARCHIVE_NOT_READABLE, f"cannot be read: {error.strerror or error}")
-
-
-def _limited(problems: Sequence[FramingProblem], more: int) -> tuple[FramingProblem, ...]:
-    """Return at most as many problems as a table can show, with the number of the others."""
-    shown = tuple(problems[:_MOST_PROBLEMS])
-    more += len(problems) - len(shown)
-    if not more:
-        return shown
-    reason = f"and {more:,} more problems in this file"
-    code = FailureCode.ARCHIVE_MORE_PROBLEMS
-    return (*shown, FramingProblem.of(code, reason, offset=shown[-1].offset, count=more))
 
 
 class _Reading:
@@ -448,7 +441,7 @@ class _Reading:
                 self._add(item)
 
     def _add(self, problem: FramingProblem) -> None:
-        if len(self.problems) < _MOST_PROBLEMS:
+        if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(problem)
         else:
             self.more_problems += 1

@@ -8,7 +8,7 @@ continues at the next position that begins like a record.
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Generic, Protocol, Self, TypeVar
 
@@ -22,6 +22,8 @@ RECORD_START = re.compile(
     rb" [^ \r\n]*(?:;[^\r\n]{0,200})? [0-9]+[ \r]*\n"
 )
 
+MOST_PROBLEMS = 1000
+"""Problems of one file that are kept."""
 _GZIP = b"\x1f\x8b\x08"
 _SEARCH = 1 << 20
 _AFTER_WARC = b"\r\n\r\n"
@@ -54,6 +56,17 @@ class FramingProblem:
     def of(cls, code: FailureCode, reason: str, *, offset: int = 0, **facts: Any) -> Self:  # noqa: ANN401 texts and integers
         """Return a problem with this code and these facts."""
         return cls(offset=offset, failure=Failure(code=code, facts=facts), reason=reason)
+
+
+def limited_problems(problems: Sequence[FramingProblem], more: int) -> tuple[FramingProblem, ...]:
+    """Return at most as many problems as a table can show, with the number of the others."""
+    shown = tuple(problems[:MOST_PROBLEMS])
+    more += len(problems) - len(shown)
+    if not more:
+        return shown
+    reason = f"and {more:,} more problems in this file"
+    code = FailureCode.ARCHIVE_MORE_PROBLEMS
+    return (*shown, FramingProblem.of(code, reason, offset=shown[-1].offset, count=more))
 
 
 class Taker(Protocol[Item_co]):

@@ -33,7 +33,7 @@ _PIECE: Final = 65_536
 _RLE, _RESERVED = 1, 3
 _CHECKSUM: Final = 4
 _MOST_BLANK: Final = 1 << 16
-_MOST_CHECKED: Final = 1 << 30
+MOST_CHECKED: Final = 1 << 30
 """Bytes that are decompressed only to verify a frame; a bomb is not worth more."""
 _MOST_DICTIONARIES: Final = 64 << 20
 """Bytes of the dictionaries that a process keeps."""
@@ -173,7 +173,7 @@ class ZstdRecord:
 
     def end(self) -> int:
         """Read to the end and return its offset in the file. Raises DamageError, also for a bomb."""
-        self._left = _MOST_CHECKED
+        self._left = MOST_CHECKED
         while self.read(_PIECE):
             pass
         return self._place
@@ -281,7 +281,7 @@ def _wrong_dictionary(wanted: int, dictionary: Dictionary) -> str:
     return f"{text} has {dictionary.number}; files with different dictionaries cannot be concatenated"
 
 
-_dictionaries: OrderedDict[Hashable, Dictionary] = OrderedDict()
+kept_dictionaries: OrderedDict[Hashable, Dictionary] = OrderedDict()
 _dictionaries_lock: Final = threading.Lock()
 
 
@@ -289,15 +289,15 @@ def _kept_dictionary(file: BinaryIO, size: int) -> Dictionary:
     """Return the dictionary of a file, which is kept while it is among the last used ones."""
     key = _version_of(file, size)
     with _dictionaries_lock:
-        if key in _dictionaries:
-            _dictionaries.move_to_end(key)
-            return _dictionaries[key]
+        if key in kept_dictionaries:
+            kept_dictionaries.move_to_end(key)
+            return kept_dictionaries[key]
     dictionary = _read_dictionary(file)
     with _dictionaries_lock:
         # A file without one costs something, too: its key.
-        _dictionaries[key] = dictionary
-        while sum(one.size + _PACKED for one in _dictionaries.values()) > _MOST_DICTIONARIES:
-            _dictionaries.popitem(last=False)
+        kept_dictionaries[key] = dictionary
+        while sum(one.size + _PACKED for one in kept_dictionaries.values()) > _MOST_DICTIONARIES:
+            kept_dictionaries.popitem(last=False)
     return dictionary
 
 

@@ -37,7 +37,7 @@ class Seed(_Strict):
     harvested_to: date | None = None
 
 
-class Subject(_Strict):
+class SubjectGroup(_Strict):
     """A subject group."""
 
     name: str = Field(min_length=1, max_length=500)
@@ -61,7 +61,7 @@ class TitleEntry(_Strict):
     issn: str | None = Field(None, max_length=100)
     catalogue_number: str | None = Field(None, max_length=200)
     classification: tuple[str, ...] = ()
-    subjects: tuple[Subject, ...] = ()
+    subjects: tuple[SubjectGroup, ...] = ()
     keywords: tuple[str, ...] = ()
     collections: tuple[str, ...] = ()
     state: str | None = Field(None, max_length=100)

@@ -22,7 +22,7 @@ def test_lines_come_in_byte_order_and_each_once(lines: list[bytes], memory: int)
 
 
 def test_lines_longer_than_a_buffer_stay_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sorted_lines, "_MERGE_BYTES", 1)
+    monkeypatch.setattr(sorted_lines, "MERGE_BYTES", 1)
     lines = [letter * 10_000 for letter in (b"c", b"a", b"b")]
     with SortedLines(tmp_path, run_bytes=1) as found:
         for line in lines:

@@ -81,7 +81,7 @@ def test_large_members_have_zip64_fields_in_both_headers(
 def test_many_lines_make_several_blocks(
     write: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("provider.export.wacz_file._BLOCK_LINES", 3)
+    monkeypatch.setattr("provider.export.wacz_file.BLOCK_LINES", 3)
     path = write(PART_BYTES)
     assert len(read_wacz(path).index) == len(PAGES)
     with zipfile.ZipFile(path) as file:

@@ -97,7 +97,7 @@ async def test_a_timemap_of_many_pieces_is_whole(
     monkeypatch: pytest.MonkeyPatch,
     examined: int,
 ) -> None:
-    monkeypatch.setattr(memento, "_AT_ONCE", 1)
+    monkeypatch.setattr(memento, "AT_ONCE", 1)
     port = await port_of(database, settings, aiohttp_client, cdx_examined=examined)
     found = await memento_client.timemap(port, TIMEMAP, HOME)
     assert [one.address for one in found] == ADDRESSES[:4]
@@ -287,8 +287,8 @@ async def test_a_timemap_that_cannot_be_completed_breaks_off(
     async def fails(*_: object) -> object:
         raise UsageError("the position is gone")
 
-    monkeypatch.setattr(memento, "_AT_ONCE", 1)
-    monkeypatch.setattr(memento, "_following", fails)
+    monkeypatch.setattr(memento, "AT_ONCE", 1)
+    monkeypatch.setattr(memento, "next_piece", fails)
     port = await port_of(database, settings, aiohttp_client)
     with pytest.raises(ValueError, match="invalid literal"):  # the last chunk is missing
         await ask(port, TIMEMAP + HOME)

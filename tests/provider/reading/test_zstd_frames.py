@@ -183,7 +183,7 @@ def test_a_frame_that_needs_a_large_window_costs_that_record_alone(tmp_path: Pat
 
 
 def test_a_bomb_behind_a_record_is_not_decompressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zstd_frames, "_MOST_CHECKED", 2 << 20)
+    monkeypatch.setattr(zstd_frames, "MOST_CHECKED", 2 << 20)
     for filling in (bytes(64 << 20), b"\n" * (8 << 20)):
         bomb = frame(RECORDS[1] + filling)
         captures, problems = read(write(tmp_path / "x.warc.zst", frame(RECORDS[0]), bomb, frame(RECORDS[2])))
@@ -256,7 +256,7 @@ def test_dictionaries_are_kept_for_the_files_read_last_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: OrderedDict[Hashable, zstd_frames.Dictionary] = OrderedDict()
-    monkeypatch.setattr(zstd_frames, "_dictionaries", kept)
+    monkeypatch.setattr(zstd_frames, "kept_dictionaries", kept)
     monkeypatch.setattr(zstd_frames, "_MOST_DICTIONARIES", 3 * (8192 + len(CONTENT)))
     paths = [
         write(tmp_path / f"{number}.warc.zst", skippable(CONTENT, 0x5D), *with_dictionary(RECORDS))
