@@ -38,6 +38,7 @@ def upgrade() -> None:
         _texts("collections"),
         sa.Column("state", sa.Text(), nullable=True),
         sa.Column("public", sa.Boolean(), nullable=False),
+        sa.Column("access", sa.Text(), nullable=True),
         sa.Column("licence", sa.Text(), nullable=True),
         sa.Column("contract_from", sa.Date(), nullable=True),
         sa.Column("contract_to", sa.Date(), nullable=True),
@@ -50,6 +51,7 @@ def upgrade() -> None:
         sa.Column("datestamp", _MOMENT, nullable=False),
         sa.Column("deleted", sa.Boolean(), server_default=sa.text("true"), nullable=False),
         sa.Column("shown_digest", sa.Text(), nullable=True),
+        sa.CheckConstraint("access IN ('open', 'reading room', 'withheld')", name=op.f("ck_title_access")),
         sa.PrimaryKeyConstraint("title_id", name=op.f("pk_title")),
         sa.UniqueConstraint("key", name=op.f("uq_title_key")),
         sa.UniqueConstraint("source", "source_key", name=op.f("uq_title_source_source_key")),
@@ -75,12 +77,26 @@ def upgrade() -> None:
         sa.Column("low", _TEXT_C, nullable=False),
         sa.Column("high", _TEXT_C, nullable=False),
         sa.Column("title_id", sa.Integer(), nullable=False),
+        sa.Column("is_carve_out", sa.Boolean(), server_default=sa.text("false"), nullable=False),
+        sa.Column("access", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["title_id"], ["title.title_id"], name=op.f("fk_title_segment_title_id_title"), ondelete="CASCADE"
         ),
         sa.PrimaryKeyConstraint("low", name=op.f("pk_title_segment")),
     )
     op.create_index(op.f("ix_title_segment_title_id"), "title_segment", ["title_id"])
+    op.create_index(
+        "ix_title_segment_closed",
+        "title_segment",
+        ["low"],
+        postgresql_where=sa.text("access IN ('reading room', 'withheld')"),
+    )
+    op.create_table(
+        "title_pending",
+        sa.Column("low", _TEXT_C, nullable=False),
+        sa.Column("high", _TEXT_C, nullable=False),
+        sa.PrimaryKeyConstraint("low", "high", name=op.f("pk_title_pending")),
+    )
     op.create_table(
         "title_set",
         sa.Column("set_spec", _TEXT_C, nullable=False),
@@ -116,5 +132,6 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Remove the tables."""
-    for table in ("title_count", "title_membership", "title_set", "title_segment", "title_seed", "title"):
-        op.drop_table(table)
+    for table in ("count", "membership", "set", "pending", "segment", "seed"):
+        op.drop_table(f"title_{table}")
+    op.drop_table("title")

@@ -314,6 +314,9 @@ class ProviderSettings(Section):
         "directory",
         description="What a title's seed with a file name or a query means: its directory, or that URL.",
     )
+    title_carve_out_access: Literal["open", "reading room", "withheld"] = Field(
+        "reading room", description="The access rule of documents that are carved out of a title."
+    )
     title_change_percent: float = Field(
         20,
         ge=0,

@@ -16,6 +16,7 @@ from provider.holdings.publication import CHUNK, Check, no_check
 from provider.holdings.rules import Rule, change_tree, check_rule
 from provider.holdings.takedowns import settle_takedowns
 from provider.models import Access, Collection
+from provider.titles.access import settle_access
 
 _log = logging.getLogger(__name__)
 
@@ -74,4 +75,5 @@ def refresh(session: Session, *, margin: float, check: Check = no_check) -> int:
     """
     lifted = lift_embargoes(session, margin=margin, check=check)
     taken_down = settle_takedowns(session, margin=margin, check=check)
-    return lifted + taken_down + settle(session, margin=margin, check=check)
+    by_titles = settle_access(session, margin=margin, check=check)
+    return lifted + taken_down + by_titles + settle(session, margin=margin, check=check)

@@ -1,11 +1,11 @@
 """Access rules: which rule applies to a document, and its text for readers.
 
-A document's effective rule is the strictest of all collections that it is in, including their ancestors;
-a document in no collection is open. A collection can therefore only close documents below it and never
-open them, the order of assignments does not matter, and an oversight in one collection opens nothing that
-a contract in another one closes. The effective rule is stored in the document's row, so that a list stays
-one range scan; every change of rules or memberships updates the rows (`follow_rules`) in the transaction
-that gives them a new datestamp.
+A document's effective rule is the strictest of all collections that it is in, including their ancestors, and
+of the title to which it belongs (`provider.titles.access`); a document in none is open. A collection can
+therefore only close documents below it and never open them, the order of assignments does not matter, and an
+oversight in one collection opens nothing that a contract in another one closes. The effective rule is stored
+in the document's row, so that a list stays one range scan; every change of rules or memberships updates the
+rows (`follow_rules`) in the transaction that gives them a new datestamp.
 """
 
 import ipaddress
@@ -30,8 +30,15 @@ _TREE_LOCK: Final = 0x7A_61_74_72_65
 _FOLLOW: Final = """
 WITH ruled AS (
     SELECT chosen.id, max(collection.embargo_until) AS embargo_until,
-        coalesce(max(array_position(CAST(:strictness AS text[]), collection.access)), 1) AS rank
+        greatest(1, max(array_position(CAST(:strictness AS text[]), collection.access)),
+            max(array_position(CAST(:strictness AS text[]), title.access))) AS rank
     FROM chosen
+    LEFT JOIN LATERAL (
+        SELECT segment.access FROM document CROSS JOIN LATERAL (
+            SELECT access, high FROM title_segment WHERE low <= document.url_key ORDER BY low DESC LIMIT 1
+        ) AS segment
+        WHERE document.id = chosen.id AND document.url_key < segment.high
+    ) AS title ON true
     LEFT JOIN LATERAL (
         SELECT collection_id FROM document_collection WHERE document_id = chosen.id OFFSET 0
     ) AS membership ON true

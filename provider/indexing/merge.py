@@ -21,6 +21,7 @@ from provider.holdings.unlisted import hold_counts
 from provider.models import UNLISTED
 from provider.reading.framing import FramingProblem
 from provider.storage.files import Presence, presence
+from provider.titles.access import close_new, hold_titles
 
 # `:unlisted` is 1 for documents that are withheld from the beginning, otherwise 0.
 _DOMAINS: Final = """
@@ -226,6 +227,7 @@ def insert_new(session: Session, arc_id: int | None, datestamp: datetime, enrolm
 
     `arc_id` is the file's id, for candidates without one of their own.
     """
+    hold_titles(session)
     hold_register(session)
     rule = enrolment.rule if enrolment else None
     dated = rule.datestamp(datestamp) if rule else datestamp
@@ -241,6 +243,7 @@ def insert_new(session: Session, arc_id: int | None, datestamp: datetime, enrolm
     if enrolment is not None:
         _enrol(session, enrolment.collections, dated, new)
     count_new(session, unlisted=dated == UNLISTED)
+    close_new(session)
     hide_new(session)
     return new
 

@@ -12,6 +12,8 @@ from oai.database import open_database
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode, UsageError
 from oai.sections import ProviderSettings
+from provider.models import Access
+from provider.titles.access import count_pending, settle_access
 from provider.titles.entries import READERS
 from provider.titles.imports import ImportPlan, apply_import, plan_import
 from provider.titles.models import Title, TitleSeed
@@ -36,7 +38,11 @@ _SHOWN: Final = 20
 
 def range_rules(settings: ProviderSettings) -> RangeRules:
     """Return how seeds are understood, from the settings."""
-    return RangeRules(host=settings.title_seed_host, file=settings.title_seed_file)
+    return RangeRules(
+        host=settings.title_seed_host,
+        file=settings.title_seed_file,
+        carve_out=Access(settings.title_carve_out_access),
+    )
 
 
 def import_titles(invocation: Invocation) -> ExitCode:
@@ -49,14 +55,17 @@ def import_titles(invocation: Invocation) -> ExitCode:
     conflicts: list[Conflict] = []
     with open_database(invocation.settings) as database, database.session() as session:
         plan = plan_import(session, arguments.source, read(arguments.file), rules)
-        if not arguments.dry_run:
-            if not arguments.approve:
-                plan.check(settings.title_change_percent)
-            conflicts = list(apply_import(session, plan, rules, margin=settings.publish_margin))
+        if not arguments.dry_run and not arguments.approve:
+            plan.check(settings.title_change_percent)
+        conflicts = list(apply_import(session, plan, rules, margin=settings.publish_margin))
+        named, pending = _names(session, conflicts), count_pending(session)
+        if arguments.dry_run:
+            session.rollback()
+        else:
             session.commit()
-        named = _names(session, conflicts)
+            settle_access(session, margin=settings.publish_margin)
     invocation.about(arguments.source, arguments.source, **_counts(plan))
-    report = _report(plan, named, dry_run=arguments.dry_run)
+    report = {**_report(plan, named, dry_run=arguments.dry_run), "documents": pending}
     invocation.console.result(report, "\n".join(_in_words(report)))
     return ExitCode.DONE if not _unread(plan) else ExitCode.RECORDS_REFUSED
 
@@ -121,6 +130,8 @@ def _in_words(report: dict[str, Any]) -> list[str]:
     ]
     lines += _some("claimed twice", conflicts)
     lines += _some("warning", report["warnings"])
+    if report["documents"]:
+        lines.append(f"Access rules of up to {report['documents']:,} documents change")
     if report["kept_because"]:
         lines.append(f"Titles that are missing are kept: {report['kept_because']}")
     return lines
@@ -176,7 +187,7 @@ def show_title(invocation: Invocation) -> ExitCode:
 
 _DETAILS: Final = (
     "alternative_names", "publisher", "annotation", "languages", "issn", "catalogue_number",
-    "classification", "subjects", "keywords", "collections", "licence", "public", "gone",
+    "classification", "subjects", "keywords", "collections", "licence", "public", "access", "gone",
     "captures_by_year",
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -66,6 +66,7 @@ class TitleEntry(_Strict):
     collections: tuple[str, ...] = ()
     state: str | None = Field(None, max_length=100)
     public: bool = True
+    access: Literal["open", "reading room", "withheld"] | None = None
     licence: str | None = Field(None, max_length=2000)
     """Its text in the source; `provider.titles.licences` recognises it."""
     contract_from: date | None = None

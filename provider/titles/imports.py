@@ -8,6 +8,7 @@ import hashlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final
 
 from sqlalchemy import delete, func, insert, select, text, update
@@ -15,7 +16,8 @@ from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
 from oai.errors import UsageError
-from provider.models import UNLISTED
+from provider.models import UNLISTED, Access
+from provider.titles.access import IMPORTING, note_pending
 from provider.titles.entries import Read, Refused, TitleEntry
 from provider.titles.licences import licence_of
 from provider.titles.models import SeedKind, Title, TitleSeed, TitleSegment
@@ -25,14 +27,12 @@ from provider.titles.sets import sets_of
 
 _FIELDS: Final = (
     "name", "alternative_names", "publisher", "annotation", "languages", "issn", "catalogue_number",
-    "classification", "subjects", "keywords", "collections", "state", "public", "contract_from",
+    "classification", "subjects", "keywords", "collections", "state", "public", "access", "contract_from",
     "contract_to",
 )  # fmt: skip
 _ALWAYS: Final = 20
 """Titles that an import may change or remove without approval, however few there are."""
 _KEY_BYTES: Final = 16
-_IMPORTING: Final = 0x7A_61_74_74_69
-"""Key of the advisory lock that imports hold, which are therefore one after the other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ def plan_import(session: Session, source: str, found: Iterable[Read], rules: Ran
 
     Waits for another import to end, and keeps others away until the transaction ends.
     """
-    session.execute(select(func.pg_advisory_xact_lock(_IMPORTING)))
+    session.execute(select(func.pg_advisory_xact_lock(IMPORTING)))
     plan = ImportPlan(source=source)
     stored = {title.source_key: title for title in session.scalars(_stored(source))}
     seeds = _seeds_of(session, source)
@@ -250,26 +250,51 @@ def title_key(source: str, source_key: str) -> uuid.UUID:
 def assign_ranges(session: Session, rules: RangeRules) -> tuple[Sequence[Conflict], set[int]]:
     """Divide the keys among all titles; returns the conflicts, and the titles whose segments have changed."""
     seeds = session.execute(
-        select(TitleSeed.title_id, TitleSeed.url, TitleSeed.kind)
+        select(TitleSeed.title_id, TitleSeed.url, TitleSeed.kind, Title.access)
         .join(Title, Title.title_id == TitleSeed.title_id)
         .where(~Title.gone)
     )
-    claims = [
-        Claim(found, title_id, kind == SeedKind.CARVE_OUT)
-        for title_id, url, kind in seeds
-        for found in ranges_of(url, rules)
-    ]
+    claims = []
+    access: dict[int, str | None] = {}
+    for seed in seeds:
+        access[seed.title_id] = seed.access
+        carved = seed.kind == SeedKind.CARVE_OUT
+        claims += [Claim(found, seed.title_id, carved) for found in ranges_of(seed.url, rules)]
     segments, conflicts = divide(claims)
-    wanted = {(*segment.range, segment.title_id) for segment in segments}
-    rows_now = session.execute(select(TitleSegment.low, TitleSegment.high, TitleSegment.title_id))
-    stored = {(low, high, title_id) for low, high, title_id in rows_now}
+    wanted = {
+        (
+            *one.range,
+            one.title_id,
+            one.is_carve_out,
+            rules.carve_out if one.is_carve_out else access[one.title_id],
+        )
+        for one in segments
+    }
+    return conflicts, _replace_segments(session, wanted)
+
+
+_SEGMENT: Final = ("low", "high", "title_id", "is_carve_out", "access")
+_Row = tuple[str, str, int, bool, str | None]
+"""Low, high, title, whether it is carved out, and who may see its captures."""
+
+
+def _replace_segments(session: Session, wanted: set[_Row]) -> set[int]:
+    """Store the segments, and note the ranges whose documents then have another rule.
+
+    Returns the titles whose segments have changed.
+    """
+    columns = tuple(getattr(TitleSegment, name) for name in _SEGMENT)
+    stored: set[_Row] = {tuple(row) for row in session.execute(select(*columns))}
     removed, added = stored - wanted, wanted - stored
     if removed:
-        lows = [low for low, _, _ in removed]
+        lows = [row[0] for row in removed]
         session.execute(
             text("DELETE FROM title_segment WHERE low = ANY(CAST(:lows AS text[]))"), {"lows": lows}
         )
     if added:
-        rows = [{"low": low, "high": high, "title_id": title_id} for low, high, title_id in sorted(added)]
-        session.execute(insert(TitleSegment), rows)
-    return conflicts, {title_id for _, _, title_id in removed | added}
+        session.execute(
+            insert(TitleSegment),
+            [dict(zip(_SEGMENT, row, strict=True)) for row in sorted(added, key=itemgetter(0))],
+        )
+    note_pending(session, [row[:2] for row in removed | added if row[4] not in {None, Access.OPEN}])
+    return {row[2] for row in removed | added}

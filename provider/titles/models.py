@@ -44,7 +44,10 @@ class Title(Base):
     """A site as its source describes it, with the figures of its captures."""
 
     __tablename__ = "title"
-    __table_args__ = (UniqueConstraint("source", "source_key"),)
+    __table_args__ = (
+        UniqueConstraint("source", "source_key"),
+        CheckConstraint("access IN ('open', 'reading room', 'withheld')", name="access"),
+    )
 
     title_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
     key: Mapped[uuid.UUID] = mapped_column(unique=True)
@@ -74,6 +77,8 @@ class Title(Base):
     """Its state in the source."""
     public: Mapped[bool]
     """Whether it may be listed."""
+    access: Mapped[str | None] = mapped_column(Text)
+    """Who may see its captures; none if the source says nothing about it."""
     licence: Mapped[str | None] = mapped_column(Text)
     """Key of `provider.titles.licences`; none if there is no licence or its text is not known."""
     contract_from: Mapped[date | None]
@@ -122,15 +127,33 @@ class TitleSeed(Base):
 
 
 class TitleSegment(Base):
-    """A range of URL keys whose captures belong to a title; no two overlap (`provider.titles.segments`)."""
+    """A range of URL keys whose captures belong to a title; no two overlap (`provider.titles.ranges`)."""
 
     __tablename__ = "title_segment"
+    __table_args__ = (
+        Index(
+            "ix_title_segment_closed", "low", postgresql_where=text("access IN ('reading room', 'withheld')")
+        ),
+    )
 
     low: Mapped[str] = mapped_column(Text(collation="C"), primary_key=True)
     """The first key."""
     high: Mapped[str] = mapped_column(Text(collation="C"))
     """The end, which is not in the range."""
     title_id: Mapped[int] = mapped_column(ForeignKey("title.title_id", ondelete="CASCADE"), index=True)
+    is_carve_out: Mapped[bool] = mapped_column(server_default=text("false"))
+    """Its captures are carved out of the title, and belong to none."""
+    access: Mapped[str | None] = mapped_column(Text)
+    """Who may see its captures: the title's rule, or that of carve-outs."""
+
+
+class TitlePending(Base):
+    """A range of URL keys whose documents have yet to follow a changed rule (`provider.titles.access`)."""
+
+    __tablename__ = "title_pending"
+
+    low: Mapped[str] = mapped_column(Text(collation="C"), primary_key=True)
+    high: Mapped[str] = mapped_column(Text(collation="C"), primary_key=True)
 
 
 class TitleSet(Base):

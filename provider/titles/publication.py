@@ -26,7 +26,7 @@ WITH yearly AS (
         SELECT document.archived FROM document
         WHERE document.url_key >= segment.low AND document.url_key < segment.high AND {_LISTED} OFFSET 0
     ) AS found
-    WHERE segment.title_id = ANY(CAST(:ids AS int[]))
+    WHERE segment.title_id = ANY(CAST(:ids AS int[])) AND NOT segment.is_carve_out
     GROUP BY 1, 2
 ),
 total AS (

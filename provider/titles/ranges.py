@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from provider.holdings.urlkeys import host_key, parts_of, url_key
+from provider.models import Access
 
 HostScope = Literal["host", "domain"]
 FileScope = Literal["directory", "url"]
@@ -35,6 +36,8 @@ class RangeRules:
     """What `http://x.cz/` means: that host, or the domain with all hosts below it."""
     file: FileScope = "directory"
     """What a seed with a file name or a query means: its directory, or that URL."""
+    carve_out: Access = Access.READING_ROOM
+    """The rule of what is carved out of a title."""
 
 
 def ranges_of(url: str, rules: RangeRules) -> list[KeyRange]:
@@ -78,10 +81,11 @@ class Claim(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A range of keys that belongs to one title."""
+    """A range of keys that belongs to one title, or is carved out of it."""
 
     range: KeyRange
     title_id: int
+    is_carve_out: bool = False
 
 
 class Conflict(NamedTuple):
@@ -135,16 +139,15 @@ def _pieces(claims: list[Claim]) -> Iterator[Claim]:
 
 
 def _joined(pieces: Iterable[Claim]) -> Iterator[Segment]:
-    """Yield the pieces of titles; neighbours of the same title become one segment."""
+    """Yield the pieces as segments; neighbours of the same title and kind become one."""
     last: Segment | None = None
     for piece in pieces:
-        if piece.is_carve_out:
-            continue
-        if last is not None and last.title_id == piece.title_id and last.range.high == piece.range.low:
-            last = Segment(KeyRange(last.range.low, piece.range.high), last.title_id)
+        found = Segment(piece.range, piece.title_id, piece.is_carve_out)
+        if last is not None and last[1:] == found[1:] and last.range.high == found.range.low:
+            last = found._replace(range=KeyRange(last.range.low, found.range.high))
             continue
         if last is not None:
             yield last
-        last = Segment(piece.range, piece.title_id)
+        last = found
     if last is not None:
         yield last

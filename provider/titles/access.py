@@ -1,0 +1,116 @@
+"""Access to documents that follows the titles they belong to.
+
+A document's effective rule is the strictest of the rules of its collections and of its segment: the title's,
+or, where a seed is carved out, the rule of carve-outs (`provider.holdings.rules`). So a title can only close
+documents and never opens what a collection closes. Documents that are indexed later follow at once; when an
+import changes rules, the ranges concerned are noted in its transaction, and their documents follow in
+batches, which may be interrupted and continued.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import and_, delete, func, select, text
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from provider.holdings.publication import BEGIN_CHUNK, Check, no_check, publish_chosen
+from provider.holdings.rules import follow_rules
+from provider.holdings.unlisted import count_changes, unlisted_numbers
+from provider.models import UNLISTED, Document
+from provider.titles.models import TitlePending
+
+IMPORTING: Final = 0x7A_61_74_74_69
+"""Key of the advisory lock that imports of titles hold, and that transactions which add documents share."""
+_RANGES_AT_ONCE: Final = 200
+_CLOSES: Final = """
+SELECT EXISTS (SELECT FROM title_segment WHERE access IN ('reading room', 'withheld'))
+"""
+_CHOOSE_NEW: Final = """
+INSERT INTO chosen
+SELECT document.id FROM document CROSS JOIN LATERAL (
+    SELECT access, high FROM title_segment WHERE low <= document.url_key ORDER BY low DESC LIMIT 1
+) AS segment
+WHERE document.id = ANY(ARRAY(SELECT id FROM fresh)) AND document.url_key < segment.high
+    AND segment.access IN ('reading room', 'withheld')
+ORDER BY document.id
+"""
+# Withheld documents that were never listed stay unknown.
+_UNLIST_NEW: Final = (
+    """
+    UPDATE document SET datestamp = :unlisted
+    WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND access = 'withheld'
+    """,
+    """
+    UPDATE document_collection SET datestamp = :unlisted
+    WHERE document_id = ANY(ARRAY(
+        SELECT id FROM document WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND access = 'withheld'
+    ))
+    """,
+)
+_COUNT_PENDING: Final = """
+SELECT count(*) FROM (
+    SELECT DISTINCT document.id FROM title_pending JOIN document
+    ON document.url_key >= title_pending.low AND document.url_key < title_pending.high
+) AS counted
+"""
+
+
+def hold_titles(session: Session) -> None:
+    """Let no import of titles begin until this transaction, which adds documents, ends."""
+    session.execute(select(func.pg_advisory_xact_lock_shared(IMPORTING)))
+
+
+def close_new(session: Session) -> None:
+    """Apply the rules of their titles to the documents in `fresh`, whose sets have been counted.
+
+    The caller holds the titles.
+    """
+    if not session.scalar(text(_CLOSES)):
+        return
+    for statement in BEGIN_CHUNK:
+        session.execute(text(statement))
+    session.execute(text(_CHOOSE_NEW))
+    unlisted = unlisted_numbers(session)
+    follow_rules(session)
+    for statement in _UNLIST_NEW:
+        session.execute(text(statement), {"unlisted": UNLISTED})
+    count_changes(session, unlisted)
+    # Take-downs, which follow, use tables with these names.
+    session.execute(text("DROP TABLE chosen, altered"))
+
+
+def note_pending(session: Session, ranges: Collection[tuple[str, str]]) -> None:
+    """Note ranges of keys, low and high, whose documents have to follow the rules again."""
+    if ranges:
+        rows = [{"low": low, "high": high} for low, high in sorted(set(ranges))]
+        session.execute(insert(TitlePending).on_conflict_do_nothing(), rows)
+
+
+def count_pending(session: Session) -> int:
+    """Return the number of documents that may get another rule."""
+    return int(session.scalar(text(_COUNT_PENDING)) or 0)
+
+
+def settle_access(session: Session, *, margin: float, check: Check = no_check) -> int:
+    """Let the documents in pending ranges follow the rules; returns how many got another rule.
+
+    Commits several times; after an interruption, the next call continues. Costs almost nothing if nothing is
+    pending.
+    """
+    changed = 0
+    while lows := session.scalars(
+        select(TitlePending.low).distinct().order_by(TitlePending.low).limit(_RANGES_AT_ONCE)
+    ).all():
+        inside = and_(Document.url_key >= TitlePending.low, Document.url_key < TitlePending.high)
+        chosen = select(Document.id).join(TitlePending, inside).where(TitlePending.low.in_(lows)).distinct()
+        changed += publish_chosen(session, chosen, _follow, margin=margin, check=check)
+        session.execute(delete(TitlePending).where(TitlePending.low.in_(lows)))
+        session.commit()
+    session.rollback()
+    return changed
+
+
+def _follow(session: Session, _datestamp: datetime) -> None:
+    follow_rules(session)

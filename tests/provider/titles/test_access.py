@@ -1,0 +1,110 @@
+"""Access to documents that follows their titles."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, text
+
+from oai.database import Database
+from provider.holdings.access import refresh, set_rule
+from provider.holdings.rules import Rule
+from provider.indexing.indexer import IndexOptions, index_file
+from provider.models import UNLISTED, Access, Document
+from provider.titles.access import settle_access
+from tests.provider.archive import Archive
+from tests.provider.archives import Page, write_pages
+from tests.provider.titles.conftest import Titles, entry
+
+SITE = "http://www.example.cz/"
+
+
+def settle(database: Database) -> int:
+    with database.session() as session:
+        return settle_access(session, margin=1)
+
+
+def rules(database: Database) -> dict[str, str]:
+    with database.session() as session:
+        return {row.url: row.access for row in session.execute(select(Document.url, Document.access))}
+
+
+def datestamps(database: Database) -> dict[str, object]:
+    with database.session() as session:
+        return {row.url: row.datestamp for row in session.execute(select(Document.url, Document.datestamp))}
+
+
+def test_documents_follow_the_rule_of_their_title_and_of_what_is_carved_out(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
+    for path in ("", "shop/a", "blog/a"):
+        archive.add(f"{SITE}{path}")
+    archive.add("http://other.cz/")
+    titles.bring(entry("1", SITE, f"-{SITE}shop/"), entry("2", f"{SITE}blog/", access="withheld"))
+    before = datestamps(database)
+    assert settle(database) == 2
+    assert rules(database) == {
+        SITE: "open",
+        f"{SITE}shop/a": "reading room",
+        f"{SITE}blog/a": "withheld",
+        "http://other.cz/": "open",
+    }
+    after = datestamps(database)
+    assert {url for url in after if after[url] != before[url]} == {f"{SITE}shop/a", f"{SITE}blog/a"}
+    assert settle(database) == 0
+
+
+def test_a_contract_that_ends_closes_the_documents_and_one_that_returns_opens_them(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
+    archive.add(SITE)
+    titles.bring(entry("1", SITE, access="open"))
+    assert settle(database) == 0
+    titles.bring(entry("1", SITE, access="reading room", public=False))
+    assert settle(database) == 1
+    assert rules(database)[SITE] == "reading room"
+    titles.bring(entry("1", SITE, access="open"))
+    assert settle(database) == 1
+    assert rules(database)[SITE] == "open"
+
+
+def test_a_title_never_opens_what_a_collection_closes(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
+    archive.add(SITE, collections=["collection:a"])
+    with database.session() as session:
+        set_rule(session, "collection:a", Rule(access=Access.WITHHELD), margin=1)
+    titles.bring(entry("1", SITE, access="open"))
+    settle(database)
+    assert rules(database)[SITE] == "withheld"
+    titles.bring(entry("1", SITE, access="reading room"))
+    settle(database)
+    with database.session() as session:
+        set_rule(session, "collection:a", Rule(), margin=1)
+    assert rules(database)[SITE] == "reading room"
+
+
+def test_what_was_interrupted_is_finished_by_the_next_refresh(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
+    archive.add(SITE)
+    titles.bring(entry("1", SITE, access="withheld"))
+    with database.session() as session:
+        assert refresh(session, margin=1) == 1
+    assert rules(database)[SITE] == "withheld"
+
+
+@pytest.mark.parametrize(
+    ("access", "listed"), [("open", True), ("reading room", True), ("withheld", False), (None, True)]
+)
+def test_a_document_that_is_indexed_later_follows_at_once(
+    titles: Titles, database: Database, tmp_path: Path, access: str | None, *, listed: bool
+) -> None:
+    titles.bring(entry("1", SITE, access=access))
+    write_pages(tmp_path / "a.warc.gz", [Page(url=SITE), Page(url="http://other.cz/")])
+    index_file(database, tmp_path / "a.warc.gz", IndexOptions(margin=1))
+    assert rules(database) == {SITE: access or "open", "http://other.cz/": "open"}
+    assert (datestamps(database)[SITE] != UNLISTED) is listed
+    assert datestamps(database)["http://other.cz/"] != UNLISTED
+    with database.session() as session:
+        unlisted = session.scalar(text("SELECT unlisted FROM domain WHERE name = 'www.example.cz'"))
+    assert unlisted == (0 if listed else 1)
