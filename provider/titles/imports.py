@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
 from provider.models import UNLISTED
-from provider.titles.entries import Read, Refused, TitleEntry
+from provider.titles.entries import Read, Refused, Remark, TitleEntry
 from provider.titles.licences import licence_of
 from provider.titles.models import SeedKind, Title, TitleSeed, TitleSegment
 from provider.titles.publication import follow_sets, publish
@@ -26,6 +26,7 @@ _FIELDS: Final = (
     "classification", "subjects", "keywords", "collections", "state", "public", "contract_from",
     "contract_to",
 )  # fmt: skip
+_SEEDS: Final = {SeedKind.INCLUDE: "seed", SeedKind.CARVE_OUT: "carve-out"}
 _ALWAYS: Final = 20
 """Titles that an import may change or remove without approval, however few there are."""
 _KEY_BYTES: Final = 16
@@ -92,6 +93,8 @@ def plan_import(session: Session, source: str, found: Iterable[Read], rules: Ran
     for one in found:
         if isinstance(one, Refused):
             plan.refused.append(one)
+        elif isinstance(one, Remark):
+            plan.warnings.append(f"{one.place}: {one.words}")
         elif one.key in seen:
             plan.refused.append(
                 Refused(place=one.key, reason=f"its key was used before, by {seen[one.key]!r}")
@@ -153,7 +156,8 @@ def _compare(
     for seed in entry.seeds:
         if not ranges_of(seed.url, rules):
             plan.warnings.append(
-                f"{entry.key}: the seed {seed.url[:200]!r} is no URL with a host; it has no captures"
+                f"{entry.key}: the {_SEEDS[seed.kind]} {seed.url[:200]!r} is no URL with a host; "
+                "it means no captures"
             )
     key = licence.key if licence else None
     if title is None:
