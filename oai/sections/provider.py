@@ -324,6 +324,15 @@ class ProviderSettings(Section):
         description="Share of a source's titles, in percent, that an import may change or remove without "
         "`--approve`; 20 titles are always allowed.",
     )
+    seeder_public_states: tuple[Literal["success", "forced", "terminated", "expired"], ...] = Field(
+        ("success",),
+        description="States of sources in Seeder whose titles are public; the other three of these states "
+        "give titles that are not listed. Any of success, forced, terminated, expired.",
+    )
+    seeder_ended_access: Literal["reading room", "withheld"] = Field(
+        "reading room",
+        description="The access rule of captures whose source in Seeder is terminated or expired.",
+    )
     cdx_lines: int = Field(
         10_000, ge=1, le=1_000_000, description="Maximum captures in one answer of the CDX look-up."
     )

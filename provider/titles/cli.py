@@ -1,6 +1,5 @@
 """The parsers of `zatva provider titles`."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oai.cli import add_command
@@ -9,15 +8,23 @@ if TYPE_CHECKING:
     from oai.cli import Subcommands
 
 _HANDLERS = "provider.titles.commands"
-_FORMATS = ("jsonl", "csv", "archive-it")
+_FORMATS = ("jsonl", "csv", "archive-it", "seeder")
 
 
 def add_commands(titles: "Subcommands") -> None:
     """Add the commands of the titles."""
     bring = add_command(
-        titles, "import", help="import titles from a file", handler=f"{_HANDLERS}:import_titles"
+        titles,
+        "import",
+        help="import titles from a file or from Seeder's database",
+        handler=f"{_HANDLERS}:import_titles",
     )
-    bring.add_argument("file", type=Path, metavar="FILE", help="what the source exported, in UTF-8")
+    bring.add_argument(
+        "file",
+        metavar="FILE|URL",
+        help="what the source exported, in UTF-8, or postgresql://USER@HOST/DATABASE of Seeder (password: "
+        "PGPASSWORD or ~/.pgpass)",
+    )
     bring.add_argument(
         "--source",
         required=True,
@@ -25,7 +32,9 @@ def add_commands(titles: "Subcommands") -> None:
         help="name of the source; an import only changes its titles",
     )
     bring.add_argument(
-        "--format", choices=_FORMATS, help="format of the file (default: from its name, .csv or .jsonl)"
+        "--format",
+        choices=_FORMATS,
+        help="format (default: from the file's name, .csv or .jsonl; seeder for a URL)",
     )
     bring.add_argument("--dry-run", action="store_true", help="only show what would change")
     bring.add_argument(

@@ -1,6 +1,9 @@
 """Handlers of `zatva provider titles`."""
 
+import re
 import uuid
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,11 +17,12 @@ from oai.errors import ExitCode, UsageError
 from oai.sections import ProviderSettings
 from provider.models import Access
 from provider.titles.access import count_pending, settle_access
-from provider.titles.entries import READERS
+from provider.titles.entries import READERS, Read
 from provider.titles.imports import ImportPlan, apply_import, plan_import
 from provider.titles.models import Title, TitleSeed
 from provider.titles.publication import count_new
 from provider.titles.ranges import Conflict, RangeRules
+from provider.titles.seeder import StateRules, read_seeder
 
 _COLUMNS: Final = {
     "title_id": "ID",
@@ -31,6 +35,8 @@ _COLUMNS: Final = {
     "state": "State",
     "listed": "Listed",
 }
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
+_POSTGRESQL: Final = ("postgresql://", "postgres://")
 _HEX: Final = 32
 _SHOWN: Final = 20
 """Lines of each kind that a report for people shows."""
@@ -48,13 +54,11 @@ def range_rules(settings: ProviderSettings) -> RangeRules:
 def import_titles(invocation: Invocation) -> ExitCode:
     """`provider titles import`: import the titles of a source."""
     arguments, settings = invocation.arguments, invocation.settings.provider
-    read = READERS[arguments.format or _format_of(arguments.file)]
-    if not arguments.file.is_file():
-        raise UsageError(f"{arguments.file}: no such file")
+    found = _reader(arguments.file, arguments.format, settings)
     rules = range_rules(settings)
     conflicts: list[Conflict] = []
     with open_database(invocation.settings) as database, database.session() as session:
-        plan = plan_import(session, arguments.source, read(arguments.file), rules)
+        plan = plan_import(session, arguments.source, found, rules)
         if not arguments.dry_run and not arguments.approve:
             plan.check(settings.title_change_percent)
         conflicts = list(apply_import(session, plan, rules, margin=settings.publish_margin))
@@ -68,6 +72,24 @@ def import_titles(invocation: Invocation) -> ExitCode:
     report = {**_report(plan, named, dry_run=arguments.dry_run), "documents": pending}
     invocation.console.result(report, "\n".join(_in_words(report)))
     return ExitCode.DONE if not _unread(plan) else ExitCode.RECORDS_REFUSED
+
+
+def _reader(given: str, kind: str | None, settings: ProviderSettings) -> Iterator[Read]:
+    """Return the titles of a file or a database. An address may contain a password; no message quotes it."""
+    is_address = _ADDRESS.match(given) is not None
+    if (kind or "seeder") == "seeder" and given.startswith(_POSTGRESQL):
+        states = StateRules(public=settings.seeder_public_states, ended=Access(settings.seeder_ended_access))
+        return read_seeder(given, states)
+    if kind == "seeder" or is_address:
+        raise UsageError(
+            "only a file, or Seeder's database as postgresql://USER@HOST/DATABASE (--format seeder), can be "
+            "imported"
+        )
+    file = Path(given)
+    read = READERS[kind or _format_of(file)]
+    if not file.is_file():
+        raise UsageError(f"{file}: no such file")
+    return read(file)
 
 
 def _format_of(file: Path) -> str:
@@ -108,7 +130,9 @@ def _report(plan: ImportPlan, conflicts: list[dict[str, str]], *, dry_run: bool)
         "new": [one.entry.name for one in plan.new],
         "changed": [{"name": one.entry.name, "fields": list(one.fields)} for one in plan.changed],
         "gone": [name for _, name in plan.gone],
-        "not_taken": [{"place": one.place, "reason": one.reason} for one in plan.refused],
+        "not_taken": [
+            {"place": one.place, "reason": one.reason, "is_decision": one.is_decision} for one in plan.refused
+        ],
         "conflicts": conflicts,
         "warnings": plan.warnings,
         "kept_because": plan.kept_because,
@@ -123,7 +147,7 @@ def _in_words(report: dict[str, Any]) -> list[str]:
     lines += _some("new", report["new"])
     lines += _some("changed", [f"{one['name']} ({', '.join(one['fields'])})" for one in report["changed"]])
     lines += _some("gone", report["gone"])
-    lines += _some("not taken", [f"{one['place']}: {one['reason']}" for one in report["not_taken"]])
+    lines += _some("not taken", list(_not_taken(report["not_taken"])))
     conflicts = [
         f"{one['range']} belongs to {one['kept_by']!r}, not to {one['refused_to']!r}"
         for one in report["conflicts"]
@@ -135,6 +159,15 @@ def _in_words(report: dict[str, Any]) -> list[str]:
     if report["kept_because"]:
         lines.append(f"Titles that are missing are kept: {report['kept_because']}")
     return lines
+
+
+def _not_taken(refused: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what could not be read, one by one, and then how many titles each rule leaves out."""
+    for one in refused:
+        if not one["is_decision"]:
+            yield f"{one['place']}: {one['reason']}"
+    for reason, number in Counter(one["reason"] for one in refused if one["is_decision"]).most_common():
+        yield f"{reason} ({number:,})"
 
 
 def _some(word: str, lines: list[str]) -> list[str]:

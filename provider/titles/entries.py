@@ -45,7 +45,10 @@ class SubjectGroup(_Strict):
     number: int | None = None
     """The group's number in the Conspectus."""
     notation: str | None = None
-    """Its notation in the Universal Decimal Classification."""
+    """Notation in the Universal Decimal Classification, of the group or of the part that `part` names."""
+    part: str | None = None
+    """Name of the part of the group that the title belongs to."""
+    part_en: str | None = None
 
 
 class TitleEntry(_Strict):
@@ -85,7 +88,16 @@ class Refused:
     """Whether a rule leaves it out, as for a state that is not archived; otherwise it could not be read."""
 
 
-Read = TitleEntry | Refused
+@dataclass(frozen=True, kw_only=True)
+class Remark:
+    """Something in the source that a person should look at; the title is taken nevertheless."""
+
+    place: str
+    """The title's key, or another place as in `Refused`."""
+    words: str
+
+
+Read = TitleEntry | Refused | Remark
 
 
 def read_json_lines(path: Path) -> Iterator[Read]:
@@ -94,7 +106,7 @@ def read_json_lines(path: Path) -> Iterator[Read]:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
-            yield _entry(f"line {number}", partial(_of_line, line))
+            yield read_entry(f"line {number}", partial(_of_line, line))
 
 
 def read_csv(path: Path) -> Iterator[Read]:
@@ -108,7 +120,7 @@ def read_csv(path: Path) -> Iterator[Read]:
         try:
             _check_columns(path, rows.fieldnames or ())
             for row in rows:
-                yield _entry(f"line {rows.line_num}", partial(_of_columns, row))
+                yield read_entry(f"line {rows.line_num}", partial(_of_columns, row))
         except (csv.Error, UnicodeDecodeError) as error:
             yield Refused(place=f"line {rows.line_num + 1} and all after it", reason=str(error))
 
@@ -126,7 +138,7 @@ def read_archive_it(path: Path) -> Iterator[Read]:
     if not isinstance(seeds, list):
         raise UsageError(f"{path}: not a list of seeds, as Archive-It's API gives it")
     for number, seed in enumerate(seeds, start=1):
-        yield _entry(f"seed {number}", partial(_of_seed, seed))
+        yield read_entry(f"seed {number}", partial(_of_seed, seed))
 
 
 READERS: Final[Mapping[str, Callable[[Path], Iterator[Read]]]] = {
@@ -141,7 +153,8 @@ def _of_line(line: bytes) -> Any:  # noqa: ANN401 any JSON
     return json.loads(line.decode("utf-8-sig"))
 
 
-def _entry(place: str, make: Callable[[], Any]) -> Read:
+def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | Refused:
+    """Return the title with the fields that `make` returns, or why they are none; `place` as in `Refused`."""
     try:
         return TitleEntry.model_validate(make())
     except UnicodeDecodeError as error:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urljoin
 
 from oai.datestamps import format_datestamp
@@ -44,7 +44,7 @@ def write_oai_dc(title: TitleItem, site: Site) -> str:
         ("contributor", site.settings.archive_name),
         ("description", title.annotation),
         *(("language", language) for language in title.languages),
-        *(("subject", subject["name"]) for subject in title.subjects),
+        *(("subject", name) for subject in title.subjects for name in _subject_names(subject)),
         *(("subject", keyword) for keyword in title.keywords),
         ("type", "InteractiveResource"),
         ("date", _period(title.first_capture, title.last_capture)),
@@ -55,6 +55,11 @@ def write_oai_dc(title: TitleItem, site: Site) -> str:
         ("rights", licence.url if licence else None),
     )
     return f"{_DC}{''.join(_elements(elements, 'dc:'))}</oai_dc:dc>"
+
+
+def _subject_names(subject: Mapping[str, Any]) -> list[str]:
+    """Return the name of a subject group, and that of its part if the title has one."""
+    return [name for name in (subject["name"], subject.get("part")) if name]
 
 
 def _elements(elements: tuple[tuple[str, str | None], ...], prefix: str) -> Iterator[str]:
@@ -91,7 +96,8 @@ def _mods_elements(title: TitleItem, site: Site) -> Iterator[str]:
     if title.annotation:
         yield f"<abstract>{escape(title.annotation)}</abstract>"
     for subject in title.subjects:
-        yield f"<subject><topic>{escape(subject['name'])}</topic></subject>"
+        topics = "".join(f"<topic>{escape(name)}</topic>" for name in _subject_names(subject))
+        yield f"<subject>{topics}</subject>"
     for keyword in title.keywords:
         yield f"<subject><topic>{escape(keyword)}</topic></subject>"
     for notation in title.classification:

@@ -18,7 +18,7 @@ from oai.datestamps import utc_now
 from oai.errors import UsageError
 from provider.models import UNLISTED, Access
 from provider.titles.access import IMPORTING, note_pending
-from provider.titles.entries import Read, Refused, TitleEntry
+from provider.titles.entries import Read, Refused, Remark, TitleEntry
 from provider.titles.licences import licence_of
 from provider.titles.models import SeedKind, Title, TitleSeed, TitleSegment
 from provider.titles.publication import follow_sets, publish
@@ -30,6 +30,7 @@ _FIELDS: Final = (
     "classification", "subjects", "keywords", "collections", "state", "public", "access", "contract_from",
     "contract_to",
 )  # fmt: skip
+_SEEDS: Final = {SeedKind.INCLUDE: "seed", SeedKind.CARVE_OUT: "carve-out"}
 _ALWAYS: Final = 20
 """Titles that an import may change or remove without approval, however few there are."""
 _KEY_BYTES: Final = 16
@@ -94,6 +95,8 @@ def plan_import(session: Session, source: str, found: Iterable[Read], rules: Ran
     for one in found:
         if isinstance(one, Refused):
             plan.refused.append(one)
+        elif isinstance(one, Remark):
+            plan.warnings.append(f"{one.place}: {one.words}")
         elif one.key in seen:
             plan.refused.append(
                 Refused(place=one.key, reason=f"its key was used before, by {seen[one.key]!r}")
@@ -155,7 +158,8 @@ def _compare(
     for seed in entry.seeds:
         if not ranges_of(seed.url, rules):
             plan.warnings.append(
-                f"{entry.key}: the seed {seed.url[:200]!r} is no URL with a host; it has no captures"
+                f"{entry.key}: the {_SEEDS[seed.kind]} {seed.url[:200]!r} is no URL with a host; "
+                "it means no captures"
             )
     key = licence.key if licence else None
     if title is None:
@@ -250,16 +254,17 @@ def title_key(source: str, source_key: str) -> uuid.UUID:
 def assign_ranges(session: Session, rules: RangeRules) -> tuple[Sequence[Conflict], set[int]]:
     """Divide the keys among all titles; returns the conflicts, and the titles whose segments have changed."""
     seeds = session.execute(
-        select(TitleSeed.title_id, TitleSeed.url, TitleSeed.kind, Title.access)
+        select(TitleSeed.title_id, TitleSeed.url, TitleSeed.kind, Title.access, Title.gone)
         .join(Title, Title.title_id == TitleSeed.title_id)
-        .where(~Title.gone)
+        # What a title closed stays closed when the title is gone: nobody has decided to open it.
+        .where(~Title.gone | ((Title.access != Access.OPEN) & (TitleSeed.kind == SeedKind.INCLUDE)))
     )
     claims = []
     access: dict[int, str | None] = {}
     for seed in seeds:
         access[seed.title_id] = seed.access
         carved = seed.kind == SeedKind.CARVE_OUT
-        claims += [Claim(found, seed.title_id, carved) for found in ranges_of(seed.url, rules)]
+        claims += [Claim(found, seed.title_id, carved, seed.gone) for found in ranges_of(seed.url, rules)]
     segments, conflicts = divide(claims)
     wanted = {
         (

@@ -58,7 +58,11 @@ def licence_by_key(key: str) -> Licence | None:
 def _creative_commons(match: re.Match[str]) -> Licence | None:
     if "zero" in match.re.groupindex and match["zero"]:
         return _CC0
-    return _licence(match["terms"].lower(), match["version"], (match["country"] or "").lower())
+    terms = match["terms"].lower()
+    # Version 1.0 alone is called so by Creative Commons, too.
+    if (terms, match["version"]) == ("by-nd-nc", "1.0"):
+        terms = "by-nc-nd"
+    return _licence(terms, match["version"], (match["country"] or "").lower())
 
 
 def _licence(terms: str, version: str, country: str) -> Licence | None:

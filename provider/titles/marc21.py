@@ -97,9 +97,12 @@ def _subject_groups(title: TitleItem, *, is_nkp: bool) -> Iterator[Field]:
         number, notation = subject.get("number"), subject.get("notation")
         group = None if number is None else str(number)
         source = "Konspekt" if is_nkp else "Conspectus"
-        yield "072", " 7", (("a", notation), ("x", subject["name"]), ("2", source), ("9", group))
-        if is_nkp and subject.get("name_en"):
-            yield "072", " 9", (("a", notation), ("x", subject["name_en"]), ("2", "Conspectus"), ("9", group))
+        # The notation is that of the part, if there is one, and so is the name; the number is the group's.
+        kind = "part" if subject.get("part") else "name"
+        yield "072", " 7", (("a", notation), ("x", subject[kind]), ("2", source), ("9", group))
+        name_en = subject.get(f"{kind}_en")
+        if is_nkp and name_en:
+            yield "072", " 9", (("a", notation), ("x", name_en), ("2", "Conspectus"), ("9", group))
 
 
 def _types(*, is_nkp: bool) -> Iterator[Field]:

@@ -69,7 +69,7 @@ class Title(Base):
     classification: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_TEXTS)
     """Notations of the Universal Decimal Classification."""
     subjects: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=text("'[]'"))
-    """Subject groups, each as {"name", "number"?, "notation"?, "name_en"?} (the Conspectus in Seeder)."""
+    """Subject groups (the Conspectus in Seeder), with the fields of `provider.titles.entries.Subject`."""
     keywords: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_TEXTS)
     collections: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_TEXTS)
     """Names of the curated collections that it is in."""

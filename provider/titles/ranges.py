@@ -78,6 +78,8 @@ class Claim(NamedTuple):
     range: KeyRange
     title_id: int
     is_carve_out: bool
+    is_gone: bool = False
+    """Whether the title is no longer in its source; another one with the same range takes its place."""
 
 
 class Segment(NamedTuple):
@@ -99,17 +101,21 @@ class Conflict(NamedTuple):
 def divide(claims: Iterable[Claim]) -> tuple[list[Segment], list[Conflict]]:
     """Return segments that do not overlap, in order: each key belongs to the narrowest range that has it.
 
-    Of two claims of the same range, a carve-out wins, then the title with the lower id. The ranges of
-    `ranges_of` lie within each other or apart, which this requires.
+    Of two claims of the same range, a carve-out wins, then a title that is not gone, then the lower id. The
+    ranges of `ranges_of` lie within each other or apart, which this requires.
     """
     best: dict[KeyRange, Claim] = {}
     conflicts = []
-    for claim in sorted(claims, key=lambda claim: (claim.range, not claim.is_carve_out, claim.title_id)):
+    for claim in sorted(claims, key=_precedence):
         kept = best.setdefault(claim.range, claim)
-        if kept.title_id != claim.title_id and not kept.is_carve_out:
+        if kept.title_id != claim.title_id and not (kept.is_carve_out or claim.is_gone):
             conflicts.append(Conflict(claim.range, kept.title_id, claim.title_id))
     ordered = sorted(best.values(), key=lambda claim: (claim.range.low, _descending(claim.range.high)))
     return list(_joined(_pieces(ordered))), conflicts
+
+
+def _precedence(claim: Claim) -> tuple[KeyRange, bool, bool, int]:
+    return claim.range, not claim.is_carve_out, claim.is_gone, claim.title_id
 
 
 class _descending(str):  # noqa: N801 a sort key, used like a function

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import psycopg
+import pytest
 from sqlalchemy import func, select, text, update
 
 from harvester.bibliographic.models import BibliographicRow
@@ -10,8 +12,10 @@ from oai.database import Database
 from provider.holdings.mark import advance_mark
 from provider.titles.models import Title
 from tests.commands import results, zatva
+from tests.conftest import conninfo
 from tests.end_to_end.processes import running
 from tests.provider.archives import Page, write_pages
+from tests.provider.titles.seeder_tables import Seeder
 
 TITLES: list[dict[str, object]] = [
     {
@@ -107,3 +111,47 @@ def test_bad_titles_are_named_in_the_exit_code_and_nothing_else_changes(
     unknown = zatva(environment, "provider", "titles", "show", "test:9")
     assert unknown.returncode == 2
     assert "no title 'test:9'" in unknown.stderr
+
+
+def test_titles_are_imported_from_seeders_database(environment: dict[str, str], database: Database) -> None:
+    address = conninfo(database.url.update_query_dict({"options": "-csearch_path=seeder"}))
+    importing = ("provider", "titles", "import", address, "--source", "seeder")
+    with psycopg.connect(conninfo(database.url), autocommit=True) as connection:
+        seeder = Seeder(connection, address)
+        seeder.create()
+        source = seeder.source("success", "http://www.a.example/", name="Příklad")
+        for state in ("declined", "declined", "voting"):
+            seeder.source(state, "http://www.b.example/")
+        (counts,) = [one["counts"] for one in results(environment, *importing)]
+        assert counts == {"new": 1, "changed": 0, "gone": 0, "unchanged": 0, "not_taken": 3}
+        seeder.change("source_source", source, name="Example")
+        again = zatva(environment, *importing, "--dry-run")
+        connection.execute("ALTER TABLE source_seed DROP COLUMN url")
+        broken = zatva(environment, *importing)
+    assert again.returncode == 0
+    assert "changed: Example (name)" in again.stdout
+    assert "not taken: its state is 'declined', not archived (2)" in again.stdout
+    assert f"warning: {source}: its state is 'success', but it has no valid contract" in again.stdout
+    assert broken.returncode == 2
+    assert "no column source_seed.url" in broken.stderr
+    (shown,) = results(environment, "provider", "titles", "show", f"seeder:{source}")
+    assert (shown["name"], shown["gone"]) == ("Příklad", False)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["postgresql://me:s3cret@127.0.0.1:1/seeder"], 4, "Seeder's database me@127.0.0.1:1/seeder: "),
+        (["mysql://me:s3cret@127.0.0.1/seeder"], 2, "only a file, or Seeder's database"),
+        (["postgresql://me:s3cret@127.0.0.1:1/seeder", "--format", "csv"], 2, "only a file, or Seeder's"),
+        (["titles.csv", "--format", "seeder"], 2, "only a file, or Seeder's database"),
+        (["titles.csv"], 2, "titles.csv: no such file"),
+    ],
+)
+def test_a_source_that_cannot_be_read_is_named_without_its_password(
+    environment: dict[str, str], words: list[str], code: int, message: str
+) -> None:
+    done = zatva(environment, "provider", "titles", "import", *words, "--source", "seeder", "--verbose")
+    assert done.returncode == code
+    assert message in done.stderr
+    assert "s3cret" not in done.stdout + done.stderr

@@ -108,3 +108,20 @@ def test_a_document_that_is_indexed_later_follows_at_once(
     with database.session() as session:
         unlisted = session.scalar(text("SELECT unlisted FROM domain WHERE name = 'www.example.cz'"))
     assert unlisted == (0 if listed else 1)
+
+
+def test_what_a_title_closed_stays_closed_when_it_is_gone_until_another_one_decides(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
+    archive.add(SITE)
+    other = entry("2", "http://b.cz/")
+    titles.bring(entry("1", SITE, access="reading room"), other)
+    settle(database)
+    titles.bring(other)
+    settle(database)
+    assert rules(database)[SITE] == "reading room"
+    assert titles["1"].gone
+    assert titles.bring(other, entry("3", SITE, access="open")) == []
+    settle(database)
+    assert rules(database)[SITE] == "open"
+    assert titles["3"].captures == 1

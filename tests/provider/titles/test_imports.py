@@ -6,7 +6,7 @@ import pytest
 
 from oai.errors import UsageError
 from provider.models import UNLISTED
-from provider.titles.entries import READERS, Refused, TitleEntry
+from provider.titles.entries import READERS, Read, Refused, TitleEntry
 from tests.provider.archive import Archive
 from tests.provider.titles.conftest import Titles, entry
 
@@ -110,7 +110,7 @@ CSV = "key,name,keywords,subjects,seeds,carve_outs,public,contract_to\n"
 JSONL = '{"key": "1", "name": "A", "seeds": [{"url": "http://a.cz/"}]}\n'
 
 
-def read(tmp_path: Path, kind: str, text: str | bytes) -> list[TitleEntry | Refused]:
+def read(tmp_path: Path, kind: str, text: str | bytes) -> list[Read]:
     file = tmp_path / "titles"
     file.write_bytes(text.encode() if isinstance(text, str) else text)
     return list(READERS[kind](file))

@@ -8,6 +8,7 @@ KNOWN = [
     ("CC BY-NC-ND 4.0", "cc-by-nc-nd-4.0", "https://creativecommons.org/licenses/by-nc-nd/4.0/"),
     ("CC BY 3.0 CZ", "cc-by-3.0-cz", "https://creativecommons.org/licenses/by/3.0/cz/"),
     ("CC BY 1.0", "cc-by-1.0", "https://creativecommons.org/licenses/by/1.0/"),
+    ("Generic (CC BY-ND-NC 1.0)", "cc-by-nc-nd-1.0", "https://creativecommons.org/licenses/by-nc-nd/1.0/"),
     ("cc-by-sa 2.0", "cc-by-sa-2.0", "https://creativecommons.org/licenses/by-sa/2.0/"),
     ("CC0 1.0", "cc0-1.0", "https://creativecommons.org/publicdomain/zero/1.0/"),
     ("CC0", "cc0-1.0", "https://creativecommons.org/publicdomain/zero/1.0/"),

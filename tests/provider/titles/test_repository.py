@@ -141,6 +141,23 @@ def fields(record: etree._Element, tag: str) -> list[str]:
     return found
 
 
+async def test_a_subject_has_the_name_of_the_part_that_its_notation_denotes(
+    database: Database, settings: Settings, aiohttp_client: AiohttpClient, titles: Titles, archive: Archive
+) -> None:
+    archive.add("http://www.example.cz/")
+    opera = {"name": "Hudba", "name_en": "Music", "number": 9, "part": "Opera", "notation": "782"}
+    titles.bring(entry("1", "http://www.example.cz/", subjects=[{**opera, "part_en": "Operas"}]))
+    app = create_app(small_pages(settings, titles_marc_profile="nkp"), database, base_url=BASE_URL)
+    library = Library(Provider(client=await aiohttp_client(app)))
+    assert fields((await library.ask(verb="ListRecords", metadataPrefix="marc21")).root, "072") == [
+        " 7 $a 782 $x Opera $2 Konspekt $9 9",
+        " 9 $a 782 $x Operas $2 Conspectus $9 9",
+    ]
+    for prefix in ("oai_dc", "mods"):
+        record = (await library.ask(verb="ListRecords", metadataPrefix=prefix)).root
+        assert {"Hudba", "Opera"} <= set(record.itertext())
+
+
 async def test_the_profile_of_the_czech_national_library(
     database: Database, settings: Settings, aiohttp_client: AiohttpClient, titles: Titles, archive: Archive
 ) -> None:

@@ -1,0 +1,462 @@
+"""Titles from Seeder's database: what each row means, and what happens if it cannot be read."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import URL
+
+from oai.errors import RemoteError, UsageError
+from provider.titles.entries import Read, Refused, Remark, Seed, SubjectGroup, TitleEntry
+from provider.titles.models import SeedKind
+from provider.titles.seeder import COLUMNS, NUMBER_COLUMNS, StateRules, read_seeder
+from tests.conftest import conninfo
+from tests.provider.archive import Archive
+from tests.provider.titles.conftest import Titles
+from tests.provider.titles.seeder_tables import Seeder
+
+SITE = "http://www.example.cz/"
+PUBLIC = ("success",)
+STATE_RULES = StateRules()
+MANY = 600
+"""Sources that do not fit into one batch of rows."""
+GUIDE = Path(__file__).parents[3] / "docs/how-to/titles.md"
+
+
+@pytest.fixture(scope="module")
+def seeder_server(maintenance: psycopg.Connection, server_url: URL) -> Iterator[Seeder]:
+    """A database without tables, which the tests of this module share."""
+    name = f"seeder_{os.getpid()}"
+    maintenance.execute(f"CREATE DATABASE {name}")
+    url = server_url.set(database=name)
+    with psycopg.connect(conninfo(url), autocommit=True) as connection:
+        yield Seeder(connection, conninfo(url.update_query_dict({"options": "-csearch_path=seeder"})))
+    maintenance.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def seeder(seeder_server: Seeder) -> Iterator[Seeder]:
+    seeder_server.create()
+    yield seeder_server
+    seeder_server.drop()
+
+
+def read(seeder: Seeder, public: Sequence[str] = PUBLIC) -> list[Read]:
+    return list(read_seeder(seeder.address, StateRules(public=public)))
+
+
+def entries(seeder: Seeder) -> list[TitleEntry]:
+    return [one for one in read(seeder) if isinstance(one, TitleEntry)]
+
+
+def remarks(seeder: Seeder, source: int) -> list[str]:
+    return [one.words for one in read(seeder) if isinstance(one, Remark) and one.place == str(source)]
+
+
+def test_a_source_is_a_title(seeder: Seeder) -> None:
+    category = seeder.add("source_category", name="Music", name_cs="Hudba", name_en="Music")
+    seeder.number(category, 9)
+    source = seeder.source(
+        "success",
+        SITE,
+        name="Příklad",
+        annotation="O příkladech.",
+        aleph_id="web20132499695",
+        issn="1234-5679",
+        category_id=category,
+        sub_category_id=seeder.add(
+            "source_subcategory", name="Opera", name_en="", category_id=category, subcategory_id="782"
+        ),
+        publisher_id=seeder.add("publishers_publisher", name="Nakladatelství"),
+    )
+    seeder.keywords(source, "žesť", "akordeon")
+    seeder.contract(source, creative_commons_type="CC BY 4.0", valid_to="2999-12-31")
+    seeder.collection(source, title="Volby")
+    assert read(seeder) == [
+        TitleEntry(
+            key=str(source),
+            name="Příklad",
+            publisher="Nakladatelství",
+            annotation="O příkladech.",
+            issn="1234-5679",
+            catalogue_number="web20132499695",
+            subjects=(SubjectGroup(name="Hudba", name_en="Music", number=9, notation="782", part="Opera"),),
+            keywords=("akordeon", "žesť"),
+            collections=("Volby",),
+            state="success",
+            access="open",
+            licence="CC BY 4.0",
+            contract_from=date(2015, 1, 1),
+            contract_to=date(2999, 12, 31),
+            seeds=(Seed(url=SITE),),
+        )
+    ]
+
+
+def test_a_source_with_nothing_else_is_a_title(seeder: Seeder) -> None:
+    source = seeder.source("forced", SITE, annotation="", issn="", aleph_id="")
+    assert read(seeder) == [
+        TitleEntry(
+            key=str(source),
+            name="A source",
+            subjects=(SubjectGroup(name="Hudba"),),
+            state="forced",
+            access="reading room",
+            public=False,
+            seeds=(Seed(url=SITE),),
+        )
+    ]
+
+
+STATES = {
+    "success": "public",
+    "forced": "not public",
+    "terminated": "not public",
+    "expired": "not public",
+    "voting": "left out",
+    "duplicity": "left out",
+    "waiting": "left out",
+    "reevaluation": "left out",
+    "technical": "left out",
+    "communication": "left out",
+    "vote_accepted": "left out",
+    "vote_declined": "left out",
+    "declined": "left out",
+    "ignored": "left out",
+    "paused": "not understood",
+}
+
+
+def outcome(one: Read) -> str:
+    if isinstance(one, TitleEntry):
+        return "public" if one.public else "not public"
+    assert isinstance(one, Refused)
+    return "left out" if one.is_decision else "not understood"
+
+
+def test_the_state_of_a_source_decides(seeder: Seeder) -> None:
+    for state in STATES:
+        seeder.source(state, SITE)
+    found = [one for one in read(seeder) if not isinstance(one, Remark)]
+    assert dict(zip(STATES, map(outcome, found), strict=True)) == STATES
+    reasons = [one.reason for one in found if isinstance(one, Refused)]
+    assert reasons[0] == "its state is 'voting', not archived"
+    assert reasons[-1].startswith("its state is 'paused'; known are communication, declined, duplicity")
+    found = [one for one in read(seeder, ["forced", "expired"]) if isinstance(one, TitleEntry)]
+    assert [outcome(one) for one in found] == ["not public", "public", "not public", "public"]
+
+
+def test_a_source_that_is_not_active_is_left_out(seeder: Seeder) -> None:
+    source = seeder.source("success", SITE, active=False)
+    assert read(seeder) == [Refused(place=str(source), reason="it is not active", is_decision=True)]
+
+
+def test_a_source_without_a_name_is_refused_and_the_others_are_read(seeder: Seeder) -> None:
+    seeder.source("forced", SITE, name=" ")
+    seeder.source("forced", SITE, name="B")
+    refused, taken = read(seeder)
+    assert isinstance(refused, Refused)
+    assert refused.reason.startswith("name: ")
+    assert not refused.is_decision
+    assert isinstance(taken, TitleEntry)
+
+
+def test_the_kinds_of_seeds(seeder: Seeder) -> None:
+    source = seeder.source("forced", "-http://shop.a.cz/", "~http://old.a.cz/", "http://a.cz/")
+    seeder.seed(source, "http://b.cz/", main_seed=True, from_time="2020-02-01", to_time="2021-03-31")
+    seeder.seed(source, "http://c.cz/", main_seed=True)
+    seeder.seed(source, "http://gone.cz/", active=False)
+    (found,) = read(seeder)
+    assert isinstance(found, TitleEntry)
+    assert found.seeds == (
+        Seed(url="http://a.cz/"),
+        Seed(
+            url="http://b.cz/",
+            main=True,
+            harvested_from=date(2020, 2, 1),
+            harvested_to=date(2021, 3, 31),
+        ),
+        Seed(url="http://c.cz/"),
+        Seed(url="http://old.a.cz/"),
+        Seed(url="http://shop.a.cz/", kind=SeedKind.CARVE_OUT),
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"url": " "}, "has no URL and is left out"),
+        (
+            {"state": "exc", "active": False},
+            "its carve-out 'http://www.example.cz/' is not active and is left out",
+        ),
+        (
+            {"from_time": "2021-01-02", "to_time": "2021-01-01"},
+            "ends on 2021-01-01, before it begins on 2021-01-02",
+        ),
+        ({"active": False}, "it has no active seed, and so no captures"),
+        ({"state": "exc"}, "it has no active seed, and so no captures"),
+    ],
+)
+def test_seeds_to_look_at(seeder: Seeder, values: dict[str, Any], words: str) -> None:
+    source = seeder.source("forced")
+    seeder.seed(source, **{"url": SITE, **values})
+    assert words in "; ".join(remarks(seeder, source))
+    assert [one.key for one in entries(seeder)] == [str(source)]
+
+
+def test_a_seed_of_an_unknown_kind_could_be_a_carve_out_so_its_title_is_refused(seeder: Seeder) -> None:
+    seed = seeder.seed(seeder.source(), SITE, state="new")
+    (refused,) = read(seeder)
+    assert isinstance(refused, Refused)
+    assert f"seed {seed} has the state 'new'; known are inc, old, exc" in refused.reason
+    assert not refused.is_decision
+
+
+def test_the_newest_valid_contract_with_a_licence_gives_it(seeder: Seeder) -> None:
+    one, other = seeder.source(), seeder.source()
+    seeder.contract(one, other, creative_commons_type="CC BY 4.0", created="2020-01-01")
+    seeder.contract(one, creative_commons_type="CC BY-SA 4.0", created="2021-01-01")
+    seeder.contract(one, creative_commons_type="", created="2022-01-01")
+    ended = {"creative_commons_type": "CC0 1.0", "created": "2023-01-01"}
+    seeder.contract(one, valid_to="2001-01-01", **ended)
+    for state in ("NEGOTIATION", "DECLINED", "EXPIRED"):
+        seeder.contract(one, state=state, **ended)
+    assert [entry.licence for entry in entries(seeder)] == ["CC BY-SA 4.0", "CC BY 4.0"]
+
+
+@pytest.mark.parametrize(
+    ("contracts", "expected"),
+    [
+        ([("2015-01-01", "2998-01-01"), ("2014-01-01", "2999-01-01")], ("2014-01-01", "2999-01-01")),
+        ([("2015-01-01", None), ("2014-01-01", "2999-01-01")], ("2014-01-01", "None")),
+        ([(None, None)], ("None", "None")),
+        ([("1999-01-01", "2001-01-01")], ("None", "None")),
+    ],
+)
+def test_the_dates_of_all_valid_contracts(
+    seeder: Seeder, contracts: list[tuple[str | None, str | None]], expected: tuple[str, str]
+) -> None:
+    source = seeder.source()
+    for begin, end in contracts:
+        seeder.contract(source, valid_from=begin, valid_to=end)
+    (found,) = entries(seeder)
+    assert (str(found.contract_from), str(found.contract_to)) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "contract", "words"),
+    [
+        ("success", None, "its state is 'success', but it has no valid contract; the state decides"),
+        ("success", {"state": "EXPIRED"}, "but it has no valid contract"),
+        ("success", {"valid_to": "2001-01-01"}, "but it has no valid contract"),
+        ("forced", {"contract_number": 5}, "its state is 'forced', but contract 5/2020 is valid"),
+        ("terminated", {"id": 77}, "its state is 'terminated', but contract with id 77 is valid"),
+        ("success", {"valid_from": None}, "is valid, but does not say since when"),
+        ("success", {"valid_from": "2999-01-02", "valid_to": "2999-01-01"}, "2999-01-01, before it begins"),
+        ("success", {}, ""),
+        ("forced", {"state": "DECLINED"}, ""),
+    ],
+)
+def test_contracts_to_look_at(
+    seeder: Seeder, state: str, contract: dict[str, Any] | None, words: str
+) -> None:
+    source = seeder.source(state, SITE)
+    if contract is not None:
+        seeder.contract(source, **contract)
+    found = "; ".join(remarks(seeder, source))
+    assert words in found
+    assert bool(words) == bool(found)
+
+
+def test_published_collections_are_named_in_their_order(seeder: Seeder) -> None:
+    source, other = seeder.source(), seeder.source()
+    seeder.collection(source, title="B", order=2, internals=2)
+    seeder.collection(source, title="Floods", title_cs="Povodně", order=1)
+    seeder.collection(source, title="A", title_cs="", order=3)
+    seeder.collection(source, title="Hidden", active=False)
+    seeder.collection(other, title="Other")
+    seeder.add("harvests_topiccollection", title="of no external one")
+    assert [entry.collections for entry in entries(seeder)] == [("Povodně", "B", "A"), ("Other",)]
+
+
+def test_a_subject_has_a_number_only_if_there_is_one(seeder: Seeder) -> None:
+    old, new, unclear = (seeder.add("source_category", name=name) for name in "ABC")
+    seeder.number(old, 9)
+    seeder.number(new, 4, model="conspectussubcategories")
+    seeder.number(unclear, 1)
+    seeder.number(unclear, 2)
+    for category in (old, new, unclear):
+        seeder.source(category_id=category)
+    assert [entry.subjects[0].number for entry in entries(seeder)] == [9, None, None]
+    seeder.connection.execute("DROP TABLE legacy_db_transferrecord")
+    assert [entry.subjects[0].number for entry in entries(seeder)] == [None, None, None]
+    assert read(seeder)[0] == Remark(
+        place="all",
+        words="no table legacy_db_transferrecord in the role's search path: subject groups have no numbers",
+    )
+
+
+def bring(titles: Titles, seeder: Seeder) -> None:
+    titles.bring(*read(seeder), source="seeder")
+
+
+def test_an_import_again_changes_nothing_and_changes_are_followed(
+    titles: Titles, archive: Archive, seeder: Seeder
+) -> None:
+    archive.add(SITE)
+    source = seeder.source("success", SITE, "-http://www.example.cz/shop/")
+    contract = seeder.contract(source, creative_commons_type="CC BY 4.0", valid_to="2999-01-01")
+    seeder.source("forced", "http://b.cz/")
+    bring(titles, seeder)
+    before = titles[str(source)]
+    assert (before.captures, before.licence, before.deleted) == (1, "cc-by-4.0", False)
+    plan = titles.plan(*read(seeder), source="seeder")
+    assert (plan.new, plan.changed, plan.gone, plan.unchanged) == ([], [], [], 2)
+    seeder.change("contracts_contract", contract, state="EXPIRED")
+    (changed,) = titles.plan(*read(seeder), source="seeder").changed
+    assert set(changed.fields) == {"contract_from", "contract_to", "licence"}
+    bring(titles, seeder)
+    ended = titles[str(source)]
+    assert (ended.licence, ended.deleted, ended.datestamp > before.datestamp) == (None, False, True)
+    seeder.change("source_source", source, state="forced")
+    bring(titles, seeder)
+    forced = titles[str(source)]
+    assert (forced.state, forced.public, forced.deleted, forced.gone) == ("forced", False, True, False)
+    assert forced.datestamp > ended.datestamp
+    seeder.change("source_source", source, active=False)
+    bring(titles, seeder)
+    assert titles[str(source)].gone
+    seeder.change("source_source", source, active=True, state="success")
+    bring(titles, seeder)
+    assert not titles[str(source)].deleted
+
+
+def test_what_is_wrong_with_a_title_is_in_the_plan(titles: Titles, seeder: Seeder) -> None:
+    source = seeder.source("success", "no url", "-also none")
+    seeder.contract(source, creative_commons_type="to be agreed")
+    plan = titles.plan(*read(seeder), source="seeder")
+    assert plan.warnings == [
+        f"{source}: 'to be agreed' is not a licence that is known; it gets none",
+        f"{source}: the seed 'no url' is no URL with a host; it means no captures",
+        f"{source}: the carve-out 'also none' is no URL with a host; it means no captures",
+    ]
+
+
+def test_missing_tables_columns_and_an_empty_schema_are_named(seeder: Seeder) -> None:
+    seeder.connection.execute("ALTER TABLE source_seed DROP COLUMN from_time, DROP COLUMN to_time")
+    seeder.connection.execute("ALTER TABLE contracts_contract RENAME TO contracts_agreement")
+    with pytest.raises(UsageError) as caught:
+        read(seeder)
+    assert (
+        ": no column source_seed.from_time; no column source_seed.to_time; "
+        "no table contracts_contract in the role's search path. Expected are" in str(caught.value)
+    )
+    assert "manage.py migrate" in str(caught.value)
+
+
+def test_a_database_that_cannot_be_reached_is_named_without_its_password() -> None:
+    with pytest.raises(RemoteError) as caught:
+        list(read_seeder("postgresql://reader:s3cret@127.0.0.1:1/seeder", STATE_RULES))
+    assert str(caught.value).startswith("Seeder's database reader@127.0.0.1:1/seeder: connection")
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://reader:s3@cret@localhost/seeder",
+        "postgresql://reader:s3/cret@localhost/seeder",
+        "postgresql://reader:55/s3cret@localhost/seeder",
+        "postgresql://reader:s3%cret@localhost/seeder",
+        "postgresql://reader:s3cret@[localhost/seeder",
+        "postgresql://reader:s3cret@localhost/seeder?s3cret=1",
+    ],
+)
+def test_an_address_that_cannot_be_read_is_not_quoted(address: str) -> None:
+    with pytest.raises(UsageError, match=r"special characters as %XX") as caught:
+        list(read_seeder(address, STATE_RULES))
+    assert "cret" not in str(caught.value)
+
+
+def many(seeder: Seeder) -> None:
+    category = seeder.add("source_category", name="Hudba")
+    seeder.connection.execute(
+        "INSERT INTO source_source (name, state, category_id)"
+        " SELECT 'Source ' || number, 'forced', %s FROM generate_series(1, %s) AS number ORDER BY number",
+        [category, MANY],
+    )
+
+
+def test_a_read_that_ends_in_the_middle_changes_nothing(titles: Titles, seeder: Seeder) -> None:
+    many(seeder)
+
+    def interrupted() -> Iterator[Read]:
+        found = read_seeder(f"{seeder.address}&application_name=ours", STATE_RULES)
+        yield next(found)
+        seeder.connection.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'ours'"
+        )
+        yield from found
+
+    with pytest.raises(RemoteError, match=r"terminating connection.*nothing has been imported"):
+        titles.bring(*interrupted(), source="seeder")
+    assert titles.plan(source="seeder").stored == 0
+
+
+def test_all_is_read_from_one_snapshot(seeder: Seeder) -> None:
+    source = seeder.source("success", SITE)
+    seeder.connection.execute("DROP TABLE legacy_db_transferrecord")
+    found = read_seeder(seeder.address, STATE_RULES)
+    assert isinstance(next(found), Remark)  # before the sources and seeds are read
+    seeder.change("source_source", source, name="changed")
+    seeder.connection.execute("DELETE FROM source_seed")
+    seeder.source("success", SITE)
+    (entry,) = [one for one in found if isinstance(one, TitleEntry)]
+    assert (entry.name, entry.seeds) == ("A source", (Seed(url=SITE),))
+
+
+def test_the_transaction_cannot_write(seeder: Seeder) -> None:
+    seeder.source("success", SITE, publisher_id=1)
+    seeder.connection.execute(
+        "DROP TABLE publishers_publisher; CREATE VIEW publishers_publisher AS"
+        " SELECT 1 AS id, 'read only: ' || current_setting('transaction_read_only') AS name"
+    )
+    assert [entry.publisher for entry in entries(seeder)] == ["read only: on"]
+
+
+def test_a_statement_has_a_time_limit(seeder: Seeder) -> None:
+    with seeder.connection.transaction():
+        seeder.connection.execute("LOCK TABLE source_seed")
+        with pytest.raises(RemoteError, match="statement timeout"):
+            list(read_seeder(seeder.address, STATE_RULES, statement_seconds=0.05))
+
+
+GRANT = re.compile(r"^GRANT SELECT \((.*)\) ON (\w+) TO reader;$", re.MULTILINE)
+
+
+def test_the_documented_rights_are_enough_and_not_more(seeder: Seeder) -> None:
+    documented = {
+        table: tuple(name.strip('"') for name in names.split(", "))
+        for names, table in GRANT.findall(GUIDE.read_text(encoding="utf-8"))
+    }
+    assert documented == {**COLUMNS, **NUMBER_COLUMNS}
+    source = seeder.source("success", SITE)
+    role = f"reader_{seeder.connection.info.dbname}"
+    connection = seeder.connection
+    connection.execute(f"CREATE ROLE {role}; GRANT USAGE ON SCHEMA seeder TO {role}")
+    limited = f"{seeder.address}%20-crole%3D{role}"
+    try:
+        with pytest.raises(UsageError, match=r"no right to SELECT source_source\.id; no right to SELECT"):
+            list(read_seeder(limited, STATE_RULES))
+        for found in GRANT.finditer(GUIDE.read_text(encoding="utf-8")):
+            connection.execute(found[0].replace("TO reader", f"TO {role}"))
+        keys = [one.key for one in read_seeder(limited, STATE_RULES) if isinstance(one, TitleEntry)]
+        assert keys == [str(source)]
+    finally:
+        connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
