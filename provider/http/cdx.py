@@ -21,7 +21,6 @@ from itsdangerous import BadData, URLSafeSerializer
 from multidict import MultiMapping
 
 from oai.errors import UsageError
-from oai.sections import ProviderSettings
 from oai.signing import signing_keys
 from provider.holdings.capture import (
     FIELDS,
@@ -215,7 +214,7 @@ def add_routes(app: web.Application) -> None:
 async def _answer(request: web.Request) -> web.Response:
     settings, database = request.app[SETTINGS].provider, request.app[DATABASE]
     limits = CdxLimits(
-        lines=settings.cdx_lines, examined=settings.cdx_examined, rules=_rules(request, settings)
+        lines=settings.cdx_lines, examined=settings.cdx_examined, rules=readable_rules(request)
     )
 
     def work() -> web.Response:
@@ -231,8 +230,9 @@ async def _answer(request: web.Request) -> web.Response:
         return web.Response(status=400, text=f"400: {error}\n")
 
 
-def _rules(request: web.Request, settings: ProviderSettings) -> Sequence[Access]:
-    visitor = request.app[ATTENDANCE].visitor(request)
+def readable_rules(request: web.Request) -> Sequence[Access]:
+    """Return the access rules of the documents that the client may open."""
+    visitor, settings = request.app[ATTENDANCE].visitor(request), request.app[SETTINGS].provider
     if not visitor.ours and in_reading_room(settings, visitor.address):
         return (Access.OPEN, Access.READING_ROOM)
     return (Access.OPEN,)
