@@ -262,7 +262,12 @@ def _chart(t: Texts, years: Sequence[tuple[int, int]]) -> Markup:
         year=str(best[0]),
         count=t.count("captures", best[1]),
     )
-    return chart(years, label=label, caption=lambda year, count: f"{year}: {t.count('captures', count)}")
+    return chart(
+        years,
+        label=label,
+        number=t.number,
+        caption=lambda year, count: f"{year}: {t.count('captures', count)}",
+    )
 
 
 def _citation(t: Texts, title: TitleItem, archive: str, url: str) -> str:

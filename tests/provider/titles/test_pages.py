@@ -8,8 +8,6 @@ from itertools import pairwise
 import pytest
 from aiohttp import ClientResponse
 from aiohttp.pytest_plugin import AiohttpClient, AiohttpServer
-from aiohttp.test_utils import TestClient
-from aiohttp.web import Application, Request
 from lxml import etree, html
 
 from oai.database import Database
@@ -24,7 +22,7 @@ from provider.titles.entries import TitleEntry
 from tests.chromium import console_messages
 from tests.inspector import Inspector
 from tests.provider.archive import Archive
-from tests.provider.conftest import BASE_URL, small_pages
+from tests.provider.conftest import BASE_URL, Provider, small_pages
 from tests.provider.titles.conftest import Titles, entry
 from tests.provider.titles.test_repository import FULL
 
@@ -40,14 +38,14 @@ class Pages:
 
     def __init__(self, database: Database, settings: Settings, client: AiohttpClient) -> None:
         self._database, self._settings, self._client = database, settings, client
-        self._clients: dict[str, TestClient[Request, Application]] = {}
+        self._providers: dict[str, Provider] = {}
 
     async def get(self, path: str, *, language: str = "", **settings: object) -> ClientResponse:
-        client = self._clients.get(repr(settings))
-        if client is None:
+        if repr(settings) not in self._providers:
             app = create_app(small_pages(self._settings, **settings), self._database, base_url=BASE_URL)
-            client = self._clients[repr(settings)] = await self._client(app)
-        return await client.get(path, headers={"Accept-Language": language})
+            self._providers[repr(settings)] = Provider(client=await self._client(app))
+        provider = self._providers[repr(settings)]
+        return await provider.client.get(path, headers={"Accept-Language": language})
 
     async def page(self, path: str, *, language: str = "", **settings: object) -> etree._Element:
         response = await self.get(path, language=language, **settings)
@@ -486,19 +484,26 @@ def test_years_without_captures_are_gaps(captures: dict[str, int], years: Sequen
 
 
 def test_a_chart_has_a_column_for_each_year_with_captures_and_says_what_it_shows() -> None:
-    drawn = chart([(2020, 4), (2021, 0), (2022, 1)], label='A "b" <c>', caption=lambda y, n: f"{y}: {n}<")
+    drawn = chart(
+        [(2020, 4), (2021, 0), (2022, 1)], label='A "b" <c>', number=str, caption=lambda y, n: f"{y}: {n}<"
+    )
     svg = etree.fromstring(drawn)
     assert (svg.get("role"), svg.get("aria-label")) == ("img", 'A "b" <c>')
     assert [bar[0].text for bar in svg.iter("rect")] == ["2020: 4<", "2022: 1<"]
     heights = [float(str(bar.get("height"))) for bar in svg.iter("rect")]
     assert heights[0] == 4 * heights[1]
+    assert [text.text for text in svg.iter("text")] == ["4", "2020", "2022"]
 
 
 def test_labels_of_many_years_do_not_overlap() -> None:
-    svg = etree.fromstring(chart([(year, 1) for year in range(1996, 2027)], label="x", caption=lambda *_: ""))
-    places = [float(str(text.get("x"))) for text in svg.iter("text")]
+    svg = etree.fromstring(
+        chart([(year, 1) for year in range(1996, 2027)], label="x", number=str, caption=lambda *_: "")
+    )
+    texts = [text for text in svg.iter("text") if len(str(text.text)) == 4]
+    places = [float(str(text.get("x"))) for text in texts]
     assert 5 < len(places) < 12
-    assert min(later - one for one, later in pairwise(places)) >= 72
+    assert min(later - one for one, later in pairwise(places)) >= 80
+    assert [texts[0].get("text-anchor"), texts[-1].get("text-anchor"), max(places)] == ["start", "end", 720]
 
 
 @pytest.mark.browser
