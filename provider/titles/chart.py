@@ -17,6 +17,9 @@ _MOST: Final = 120
 _LABEL: Final = 96
 """Least distance of two labels, so that they can be enlarged on a narrow screen."""
 
+_GLYPH: Final = 16
+"""Width of a digit when labels are enlarged."""
+
 
 def years_of(captures: Mapping[str, int]) -> list[tuple[int, int]]:
     """Return year and captures in order, with the years between that have none."""
@@ -66,10 +69,11 @@ def _column(middle: float, step: float, high: float, caption: str) -> str:
 
 
 def _text(middle: float, y: float, words: str) -> str:
-    """Return a text below or above a column; at the edges, it begins or ends there."""
-    if middle < _LABEL / 2:
+    """Return a text below or above a column; where it would be cut off, it begins or ends at the edge."""
+    half = len(words) * _GLYPH / 2
+    if middle < half:
         x, anchor = 0.0, "start"
-    elif middle > _WIDTH - _LABEL / 2:
+    elif middle > _WIDTH - half:
         x, anchor = float(_WIDTH), "end"
     else:
         x, anchor = middle, "middle"
