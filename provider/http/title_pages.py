@@ -115,7 +115,7 @@ class Page:
             "Content-Security-Policy": _SECURITY,
             "Content-Language": self.texts.code,
             "Cache-Control": "private, no-cache" if private else "no-cache",
-            "Vary": "Accept-Encoding, Accept-Language",
+            "Vary": "Accept-Language",
             "X-Content-Type-Options": "nosniff",
         }
         if link is not None:

@@ -4,7 +4,7 @@ An index of parts, each of which holds the listed titles of a range of 50,000 nu
 that the protocol allows: so a part is one range scan, and a new title changes only the last one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 from urllib.parse import urljoin
 
@@ -12,10 +12,12 @@ from aiohttp import web
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from oai.compression import gzipped
 from oai.datestamps import format_datestamp
 from oai.xml import escape
 from provider.http.admission import admitted
-from provider.http.keys import BASE_URL, DATABASE
+from provider.http.endpoint import accepts_gzip
+from provider.http.keys import BASE_URL, DATABASE, SETTINGS
 from provider.http.title_pages import PATH as PAGES
 
 PATH: Final = "/sitemap-titles.xml"
@@ -38,24 +40,36 @@ def add_routes(app: web.Application) -> None:
 
 
 async def _index(request: web.Request) -> web.Response:
-    database, base_url = request.app[DATABASE], request.app[BASE_URL]
-
-    def work() -> bytes:
-        with database.session() as session:
-            return sitemap("sitemapindex", "sitemap", _parts(session, base_url))
-
-    return _response(await admitted(request, work))
+    base_url = request.app[BASE_URL]
+    return await _answer(
+        request, lambda session: sitemap("sitemapindex", "sitemap", _parts(session, base_url))
+    )
 
 
 async def _part(request: web.Request) -> web.Response:
-    database, base_url = request.app[DATABASE], request.app[BASE_URL]
-    begin = int(request.match_info["part"]) * PART
+    base_url, begin = request.app[BASE_URL], int(request.match_info["part"]) * PART
+    return await _answer(request, lambda session: sitemap("urlset", "url", _pages(session, base_url, begin)))
 
-    def work() -> bytes:
+
+async def _answer(request: web.Request, read: Callable[[Session], bytes | None]) -> web.Response:
+    database, level = request.app[DATABASE], request.app[SETTINGS].provider.compression_level
+    compressed = accepts_gzip(request.headers.getall("Accept-Encoding", []))
+
+    def work() -> bytes | None:
         with database.session() as session:
-            return sitemap("urlset", "url", _pages(session, base_url, begin))
+            body = read(session)
+        return gzipped(body, level) if body is not None and compressed else body
 
-    return _response(await admitted(request, work, lengthy=True))
+    body = await admitted(request, work, lengthy=True)
+    if body is None:
+        raise web.HTTPNotFound(text="404: no titles are published here\n")
+    headers = {
+        "Content-Type": "application/xml; charset=utf-8",
+        "Cache-Control": "no-cache",
+        "Vary": "Accept-Encoding",
+        **({"Content-Encoding": "gzip"} if compressed else {}),
+    }
+    return web.Response(body=body, headers=headers)
 
 
 def _parts(session: Session, base_url: str) -> Iterator[tuple[str, str]]:
@@ -74,18 +88,13 @@ def _root(base_url: str) -> str:
     return urljoin(base_url.rstrip("/"), ".")
 
 
-def sitemap(root: str, entry: str, found: Iterator[tuple[str, str]]) -> bytes:
-    """Return the XML of addresses and the times of their last change."""
+def sitemap(root: str, entry: str, found: Iterator[tuple[str, str]]) -> bytes | None:
+    """Return the XML of addresses and the times of their last change; None if there are none."""
     entries = "".join(
         f"<{entry}><loc>{escape(url)}</loc><lastmod>{changed}</lastmod></{entry}>\n" for url, changed in found
     )
+    if not entries:
+        return None
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<{root} xmlns="{_NAMESPACE}">\n{entries}</{root}>\n'
     ).encode()
-
-
-def _response(body: bytes) -> web.Response:
-    if b"<loc>" not in body:  # the protocol needs one entry at least
-        raise web.HTTPNotFound(text="404: no titles are published here\n")
-    headers = {"Content-Type": "application/xml; charset=utf-8", "Cache-Control": "no-cache"}
-    return web.Response(body=body, headers=headers)

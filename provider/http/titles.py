@@ -1,6 +1,7 @@
 """`/oai/titles`: the titles of the archive as a repository, served like the archive's documents."""
 
 from typing import Final
+from urllib.parse import urljoin
 
 from aiohttp import web
 
@@ -56,5 +57,9 @@ def _render(repository: Repository) -> bytes:
     site = repository.site
     page = landing.templates().get_template("titles.html")
     return page.render(
-        settings=site.settings, base_url=site.base_url, folder=answers.folder(site.base_url), formats=formats
+        settings=site.settings,
+        base_url=site.base_url,
+        folder=answers.folder(site.base_url),
+        formats=formats,
+        pages_url=urljoin(site.base_url, "../titles"),
     ).encode()

@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Sequence
-from itertools import pairwise
 
 import pytest
 from aiohttp import ClientResponse
@@ -17,7 +15,6 @@ from provider.app import create_app
 from provider.http import landing
 from provider.http.texts import Texts, texts_in
 from provider.titles import search
-from provider.titles.chart import chart, years_of
 from provider.titles.entries import TitleEntry
 from tests.chromium import console_messages
 from tests.inspector import Inspector
@@ -40,15 +37,19 @@ class Pages:
         self._database, self._settings, self._client = database, settings, client
         self._providers: dict[str, Provider] = {}
 
-    async def get(self, path: str, *, language: str = "", **settings: object) -> ClientResponse:
+    async def get(
+        self, path: str, *, language: str = "", accept: str = "*/*", **settings: object
+    ) -> ClientResponse:
         if repr(settings) not in self._providers:
             app = create_app(small_pages(self._settings, **settings), self._database, base_url=BASE_URL)
             self._providers[repr(settings)] = Provider(client=await self._client(app))
         provider = self._providers[repr(settings)]
-        return await provider.client.get(path, headers={"Accept-Language": language})
+        return await provider.client.get(path, headers={"Accept-Language": language, "Accept": accept})
 
-    async def page(self, path: str, *, language: str = "", **settings: object) -> etree._Element:
-        response = await self.get(path, language=language, **settings)
+    async def page(
+        self, path: str, *, language: str = "", titles_replay_url: str | None = None
+    ) -> etree._Element:
+        response = await self.get(path, language=language, titles_replay_url=titles_replay_url)
         assert response.status == 200, await response.text()
         return html.fromstring(await response.text())
 
@@ -256,100 +257,7 @@ async def test_pages_of_a_list_have_every_title_once_in_order(
     assert found == names
 
 
-def test_a_place_in_a_list_stays_valid_when_its_title_leaves_the_list(
-    titles: Titles, archive: Archive, database: Database
-) -> None:
-    archive.add("http://www.example.cz/")
-    archive.add("http://rez.cz/")
-    titles.bring(FULL, MAGAZINE)
-    titles.bring(MAGAZINE)
-    with database.session() as session:
-        page = search.find_titles(session, search.TitleQuery(after=titles["1"].key))
-    assert [title.name for title in page.titles] == ["Řežavý časopis"]
-
-
-def test_a_tree_with_many_sets_offers_the_chosen_one_only(
-    titles: Titles, archive: Archive, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(search, "MOST_CHOICES", 1)
-    archive.add("http://www.example.cz/")
-    titles.bring(FULL.model_copy(update={"collections": ("A", "B")}))
-    with database.session() as session:
-        assert search.choices(session, "collection", None) == []
-        assert search.choices(session, "collection", "b") == [("b", "B")]
-        assert search.choices(session, "subject", None) == [("1", "Kulturní politika")]
-
-
-def test_more_titles_than_are_counted_are_more_than_that(
-    titles: Titles, archive: Archive, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(search, "MOST_COUNTED", 1)
-    archive.add("http://www.example.cz/")
-    archive.add("http://rez.cz/")
-    titles.bring(FULL, MAGAZINE)
-    with database.session() as session:
-        page = search.find_titles(session, search.TitleQuery())
-    assert (page.count, page.more) == (1, True)
-    assert texts_in("cs").count("found", 1, more=True) == "více než 1 archivovaný web"
-
-
-async def test_a_search_text_follows_its_title(titles: Titles, database: Database, listed: str) -> None:
-    assert listed
-    titles.bring(FULL.model_copy(update={"name": "Nový název"}), MAGAZINE)
-    with database.session() as session:
-        found = [
-            [title.name for title in search.find_titles(session, search.TitleQuery(words=asked)).titles]
-            for asked in ("novy", "priklad")
-        ]
-    assert found == [["Nový název"], []]
-
-
 # Languages
-
-
-def keys(code: str) -> dict[str, object]:
-    """The keys of a language's texts, with the names that are replaced in each."""
-    found: dict[str, object] = {}
-    for key, text in texts_in(code).texts.items():
-        inside = text if isinstance(text, str) else text["other"]
-        found[key] = (isinstance(text, str), sorted(re.findall(r"\{\w+\}", inside)))
-    return found
-
-
-@pytest.mark.parametrize("code", FOREIGN)
-def test_all_languages_have_the_same_texts(code: str) -> None:
-    assert keys(code) == keys("en")
-
-
-@pytest.mark.parametrize("code", LANGUAGES)
-def test_a_text_with_a_number_has_every_form_of_its_language(code: str) -> None:
-    t = texts_in(code)
-    forms = [text for text in t.texts.values() if not isinstance(text, str)]
-    assert forms
-    assert all(set(one) == {*t.locale.plural_form.tags, "other"} for one in forms)
-
-
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("en", ["1 capture", "2 captures", "5 captures", "1,000 captures"]),
-        ("cs", ["1 archivní verze", "2 archivní verze", "5 archivních verzí", "1\xa0000 archivních verzí"]),
-        ("sk", ["1 archívna verzia", "2 archívne verzie", "5 archívnych verzií",
-                "1\xa0000 archívnych verzií"]),
-    ],
-)  # fmt: skip
-def test_numbers_and_plurals_are_those_of_the_language(code: str, expected: Sequence[str]) -> None:
-    assert [texts_in(code).count("captures", number) for number in (1, 2, 5, 1000)] == expected
-
-
-def test_a_text_that_does_not_exist_is_an_error() -> None:
-    t = texts_in("en")
-    with pytest.raises(KeyError):
-        t("no such text")
-    with pytest.raises(KeyError, match="depends on a number"):
-        t("captures")
-    with pytest.raises(KeyError, match="does not depend"):
-        t.count("search", 1)
 
 
 @pytest.mark.parametrize("name", ["public.html", "notice.html", "title.html", "title_search.html"])
@@ -448,6 +356,7 @@ async def test_the_sitemap_leads_to_every_page(pages: Pages, listed: str, titles
     assert part == "http://archive.example/sitemap-titles-0.xml"
     answer = await pages.get(part.removeprefix("http://archive.example"))
     assert answer.content_type == "application/xml"
+    assert answer.headers["Content-Encoding"] == "gzip"
     urls = etree.fromstring(await answer.read())
     assert urls.tag == "{http://www.sitemaps.org/schemas/sitemap/0.9}urlset"
     found = {url[0].text: url[1].text for url in urls}
@@ -455,6 +364,28 @@ async def test_the_sitemap_leads_to_every_page(pages: Pages, listed: str, titles
     assert found[f"http://archive.example{listed}"] == moment
     assert len(found) == 2
     assert (await pages.get("/sitemap-titles-1.xml")).status == 404
+
+
+async def test_search_engines_index_each_language_of_a_title_and_no_searches(
+    pages: Pages, listed: str
+) -> None:
+    url = f"http://archive.example{listed}"
+    for query in ("", "?lang=cs"):
+        page = await pages.page(listed + query)
+        assert values(page, "//link[@rel='canonical']/@href") == [url + query]
+        assert values(page, "//link[@rel='alternate']/@href") == [
+            url, *(f"{url}?lang={code}" for code in LANGUAGES),
+        ]  # fmt: skip
+    for query in ("", "?q=a", "?subject=1"):
+        robots = values(await pages.page(f"/titles{query}"), "//meta[@name='robots']/@content")
+        assert robots == (["noindex, follow"] if query else [])
+
+
+async def test_the_repository_of_titles_leads_to_the_pages(pages: Pages, listed: str) -> None:
+    assert listed
+    response = await pages.get("/oai/titles", accept="text/html")
+    page = html.fromstring(await response.text())
+    assert "http://archive.example/titles" in values(page, "//main//a/@href")
 
 
 async def test_a_page_may_load_its_style_sheet_and_send_its_form_only(pages: Pages, listed: str) -> None:
@@ -465,45 +396,6 @@ async def test_a_page_may_load_its_style_sheet_and_send_its_form_only(pages: Pag
     style = html.fromstring(await response.text()).xpath("//link[@rel='stylesheet']/@href")
     assert style == ["../titles/style.css"]
     assert (await pages.get("/titles/style.css")).content_type == "text/css"
-
-
-# The chart
-
-
-@pytest.mark.parametrize(
-    ("captures", "years"),
-    [
-        ({}, []),
-        ({"2020": 3}, [(2020, 3)]),
-        ({"2022": 1, "2020": 3}, [(2020, 3), (2021, 0), (2022, 1)]),
-        ({"1601": 1, "2020": 3}, [(1601, 1), (2020, 3)]),
-    ],
-)
-def test_years_without_captures_are_gaps(captures: dict[str, int], years: Sequence[tuple[int, int]]) -> None:
-    assert years_of(captures) == years
-
-
-def test_a_chart_has_a_column_for_each_year_with_captures_and_says_what_it_shows() -> None:
-    drawn = chart(
-        [(2020, 4), (2021, 0), (2022, 1)], label='A "b" <c>', number=str, caption=lambda y, n: f"{y}: {n}<"
-    )
-    svg = etree.fromstring(drawn)
-    assert (svg.get("role"), svg.get("aria-label")) == ("img", 'A "b" <c>')
-    assert [bar[0].text for bar in svg.iter("rect")] == ["2020: 4<", "2022: 1<"]
-    heights = [float(str(bar.get("height"))) for bar in svg.iter("rect")]
-    assert heights[0] == 4 * heights[1]
-    assert [text.text for text in svg.iter("text")] == ["4", "2020", "2022"]
-
-
-def test_labels_of_many_years_do_not_overlap() -> None:
-    svg = etree.fromstring(
-        chart([(year, 1) for year in range(1996, 2027)], label="x", number=str, caption=lambda *_: "")
-    )
-    texts = [text for text in svg.iter("text") if len(str(text.text)) == 4]
-    places = [float(str(text.get("x"))) for text in texts]
-    assert 5 < len(places) < 12
-    assert min(later - one for one, later in pairwise(places)) >= 80
-    assert [texts[0].get("text-anchor"), texts[-1].get("text-anchor"), max(places)] == ["start", "end", 720]
 
 
 @pytest.mark.browser
