@@ -19,7 +19,7 @@ _TEXTS = (
 )
 _WORDS = f"to_tsvector('simple', {_FOLDED % f'left({_TEXTS}, 100000)'})"
 
-_FILL = f"""
+FILL = f"""
 INSERT INTO title_search (title_id, key, sort_name, words)
 SELECT title_id, key, {_SORT_NAME}, {_WORDS} FROM title WHERE NOT deleted
 """  # noqa: S608 constant text
@@ -38,7 +38,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("title_id", name=op.f("pk_title_search")),
     )
-    op.execute(_FILL)
+    op.execute(FILL)
     op.create_index("ix_title_search_name", "title_search", ["sort_name", "key"])
     op.create_index("ix_title_search_words", "title_search", ["words"], postgresql_using="gin")
 

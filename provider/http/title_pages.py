@@ -222,7 +222,7 @@ def _shown(t: Texts, title: TitleItem, site: Site, conditions: Sequence[str]) ->
     return {
         "url": url,
         "subjects": [
-            (_subject(t, subject), set_part(str(subject.get("number") or subject["name"])))
+            (_subject(t, subject), set_part(str(subject.get("number", subject["name"]))))
             for subject in title.subjects
         ],
         "collections": [(name, set_part(name)) for name in title.collections],

@@ -1,7 +1,10 @@
 """The search in titles."""
 
 import pytest
+from alembic.script import ScriptDirectory
+from sqlalchemy import text
 
+from oai import migrations
 from oai.database import Database
 from provider.titles import search
 from tests.provider.archive import Archive
@@ -57,3 +60,17 @@ def test_a_search_text_follows_its_title(titles: Titles, archive: Archive, datab
             for asked in ("novy", "priklad")
         ]
     assert found == [["Nový název"], []]
+
+
+def test_the_migration_fills_the_table_as_an_import_does(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
+    archive.add("http://www.example.cz/")
+    titles.bring(FULL, MAGAZINE)
+    rows = text("SELECT title_id, key, sort_name, words FROM title_search")
+    fill = ScriptDirectory(str(migrations.folder())).get_revision("0053").module.FILL
+    with database.session() as session:
+        before = session.execute(rows).all()
+        session.execute(text("DELETE FROM title_search"))
+        session.execute(text(fill))
+        assert session.execute(rows).all() == before != []
