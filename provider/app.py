@@ -12,7 +12,17 @@ from oai.connections import CONNECTIONS, bound, limits_of
 from oai.database import Database
 from oai.settings import Settings
 from provider.clients.store import bookkeeping
-from provider.http import aggregate, cdx, documents, endpoint, loads, memento, titles
+from provider.http import (
+    aggregate,
+    cdx,
+    documents,
+    endpoint,
+    loads,
+    memento,
+    title_pages,
+    title_sitemap,
+    titles,
+)
 from provider.http.admission import ADMISSION, Admission, admitted
 from provider.http.aggregate import AGGREGATING, Aggregating, aggregating
 from provider.http.keys import BASE_URL, DATABASE, REPLICAS, SETTINGS
@@ -48,6 +58,8 @@ _ROUTES: Final = (
     endpoint.add_routes,
     aggregate.add_routes,
     titles.add_routes,
+    title_pages.add_routes,
+    title_sitemap.add_routes,
     _add_health,
     documents.add_routes,
     loads.add_routes,

@@ -22,9 +22,10 @@ from harvester.probing.case import SUBJECTS
 from harvester.vocabulary import RunStatus
 from manager.jobs.reasons import SENTENCES
 from manager.models import RecurringState
+from oai.languages import LANGUAGES, SOURCE
 from oai.rights import Role
 from web.site import formats
-from web.site.i18n import CATALOGUES, LANGUAGES, SOURCE
+from web.site.i18n import CATALOGUES
 
 _WEB: Final = CATALOGUES.parent
 _ROOT: Final = _WEB.parent

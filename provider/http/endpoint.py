@@ -61,7 +61,7 @@ async def _answer(request: web.Request, ask: Ask, landing_page: Page) -> web.Res
         return await landing_page(request)
     readable = wants_page(request.headers)
     level = request.app[SETTINGS].provider.compression_level
-    wants_gzip = _accepts_gzip(request.headers.getall("Accept-Encoding", []))
+    wants_gzip = accepts_gzip(request.headers.getall("Accept-Encoding", []))
 
     def work(pairs: Pairs) -> OaiAnswer:
         answer = ask(pairs)
@@ -144,7 +144,7 @@ async def _body_pairs(request: web.Request) -> Pairs:
     return read_pairs(body.strip(b"\r\n"))
 
 
-def _accepts_gzip(fields: list[str]) -> bool:
+def accepts_gzip(fields: list[str]) -> bool:
     """Return whether Accept-Encoding names gzip with a weight above zero (RFC 9110, section 12.5.3)."""
     for coding in ",".join(fields).lower().split(","):
         name, _, parameter = coding.partition(";")

@@ -5,6 +5,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator
 from typing import Final
+from urllib.parse import urljoin
 
 from aiohttp import web
 from sqlalchemy import Engine
@@ -71,7 +72,11 @@ def _render(repository: Repository) -> bytes:
     site = repository.site
     page = landing.templates().get_template("titles.html")
     return page.render(
-        settings=site.settings, base_url=site.base_url, folder=answers.folder(site.base_url), formats=formats
+        settings=site.settings,
+        base_url=site.base_url,
+        folder=answers.folder(site.base_url),
+        formats=formats,
+        pages_url=urljoin(site.base_url, "../titles"),
     ).encode()
 
 

@@ -26,11 +26,16 @@ _MODS: Final = (
 )
 
 
+def public_page(title: TitleItem, site: Site) -> str:
+    """Return the URL of the title's page for people (`provider.http.title_pages`)."""
+    return urljoin(site.base_url, f"../titles/{title.key.hex}")
+
+
 def page_url(title: TitleItem, site: Site) -> str:
-    """Return the URL of the title's page in the archive."""
+    """Return the URL of the archived site; where the settings have none, that of the title's page."""
     template = site.settings.titles_replay_url
     if template is None:
-        return urljoin(site.base_url, f"../titles/{title.key.hex}")
+        return public_page(title, site)
     return template.replace("{key}", title.key.hex).replace("{url}", title.url or "")
 
 

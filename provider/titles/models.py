@@ -23,7 +23,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import JSONB, TSVECTOR
 from sqlalchemy.orm import Mapped, mapped_column
 
 from oai.models import Base
@@ -189,3 +189,22 @@ class TitleCount(Base):
     id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     counted: Mapped[datetime]
     """All changes of documents with datestamps up to this one are in the figures of the titles."""
+
+
+class TitleSearch(Base):
+    """The text of each listed title, for the search on the public pages."""
+
+    __tablename__ = "title_search"
+    __table_args__ = (
+        Index("ix_title_search_name", "sort_name", "key"),
+        Index("ix_title_search_words", "words", postgresql_using="gin"),
+    )
+
+    title_id: Mapped[int] = mapped_column(
+        ForeignKey("title.title_id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    key: Mapped[uuid.UUID]
+    sort_name: Mapped[str] = mapped_column(Text(collation="C"))
+    """The beginning of the name in lower case without accents, by which lists are ordered."""
+    words: Mapped[Any] = mapped_column(TSVECTOR)
+    """The words of the names, publisher, annotation and keywords, in lower case without accents."""

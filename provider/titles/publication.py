@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from provider.holdings.mark import reserve
 from provider.models import UNLISTED
 from provider.protocol.catalogue import SetRow
+from provider.titles.folding import SORT_NAME, WORDS
 from provider.titles.models import TitleSet
 
 _LISTED: Final = "NOT document.deleted AND document.access <> 'withheld'"
@@ -86,6 +87,17 @@ _MEMBERSHIPS: Final = (
     ON CONFLICT DO NOTHING
     """,
 )
+_LEAVE_SEARCH: Final = """
+DELETE FROM title_search USING title
+WHERE title.title_id = title_search.title_id AND title.deleted AND title.title_id = ANY(CAST(:ids AS int[]))
+"""
+_ENTER_SEARCH: Final = f"""
+INSERT INTO title_search (title_id, key, sort_name, words)
+SELECT title_id, key, {SORT_NAME}, {WORDS} FROM title
+WHERE NOT deleted AND title_id = ANY(CAST(:ids AS int[]))
+ON CONFLICT (title_id) DO UPDATE SET sort_name = excluded.sort_name, words = excluded.words
+WHERE (title_search.sort_name, title_search.words) IS DISTINCT FROM (excluded.sort_name, excluded.words)
+"""  # noqa: S608 constant text
 _EXTENT: Final = """
 SELECT (SELECT counted FROM title_count) AS since,
     (SELECT date_trunc('second', moment) FROM publication_mark) AS until
@@ -131,7 +143,8 @@ def publish(session: Session, title_ids: Collection[int], *, margin: float) -> i
     if changed:
         values = {"datestamp": reserve(session, margin), "ids": changed}
         session.execute(text(_DATE), values)
-        session.execute(text(_DATE_MEMBERSHIPS), {"ids": changed})
+        for statement in (_DATE_MEMBERSHIPS, _LEAVE_SEARCH, _ENTER_SEARCH):
+            session.execute(text(statement), {"ids": changed})
     return len(changed)
 
 

@@ -12,10 +12,11 @@ from harvester.vocabulary import MADE_UP, RunStatus
 from manager.jobs.estimates import JobProgress
 from manager.models import RecurringState
 from oai.failures import Failure, FailureCode
+from oai.languages import SOURCE
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run, a_schedule
 from web.site.failures import explain, in_words, noted
-from web.site.i18n import SOURCE, speak
+from web.site.i18n import speak
 
 _TIMEOUT = (
     "https://telc.example/oai?verb=ListRecords: the answer was not complete in time; see setting timeout"

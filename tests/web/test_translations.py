@@ -6,10 +6,11 @@ import pytest
 from aiohttp import ClientSession
 
 from manager.schedules.service import run_now
+from oai.languages import LANGUAGES, SOURCE, accepted
 from tests.messages import gathered, places
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
-from web.site.i18n import CATALOGUES, LANGUAGES, SOURCE, Message, accepted, catalogue, read_catalogue
+from web.site.i18n import CATALOGUES, Message, catalogue, read_catalogue
 
 _TRANSLATED = sorted(set(LANGUAGES) - {SOURCE})
 _MARKUP = re.compile(r"<[^>]+>|`[^`]+`|%%")

@@ -7,6 +7,7 @@ from aiohttp import web
 from pydantic import Field, field_validator
 
 from oai.errors import UsageError, required
+from oai.languages import LANGUAGES
 from oai.rights import Scope, scopes_for
 from oai.sections import WebSettings
 from web.auth.access import Right, about, local_path, needs, needs_fresh_sign_in, who_asks
@@ -17,7 +18,7 @@ from web.auth.sessions import end_sessions, leave, list_sessions, mark_of, sessi
 from web.auth.sign_in import known_user
 from web.auth.users import set_language, set_password, set_time_zone
 from web.site.forms import Form, FormModel, read_form
-from web.site.i18n import LANGUAGES, _, told
+from web.site.i18n import _, told
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, Shown, number_in, page_of
 from web.site.params import NUMBER, number_of

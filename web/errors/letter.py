@@ -10,13 +10,14 @@ from aiohttp import web
 from harvester.harvest.models import Quarantined
 from harvester.models import History, Repository
 from oai.datestamps import format_datestamp
+from oai.languages import LANGUAGES
 from oai.outgoing import mail_link
 from web.auth.access import who_asks
 from web.errors.raw_bytes import RawView
 from web.errors.repairs import Proposal
 from web.site.failures import in_words, of_run
 from web.site.formats import number
-from web.site.i18n import LANGUAGES, _, language, speak
+from web.site.i18n import _, language, speak
 
 _LONGEST_LINE: Final = 300
 

@@ -24,6 +24,7 @@ from harvester.probing.report import (
 )
 from oai.errors import ZatvaError
 from oai.executor import DatabaseExecutor
+from oai.languages import LANGUAGES
 from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs
 from web.models import ReportCard
@@ -128,7 +129,7 @@ async def show(request: web.Request) -> web.Response:
     under_way = runs.of(repository.repository_id)
     report = Report.from_json(repository.examination)
     chosen = request.query.get("letter", "")
-    chosen = chosen if chosen in i18n.LANGUAGES else language.get()
+    chosen = chosen if chosen in LANGUAGES else language.get()
     words = i18n.catalogue(chosen)
     headers = {"Refresh": str(_REFRESH_SECONDS)} if under_way else None
     return render(
@@ -147,7 +148,7 @@ async def show(request: web.Request) -> web.Response:
         letter=letter(report, words.gettext) if report else "",
         subject=words.gettext(_SUBJECT),
         written_in=chosen,
-        languages=i18n.LANGUAGES,
+        languages=LANGUAGES,
         card=await database_of(request).run(find_card, repository.repository_id),
     )
 

@@ -14,7 +14,8 @@ from markupsafe import Markup
 
 from manager.jobs.reasons import Reason, in_words
 from oai.datestamps import parse_datestamp, utc_now
-from web.site.i18n import LANGUAGES, SOURCE, _, language
+from oai.languages import LANGUAGES, SOURCE
+from web.site.i18n import _, language
 from web.site.zones import here, local
 
 _MINUTE: Final = 60

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from gettext import NullTranslations, c2py
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from oai.errors import ZatvaError
+from oai.languages import LANGUAGES, SOURCE, accepted
 
 # Context variables: concurrent requests have separate values, which `DatabaseThreads` copies to threads.
 translations: ContextVar[NullTranslations] = ContextVar("translations", default=NullTranslations())  # noqa: B039 never changed
@@ -27,9 +27,6 @@ language: ContextVar[str] = ContextVar("language", default="en")
 _KEYWORD: Final = re.compile(r'(msgid_plural|msgid|msgstr)(?:\[(\d+)\])?\s+(".*")$')
 _PLURALS: Final = re.compile(r"^Plural-Forms:.*\bplural=([^;\n]+)", re.MULTILINE)
 _FUZZY: Final = "#, "
-LANGUAGES: Final = MappingProxyType({"en": "English", "cs": "Čeština", "sk": "Slovenčina"})
-"""Language codes with each language's own name."""
-SOURCE: Final = "en"
 LANGUAGE_COOKIE: Final = "zatva_language"
 """Holds the language chosen before signing in."""
 CATALOGUES: Final = Path(__file__).parent.parent / "translations"
@@ -169,25 +166,3 @@ def catalogue(code: str) -> NullTranslations:
     if code == SOURCE or code not in LANGUAGES:
         return NullTranslations()
     return Catalogue(read_catalogue(file.read_text(encoding="utf-8")))
-
-
-def accepted(header: str) -> str:
-    """Return the best supported language for an Accept-Language header (RFC 9110, 12.5.4), or English."""
-    best, found = 0.0, SOURCE
-    for part in header.split(","):
-        name, _, parameters = part.strip().partition(";")
-        code = name.strip().lower().partition("-")[0]
-        weight = _weight(parameters)
-        if code in LANGUAGES and weight > best:
-            best, found = weight, code
-    return found
-
-
-def _weight(parameters: str) -> float:
-    name, _, value = parameters.strip().partition("=")
-    if name.strip() != "q":
-        return 1.0
-    try:
-        return float(value)
-    except ValueError:
-        return 0.0

@@ -27,8 +27,9 @@ from sqlalchemy.orm import Session
 
 from oai.errors import TryLaterError
 from oai.executor import DatabaseExecutor
+from oai.languages import SOURCE
 from web.auth.access import repositories_of
-from web.site.i18n import SOURCE, speak
+from web.site.i18n import speak
 from web.site.zones import live_in
 
 HEARTBEAT_SECONDS: Final = 15.0

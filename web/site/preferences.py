@@ -8,10 +8,11 @@ from typing import Final
 from aiohttp import web
 from multidict import MultiMapping
 
+from oai.languages import LANGUAGES
 from oai.rights import Right
 from web.auth.access import local_path, needs
 from web.auth.sessions import is_secure
-from web.site.i18n import LANGUAGE_COOKIE, LANGUAGES
+from web.site.i18n import LANGUAGE_COOKIE
 
 THEMES: Final = ("light", "dark")
 """Without one of these, pages follow the system's setting."""

@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from harvester.access import access_of
+from oai.languages import LANGUAGES
 from oai.outgoing import mail_link
 from oai.rights import Right
 from web.auth.access import signed_in
@@ -25,7 +26,7 @@ from web.schedules.timing import often
 from web.site import failures, formats
 from web.site.field_help import field_help
 from web.site.formats import look_of
-from web.site.i18n import LANGUAGES, _, language, mark, ngettext
+from web.site.i18n import _, language, mark, ngettext
 from web.site.preferences import theme_of
 from web.site.zones import here
 

@@ -1,0 +1,41 @@
+"""Words without accents and case, for the search in titles: the same in the database and in a query.
+
+PostgreSQL folds alone, without its extension `unaccent`, which a database's owner may not be allowed to add:
+letters are decomposed (Unicode Standard Annex 15, NFKD) and lose their combining marks.
+"""
+
+import re
+import unicodedata
+from typing import Final
+
+_MARKS: Final = "\u0300-\u036f"
+_MARK: Final = re.compile(f"[{_MARKS}]")
+_WORD: Final = re.compile(r"\w+")
+_SORTED: Final = 200
+"""Characters of a name by which it is sorted, because an index entry is limited in size."""
+_INDEXED: Final = 100_000
+"""Characters of a title that are searched, because PostgreSQL limits the size of a tsvector."""
+
+
+def _folded(expression: str) -> str:
+    return f"lower(regexp_replace(normalize({expression}, NFKD), '[{_MARKS}]', '', 'g'))"
+
+
+SORT_NAME: Final = f"ltrim({_folded(f'left(title.name, {_SORTED})')}, ' \"„“”‚‘’«»([.…')"  # noqa: RUF001 quotes
+"""SQL: by what a row of `title` is sorted."""
+_TEXTS: Final = (
+    "concat_ws(' ', title.name, array_to_string(title.alternative_names, ' '), title.publisher,"
+    " array_to_string(title.keywords, ' '), title.annotation)"
+)
+WORDS: Final = f"to_tsvector('simple', {_folded(f'left({_TEXTS}, {_INDEXED})')})"
+"""SQL: the words of a row of `title`."""
+
+
+def prefix_query(text: str) -> str:
+    """Return a tsquery for titles with words that begin like each word of the text; empty if it has none.
+
+    >>> prefix_query("Žluťoučký kůň")
+    'zlutoucky:* & kun:*'
+    """
+    plain = _MARK.sub("", unicodedata.normalize("NFKD", text)).lower()
+    return " & ".join(f"{word}:*" for word in _WORD.findall(plain))

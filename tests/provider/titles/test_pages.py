@@ -1,0 +1,413 @@
+"""The public pages of titles: each title, the search, three languages, and what programs find in them."""
+
+import json
+import re
+
+import pytest
+from aiohttp import ClientResponse
+from aiohttp.pytest_plugin import AiohttpClient, AiohttpServer
+from lxml import etree, html
+
+from oai.database import Database
+from oai.languages import LANGUAGES
+from oai.settings import Settings
+from provider.app import create_app
+from provider.http import landing
+from provider.http.texts import Texts, texts_in
+from provider.titles import search
+from provider.titles.entries import TitleEntry
+from tests.chromium import console_messages
+from tests.inspector import Inspector
+from tests.provider.archive import Archive
+from tests.provider.conftest import BASE_URL, Provider, small_pages
+from tests.provider.titles.conftest import Titles, entry
+from tests.provider.titles.test_repository import FULL
+
+MAGAZINE = entry(
+    "9", "http://rez.cz/", name="Řežavý časopis", publisher=None, annotation="O žlutých koních.", keywords=[]
+)
+FOREIGN = sorted(set(LANGUAGES) - {"en"})
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+
+
+class Pages:
+    """Asks for the public pages of an archive's titles."""
+
+    def __init__(self, database: Database, settings: Settings, client: AiohttpClient) -> None:
+        self._database, self._settings, self._client = database, settings, client
+        self._providers: dict[str, Provider] = {}
+
+    async def get(
+        self, path: str, *, language: str = "", accept: str = "*/*", **settings: object
+    ) -> ClientResponse:
+        if repr(settings) not in self._providers:
+            app = create_app(small_pages(self._settings, **settings), self._database, base_url=BASE_URL)
+            self._providers[repr(settings)] = Provider(client=await self._client(app))
+        provider = self._providers[repr(settings)]
+        return await provider.client.get(path, headers={"Accept-Language": language, "Accept": accept})
+
+    async def page(
+        self, path: str, *, language: str = "", titles_replay_url: str | None = None
+    ) -> etree._Element:
+        response = await self.get(path, language=language, titles_replay_url=titles_replay_url)
+        assert response.status == 200, await response.text()
+        return html.fromstring(await response.text())
+
+
+@pytest.fixture
+def pages(database: Database, settings: Settings, aiohttp_client: AiohttpClient) -> Pages:
+    return Pages(database, settings, aiohttp_client)
+
+
+@pytest.fixture
+def listed(titles: Titles, archive: Archive) -> str:
+    """The path of the page of a title that has everything, with another title beside it."""
+    archive.add("http://www.example.cz/")
+    archive.add("http://www.example.cz/", access="reading room")
+    archive.add("http://rez.cz/")
+    titles.bring(FULL, MAGAZINE)
+    return f"/titles/{titles['1'].key.hex}"
+
+
+def words(page: etree._Element, path: str = "//main") -> str:
+    """The text below a place, as one line."""
+    return " ".join(values(page, f"{path}//text()[not(parent::script)]"))
+
+
+def values(page: etree._Element, path: str) -> list[str]:
+    found = page.xpath(path)
+    assert isinstance(found, list)
+    return list(map(str, found))
+
+
+async def test_a_page_has_what_is_known_of_a_title(pages: Pages, listed: str) -> None:
+    page = await pages.page(listed)
+    said = words(page)
+    for wanted in (
+        "Příklad & spol.", "Example", "Nakladatelství", "O <ničem>.", "Cultural policy", "Volby 2025",
+        "kultura", "CC BY 4.0", "1234-5679", "Czech, English", "2 January 2020 to 3 January 2020, 2 captures",
+        "Open access. The archived content may be under copyright.", "only in the archive's reading room",
+    ):  # fmt: skip
+        assert wanted in said
+    assert values(page, "//html/@lang") == ["en"]
+    assert not values(page, "//script[not(@type='application/ld+json')]/text()")
+
+
+async def test_a_page_links_to_the_site_its_captures_its_sets_and_its_records(
+    pages: Pages, listed: str
+) -> None:
+    page = await pages.page(listed)
+    links = values(page, "//main//a/@href")
+    assert "http://www.example.cz/" in links
+    assert [link for link in links if link.startswith("../titles?")] == [
+        "../titles?publisher=nakladatelstvi", "../titles?subject=1", "../titles?collection=volby-2025",
+    ]  # fmt: skip
+    assert len([link for link in links if link.startswith("../archive/")]) == 1
+    records = [link for link in links if "verb=GetRecord" in link]
+    assert len(records) == 3
+    answer = await pages.get(records[0].removeprefix("http://archive.example"))
+    assert "<dc:title>Příklad" in await answer.text()
+
+
+async def test_captures_are_those_that_the_reader_may_open_newest_first(
+    pages: Pages, titles: Titles, archive: Archive
+) -> None:
+    for access in ("open", "open", "reading room", "embargo", "withheld"):
+        archive.add("http://rez.cz/", access=access)
+    titles.bring(MAGAZINE)
+    path = f"/titles/{titles['9'].key.hex}"
+    outside = await pages.get(path)
+    inside = await pages.get(path, reading_room=("127.0.0.0/8",), trusted_proxies=())
+    dates = [values(html.fromstring(await answer.text()), "//time/@datetime") for answer in (outside, inside)]
+    assert [[day[8:10] for day in one] for one in dates] == [["03", "02"], ["04", "03", "02"]]
+    assert [answer.headers["Cache-Control"] for answer in (outside, inside)] == [
+        "no-cache",
+        "private, no-cache",
+    ]
+
+
+async def test_where_no_capture_may_be_opened_the_page_says_so(
+    pages: Pages, titles: Titles, archive: Archive
+) -> None:
+    archive.add("http://rez.cz/", access="reading room")
+    titles.bring(MAGAZINE)
+    assert "from your network" in words(await pages.page(f"/titles/{titles['9'].key.hex}"))
+
+
+async def test_a_replay_service_of_ones_own_takes_the_place_of_captures(pages: Pages, listed: str) -> None:
+    page = await pages.page(listed, titles_replay_url="https://wayback.example/*/{url}")
+    links = values(page, "//main//a/@href")
+    assert "https://wayback.example/*/http://www.example.cz/" in links
+    assert not [link for link in links if "archive/" in link and "oai" not in link]
+
+
+async def test_an_address_that_is_no_web_address_is_not_linked(
+    pages: Pages, titles: Titles, archive: Archive
+) -> None:
+    archive.add("http://rez.cz/")
+    seeds = [{"url": "javascript:alert(1)", "main": True}, {"url": "http://rez.cz/"}]
+    titles.bring(TitleEntry.model_validate({"key": "1", "name": "<script>x</script>", "seeds": seeds}))
+    page = await pages.page(f"/titles/{titles['1'].key.hex}")
+    assert "javascript:alert(1)" in words(page)
+    assert not [link for link in values(page, "//a/@href") if "javascript" in link]
+    assert words(page, "//h1") == "<script>x</script>"
+    [data] = values(page, "//script/text()")
+    assert json.loads(data)["name"] == "<script>x</script>"
+    assert "<" not in data
+
+
+async def test_what_is_not_listed_has_no_page(pages: Pages, listed: str) -> None:
+    assert listed
+    for key in ("0" * 32, "x", "A" * 32):
+        response = await pages.get(f"/titles/{key}", language="cs")
+        assert response.status == 404, key
+        assert "nenalezen" in await response.text()
+
+
+async def test_a_title_that_is_not_public_has_no_page_and_is_not_found(
+    pages: Pages, titles: Titles, archive: Archive
+) -> None:
+    archive.add("http://www.example.cz/")
+    archive.add("http://rez.cz/")
+    titles.bring(FULL.model_copy(update={"public": False}), MAGAZINE)
+    key = titles["1"].key.hex
+    assert (await pages.get(f"/titles/{key}")).status == 404
+    assert "Příklad" not in words(await pages.page("/titles"))
+    assert key not in await (await pages.get("/sitemap-titles-0.xml")).text()
+
+
+async def test_the_page_of_a_deleted_title_is_gone_and_says_nothing_of_it(
+    pages: Pages, listed: str, titles: Titles
+) -> None:
+    titles.bring(MAGAZINE)
+    response = await pages.get(listed)
+    assert response.status == 410
+    assert "no longer in the catalogue" in await response.text()
+    assert "spol" not in await response.text()
+    assert "Příklad" not in words(await pages.page("/titles"))
+
+
+async def test_without_titles_there_is_nothing(pages: Pages) -> None:
+    for path in ("/titles", "/sitemap-titles.xml", "/sitemap-titles-0.xml"):
+        assert (await pages.get(path)).status == 404, path
+
+
+FOUND = {
+    "": ["Příklad & spol.", "Řežavý časopis"],
+    "q=priklad": ["Příklad & spol."],
+    "q=REZAV": ["Řežavý časopis"],
+    "q=žluté kone": [],
+    "q=zlut kon": ["Řežavý časopis"],
+    "q=nakladatel kult": ["Příklad & spol."],
+    "q=example": ["Příklad & spol."],
+    "q=%26%26 | !": [],
+    "q=  ": ["Příklad & spol.", "Řežavý časopis"],
+    "q='\\:*%00": [],
+    "subject=1": ["Příklad & spol."],
+    "collection=volby-2025&licence=cc-by-4.0&publisher=nakladatelstvi": ["Příklad & spol."],
+    "q=rezav&subject=1": [],
+    "subject=no-such": [],
+    "fbclid=1&q=priklad": ["Příklad & spol."],
+}
+
+
+async def test_titles_are_found_by_words_and_sets(pages: Pages, listed: str) -> None:
+    assert listed
+    for query, found in FOUND.items():
+        page = await pages.page(f"/titles?{query}")
+        assert values(page, "//ul[@class='titles']/li/a/text()") == found, query
+        assert ("No archived site matches" in words(page)) == (not found), query
+
+
+REFUSED = {
+    "lang=de": "'de' is not a language of these pages; choose one of en, cs, sk.",
+    "q=a&q=b": "The parameter q is given more than once",
+    "q=" + "x" * 201: "The words have 201 characters; at most 200 are possible.",
+    "after=1": "'1' is not a place in the list",
+    "after=" + "0" * 32: f"'{'0' * 32}' is not a place in the list",
+    "subject=A%20B": "'A B' is not a possible value of subject",
+}
+
+
+async def test_a_bad_parameter_is_refused_in_words(pages: Pages, listed: str) -> None:
+    assert listed
+    for query, said in REFUSED.items():
+        response = await pages.get(f"/titles?{query}")
+        assert response.status == 400, query
+        assert said in words(html.fromstring(await response.text()))
+
+
+async def test_pages_of_a_list_have_every_title_once_in_order(
+    pages: Pages, titles: Titles, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "PAGE", 2)
+    names = ["Čaj", "Cesta", "„Dům“", "e", "Éra"]
+    entries = []
+    for number, name in enumerate(reversed(names)):
+        archive.add(f"http://n{number}.cz/")
+        entries.append(entry(str(number), f"http://n{number}.cz/", name=name))
+    titles.bring(*entries)
+    path, found = "/titles?lang=cs", []
+    while path:
+        page = await pages.page(path)
+        assert "5 archivovaných webů" in words(page)
+        found += values(page, "//ul[@class='titles']/li/a/text()")
+        path = "".join(f"/{link}" for link in values(page, "//a[@rel='next']/@href"))
+        assert not path or "lang=cs" in path
+    assert found == names
+
+
+# Languages
+
+
+@pytest.mark.parametrize("name", ["public.html", "notice.html", "title.html", "title_search.html"])
+def test_a_template_has_no_texts_of_its_own(name: str) -> None:
+    loader = landing.templates().loader
+    assert loader is not None
+    source, _, _ = loader.get_source(landing.templates(), name)
+    rest = re.sub(r"\{\{.*?\}\}|\{%.*?%\}", "", source, flags=re.DOTALL)
+    assert not _LETTERS.findall(re.sub(r"<[^>]*>", "", rest))
+    assert not re.findall(r'(?:aria-label|title|alt|placeholder)="[^"]*\w', rest)
+
+
+def english(t: Texts) -> list[str]:
+    """English texts that differ in that language and are long enough to be recognised."""
+    found = []
+    for key, text in texts_in("en").texts.items():
+        for one, other in (
+            [(text, t.texts[key])] if isinstance(text, str) else [(text["other"], t.texts[key]["other"])]  # type: ignore[index] # a table in both
+        ):
+            found += [part.strip(" .,;:") for part in re.split(r"\{\w+\}", one) if part not in str(other)]
+    return [part for part in found if len(part) > 3]
+
+
+@pytest.mark.parametrize("code", FOREIGN)
+async def test_a_page_has_no_text_of_another_language(pages: Pages, listed: str, code: str) -> None:
+    rights = {"rights_open": "Otevřeno.", "rights_reading_room": "Ve studovně."}
+    for path in (listed, "/titles", "/titles?q=none", "/titles/x", "/titles?after=x"):
+        response = await pages.get(path, language=code, **rights)
+        text = await response.text()
+        page = html.fromstring(text)
+        assert values(page, "//html/@lang") == [code] == [response.headers["Content-Language"]]
+        shown = " ".join(
+            [words(page, "//body"), *values(page, "//@aria-label"), *values(page, "//title/text()")]
+        )
+        shown = shown.replace("oai_dc", "").replace("Web archive", "")
+        assert not [part for part in english(texts_in(code)) if re.search(rf"\b{re.escape(part)}\b", shown)]
+
+
+async def test_the_language_is_the_chosen_one_or_the_browsers(pages: Pages, listed: str) -> None:
+    cases = (("", "", "en"), ("", "sk, cs;q=0.5", "sk"), ("?lang=cs", "sk", "cs"), ("?lang=", "sk", "sk"))
+    for query, header, code in cases:
+        response = await pages.get(listed + query, language=header)
+        page = html.fromstring(await response.text())
+        assert values(page, "//html/@lang") == [code]
+        assert values(page, "//nav//a[@aria-current]/@lang") == [code]
+        assert "Accept-Language" in response.headers["Vary"]
+        inside = [link for link in values(page, "//main//a/@href") if link.startswith("../titles")]
+        assert all(("lang=cs" in link) == ("cs" in query) for link in inside)
+
+
+async def test_another_language_shows_the_same_search(pages: Pages, listed: str) -> None:
+    assert listed
+    page = await pages.page("/titles?q=priklad&subject=1&x=y")
+    assert "?lang=" not in values(page, "//nav//a/@href")[0]
+    assert values(page, "//nav//a/@href")[1] == "?q=priklad&subject=1&lang=cs"
+
+
+# For programs
+
+
+async def test_signposts_lead_programs_to_records_licence_and_collection(pages: Pages, listed: str) -> None:
+    response = await pages.get(listed, titles_replay_url="https://wayback.example/*/{url}")
+    page_url = f"http://archive.example{listed}"
+    links = [(str(link["rel"]), str(link["url"])) for link in response.links.values()]
+    header = response.headers["Link"]
+    found = re.findall(r'<([^>]+)>; rel="([\w-]+)"', header)
+    assert [target for target, relation in found if relation == "cite-as"] == [page_url]
+    assert ("https://creativecommons.org/licenses/by/4.0/", "license") in found
+    assert ("http://archive.example/titles?collection=volby-2025", "collection") in found
+    assert ("https://wayback.example/*/http://www.example.cz/", "item") in found
+    assert ("https://schema.org/AboutPage", "type") in found
+    described = [target for target, relation in found if relation == "describedby"]
+    assert len(described) == 3
+    assert header.count('type="text/xml"; profile="http') == 3
+    assert links
+
+
+async def test_the_data_for_search_engines_describes_an_archived_site(pages: Pages, listed: str) -> None:
+    page = await pages.page(listed)
+    [written] = values(page, "//script[@type='application/ld+json']/text()")
+    data = json.loads(written)
+    assert data["@type"] == ["WebSite", "ArchiveComponent"]
+    assert data["@id"] == data["itemLocation"] == f"http://archive.example{listed}"
+    assert data["url"] == "http://www.example.cz/"
+    assert data["publisher"] == {"@type": "Organization", "name": "Nakladatelství"}
+    assert data["inLanguage"] == ["cs", "en"]
+    assert data["temporalCoverage"] == "2020-01-02/2020-01-03"
+    assert data["isPartOf"][0]["url"] == "http://archive.example/titles?collection=volby-2025"
+    assert data["holdingArchive"] == {"@type": "ArchiveOrganization", "name": "Web archive"}
+    assert data["about"] == [{"@type": "DefinedTerm", "name": "Kulturní politika", "termCode": "304"}]
+
+
+async def test_the_sitemap_leads_to_every_page(pages: Pages, listed: str, titles: Titles) -> None:
+    index = etree.fromstring(await (await pages.get("/sitemap-titles.xml")).read())
+    [part] = map(str, index.xpath("//*[local-name()='loc']/text()"))  # type: ignore[arg-type]
+    assert part == "http://archive.example/sitemap-titles-0.xml"
+    answer = await pages.get(part.removeprefix("http://archive.example"))
+    assert answer.content_type == "application/xml"
+    assert answer.headers["Content-Encoding"] == "gzip"
+    urls = etree.fromstring(await answer.read())
+    assert urls.tag == "{http://www.sitemaps.org/schemas/sitemap/0.9}urlset"
+    found = {url[0].text: url[1].text for url in urls}
+    moment = titles["1"].datestamp.strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert found[f"http://archive.example{listed}"] == moment
+    assert len(found) == 2
+    assert (await pages.get("/sitemap-titles-1.xml")).status == 404
+
+
+async def test_search_engines_index_each_language_of_a_title_and_no_searches(
+    pages: Pages, listed: str
+) -> None:
+    url = f"http://archive.example{listed}"
+    for query in ("", "?lang=cs"):
+        page = await pages.page(listed + query)
+        assert values(page, "//link[@rel='canonical']/@href") == [url + query]
+        assert values(page, "//link[@rel='alternate']/@href") == [
+            url, *(f"{url}?lang={code}" for code in LANGUAGES),
+        ]  # fmt: skip
+    for query in ("", "?q=a", "?subject=1"):
+        robots = values(await pages.page(f"/titles{query}"), "//meta[@name='robots']/@content")
+        assert robots == (["noindex, follow"] if query else [])
+
+
+async def test_the_repository_of_titles_leads_to_the_pages(pages: Pages, listed: str) -> None:
+    assert listed
+    response = await pages.get("/oai/titles", accept="text/html")
+    page = html.fromstring(await response.text())
+    assert "http://archive.example/titles" in values(page, "//main//a/@href")
+
+
+async def test_a_page_may_load_its_style_sheet_and_send_its_form_only(pages: Pages, listed: str) -> None:
+    response = await pages.get(listed)
+    assert response.headers["Content-Security-Policy"] == (
+        "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    )
+    style = html.fromstring(await response.text()).xpath("//link[@rel='stylesheet']/@href")
+    assert style == ["../titles/style.css"]
+    assert (await pages.get("/titles/style.css")).content_type == "text/css"
+
+
+@pytest.mark.browser
+async def test_the_pages_are_readable_in_a_browser(
+    listed: str, database: Database, settings: Settings, aiohttp_server: AiohttpServer, inspector: Inspector
+) -> None:
+    server = await aiohttp_server(create_app(small_pages(settings), database, base_url=BASE_URL))
+    said = console_messages(inspector.page)
+    for path in (f"{listed}?lang=cs", "/titles?lang=sk"):
+        await inspector.check(str(server.make_url(path)))
+    await inspector.page.get_by_label("Hľadané slová").fill("priklad")
+    await inspector.page.get_by_role("button").click()
+    await inspector.page.get_by_role("link", name="Příklad & spol.").click()
+    assert await inspector.page.locator("html").get_attribute("lang") == "sk"
+    assert not said

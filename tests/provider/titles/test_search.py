@@ -1,0 +1,76 @@
+"""The search in titles."""
+
+import pytest
+from alembic.script import ScriptDirectory
+from sqlalchemy import text
+
+from oai import migrations
+from oai.database import Database
+from provider.titles import search
+from tests.provider.archive import Archive
+from tests.provider.titles.conftest import Titles, entry
+from tests.provider.titles.test_repository import FULL
+
+MAGAZINE = entry("9", "http://rez.cz/", name="Řežavý časopis")
+
+
+def test_a_place_in_a_list_stays_valid_when_its_title_leaves_the_list(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
+    archive.add("http://www.example.cz/")
+    archive.add("http://rez.cz/")
+    titles.bring(FULL, MAGAZINE)
+    titles.bring(MAGAZINE)
+    with database.session() as session:
+        page = search.find_titles(session, search.TitleQuery(after=titles["1"].key))
+    assert [title.name for title in page.titles] == ["Řežavý časopis"]
+
+
+def test_a_tree_with_many_sets_offers_the_chosen_one_only(
+    titles: Titles, archive: Archive, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "MOST_CHOICES", 1)
+    archive.add("http://www.example.cz/")
+    titles.bring(FULL.model_copy(update={"collections": ("A", "B")}))
+    with database.session() as session:
+        assert search.choices(session, "collection", None) == []
+        assert search.choices(session, "collection", "b") == [("b", "B")]
+        assert search.choices(session, "subject", None) == [("1", "Kulturní politika")]
+
+
+def test_more_titles_than_are_counted_are_more_than_that(
+    titles: Titles, archive: Archive, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "MOST_COUNTED", 1)
+    archive.add("http://www.example.cz/")
+    archive.add("http://rez.cz/")
+    titles.bring(FULL, MAGAZINE)
+    with database.session() as session:
+        page = search.find_titles(session, search.TitleQuery())
+    assert (page.count, page.more) == (1, True)
+
+
+def test_a_search_text_follows_its_title(titles: Titles, archive: Archive, database: Database) -> None:
+    archive.add("http://www.example.cz/")
+    titles.bring(FULL, MAGAZINE)
+    titles.bring(FULL.model_copy(update={"name": "Nový název"}), MAGAZINE)
+    with database.session() as session:
+        found = [
+            [title.name for title in search.find_titles(session, search.TitleQuery(words=asked)).titles]
+            for asked in ("novy", "priklad")
+        ]
+    assert found == [["Nový název"], []]
+
+
+def test_the_migration_fills_the_table_as_an_import_does(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
+    archive.add("http://www.example.cz/")
+    titles.bring(FULL, MAGAZINE)
+    rows = text("SELECT title_id, key, sort_name, words FROM title_search")
+    fill = ScriptDirectory(str(migrations.folder())).get_revision("0049").module.FILL
+    with database.session() as session:
+        before = session.execute(rows).all()
+        session.execute(text("DELETE FROM title_search"))
+        session.execute(text(fill))
+        assert session.execute(rows).all() == before != []
