@@ -13,6 +13,22 @@ _FORMATS = ("jsonl", "csv", "archive-it", "seeder")
 
 def add_commands(titles: "Subcommands") -> None:
     """Add the commands of the titles."""
+    _add_import(titles)
+    listing = add_command(titles, "list", help="list the titles", handler=f"{_HANDLERS}:list_titles")
+    listing.add_argument("--source", metavar="NAME", help="only those of this source")
+    show = add_command(
+        titles, "show", help="show everything about a title", handler=f"{_HANDLERS}:show_title"
+    )
+    show.add_argument("title", metavar="TITLE", help="its number, its key, or SOURCE:KEY")
+    add_command(
+        titles,
+        "update",
+        help="count new captures; `zatva provider index` does this when it ends",
+        handler=f"{_HANDLERS}:update_titles",
+    )
+
+
+def _add_import(titles: "Subcommands") -> None:
     bring = add_command(
         titles,
         "import",
@@ -41,16 +57,4 @@ def add_commands(titles: "Subcommands") -> None:
         "--approve",
         action="store_true",
         help="also if it changes or removes more titles than provider.title_change_percent",
-    )
-    listing = add_command(titles, "list", help="list the titles", handler=f"{_HANDLERS}:list_titles")
-    listing.add_argument("--source", metavar="NAME", help="only those of this source")
-    show = add_command(
-        titles, "show", help="show everything about a title", handler=f"{_HANDLERS}:show_title"
-    )
-    show.add_argument("title", metavar="TITLE", help="its number, its key, or SOURCE:KEY")
-    add_command(
-        titles,
-        "update",
-        help="count new captures; `zatva provider index` does this when it ends",
-        handler=f"{_HANDLERS}:update_titles",
     )
