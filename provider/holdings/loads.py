@@ -56,7 +56,10 @@ SELECT :load_id, :datestamp, :datestamp, sum(new), sum(changed),
     coalesce((SELECT jsonb_object_agg(id, documents) FROM tops), '{{}}')
 FROM counted HAVING sum(new + changed) > 0
 """
-_IS_COVERED: Final = "SELECT EXISTS (SELECT FROM takedown_range WHERE active)"
+_MAY_BE_HIDDEN: Final = """
+SELECT EXISTS (SELECT FROM takedown_range WHERE active)
+    OR EXISTS (SELECT FROM title_segment WHERE access = 'withheld')
+"""
 # Rows that are due: a sum of others would hide those from the list until the last one is due. Rows that
 # another process is adding up are left to it.
 _ADD_UP: Final = """
@@ -106,7 +109,7 @@ def note_part(session: Session, load_id: int, datestamp: datetime, enrolment: En
     """
     if enrolment is not None and enrolment.rule.access == Access.WITHHELD:
         new = _NOTHING
-    elif session.scalar(text(_IS_COVERED)):
+    elif session.scalar(text(_MAY_BE_HIDDEN)):
         new = _LISTED.format(numbers=_FRESH_NUMBERS)
     else:
         new = _FRESH

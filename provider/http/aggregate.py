@@ -42,6 +42,7 @@ PATH: Final = endpoint.PATH + _BELOW
 _RETRY_SECONDS: Final = 15
 """By then, publishing has retried the unreadable files."""
 _REPOSITORY: Final = web.AppKey("aggregate", Repository)
+_NONE: Final = "404: no harvested repository is published here; add one with `zatva provider aggregate add`\n"
 
 _log = logging.getLogger("provider.http.aggregate_endpoint")
 
@@ -61,10 +62,10 @@ def add_routes(app: web.Application) -> None:
     database = app[DATABASE]
     repository = make_aggregate(app[SETTINGS], database, app[BASE_URL].rstrip("/") + _BELOW)
     app[_REPOSITORY] = repository
-    door = _Door(database)
+    door = endpoint.Door(database, is_set_up, _NONE)
 
     def ask(pairs: Pairs) -> OaiAnswer:
-        door.refuse_until_set_up()
+        door.refuse_until_open()
         try:
             return repository.answer(pairs)
         except UnreadablePageError as error:
@@ -85,34 +86,12 @@ def _notice(database: Database, error: UnreadablePageError) -> None:
         session.commit()
 
 
-class _Door:
-    """Refuses requests until a source is added; sources are never deleted, so the result is cached.
-
-    Threads share the flag without a lock: a stale False only costs another query.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._open = False
-
-    def refuse_until_set_up(self) -> None:
-        if self._open:
-            return
-        with self._database.session() as session:
-            self._open = is_set_up(session)
-        if not self._open:
-            raise web.HTTPNotFound(
-                text="404: no harvested repository is published here; add one with `zatva provider "
-                "aggregate add`\n"
-            )
-
-
-async def _landing_page(request: web.Request, door: _Door) -> web.Response:
+async def _landing_page(request: web.Request, door: endpoint.Door) -> web.Response:
     repository, database = request.app[_REPOSITORY], request.app[DATABASE]
     catalogue = of_kind(repository.catalogue, AggregateCatalogue, "`add_routes` made it")
 
     def work() -> bytes:
-        door.refuse_until_set_up()
+        door.refuse_until_open()
         with database.session() as session:
             return render(repository.site, read_sources(session), catalogue.formats(session), utc_now())
 

@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Final
 
 from aiohttp import web
+from sqlalchemy.orm import Session
 
 from oai.compression import gzipped
 from oai.connections import leave_unread
+from oai.database import Database
 from oai.vocabulary import LIST_VERBS, RULES
 from provider.clients.stats import BAD_VERB, OUTCOME, RequestOutcome
 from provider.http import landing
@@ -29,6 +31,29 @@ _FORM: Final = "application/x-www-form-urlencoded"
 Ask = Callable[[Pairs], OaiAnswer]
 """Answers a request's arguments, in a thread of the pool for database work."""
 Page = Callable[[web.Request], Awaitable[web.Response]]
+
+
+class Door:
+    """Refuses requests until a repository has something to publish.
+
+    What was published once is never removed altogether, so a positive answer is remembered. Threads share it
+    without a lock: a stale False only costs another query.
+    """
+
+    def __init__(self, database: Database, exists: Callable[[Session], bool], reason: str) -> None:
+        self._database = database
+        self._exists = exists
+        self._reason = reason
+        self._open = False
+
+    def refuse_until_open(self) -> None:
+        """Raise a 404 with the reason as long as nothing is published."""
+        if self._open:
+            return
+        with self._database.session() as session:
+            self._open = self._exists(session)
+        if not self._open:
+            raise web.HTTPNotFound(text=self._reason)
 
 
 def add_routes(app: web.Application) -> None:

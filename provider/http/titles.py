@@ -22,12 +22,11 @@ from provider.protocol.repository import OaiAnswer, Repository
 from provider.protocol.requests import Pairs
 from provider.titles.catalogue import has_titles, make_titles
 from provider.titles.formats import FORMATS
-from provider.titles.publication import count_new, exist
+from provider.titles.publication import any_imported, count_new
 
 _BELOW: Final = "/titles"
 PATH: Final = endpoint.PATH + _BELOW
 """The path of the repository of titles."""
-_REPOSITORY: Final = web.AppKey("titles", Repository)
 _NONE: Final = "404: no titles are published here; import some with `zatva provider titles import`\n"
 
 
@@ -40,23 +39,15 @@ def add_routes(app: web.Application) -> None:
     repository = make_titles(
         app[SETTINGS], database, app[BASE_URL].rstrip("/") + _BELOW, FORMATS, app[REPLICAS]
     )
-    app[_REPOSITORY] = repository
-    known = [False]  # titles that were listed once stay, so a positive answer is remembered
-
-    def refuse_until_listed() -> None:
-        if not known[0]:
-            with database.session() as session:
-                known[0] = has_titles(session)
-        if not known[0]:
-            raise web.HTTPNotFound(text=_NONE)
+    door = endpoint.Door(database, has_titles, _NONE)
 
     def ask(pairs: Pairs) -> OaiAnswer:
-        refuse_until_listed()
+        door.refuse_until_open()
         return repository.answer(pairs)
 
     async def page(request: web.Request) -> web.Response:
         def work() -> bytes:
-            refuse_until_listed()
+            door.refuse_until_open()
             return _render(repository)
 
         return landing.page_response(await admitted(request, work))
@@ -103,7 +94,7 @@ async def counting(app: web.Application) -> AsyncIterator[None]:
 def _count(engine: Engine, margin: float) -> None:
     try:
         with Session(engine) as session:
-            if exist(session):
+            if any_imported(session):
                 count_new(session, margin=margin)
                 session.commit()
     except SQLAlchemyError as error:

@@ -110,7 +110,7 @@ _BEGINNING: Final = "SELECT title_id FROM title_segment GROUP BY title_id"
 _ALONE: Final = "SELECT pg_advisory_xact_lock(CAST(0x7A61747470 AS bigint))"
 
 
-def exist(session: Session) -> bool:
+def any_imported(session: Session) -> bool:
     """Return whether there is a title."""
     return bool(session.scalar(text("SELECT EXISTS (SELECT FROM title)")))
 

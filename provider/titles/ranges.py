@@ -110,19 +110,14 @@ def divide(claims: Iterable[Claim]) -> tuple[list[Segment], list[Conflict]]:
         kept = best.setdefault(claim.range, claim)
         if kept.title_id != claim.title_id and not (kept.is_carve_out or claim.is_gone):
             conflicts.append(Conflict(claim.range, kept.title_id, claim.title_id))
-    ordered = sorted(best.values(), key=lambda claim: (claim.range.low, _descending(claim.range.high)))
+    # Of ranges that begin together, the widest first.
+    ordered = sorted(best.values(), key=lambda claim: claim.range.high, reverse=True)
+    ordered.sort(key=lambda claim: claim.range.low)
     return list(_joined(_pieces(ordered))), conflicts
 
 
 def _precedence(claim: Claim) -> tuple[KeyRange, bool, bool, int]:
     return claim.range, not claim.is_carve_out, claim.is_gone, claim.title_id
-
-
-class _descending(str):  # noqa: N801 a sort key, used like a function
-    __slots__ = ()
-
-    def __lt__(self, other: str) -> bool:
-        return str.__gt__(self, other)
 
 
 def _pieces(claims: list[Claim]) -> Iterator[Claim]:

@@ -7,9 +7,10 @@ from sqlalchemy import select, text
 
 from oai.database import Database
 from provider.holdings.access import refresh, set_rule
+from provider.holdings.loads import begin_load
 from provider.holdings.rules import Rule
 from provider.indexing.indexer import IndexOptions, index_file
-from provider.models import UNLISTED, Access, Document
+from provider.models import UNLISTED, Access, Document, LoadPart
 from provider.titles.access import settle_access
 from tests.provider.archive import Archive
 from tests.provider.archives import Page, write_pages
@@ -101,13 +102,17 @@ def test_a_document_that_is_indexed_later_follows_at_once(
 ) -> None:
     titles.bring(entry("1", SITE, access=access))
     write_pages(tmp_path / "a.warc.gz", [Page(url=SITE), Page(url="http://other.cz/")])
-    index_file(database, tmp_path / "a.warc.gz", IndexOptions(margin=1))
+    with database.session() as session:
+        load_id = begin_load(session, None)
+    index_file(database, tmp_path / "a.warc.gz", IndexOptions(margin=1, load_id=load_id))
     assert rules(database) == {SITE: access or "open", "http://other.cz/": "open"}
     assert (datestamps(database)[SITE] != UNLISTED) is listed
     assert datestamps(database)["http://other.cz/"] != UNLISTED
     with database.session() as session:
         unlisted = session.scalar(text("SELECT unlisted FROM domain WHERE name = 'www.example.cz'"))
+        counted = session.scalar(select(LoadPart.new))
     assert unlisted == (0 if listed else 1)
+    assert counted == (2 if listed else 1), "the list of loads must not reveal what is withheld"
 
 
 def test_what_a_title_closed_stays_closed_when_it_is_gone_until_another_one_decides(
