@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, func, select, text, tuple_
+from sqlalchemy import ColumnElement, Select, exists, func, select, text, tuple_
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
@@ -106,6 +106,12 @@ def _read(session: Session, statement: Select[Any]) -> Sequence[TitleItem]:
     return list(map(TitleItem._make, session.connection().execute(statement).all()))
 
 
+def _is_known(set_spec: str | InstrumentedAttribute[str]) -> ColumnElement[bool]:
+    """Return the condition that a set has or had a listed title; others may not be told from missing ones."""
+    listed = TitleMembership.datestamp < UNLISTED
+    return exists().where(TitleMembership.set_spec == set_spec, listed)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TitleFormat:
     """A metadata format of titles."""
@@ -142,17 +148,14 @@ class TitleCatalogue:
 
     def extent(self, session: Session, prefix: str, set_spec: str | None) -> "_Extent | None":
         """Return the titles of a set."""
-        known = set_spec is None or session.get(TitleSet, set_spec) is not None
+        known = set_spec is None or session.scalar(select(_is_known(set_spec)))
         return _Extent(session, self, self.prefixes[prefix], set_spec) if known else None
 
     def sets(self, session: Session, *, after: str | None, limit: int) -> Sequence[SetRow]:
         """Return the sets that have or had a listed title."""
-        listed = select(TitleMembership.title_id).where(
-            TitleMembership.set_spec == TitleSet.set_spec, TitleMembership.datestamp < UNLISTED
-        )
         rows = session.execute(
             select(TitleSet.set_spec, TitleSet.name)
-            .where(TitleSet.set_spec > (after or ""), listed.exists())
+            .where(TitleSet.set_spec > (after or ""), _is_known(TitleSet.set_spec))
             .order_by(TitleSet.set_spec)
             .limit(limit)
         )

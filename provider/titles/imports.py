@@ -167,7 +167,7 @@ def _compare(
         return
     wanted = {**_values(entry), "licence": key, "gone": False}
     fields = [name for name, value in wanted.items() if getattr(title, name) != value]
-    if seeds.get(title.title_id, []) != [seed.model_dump(mode="python") for seed in entry.seeds]:
+    if seeds.get(title.title_id, []) != [seed.model_dump() for seed in entry.seeds]:
         fields.append("seeds")
     if fields:
         plan.changed.append(
@@ -238,7 +238,7 @@ def _columns(difference: Difference) -> dict[str, Any]:
 def _store_seeds(session: Session, entries: Mapping[int, TitleEntry]) -> None:
     session.execute(delete(TitleSeed).where(TitleSeed.title_id.in_(entries)))
     rows = [
-        {"title_id": title_id, "position": position, **seed.model_dump(mode="python")}
+        {"title_id": title_id, "position": position, **seed.model_dump()}
         for title_id, entry in entries.items()
         for position, seed in enumerate(entry.seeds)
     ]

@@ -33,8 +33,11 @@ from provider.http.cdx import PURPOSE as RESUME_KEYS
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import UNLISTED, Access, Collection, Document, DocumentCollection, Load, LoadPart
 from provider.protocol.tokens import PURPOSE as TOKENS
+from provider.titles.imports import apply_import, plan_import, title_key
+from provider.titles.models import Title, TitleMembership
 from tests.provider.archives import Page, warc_record, write_archive, write_pages
 from tests.provider.conftest import BASE_URL, small_pages
+from tests.provider.titles.conftest import RULES, entry
 
 Client = TestClient[web.Request, web.Application]
 
@@ -115,7 +118,19 @@ class World:
             self._index(f"s{number}", urls, "collection:shown" if number == 1 else None)
         page = Page(url=REVISIT, record_type="revisit", body=b"the same")
         self._index_file(write_archive(self.folder / "r.warc", [warc_record(page)]), None)
+        self._import_titles(withheld=withheld)
         self._settle()
+
+    def _import_titles(self, *, withheld: bool) -> None:
+        """Describe two sites of which all may see something, and one of which nobody may know."""
+        entries = [entry(host, f"http://{host}.example.cz/") for host in "ab"]
+        if withheld:
+            secret = entry("secret", "http://secret.test/", name="The secret's name", publisher="Secret")
+            entries.insert(1, secret)
+        with self.database.session() as session:
+            plan = plan_import(session, "test", entries, RULES)
+            apply_import(session, plan, RULES, margin=0)
+            session.commit()
 
     def _index_withheld(self, name: str, urls: Sequence[str]) -> None:
         with self.database.session() as session:
@@ -146,6 +161,9 @@ class World:
             session.execute(text(_DATED), {"past": PAST, "unlisted": UNLISTED})
             dated = update(DocumentCollection).where(DocumentCollection.document_id == Document.id)
             session.execute(dated.values(datestamp=Document.datestamp))
+            session.execute(update(Title).where(~Title.deleted).values(datestamp=PAST))
+            listed = update(TitleMembership).where(TitleMembership.title_id == Title.title_id)
+            session.execute(listed.values(datestamp=Title.datestamp))
             session.execute(update(Load).values(begun=PAST))
             session.execute(update(LoadPart).values(since=PAST, until=PAST))
             for purpose in (TOKENS, RESUME_KEYS):
@@ -216,6 +234,29 @@ def _mementos(path: str) -> Iterator[Ask]:
         yield Ask(path=f"{path}{url}", headers={"Accept-Datetime": "Mon, 01 Jan 2001 00:00:00 GMT"})
 
 
+TITLES = [title_key("test", name) for name in ("a", "secret", "none")]
+
+
+def _titles() -> Iterator[Ask]:
+    path = "/oai/titles"
+    sets = ("", "publisher", "publisher:p", "publisher:secret", "publisher:none")
+    yield from (Ask(path=path, query={"verb": verb}) for verb in ("Identify", "ListSets"))
+    for verb, set_spec in product(LISTS, sets):
+        query = {"verb": verb, "metadataPrefix": "oai_dc", **({"set": set_spec} if set_spec else {})}
+        yield Ask(path=path, query=query)
+    for key in TITLES:
+        named = f"oai:archive.example:title:{key.hex}"
+        yield Ask(path=path, query={"verb": "ListMetadataFormats", "identifier": named})
+        yield Ask(path=path, query={"verb": "GetRecord", "identifier": named, "metadataPrefix": "marc21"})
+
+
+def _pages_of_titles() -> Iterator[Ask]:
+    yield from (Ask(path=f"/titles/{key.hex}", query={"lang": "cs"}) for key in TITLES)
+    for words in ("", "title", "secret", "none"):
+        yield Ask(path="/titles", query={"q": words})
+    yield from (Ask(path="/titles", query={"publisher": name}) for name in ("p", "secret", "none"))
+
+
 ASKED: Mapping[str, Callable[[], Iterator[Ask]]] = {
     "/oai": lambda: _protocol("/oai"),
     "/oai/aggregate": lambda: _protocol("/oai/aggregate"),
@@ -223,6 +264,9 @@ ASKED: Mapping[str, Callable[[], Iterator[Ask]]] = {
     "/cdx": _look_ups,
     "/timemap/link/{url}": lambda: _mementos("/timemap/link/"),
     "/timegate/{url}": lambda: _mementos("/timegate/"),
+    "/oai/titles": _titles,
+    "/titles/{key}": _pages_of_titles,
+    "/sitemap-titles-{part}.xml": lambda: iter([Ask(path="/sitemap-titles-1.xml")]),
 }
 """Routes with arguments, and what is asked of them; all others are asked once."""
 READERS_OF_KEYS = ("/cdx", "/timemap/link/{url}", "/timegate/{url}")
