@@ -174,7 +174,7 @@ async def _run(settings: Settings, archive: Archive, console: Console, *, once: 
             stop = (
                 told_to_stop()
             )  # set up first, because the user may end the demo right after the invitation
-            broken = list(repositories)[len(own)]
+            broken = list(repositories)[1]
             await asyncio.to_thread(_invite, settings, database, dashboard, console, broken, _pages(own[0]))
             await stop.wait()
     return ExitCode.DONE
@@ -198,7 +198,7 @@ def _own_repositories(host: str, due: datetime) -> list[DemoRepository]:
 async def _added(
     settings: Settings, own: Sequence[DemoRepository], *, once: bool
 ) -> AsyncIterator[dict[int, DemoRepository]]:
-    """Serve the other repositories during the block; yields all by id, the demo's own ones first.
+    """Serve the other repositories during the block; yields all by id, the documents first, the titles last.
 
     The slow one is omitted if the demo is to end by itself.
     """
@@ -206,7 +206,7 @@ async def _added(
     with open_database(settings) as database:
         async with contextlib.AsyncExitStack() as stack:
             served = [await stack.enter_async_context(serve(database)) for serve in others]
-            yield await asyncio.to_thread(_add, database, [*own, *served])
+            yield await asyncio.to_thread(_add, database, [own[0], *served, *own[1:]])
 
 
 def _add(database: Database, repositories: Sequence[DemoRepository]) -> dict[int, DemoRepository]:
@@ -225,7 +225,7 @@ def _introduce(
     console: Console, archive: Archive, repositories: Mapping[int, DemoRepository], dashboard: str
 ) -> None:
     console.note(f"indexed    {archive.documents:,} documents, {archive.hidden:,} of them hidden")
-    own, of_titles, *others = repositories.values()
+    own, *others, of_titles = repositories.values()
     console.note(f"provider   {own.base_url}?verb=Identify")
     console.note(
         f"titles     {of_titles.base_url}?verb=Identify; {archive.titles:,} for readers: {_pages(own)}"
@@ -284,7 +284,7 @@ def _summary(
     console: Console, archive: Archive, own: Sequence[DemoRepository], runs: Sequence[History], stored: int
 ) -> ExitCode:
     documents, of_titles = own
-    whole, _of_the_set, titles, broken, checked = runs
+    whole, _of_the_set, broken, checked, titles = runs
     live = archive.documents - archive.hidden
     well = whole.verdict == "complete" and stored == live
     result = {
