@@ -1,4 +1,4 @@
-"""`zatva demo`: a sample archive, served and harvested with two other repositories, and the dashboard."""
+"""`zatva demo`: a sample archive and its titles, harvested with two other repositories, and the dashboard."""
 
 import asyncio
 import contextlib
@@ -9,11 +9,15 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urljoin
 
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 import provider.app
+import provider.http.title_pages
+import provider.http.titles
 from harvester.models import History
 from harvester.recognition import identify_repository
 from harvester.repositories import add_repository, note_facts
@@ -32,12 +36,16 @@ from provider.holdings.takedowns import TakedownRequest
 from provider.indexing.archive_search import find_archives
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Document
+from provider.titles.access import settle_access
+from provider.titles.commands import range_rules
+from provider.titles.imports import apply_import, plan_import
+from provider.titles.models import Title
 from web.auth.organisations import add_organisation, give_repository
 from web.auth.sign_in import make_link
 from web.auth.users import add_user
 from web.repositories.report_card import make_card
 from zatva.libraries import UNREADABLE, DemoRepository, broken_library, slow_library
-from zatva.sample import write_archive, write_past
+from zatva.sample import TITLES, write_archive, write_past
 from zatva.serve import everything
 
 _COLLECTION: Final = "collection:serials:spring-2024"
@@ -51,6 +59,8 @@ _TAKEDOWN: Final = TakedownRequest(
 _LIBRARY: Final = "library"
 """Short name of the organisation whose librarian harvests the broken repository."""
 _OWN: Final = "sample"
+_TITLES: Final = "titles"
+"""Name of the source of the sample titles, and folder of their harvested records."""
 _AT_ONCE: Final = 4
 """Concurrent harvests from one host, because all the demo's repositories are on this one."""
 _PATIENCE: Final = 120.0
@@ -63,6 +73,8 @@ class Archive:
     files: int
     documents: int
     hidden: int
+    titles: int
+    """Titles that are listed; the others are not public."""
     due: datetime
     """When the last record becomes visible to harvesters."""
 
@@ -122,15 +134,28 @@ def _make_archive(settings: Settings) -> Archive:
             index_file(database, path, options)
         with database.session() as session:
             hidden = takedowns.settle_takedown(session, takedowns.enter(session, _TAKEDOWN), margin=margin)
-            documents, due = session.execute(select(func.count(), func.max(Document.datestamp))).one()
+            listed, titles_due = _import_titles(session, settings)
+            documents, documents_due = session.execute(
+                select(func.count(), func.max(Document.datestamp))
+            ).one()
     # Answers are up to a second behind the clock (`provider.holdings.mark`).
-    return Archive(files=len(files), documents=documents, hidden=hidden, due=due + timedelta(seconds=1))
+    due = max(documents_due, titles_due) + timedelta(seconds=1)
+    return Archive(files=len(files), documents=documents, hidden=hidden, titles=listed, due=due)
+
+
+def _import_titles(session: Session, settings: Settings) -> tuple[int, datetime]:
+    """Import the sample titles; returns how many are listed, and when they become visible to harvesters."""
+    rules, margin = range_rules(settings.provider), settings.provider.publish_margin
+    apply_import(session, plan_import(session, _TITLES, TITLES, rules), rules, margin=margin)
+    session.commit()
+    settle_access(session, margin=margin)
+    listed, due = session.execute(select(func.count(), func.max(Title.datestamp)).where(~Title.deleted)).one()
+    return listed, due
 
 
 async def _run(settings: Settings, archive: Archive, console: Console, *, once: bool) -> ExitCode:
     with open_listener("127.0.0.1", 0) as provider_listener, open_listener("127.0.0.1", 0) as web_listener:
-        base_url = f"{address(provider_listener)}{provider.app.PATH}"
-        own = DemoRepository(base_url=base_url, base_dir=_OWN, schedules=_own_schedules(archive.due))
+        own = _own_repositories(address(provider_listener), archive.due)
         async with (
             # Entered before the manager and left after it, so that its harvests end while repositories still
             # answer.
@@ -145,28 +170,35 @@ async def _run(settings: Settings, archive: Archive, console: Console, *, once: 
             console.note(f"harvested  {runs[0].record_count:,} records: {runs[0].status}")
             console.note(f"stored     {stored:,} files")
             if once:
-                return _summary(console, archive, base_url, runs, stored)
+                return _summary(console, archive, own, runs, stored)
             stop = (
                 told_to_stop()
             )  # set up first, because the user may end the demo right after the invitation
             broken = list(repositories)[1]
-            await asyncio.to_thread(_invite, settings, database, dashboard, console, broken)
+            await asyncio.to_thread(_invite, settings, database, dashboard, console, broken, _pages(own[0]))
             await stop.wait()
     return ExitCode.DONE
 
 
-def _own_schedules(due: datetime) -> list[dict[str, object]]:
-    return [
+def _own_repositories(host: str, due: datetime) -> list[DemoRepository]:
+    """Return the archive's repositories, of its documents and of its titles; `due` as in `Archive`."""
+    schedules: list[dict[str, object]] = [
         {"frequency": "hourly", "start_date": due},
         {"frequency": "every minute", "start_date": due, "set_spec": _SET},
+    ]
+    return [
+        DemoRepository(base_url=f"{host}{provider.app.PATH}", base_dir=_OWN, schedules=schedules),
+        DemoRepository(
+            base_url=f"{host}{provider.http.titles.PATH}", base_dir=_TITLES, schedules=schedules[:1]
+        ),
     ]
 
 
 @contextlib.asynccontextmanager
 async def _added(
-    settings: Settings, own: DemoRepository, *, once: bool
+    settings: Settings, own: Sequence[DemoRepository], *, once: bool
 ) -> AsyncIterator[dict[int, DemoRepository]]:
-    """Serve the other repositories during the block; yields all by id, the demo's own one first.
+    """Serve the other repositories during the block; yields all by id, the documents first, the titles last.
 
     The slow one is omitted if the demo is to end by itself.
     """
@@ -174,11 +206,11 @@ async def _added(
     with open_database(settings) as database:
         async with contextlib.AsyncExitStack() as stack:
             served = [await stack.enter_async_context(serve(database)) for serve in others]
-            yield await asyncio.to_thread(_add, database, [own, *served])
+            yield await asyncio.to_thread(_add, database, [own[0], *served, *own[1:]])
 
 
 def _add(database: Database, repositories: Sequence[DemoRepository]) -> dict[int, DemoRepository]:
-    """Add the repositories' rows, and the generated history of the own one."""
+    """Add the repositories' rows, and the generated history of the first one."""
     with database.session() as session:
         numbered = {
             add_repository(session, base_url=each.base_url, base_dir=each.base_dir).repository_id: each
@@ -193,11 +225,19 @@ def _introduce(
     console: Console, archive: Archive, repositories: Mapping[int, DemoRepository], dashboard: str
 ) -> None:
     console.note(f"indexed    {archive.documents:,} documents, {archive.hidden:,} of them hidden")
-    own, *others = repositories.values()
+    own, *others, of_titles = repositories.values()
     console.note(f"provider   {own.base_url}?verb=Identify")
+    console.note(
+        f"titles     {of_titles.base_url}?verb=Identify; {archive.titles:,} for readers: {_pages(own)}"
+    )
     for other in others:
         console.note(f"second     {other.base_url}?verb=Identify ({other.base_dir})")
     console.note(f"dashboard  {dashboard}")
+
+
+def _pages(own: DemoRepository) -> str:
+    """Return the address of the titles' pages for readers."""
+    return urljoin(own.base_url, provider.http.title_pages.PATH)
 
 
 async def _schedule(
@@ -241,30 +281,46 @@ async def _first_runs(database: Database, schedules: Sequence[int]) -> list[Hist
 
 
 def _summary(
-    console: Console, archive: Archive, base_url: str, runs: Sequence[History], stored: int
+    console: Console, archive: Archive, own: Sequence[DemoRepository], runs: Sequence[History], stored: int
 ) -> ExitCode:
-    whole, _of_the_set, broken, checked = runs
+    documents, of_titles = own
+    whole, _of_the_set, broken, checked, titles = runs
     live = archive.documents - archive.hidden
     well = whole.verdict == "complete" and stored == live
     result = {
         "indexed": archive.documents,
         "hidden": archive.hidden,
-        "served": base_url,
+        "served": documents.base_url,
         "harvested": whole.record_count,
         "status": whole.status,
         "stored": stored,
         "broken": [_told(broken), _told(checked)],
+        "titles": {
+            "listed": archive.titles,
+            "served": of_titles.base_url,
+            "pages": _pages(documents),
+            "harvested": titles.record_count,
+            "status": titles.status,
+        },
     }
+    console.result(result, _in_words(result, well=well, live=live))
+    titles_well = (titles.verdict, titles.record_count) == ("complete", archive.titles)
+    return ExitCode.DONE if well and titles_well and _found_out(broken, checked) else ExitCode.FAULT
+
+
+def _in_words(result: Mapping[str, Any], *, well: bool, live: int) -> str:
+    """Return the summary for people; `live` is the number of files that should be stored."""
+    (broken, checked), titles = result["broken"], result["titles"]
     text = "all records that the provider offers are stored" if well else f"{live:,} files were expected"
-    console.result(
-        result,
-        f"{archive.documents:,} documents indexed, {archive.hidden:,} of them hidden; served at "
-        f"{base_url}; {whole.record_count:,} records harvested ({whole.status}); {stored:,} files "
-        f"stored: {text}\nbroken library: {broken.record_count:,} records, {broken.invalid_count} of "
-        f"them rejected ({broken.status}); as {checked.metadata_prefix}, strictly checked: "
-        f"{checked.status}",
+    return (
+        f"{result['indexed']:,} documents indexed, {result['hidden']:,} of them hidden; served at "
+        f"{result['served']}; {result['harvested']:,} records harvested ({result['status']}); "
+        f"{result['stored']:,} files stored: {text}\n"
+        f"broken library: {broken['records']:,} records, {broken['refused']} of them rejected "
+        f"({broken['status']}); as {checked['format']}, strictly checked: {checked['status']}\n"
+        f"{titles['listed']:,} titles listed; served at {titles['served']}, their pages at "
+        f"{titles['pages']}; {titles['harvested']:,} records harvested ({titles['status']})"
     )
-    return ExitCode.DONE if well and _found_out(broken, checked) else ExitCode.FAULT
 
 
 def _told(run: History) -> dict[str, object]:
@@ -284,8 +340,10 @@ def _found_out(broken: History, checked: History) -> bool:
     return refused and checked.status == RunStatus.FAILED
 
 
-def _invite(settings: Settings, database: Database, dashboard: str, console: Console, broken: int) -> None:
-    """Print links for an administrator, a librarian, and the administrator of the broken repository."""
+def _invite(
+    settings: Settings, database: Database, dashboard: str, console: Console, broken: int, titles: str
+) -> None:
+    """Print links for an administrator, a librarian, the broken repository's administrator, and readers."""
     with database.session() as session:
         library = add_organisation(session, short_name=_LIBRARY, name="City Library")
         give_repository(session, broken, library.organisation_id)
@@ -295,12 +353,13 @@ def _invite(settings: Settings, database: Database, dashboard: str, console: Con
         card = f"{dashboard}/cards/{make_card(session, broken)}"
         session.commit()
     console.result(
-        {"sign_in": link, "librarian": second, "report_card": card},
+        {"sign_in": link, "librarian": second, "report_card": card, "titles": titles},
         f"sign in    {link}\n"
         f"librarian  {second} (in another browser or a private window)\n"
         f"report     {card}\n"
+        f"titles     {titles}\n"
         "Try: follow what needs attention to the letter; look up mesto.example in the archive and take\n"
-        "pages down; repair the broken library's records on arrival.\n"
+        "pages down; search the archive's titles; repair the broken library's records on arrival.\n"
         "Press Ctrl-C to end the demo and remove its data.",
     )
     if console.out.isatty():

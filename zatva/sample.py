@@ -1,4 +1,4 @@
-"""A generated web archive for the demo: three domains with pages and images, as ARC and WARC files."""
+"""Samples for the demo: an archive of three domains as ARC and WARC files, its titles, and past harvests."""
 
 import io
 import random
@@ -17,6 +17,7 @@ from harvester.models import History
 from harvester.vocabulary import MADE_UP, RunStatus
 from oai.failures import FailureCode
 from oai.xml import escape
+from provider.titles.entries import TitleEntry
 
 _HOSTS: Final = (
     "www.knihovna.example",
@@ -29,6 +30,67 @@ _FIRST_CAPTURE: Final = datetime(2024, 3, 1, 8, 0, tzinfo=UTC)
 _PIXEL: Final = bytes.fromhex(
     "47494638396101000100800000ffffff00000021f90401000000002c00000000010001000002024401003b"
 )
+TITLES: Final = tuple(
+    TitleEntry.model_validate(title)
+    for title in (
+        {
+            "key": "knihovna",
+            "name": "Městská knihovna",
+            "alternative_names": ["City Library"],
+            "publisher": "City Library",
+            "annotation": "Catalogue, readings and exhibitions of a public library.",
+            "languages": ["cze", "eng"],
+            "subjects": [{"name": "Library science", "number": 12}],
+            "keywords": ["libraries", "readings"],
+            "collections": ["Culture"],
+            "licence": "CC BY 4.0",
+            "seeds": [{"url": "http://www.knihovna.example/", "main": True}],
+        },
+        {
+            "key": "casopis",
+            "name": "Časopis univerzity",
+            "alternative_names": ["University Magazine"],
+            "publisher": "University Press",
+            "annotation": "A magazine of the university's departments. Its exhibitions show works of others.",
+            "languages": ["cze"],
+            "issn": "1234-5679",
+            "subjects": [{"name": "Education", "number": 22}],
+            "keywords": ["universities"],
+            "licence": "CC BY-NC-ND 4.0",
+            "contract_from": "2024-01-01",
+            "seeds": [
+                {"url": "http://casopis.univerzita.example/", "main": True},
+                {"url": "http://casopis.univerzita.example/exhibition/", "kind": "carve-out"},
+            ],
+        },
+        {
+            "key": "mesto",
+            "name": "Město",
+            "alternative_names": ["The Town"],
+            "publisher": "Town Office",
+            "annotation": "News, maps and surveys of a town.",
+            "languages": ["cze"],
+            "subjects": [{"name": "Public administration", "number": 7}],
+            "keywords": ["towns"],
+            "collections": ["Culture"],
+            "seeds": [{"url": "http://mesto.example/", "main": True}],
+        },
+        {
+            "key": "kronika",
+            "name": "Kronika města",
+            "publisher": "Town Office",
+            "annotation": "The town's chronicle, whose contract has ended.",
+            "languages": ["cze"],
+            "state": "terminated",
+            "public": False,
+            "access": "reading room",
+            "contract_from": "2020-01-01",
+            "contract_to": "2023-12-31",
+            "seeds": [{"url": "http://mesto.example/chronicle/", "main": True}],
+        },
+    )
+)
+"""Titles of the sites: one with a carve-out, and one that is not public, below the seed of another."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,6 +42,9 @@ def test_the_demo_ends_by_itself_and_says_what_it_did(elsewhere: dict[str, str],
     assert (loose["format"], loose["status"], loose["refused"]) == ("oai_dc", "completed with errors", 3)
     assert (strict["format"], strict["status"]) == ("marc21", "failed")
     assert "'oai:broken.example:00005' is not valid" in strict["reason"]
+    titles = summary["titles"]
+    assert (titles["listed"], titles["harvested"], titles["status"]) == (3, 3, "completed")
+    assert titles["served"] == f"{summary['served']}/titles"
     assert _left_by(folder) == ""
 
 
@@ -60,9 +63,13 @@ async def test_the_demo_shows_its_own_provider_and_is_ended_in_the_middle_of_the
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
             browser = Browser(http=http, base_url=link.partition("/sign-in")[0])
             await browser.sign_in(link.strip())
+            (address,) = re.findall(r"for readers: (\S+)", log.read_text())
+            async with http.get(address) as response:
+                titles = await response.text()
             pages = [(await browser.get(path))[1] for path in ("/archive", "/archive/check")]
     assert demo.returncode == 0
     assert _left_by(folder) == ""
+    assert ("Město" in titles, "Kronika" in titles) == (True, False)
     for page in pages:
         assert provider in page
         assert (":8080" in page, "archive.example/oai" in page) == (False, False)

@@ -5,16 +5,21 @@ import contextlib
 import getpass
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import pytest
+from sqlalchemy import func, select, text
 
 from oai.database import Database
+from provider.holdings.mark import advance_mark
+from provider.models import UNLISTED
+from provider.titles.models import Title
 from tests.commands import zatva
-from tests.end_to_end.processes import running
+from tests.end_to_end.processes import eventually, running
 from tests.end_to_end.test_whole_way import make_due
 from tests.harvester.bibliographic.marc import marcxml
 from tests.harvester.fake_repository import FakeRepository, Item, serve
@@ -24,16 +29,18 @@ from tests.provider.archives import Page, write_pages
 
 _FOLDER: Final = Path(__file__).parents[2] / "docs" / "tutorial"
 _BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE: Final = re.compile(r"`([\w-]+\.xml)`")
+_FILE: Final = re.compile(r"`([\w-]+\.(?:xml|csv))`")
+_EXIT: Final = re.compile(r"# exit code (\d+)$")
 _OTHERS: Final = (
     "wb-manager ",
     "yaz-ztest ",
     "python3 -m venv ",
+    "tools/bin/",
     "/opt/zatva/",
     "export ZATVA_DATABASE_URL=",
 )
-"""Not run here: pywb is not installed, a fixture starts YAZ's server, on a free port, and `test_wheel`
-installs Zatva into an environment of its own; the tests have their database."""
+"""Not run here: pywb and py-wacz are not installed, a fixture starts YAZ's server, on a free port, and
+`test_wheel` installs Zatva into an environment of its own; the tests have their database."""
 _SERVERS: Final = {
     "serve": (("--port", "0", "--web-port", "0"), "provider at"),
     "provider serve": (("--port", "0"), "provider at"),
@@ -42,7 +49,8 @@ _SERVERS: Final = {
     "worker": ((), "runs up to"),
 }
 """The options with which a server takes free ports, and what it says when it is ready."""
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+_PROVIDER: Final = "http://127.0.0.1:8080"
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|(?<= in )\d+\.\d s\b")
 
 
 @dataclass(kw_only=True)
@@ -54,18 +62,20 @@ class Reader:
     places: dict[str, str]
     """What the page says, and what stands for it here: addresses, folders, the pause between requests."""
     servers: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    wait: Callable[[], None] = lambda: None
+    """Returns when harvesters see what was published."""
     printed: str = ""
 
     def work_through(self, page: str) -> None:
         """Run the blocks in order, and compare the output of each with the block that follows it."""
-        text = (_FOLDER / page).read_text(encoding="utf-8")
+        content = (_FOLDER / page).read_text(encoding="utf-8")
         with self.servers:
-            for found in _BLOCK.finditer(text):
+            for found in _BLOCK.finditer(content):
                 kind, block = found.groups()
                 if kind == "sh":
                     self.printed = "".join(self.run(line) for line in block.splitlines())
-                elif kind == "xml":
-                    name = _FILE.findall(text[: found.start()])[-1]
+                elif kind in {"xml", "csv"}:
+                    name = _FILE.findall(content[: found.start()])[-1]
                     (self.folder / name).write_text(block, encoding="utf-8")
                 elif kind == "toml":
                     (self.folder / "zatva.toml").write_text(block, encoding="utf-8")
@@ -79,20 +89,34 @@ class Reader:
         for said, place in self.places.items():
             line = line.replace(said, place)
         program, *words = split_by_shell(line)
-        assert program == "zatva", f"{line!r} runs another program"
+        if program != "zatva":
+            return self.in_words_of_the_page(self.run_other(program, words))
         name = next((one for one in _SERVERS if words[: len(one.split())] == one.split()), None)
         if name is not None:
             self.start(words, *_SERVERS[name])
             return ""
+        if words[0] == "harvest":
+            self.wait()
         done = zatva(self.environment, *words, folder=self.folder)
-        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        expected = _EXIT.search(line)
+        assert done.returncode == int(expected[1] if expected else 0), f"{line}\n{done.stdout}\n{done.stderr}"
         return self.in_words_of_the_page(done.stdout + done.stderr)
+
+    def run_other(self, program: str, words: list[str]) -> str:
+        """Run curl or a module of Python, and return what it prints, as whole lines."""
+        programs = {"curl": ("curl", "--fail", "--silent", "--show-error"), "python3": (sys.executable,)}
+        assert program in programs, f"{program!r} is another program"
+        command = [*programs[program], *words]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        return done.stdout if done.stdout.endswith("\n") else f"{done.stdout}\n"
 
     def start(self, words: list[str], options: tuple[str, ...], ready: str) -> None:
         """Start a server on a free port, for the rest of the page."""
         log = self.folder / f"{'-'.join(words[:2])}.log"
         _, at = self.servers.enter_context(running(self.environment, log, *words, *options, ready=ready))
-        self.places["http://127.0.0.1:8080/oai"] = at
+        if ready == "provider at":
+            self.places[_PROVIDER] = at.removesuffix("/oai")
 
     def in_words_of_the_page(self, printed: str) -> str:
         """Replace what differs from machine to machine by what the page has."""
@@ -206,9 +230,66 @@ def test_the_tutorial_about_restoring_does_what_it_says(archive: Reader, databas
     make_due(database)
     with archive.servers:
         archive.run("zatva provider serve")
-        archive.places["https://oai.library.example/oai"] = archive.places["http://127.0.0.1:8080/oai"]
+        archive.places["https://oai.library.example"] = archive.places[_PROVIDER]
         archive.work_through("restore-a-site.md")
     assert (archive.folder / "copy" / "index.html").exists()
+
+
+@pytest.fixture
+def two_sites(environment: dict[str, str], database: Database, tmp_path: Path) -> Reader:
+    """A reader with an indexed archive of the sites that the pages about titles name."""
+    library = "http://www.library.example"
+    link = '<a href="/news.html">News</a>'
+    pages = (
+        (f"{library}/", "2007-11-02T03:04:05Z", f"<title>Town Library</title>{link}"),
+        (f"{library}/news.html", "2007-11-02T03:04:09Z", "<title>News</title>"),
+        (f"{library}/gallery/1.html", "2007-11-02T03:04:12Z", "<title>Picture</title>"),
+        (f"{library}/", "2008-05-01T10:20:30Z", f"<title>Town Library in May</title>{link}"),
+        ("http://www.magazine.example/", "2007-11-02T03:10:00Z", ""),
+        ("http://www.magazine.example/2007/11.html", "2007-11-02T03:10:04Z", ""),
+    )
+    file = tmp_path / "harvest-2007-11.warc.gz"
+    write_pages(
+        file, [Page(url=url, date=date, body=f"<html>{html}</html>".encode()) for url, date, html in pages]
+    )
+    environment |= {
+        "ZATVA_PROVIDER__NAMESPACE": "archive.example",
+        "ZATVA_PROVIDER__PUBLISH_MARGIN": "1",
+        "ZATVA_HARVESTER__OVERLAP": "86400",  # so that the second harvest overlaps the first, however slow
+    }
+    reader = Reader(
+        environment=environment, folder=tmp_path, places={}, wait=lambda: wait_until_due(database)
+    )
+    reader.run(f"zatva provider index {file}")
+    make_due(database)
+    return reader
+
+
+def wait_until_due(database: Database) -> None:
+    """Return when the answers of providers contain all changes of titles."""
+
+    def due() -> bool:
+        with database.session() as session:
+            advance_mark(session)
+            last = session.scalars(select(func.max(Title.datestamp)).where(Title.datestamp < UNLISTED)).one()
+            mark = session.scalars(text("SELECT moment FROM publication_mark")).one()
+        return bool(mark >= last)
+
+    eventually(due, "changes of titles that are due")
+
+
+def test_the_tutorial_for_curators_does_what_it_says(two_sites: Reader) -> None:
+    two_sites.work_through("curator.md")
+    (folder,) = (two_sites.folder / "partner").rglob("title")
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_the_tutorial_for_researchers_does_what_it_says(two_sites: Reader) -> None:
+    page = (_FOLDER / "curator.md").read_text(encoding="utf-8")
+    tables = [block for kind, block in _BLOCK.findall(page) if kind == "csv"]
+    (two_sites.folder / "titles.csv").write_text(tables[1], encoding="utf-8")
+    two_sites.run("zatva provider titles import titles.csv --source library")
+    two_sites.work_through("researcher.md")
 
 
 async def test_the_tutorial_for_administrators_does_what_it_says(
