@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import getpass
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,6 +27,8 @@ from tests.harvester.fake_repository import FakeRepository, Item, serve
 from tests.harvester.sru.fake_sru import Book, FakeSru, serve_sru
 from tests.harvester.z3950.conftest import ztest  # noqa: F401 a fixture
 from tests.provider.archives import Page, write_pages
+
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is missing")
 
 _FOLDER: Final = Path(__file__).parents[2] / "docs" / "tutorial"
 _BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -278,12 +281,14 @@ def wait_until_due(database: Database) -> None:
     eventually(due, "changes of titles that are due")
 
 
+@needs_curl
 def test_the_tutorial_for_curators_does_what_it_says(two_sites: Reader) -> None:
     two_sites.work_through("curator.md")
     (folder,) = (two_sites.folder / "partner").rglob("title")
     assert len(list(folder.iterdir())) == 1
 
 
+@needs_curl
 def test_the_tutorial_for_researchers_does_what_it_says(two_sites: Reader) -> None:
     page = (_FOLDER / "curator.md").read_text(encoding="utf-8")
     tables = [block for kind, block in _BLOCK.findall(page) if kind == "csv"]
