@@ -90,3 +90,20 @@ def test_new_and_changed_documents_come_last_in_every_model(connection: Connecti
     wanted = [expected(connection, condition) for condition in SETS]
     assert found == dict.fromkeys(found, wanted)
     assert wanted[1][-1][-1] == 6
+
+
+def test_a_change_between_two_pages_makes_offset_skip_a_document(connection: Connection) -> None:
+    skipped = {}
+    for model in MODELS:
+        enter(connection, model)
+        reader = model.reader(connection, None, PAGE)
+        reader.begin()
+        seen = {row.id for row in reader.read()}
+        change(connection, model, 6, datetime(2026, 1, 1, tzinfo=UTC))
+        while page := reader.read():
+            seen.update(row.id for row in page)
+        skipped[model.name] = sorted(set(range(1, DOCUMENTS + 1)) - seen)
+
+    # The documents after the changed one move forward by a place, the first of the next page into this one.
+    assert skipped == {model.name: [PAGE + 1] if model.reader.counts else [] for model in MODELS}
+    assert any(skipped.values())
