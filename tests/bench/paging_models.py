@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Engine, text
 from oai.database import open_database
 from oai.settings import load_settings
 from tests.bench.measuring import mb, ms, say, timed
-from tests.bench.paging_readers import COLLECTION, FIRST_HOST, list_bytes
+from tests.bench.paging_readers import COLLECTION, FIRST_HOST, LATE, list_bytes
 from tests.bench.paging_tables import (
     MODELS,
     SMALL,
@@ -35,9 +35,9 @@ from tests.bench.paging_tables import (
 from tests.bench.rows import switch_off_statistics
 
 _PAGE: Final = 200
-_ROUNDS: Final = 5
+_ROUNDS: Final = 3
 _CHANGES: Final = 50
-_SAMPLE: Final = 40
+_SAMPLE: Final = 20
 """Pages of a whole list that are read if any page can be read alone and the list has more."""
 _BLOCKS: Final = """
 SELECT coalesce(sum(pg_stat_get_xact_blocks_fetched(oid)), 0) FROM pg_class
@@ -134,8 +134,7 @@ def _measure(engine: Engine, model: Model, documents: int) -> Result:
     with engine.connect() as connection:
         tables, indexes = connection.execute(text(_SIZES), {"schema": f"model_{model.name}"}).one()
     lists, kept = {}, 0
-    sizes = {"all": (None, documents), "large": (COLLECTION, documents // 3), "small": (FIRST_HOST, SMALL)}
-    for name, (set_id, size) in sizes.items():
+    for name, (set_id, size) in _lists(documents).items():
         lists[name] = _read(engine, model, set_id, -(-size // _PAGE))
     if "list_page" in model.tables:
         kept = _kept(engine, model)
@@ -157,6 +156,16 @@ def _measure(engine: Engine, model: Model, documents: int) -> Result:
             ),
         ),
     )
+
+
+def _lists(documents: int) -> dict[str, tuple[int | None, int]]:
+    """Return the set and the size of each measured list."""
+    return {
+        "all": (None, documents),
+        "large": (COLLECTION, documents // 3),
+        "one harvest": (LATE, documents // 4),
+        "small": (FIRST_HOST, SMALL),
+    }
 
 
 def _read(engine: Engine, model: Model, set_id: int | None, pages: int) -> Read:
@@ -249,8 +258,8 @@ def _tell(results: dict[str, Result], documents: int, engine: Engine) -> None:
     say("load of the machine in the last minute", f"{os.getloadavg()[0]:.1f}")
     _gap()
     _tell_sizes(results, documents)
-    for name, pages in (("all", documents), ("large", documents // 3), ("small", SMALL)):
-        _tell_list(results, name, pages)
+    for name, (_, size) in _lists(documents).items():
+        _tell_list(results, name, size)
 
 
 def _tell_sizes(results: dict[str, Result], documents: int) -> None:

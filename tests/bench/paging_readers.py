@@ -9,6 +9,8 @@ from sqlalchemy import Connection, text
 
 COLLECTION: Final = 10
 """The number of the large set, which contains every third document."""
+LATE: Final = 20
+"""The number of the set of one harvest: the last quarter of the documents."""
 FIRST_HOST: Final = 1000
 """The number of the first host; the sets below it are types (1 to 5) and collections."""
 

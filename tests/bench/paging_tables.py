@@ -9,6 +9,7 @@ from sqlalchemy import Connection, text
 from tests.bench.paging_readers import (
     COLLECTION,
     FIRST_HOST,
+    LATE,
     CursorReader,
     KeysetReader,
     MapReader,
@@ -31,7 +32,8 @@ SELECT n AS id, md5(n::text)::uuid AS key,
     timestamptz '2020-01-01Z' + n / 2000 * interval '61 seconds' AS datestamp,
     (1 + n % 5)::integer AS mime_id, ({FIRST_HOST} + n % :hosts)::integer AS host_id,
     CASE WHEN n % 3 = 0 THEN ARRAY[{COLLECTION}, ({COLLECTION + 1} + n / 3 % 3)::integer]
-        ELSE CAST(ARRAY[] AS integer[]) END AS collections
+        ELSE CAST(ARRAY[] AS integer[]) END
+        || CASE WHEN n > :late THEN ARRAY[{LATE}] ELSE CAST(ARRAY[] AS integer[]) END AS collections
 FROM generate_series(CAST(1 AS bigint), CAST(:rows AS bigint)) AS n
 """  # noqa: S608 built from constants
 _COLUMNS: Final = """
@@ -163,10 +165,17 @@ MODELS: Final = (
 """The five ways to page of docs/models.md, and the thesis's map of sets."""
 
 
+def before_late(documents: int) -> int:
+    """Return how many documents come before those of the harvest `LATE`."""
+    return documents - documents // 4
+
+
 def generate(connection: Connection, documents: int, more: int) -> None:
     """Create the documents that all models copy, and further ones that are added later."""
     hosts = max(1, documents // SMALL)
-    connection.execute(text(_GENERATED), {"hosts": hosts, "rows": documents + more})
+    connection.execute(
+        text(_GENERATED), {"hosts": hosts, "rows": documents + more, "late": before_late(documents)}
+    )
     connection.execute(text("ALTER TABLE generated ADD PRIMARY KEY (id)"))
     connection.execute(text("ANALYZE generated"))
 

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, text
 
 from oai.database import Database
 from tests.bench.paging_models import fill
-from tests.bench.paging_readers import COLLECTION, FIRST_HOST
+from tests.bench.paging_readers import COLLECTION, FIRST_HOST, LATE
 from tests.bench.paging_tables import MODELS, Model, change, enter, generate, insert
 
 DOCUMENTS = 2100
@@ -16,6 +16,7 @@ PAGE = 300
 SETS = {
     "true": None,
     f"{COLLECTION} = ANY(collections)": COLLECTION,
+    f"{LATE} = ANY(collections)": LATE,
     f"host_id = {FIRST_HOST}": FIRST_HOST,
 }
 
@@ -61,7 +62,7 @@ def test_lists_have_the_same_pages_in_every_model(connection: Connection) -> Non
     found = every_list(connection)
 
     assert found == dict.fromkeys(found, wanted)
-    assert [len(pages) for pages in wanted] == [7, 3, 4]
+    assert [len(pages) for pages in wanted] == [7, 3, 2, 4]
 
 
 def test_a_page_is_found_without_reading_the_ones_before(connection: Connection) -> None:
@@ -71,7 +72,7 @@ def test_a_page_is_found_without_reading_the_ones_before(connection: Connection)
             pages = listed(connection, model, set_id)
             reader = model.reader(connection, set_id, PAGE)
             reader.begin()
-            for number in (1, len(pages) - 1):
+            for number in sorted({1, len(pages) - 1}):
                 reader.seek(number)
                 assert [row.id for row in reader.read()] == pages[number], model.name
 
