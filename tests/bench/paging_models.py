@@ -210,6 +210,7 @@ def _three_pages(
 
 
 def _blocks(connection: Connection, model: Model) -> int:
+    """Return the blocks that the transaction has read, without those read by parallel workers."""
     return int(connection.scalar(text(_BLOCKS), {"schema": f"model_{model.name}"}) or 0)
 
 
