@@ -11,6 +11,7 @@ from tests.bench import (
     large_answers,
     large_archive,
     manager,
+    paging_models,
     provider,
     titles,
     web,
@@ -59,10 +60,7 @@ def main() -> int:
         "--set", dest="more", action="append", default=[], metavar="NAME=VALUE", help="setting of the server"
     )
     stock.set_defaults(measure=large_archive.measure)
-    sites = benchmarks.add_parser("titles", help="titles and the figures of their captures")
-    sites.add_argument("--documents", type=int, default=1_000_000, help="captures; a quarter of them, too")
-    sites.add_argument("--titles", type=int, default=5000, help="titles, each with one seed")
-    sites.set_defaults(measure=titles.measure)
+    _add_tables(benchmarks)
     steps = benchmarks.add_parser("growth", help="every step at n and at 4n, in databases without statistics")
     steps.add_argument("--only", help="chains or steps, as the table names them, with commas between")
     steps.add_argument("--repeat", type=int, default=3, help="runs of each size, of which the median counts")
@@ -85,6 +83,17 @@ def _add_manager(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser
     real.add_argument("--jobs", type=int, default=1000, help="repositories, each with one job")
     real.add_argument("--no-prefork", dest="prefork", action="store_false", help="an interpreter for each")
     real.set_defaults(measure=manager.measure_harvests)
+
+
+def _add_tables(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    sites = benchmarks.add_parser("titles", help="titles and the figures of their captures")
+    sites.add_argument("--documents", type=int, default=1_000_000, help="captures; a quarter of them, too")
+    sites.add_argument("--titles", type=int, default=5000, help="titles, each with one seed")
+    sites.set_defaults(measure=titles.measure)
+    models = benchmarks.add_parser("paging-models", help="the thesis's data models and keyset pages")
+    models.add_argument("--documents", type=int, default=1_000_000, help="documents; a quarter of them, too")
+    models.add_argument("--only", help="models, with commas between")
+    models.set_defaults(measure=paging_models.measure)
 
 
 if __name__ == "__main__":

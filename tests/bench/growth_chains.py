@@ -1,6 +1,8 @@
 """The measured steps: harvests, the store, rules, the import, the archive, the aggregate."""
 
+import json
 import time
+from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
@@ -8,6 +10,7 @@ from oai.vocabulary import DeletedRecord
 from tests.bench.growth_ground import Chain, Ground, Step
 from tests.bench.growth_manager import JOBS, SCHEDULES
 from tests.bench.numbered_repository import SET
+from tests.bench.titles import MORE
 from tests.bench.warcs import Shape, write_warcs
 from tests.end_to_end.processes import running
 
@@ -291,6 +294,62 @@ _RESTORE: Final = Chain(
 )
 
 
+_DOCUMENTS_OF_TITLE: Final = 10
+_HOSTS: Final = 1200
+"""Hosts of the archive (`tests.bench.warcs`); further titles are sections of them."""
+_TITLES: Final = "titles.jsonl"
+
+
+def _prepare_titles(ground: Ground) -> None:
+    _write_and_index(ground)
+    _write_titles(ground, range(_titles(ground)))
+
+
+def _titles(ground: Ground) -> int:
+    return ground.size // _DOCUMENTS_OF_TITLE
+
+
+def _write_titles(ground: Ground, places: Iterable[int]) -> None:
+    """Write one title for each place: a host, or a section of one."""
+    lines = []
+    for number, place in enumerate(places):
+        section, host = divmod(place, _HOSTS)
+        site = f"http://www{host % 4 + 1}.site{host // 4 % 100 + 1}.{('cz', 'sk', 'eu')[host // 400]}/"
+        url = f"{site}section/{section}/" if section else site
+        lines.append(json.dumps({"key": str(number), "name": f"Title {number}", "seeds": [{"url": url}]}))
+    (ground.root / _TITLES).write_text("\n".join(lines) + "\n")
+
+
+def _move_seed(ground: Ground) -> None:
+    """Let the last title have the section after its own."""
+    last = _titles(ground) - 1
+    _write_titles(ground, [*range(last), last + _HOSTS])
+
+
+def _import_titles(ground: Ground) -> None:
+    _provider(ground, "titles", "import", str(ground.root / _TITLES), "--source", "bench")
+
+
+def _add_captures(ground: Ground) -> None:
+    ground.query(MORE)
+    _wait_until_due(ground)
+
+
+_TITLE_STEPS: Final = Chain(
+    name="titles",
+    steps=(
+        Step(name="import, all captures counted", before=_prepare_titles, work=_import_titles),
+        Step(name="import again, nothing changed", work=_import_titles),
+        Step(name="import, one seed changed", before=_move_seed, work=_import_titles),
+        Step(
+            name="update, as many further captures",
+            before=_add_captures,
+            work=lambda ground: _provider(ground, "titles", "update"),
+        ),
+    ),
+)
+
+
 def _add_source(ground: Ground) -> None:
     _begin(ground, DeletedRecord.PERSISTENT)
     _harvest(ground)
@@ -347,6 +406,7 @@ CHAINS: Final = (
     _IMPORT,
     _ARCHIVE,
     _RESTORE,
+    _TITLE_STEPS,
     _AGGREGATE,
     SCHEDULES,
     JOBS,

@@ -23,7 +23,7 @@ _TOP: Final = ("cz", "sk", "eu")
 _SECTIONS: Final = 97
 _RULES: Final = RangeRules()
 # Every capture once more, twenty years later.
-_MORE: Final = """
+MORE: Final = """
 INSERT INTO document (
     key, arc_id, "offset", length, url, archived, datestamp, tld_id, domain_id, host_id, mime_major_id,
     mime_id, http_status, digest, record_type, title, url_key
@@ -57,7 +57,7 @@ def _steps(documents: int, titles: int) -> dict[str, float]:
             taken["import with one changed seed"] = _import(database, entries)
             taken["count, nothing new"] = max(_count(database), _count(database))
             with database.session() as session:
-                session.execute(text(_MORE))
+                session.execute(text(MORE))
                 session.commit()
             taken["count after as many further captures"] = _count(database)
     return taken
