@@ -25,7 +25,7 @@ from provider.titles.access import count_pending, settle_access
 from provider.titles.entries import READERS
 from provider.titles.imports import ImportPlan, apply_import, plan_import
 from provider.titles.models import Title
-from provider.titles.ranges import Conflict, RangeRules
+from provider.titles.ranges import Conflict, RangeRules, keys_in
 
 _WAIT: Final = "SET LOCAL lock_timeout = '10s'"
 """A person waits for the response, and an import by command may take minutes."""
@@ -53,9 +53,9 @@ class Upload:
 
 
 class ClaimedTwice(NamedTuple):
-    """A range of URL keys that two titles claim."""
+    """A range of URL keys (`keys_in`) that two titles claim."""
 
-    low: str
+    keys: str
     kept_by: str
     refused_to: str
 
@@ -158,4 +158,4 @@ def _named(session: Session, conflicts: Sequence[Conflict]) -> list[ClaimedTwice
     ids = {number for one in conflicts for number in (one.kept, one.refused)}
     rows = session.execute(select(Title.title_id, Title.name).where(Title.title_id.in_(ids)))
     names = {row.title_id: row.name for row in rows}
-    return [ClaimedTwice(one.range.low, names[one.kept], names[one.refused]) for one in conflicts]
+    return [ClaimedTwice(keys_in(one.range), names[one.kept], names[one.refused]) for one in conflicts]

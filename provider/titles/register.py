@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from provider.titles.folding import folded, folded_words
 from provider.titles.models import Title, TitleMembership, TitleSeed, TitleSet
-from provider.titles.ranges import KeyRange, RangeRules, ranges_of
+from provider.titles.ranges import RangeRules, keys_in, ranges_of
 
 MOST_SEEDS: Final = 200
 """Seeds that are shown of a title; it may have ten thousand."""
@@ -95,7 +95,8 @@ def sources(session: Session) -> Sequence[str]:
 class SeedRange(NamedTuple):
     """A range of URL keys that a seed means, and to whom it belongs."""
 
-    range: KeyRange
+    keys: str
+    """See `keys_in`."""
     owner_id: int | None
     """The title to which the first key of the range belongs; None if to no title."""
     owner: str | None
@@ -120,6 +121,7 @@ class TitleDetails:
     """At most `MOST_SEEDS`, in the order of the source."""
     seed_count: int
     sets: Sequence[TitleSet]
+    """Without the roots of their trees."""
 
 
 def title_details(session: Session, title_id: int, rules: RangeRules) -> TitleDetails | None:
@@ -135,7 +137,7 @@ def title_details(session: Session, title_id: int, rules: RangeRules) -> TitleDe
     sets = session.scalars(
         select(TitleSet)
         .join(TitleMembership, member)
-        .where(TitleMembership.title_id == title_id)
+        .where(TitleMembership.title_id == title_id, TitleSet.set_spec.contains(":"))
         .order_by(TitleSet.set_spec)
     ).all()
     return TitleDetails(
@@ -155,9 +157,9 @@ def _with_ranges(session: Session, seeds: Sequence[TitleSeed], rules: RangeRules
         ShownSeed(
             seed,
             [
-                SeedRange(one, owner.title_id, owner.name, owner.is_carve_out)
+                SeedRange(keys_in(one), owner.title_id, owner.name, owner.is_carve_out)
                 if (owner := owners.get(one.low)) is not None
-                else SeedRange(one, None, None, is_carve_out=False)
+                else SeedRange(keys_in(one), None, None, is_carve_out=False)
                 for one in ranges
             ],
         )

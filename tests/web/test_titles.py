@@ -140,8 +140,8 @@ async def test_a_title_shows_its_ranges_sets_and_links(server: Server, curator: 
     numbers = _numbers(server)
     _, text = await curator.get(f"/archive/titles/{numbers['1']}")
     for words in (
-        "example,a)/ … example,a)0", "publisher:cas", "licence:cc-by-4.0", "CC BY 4.0", "1234-5679",
-        f'href="http://127.0.0.1:8080/titles/{keys["1"]}"', f":title:{keys['1']}<", "2026: 2",
+        "example,a)*", "publisher:cas", "licence:cc-by-4.0", "CC BY 4.0", "1234-5679",
+        f'href="http://127.0.0.1:8080/titles/{keys["1"]}"', f":title:{keys['1']}<", ": 2</dd>",
     ):  # fmt: skip
         assert words in text, words
     _, text = await curator.get(f"/archive/titles/{numbers['2']}")

@@ -7,8 +7,6 @@ steps and any dashboard process can carry out the second one.
 import base64
 import binascii
 import zlib
-from collections import Counter
-from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -18,7 +16,7 @@ from pydantic import Field, field_validator
 
 from oai.errors import UsageError
 from oai.rights import Right
-from provider.titles.entries import READERS, Refused
+from provider.titles.entries import READERS
 from provider.titles.proposals import (
     NeedsApprovalError,
     PlanChangedError,
@@ -171,18 +169,12 @@ async def _plan(request: web.Request, upload: Upload, form: Form, fault: str = "
         found=found,
         plan=found.plan,
         nothing=not (found.plan.new or found.plan.changed or found.plan.gone),
-        left_out=Counter(one.reason for one in found.plan.refused if one.is_decision).most_common(),
-        unread=_unread(found.plan.refused),
         upload=upload,
         content=_packed(upload.content),
         percent=settings.title_change_percent,
         shown=_SHOWN,
         **words(),
     )
-
-
-def _unread(refused: Sequence[Refused]) -> list[Refused]:
-    return [one for one in refused if not one.is_decision]
 
 
 def _counts(done: Proposal) -> dict[str, int]:

@@ -87,6 +87,11 @@ async def _form(request: web.Request) -> MultiMapping[object]:
         form = await (request if most is None else request.clone(client_max_size=most)).post()
     except (ValueError, LookupError):  # invalid UTF-8, or an unknown charset
         raise unreadable from None
+    except web.HTTPRequestEntityTooLarge as error:
+        text = _("The form contains more data than this page accepts.")
+        raise web.HTTPRequestEntityTooLarge(
+            request.client_max_size if most is None else most, text=text
+        ) from error
     if most is not None:
         request[_POSTED] = form
     return form
