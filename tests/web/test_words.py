@@ -32,8 +32,8 @@ _DATA = (
     MARK, "librarian@mzk.example", "https://owner-0.example/oai", "owner-0", "mzk", "nk", "Alena", "Viktor",
     "Katka", "Olga", "Karel", "bench", "Library of Telč", "daily at 02:30", "Europe/Prague", "oai:x:1",
     "oai:x:2", "Wget/1", "Books alone",
-    "library", "Noviny", "staročeské", "Nakladatelství", "českých", "novin", "Popis", "Hudba", "hudba", "Zpěv",
-    "Telč", "kkkk", "CC BY",
+    "library", "Noviny", "staročeské", "Nakladatelství", "českých", "novin", "Popis", "Hudba", "hudba",
+    "Zpěv", "Telč", "kkkk", "CC BY",
 )  # fmt: skip
 """What stands in the tables."""
 _NO_WORDS = {

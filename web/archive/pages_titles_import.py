@@ -138,7 +138,7 @@ def _unpacked(text: str) -> bytes:
 
 async def _form(request: web.Request, form: Form) -> web.Response:
     formats = [
-        (_OWN_FORMAT, _("as the file's name says (.jsonl or .csv)")),
+        (_OWN_FORMAT, _("from the file name")),
         ("jsonl", _("JSON lines")),
         ("csv", _("CSV")),
         ("archive-it", _("Seeds from Archive-It (JSON)")),
