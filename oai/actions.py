@@ -71,6 +71,7 @@ _CARD: Final = "the link is for a person, who opens it in a browser"
 _NO_FETCH: Final = "the command line harvests everything again (`zatva harvest ID --full`), not one record"
 _NO_NAME: Final = "the command line moves a collection; name and description are for readers of the dashboard"
 _NO_RUN_COMMAND: Final = "the history is removed where it is read: in the dashboard, or over the API"
+_TITLES: Final = "programs import by command, a person looks at the plan first and approves it"
 _SERVER: Final = "works on files or processes of the machine on which the command runs"
 _SERVER_KEYS: Final = "whoever took over a session must not be able to end what harvesters have begun"
 
@@ -223,7 +224,8 @@ ACTIONS: Final = (
     Action(verb="aggregate.remove", pages=("/archive/aggregate/{id}/remove",),
            api="DELETE /archive/aggregate/sources/{repository}", command="provider aggregate remove",
            target="repository", kind="aggregate source"),
-    Action(verb="titles.import", command="provider titles import", kind="titles", lacks=_SERVER),
+    Action(verb="titles.import", pages=("/archive/titles/import",), command="provider titles import",
+           kind="titles", lacks=_TITLES),
     Action(verb="titles.update", command="provider titles update", kind="titles", lacks=_SERVER),
     Action(verb="store.rebuild", command="store rebuild", target="repository", kind="repository",
            lacks=_SERVER),

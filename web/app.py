@@ -18,7 +18,15 @@ from web.alerts import pages_mutes
 from web.api import docs, table
 from web.api.dispatch import LIMITER, Limiter
 from web.archive import pages as archive
-from web.archive import pages_activity, pages_aggregate, pages_collections, pages_documents, pages_takedowns
+from web.archive import (
+    pages_activity,
+    pages_aggregate,
+    pages_collections,
+    pages_documents,
+    pages_takedowns,
+    pages_titles,
+    pages_titles_import,
+)
 from web.archive.pages_activity import SELF_TESTS, SelfTests
 from web.auth import account, pages_openid, pages_second_factor
 from web.auth import pages as sign_in
@@ -100,6 +108,8 @@ _ROUTES = (
     pages_collections.ROUTES,
     pages_documents.ROUTES,
     pages_takedowns.ROUTES,
+    pages_titles.ROUTES,
+    pages_titles_import.ROUTES,
     guide.ROUTES,
     preferences.ROUTES,
     health.ROUTES,

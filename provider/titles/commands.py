@@ -20,8 +20,9 @@ from provider.titles.access import count_pending, settle_access
 from provider.titles.entries import READERS, Read
 from provider.titles.imports import ImportPlan, apply_import, plan_import
 from provider.titles.models import Title, TitleSeed
+from provider.titles.proposals import range_rules
 from provider.titles.publication import count_new
-from provider.titles.ranges import Conflict, RangeRules
+from provider.titles.ranges import Conflict
 from provider.titles.seeder import StateRules, read_seeder
 
 _COLUMNS: Final = {
@@ -40,15 +41,6 @@ _POSTGRESQL: Final = ("postgresql://", "postgres://")
 _HEX: Final = 32
 _SHOWN: Final = 20
 """Lines of each kind that a report for people shows."""
-
-
-def range_rules(settings: ProviderSettings) -> RangeRules:
-    """Return how seeds are understood, from the settings."""
-    return RangeRules(
-        host=settings.title_seed_host,
-        file=settings.title_seed_file,
-        carve_out=Access(settings.title_carve_out_access),
-    )
 
 
 def import_titles(invocation: Invocation) -> ExitCode:

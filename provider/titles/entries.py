@@ -5,14 +5,14 @@ Reading never stops at a faulty line: it yields what was found there, and the im
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from oai.errors import UsageError
 from provider.titles.models import SeedKind
@@ -25,6 +25,14 @@ _LISTS: Final = ("alternative_names", "languages", "classification", "keywords",
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+
+    @field_validator("*")
+    @classmethod
+    def _has_no_nul(cls, value: object) -> object:
+        texts = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(one, str) and "\0" in one for one in texts):
+            raise ValueError("contains a NUL character, which PostgreSQL cannot store")
+        return value
 
 
 class Seed(_Strict):
@@ -100,7 +108,7 @@ class Remark:
 Read = TitleEntry | Refused | Remark
 
 
-def read_json_lines(path: Path) -> Iterator[Read]:
+def read_json_lines(path: Path, name: str | None = None) -> Iterator[Read]:  # noqa: ARG001 the readers' shape
     """Yield the titles of a file with one JSON object per line, in UTF-8."""
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
@@ -109,7 +117,7 @@ def read_json_lines(path: Path) -> Iterator[Read]:
             yield read_entry(f"line {number}", partial(_of_line, line))
 
 
-def read_csv(path: Path) -> Iterator[Read]:
+def read_csv(path: Path, name: str | None = None) -> Iterator[Read]:
     """Yield the titles of a CSV file in UTF-8, with the fields of `TitleEntry` as column names.
 
     Several values of a field are separated by `;`, the URLs in `seeds` and `carve_outs` by blanks. A subject
@@ -118,14 +126,14 @@ def read_csv(path: Path) -> Iterator[Read]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.DictReader(file, strict=True)
         try:
-            _check_columns(path, rows.fieldnames or ())
+            _check_columns(name or str(path), rows.fieldnames or ())
             for row in rows:
                 yield read_entry(f"line {rows.line_num}", partial(_of_columns, row))
         except (csv.Error, UnicodeDecodeError) as error:
             yield Refused(place=f"line {rows.line_num + 1} and all after it", reason=str(error))
 
 
-def read_archive_it(path: Path) -> Iterator[Read]:
+def read_archive_it(path: Path, name: str | None = None) -> Iterator[Read]:
     """Yield a title for each seed in Archive-It's JSON (`partner.archive-it.org/api/seed`).
 
     Its metadata are Dublin Core fields with any number of values each. Raises UsageError if the file is not
@@ -134,14 +142,21 @@ def read_archive_it(path: Path) -> Iterator[Read]:
     try:
         seeds = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise UsageError(f"{path}: not JSON: {error}") from None
+        raise UsageError("%(file)s: not JSON: %(error)s", file=name or path, error=error) from None
     if not isinstance(seeds, list):
-        raise UsageError(f"{path}: not a list of seeds, as Archive-It's API gives it")
+        raise UsageError("%(file)s: not a list of seeds, as Archive-It's API gives it", file=name or path)
     for number, seed in enumerate(seeds, start=1):
         yield read_entry(f"seed {number}", partial(_of_seed, seed))
 
 
-READERS: Final[Mapping[str, Callable[[Path], Iterator[Read]]]] = {
+class Reader(Protocol):
+    """A function that reads a file; its errors name the file as `name` does, if given."""
+
+    def __call__(self, path: Path, name: str | None = None) -> Iterator[Read]:
+        """Yield the titles of the file."""
+
+
+READERS: Final[Mapping[str, Reader]] = {
     "jsonl": read_json_lines,
     "csv": read_csv,
     "archive-it": read_archive_it,
@@ -167,16 +182,19 @@ def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | Refused:
         return Refused(place=place, reason=f"cannot be read: {error}")
 
 
-def _check_columns(path: Path, names: Any) -> None:  # noqa: ANN401 strings
+def _check_columns(file: str, names: Sequence[str]) -> None:
     known = {*TitleEntry.model_fields, "carve_outs"}
     unknown = [name for name in names if name not in known]
     missing = [name for name in ("key", "name", "seeds") if name not in names]
-    if unknown or missing:
-        faults = [
-            *(f"no column may be called {name!r}" for name in unknown),
-            *(f"the column {name!r} is missing" for name in missing),
-        ]
-        raise UsageError(f"{path}: {'; '.join(faults)}; the columns are {', '.join(sorted(known))}")
+    if unknown:
+        raise UsageError(
+            "%(file)s: no column may be called %(unknown)s; the columns are %(known)s",
+            file=file,
+            unknown=", ".join(map(repr, unknown)),
+            known=", ".join(sorted(known)),
+        )
+    if missing:
+        raise UsageError("%(file)s: columns are missing: %(missing)s", file=file, missing=", ".join(missing))
 
 
 def _of_columns(row: Mapping[str | None, Any]) -> dict[str, Any]:

@@ -17,17 +17,18 @@ _INDEXED: Final = 100_000
 """Characters of a title that are searched, because PostgreSQL limits the size of a tsvector."""
 
 
-def _folded(expression: str) -> str:
+def folded(expression: str) -> str:
+    """Return SQL: the text of an expression in lower case without accents."""
     return f"lower(regexp_replace(normalize({expression}, NFKD), '[{_MARKS}]', '', 'g'))"
 
 
-SORT_NAME: Final = f"ltrim({_folded(f'left(title.name, {_SORTED})')}, ' \"„“”‚‘’«»([.…')"  # noqa: RUF001 quotes
+SORT_NAME: Final = f"ltrim({folded(f'left(title.name, {_SORTED})')}, ' \"„“”‚‘’«»([.…')"  # noqa: RUF001 quotes
 """SQL: by what a row of `title` is sorted."""
 _TEXTS: Final = (
     "concat_ws(' ', title.name, array_to_string(title.alternative_names, ' '), title.publisher,"
     " array_to_string(title.keywords, ' '), title.annotation)"
 )
-WORDS: Final = f"to_tsvector('simple', {_folded(f'left({_TEXTS}, {_INDEXED})')})"
+WORDS: Final = f"to_tsvector('simple', {folded(f'left({_TEXTS}, {_INDEXED})')})"
 """SQL: the words of a row of `title`."""
 
 
@@ -37,5 +38,13 @@ def prefix_query(text: str) -> str:
     >>> prefix_query("Žluťoučký kůň")
     'zlutoucky:* & kun:*'
     """
-    plain = _MARK.sub("", unicodedata.normalize("NFKD", text)).lower()
-    return " & ".join(f"{word}:*" for word in _WORD.findall(plain))
+    return " & ".join(f"{word}:*" for word in _WORD.findall(_plain(text)))
+
+
+def folded_words(text: str) -> list[str]:
+    """Return the parts of the text between blanks, in lower case without accents."""
+    return _plain(text).split()
+
+
+def _plain(text: str) -> str:
+    return _MARK.sub("", unicodedata.normalize("NFKD", text)).lower()

@@ -70,10 +70,13 @@ class ImportPlan:
         """The number of stored titles that it changes or removes."""
         return len(self.changed) + len(self.gone)
 
+    def exceeds(self, percent: float) -> bool:
+        """Return whether it changes or removes more than this share of the source's titles."""
+        return self.weight > max(_ALWAYS, int(self.stored * percent / 100))
+
     def check(self, percent: float) -> None:
         """Raise UsageError if it changes or removes more than this share of the source's titles."""
-        most = max(_ALWAYS, int(self.stored * percent / 100))
-        if self.weight > most:
+        if self.exceeds(percent):
             raise UsageError(
                 f"the import would change {len(self.changed)} and remove {len(self.gone)} of {self.stored} "
                 f"titles, which is more than {percent:g} % (provider.title_change_percent). Look at what "

@@ -64,6 +64,22 @@ def ranges_of(url: str, rules: RangeRules) -> list[KeyRange]:
     return [_one(directory), _below(directory, "/"), _below(directory, "?")]
 
 
+def keys_in(found: KeyRange) -> str:
+    """Return which keys a range of `ranges_of` has, with `*` for any continuation.
+
+    >>> [keys_in(one) for one in ranges_of("http://x.cz/a", RangeRules())]
+    ['cz,x)/a', 'cz,x)/a/*', 'cz,x)/a?*']
+    >>> [keys_in(one) for one in ranges_of("http://x.cz/", RangeRules(host="domain"))]
+    ['cz,x)* cz,x,*']
+    """
+    low, high = found
+    if high == f"{low}{_NEXT['']}":
+        return low
+    if high == f"{low[:-1]}{_NEXT.get(low[-1])}":
+        return f"{low}*"
+    return f"{low}* {low[:-1]},*"
+
+
 def _one(key: str) -> KeyRange:
     return KeyRange(key, f"{key}{_NEXT['']}")
 

@@ -20,6 +20,9 @@ from harvester.store.models import AuditState, StoreAudit, damage
 from harvester.vocabulary import RunStatus
 from manager.models import RecurringJob
 from manager.schedules.service import add_schedule
+from provider.titles.entries import TitleEntry
+from provider.titles.imports import apply_import, plan_import
+from provider.titles.ranges import RangeRules
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -164,3 +167,27 @@ def an_examination() -> Report:
         facts=facts,
         profile=Profile(slice="month", why=("token again.refused",)),
     )
+
+
+def some_titles(session: Session) -> None:
+    """Import titles of the source `library`: one with a long name and address."""
+    seeds = [
+        {"url": "http://telc.example/", "main": True},
+        {"url": "http://telc.example/shop/", "kind": "carve-out"},
+        {"url": "http://" + "a" * 60 + ".example.cz/" + "long-path/" * 10},
+    ]
+    one = {
+        "key": "1",
+        "name": "Noviny " + "staročeské " * 20,
+        "publisher": "Nakladatelství " + "českých novin " * 10,
+        "annotation": "Popis. " * 50,
+        "issn": "1234-5679",
+        "subjects": [{"name": "Hudba", "number": 9, "part": "Zpěv"}],
+        "keywords": ["hudba"],
+        "licence": "CC BY 4.0",
+        "seeds": seeds,
+    }
+    two = {"key": "k" * 90, "name": "Telč", "seeds": seeds[:1], "access": "reading room", "public": False}
+    rules = RangeRules()
+    entries = [TitleEntry.model_validate(one), TitleEntry.model_validate(two)]
+    apply_import(session, plan_import(session, "library", entries, rules), rules, margin=0)

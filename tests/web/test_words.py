@@ -21,7 +21,7 @@ from provider.models import Takedown
 from tests.messages import gathered
 from tests.web.conftest import Browser, Server
 from tests.web.pages import PAGES
-from tests.web.rows import BEGAN, a_rule, an_examination
+from tests.web.rows import BEGAN, a_rule, an_examination, some_titles
 from tests.web.standing import MARK, a_world
 from web.auth.api_tokens import make_token
 from web.site import failures, i18n
@@ -32,6 +32,8 @@ _DATA = (
     MARK, "librarian@mzk.example", "https://owner-0.example/oai", "owner-0", "mzk", "nk", "Alena", "Viktor",
     "Katka", "Olga", "Karel", "bench", "Library of Telč", "daily at 02:30", "Europe/Prague", "oai:x:1",
     "oai:x:2", "Wget/1", "Books alone",
+    "library", "Noviny", "staročeské", "Nakladatelství", "českých", "novin", "Popis", "Hudba", "hudba",
+    "Zpěv", "Telč", "kkkk", "CC BY",
 )  # fmt: skip
 """What stands in the tables."""
 _NO_WORDS = {
@@ -141,6 +143,7 @@ def _fill(server: Server) -> None:
     """One of everything, with every fact that an examination can find."""
     with server.database.session() as session:
         world = a_world(session)
+        some_titles(session)
         a_rule(session, None, ' ignoreCase="true"')  # which can be edited in words
         repository = session.get_one(Repository, world["repository"])
         report = an_examination().as_json()

@@ -4,7 +4,8 @@ API operations check the same token in a header, and only for requests authentic
 """
 
 import hmac
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -19,8 +20,28 @@ from web.site.keys import SETTINGS
 FIELD: Final = "csrf_token"
 _HARMLESS: Final = frozenset({"/preferences"})
 """Forms of pages without a token, whose cookie only decides how pages look; the origin is checked."""
+_MOST_BYTES: Final = "most_bytes_of_file"
+_POSTED = web.RequestKey("posted", MultiMapping[Any])
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
+
+
+def takes_file(most_bytes: int) -> Callable[[Handler], Handler]:
+    """Accept forms with a file for the decorated handler, at most so many bytes in total.
+
+    The handler gets the form from `posted_of`. All other handlers reject such forms unread.
+    """
+
+    def declared(handler: Handler) -> Handler:
+        setattr(handler, _MOST_BYTES, most_bytes)
+        return handler
+
+    return declared
+
+
+def posted_of(request: web.Request) -> MultiMapping[Any]:
+    """Return the form of a handler that `takes_file`."""
+    return request[_POSTED]
 
 
 @web.middleware
@@ -33,22 +54,47 @@ async def csrf(request: web.Request, handler: Handler) -> web.StreamResponse:
             raise _elsewhere()
     elif not is_api(request):  # the API does its own check
         form = await _form(request)
-        who = signed_in(request)
-        # A bearer token is not a cookie: another site cannot make a browser send it.
-        if who is None or who.scopes is None:
-            _check(request, form)
+        try:
+            return await _checked(request, form, handler)
+        finally:
+            _close_files(form)
     return await handler(request)
 
 
+async def _checked(request: web.Request, form: MultiMapping[object], handler: Handler) -> web.StreamResponse:
+    who = signed_in(request)
+    # A bearer token is not a cookie: another site cannot make a browser send it.
+    if who is None or who.scopes is None:
+        _check(request, form)
+    return await handler(request)
+
+
+def _close_files(form: MultiMapping[object]) -> None:
+    """Close uploaded files, which aiohttp does only for the request itself, not for a clone."""
+    for value in form.values():
+        if isinstance(value, web.FileField):
+            value.file.close()
+
+
 async def _form(request: web.Request) -> MultiMapping[object]:
-    """Read the form, which aiohttp keeps for the handler. Forms with files are not ours and stay unread."""
+    """Read the form, which aiohttp keeps for the handler. Forms with files stay unread, unless declared."""
     unreadable = web.HTTPBadRequest(text=_("The form could not be read: it is incomplete or not in UTF-8."))
-    if request.content_type.startswith("multipart/"):
+    most = getattr(request.match_info.handler, _MOST_BYTES, None)
+    if most is None and request.content_type.startswith("multipart/"):
         raise unreadable
     try:
-        return await request.post()
+        # A clone has a limit of its own, and reads the same body.
+        form = await (request if most is None else request.clone(client_max_size=most)).post()
     except (ValueError, LookupError):  # invalid UTF-8, or an unknown charset
         raise unreadable from None
+    except web.HTTPRequestEntityTooLarge as error:
+        text = _("The form contains more data than this page accepts.")
+        raise web.HTTPRequestEntityTooLarge(
+            request.client_max_size if most is None else most, text=text
+        ) from error
+    if most is not None:
+        request[_POSTED] = form
+    return form
 
 
 def _check(request: web.Request, form: MultiMapping[object]) -> None:

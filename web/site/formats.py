@@ -264,6 +264,11 @@ _LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
         "embargo": Look(icon="hourglass", tone="caution"),
         "withheld": Look(icon="stop", tone="bad"),
         "hidden": Look(icon="stop", tone="bad"),
+        # Titles.
+        "listed": Look(icon="check", tone="good"),
+        "not public": Look(icon="stop", tone="neutral"),
+        "gone": Look(icon="bin", tone="neutral"),
+        "no captures": Look(icon="dot", tone="caution"),
         # Indexed files, harvested lists, self-tests.
         "done": Look(icon="check", tone="good"),
         "under way": Look(icon="play", tone="active"),

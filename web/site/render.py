@@ -149,6 +149,7 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "card-checked": mark("The check has begun; load this page again in a minute."),
         "card-too-soon": mark("The last check was less than an hour ago; try again later."),
         "taken-down": mark("The take-down is in the register."),
+        "titles-imported": mark("The titles were imported."),
         "take-down-ended": mark("The take-down has ended."),
         "no-sign-out-there": mark("The other service has no page for signing out. Close the browser."),
         "account-connected": mark("Your account is connected; you can sign in with it."),

@@ -157,7 +157,8 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_taken(
 @pytest.mark.parametrize(
     ("kind", "text", "words"),
     [
-        ("csv", "key,title,seeds\n", "no column may be called 'title'; the column 'name' is missing"),
+        ("csv", "key,title,seeds\n", "no column may be called 'title'; the columns are access, "),
+        ("csv", "key,seeds\n", "columns are missing: name"),
         ("archive-it", "{}", "not a list of seeds"),
         ("archive-it", "<html>", "not JSON"),
     ],

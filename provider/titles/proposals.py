@@ -1,0 +1,161 @@
+"""Imports of an uploaded file in two steps: what it would change, and, once a person agrees, the change.
+
+The first step makes the import and rolls it back, so that it knows the conflicts and the documents concerned.
+The second one does everything again and stops if it would change something else than what was shown.
+"""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from psycopg.errors import LockNotAvailable
+from sqlalchemy import select, text
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+
+from oai.errors import UsageError
+from oai.sections import ProviderSettings
+from provider.holdings.publication import CHUNK
+from provider.models import Access
+from provider.titles.access import count_pending, settle_access
+from provider.titles.entries import READERS
+from provider.titles.imports import ImportPlan, apply_import, plan_import
+from provider.titles.models import Title
+from provider.titles.ranges import Conflict, RangeRules, keys_in
+
+_WAIT: Final = "SET LOCAL lock_timeout = '10s'"
+"""A person waits for the response, and an import by command may take minutes."""
+
+
+def range_rules(settings: ProviderSettings) -> RangeRules:
+    """Return how seeds are understood, from the settings."""
+    return RangeRules(
+        host=settings.title_seed_host,
+        file=settings.title_seed_file,
+        carve_out=Access(settings.title_carve_out_access),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upload:
+    """A file that someone wants to import."""
+
+    source: str
+    kind: str
+    """Its format, a key of `READERS`."""
+    name: str
+    """Its name, for messages."""
+    content: bytes
+
+
+class ClaimedTwice(NamedTuple):
+    """A range of URL keys (`keys_in`) that two titles claim."""
+
+    keys: str
+    kept_by: str
+    refused_to: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """What an import would change, or has changed."""
+
+    plan: ImportPlan
+    conflicts: Sequence[ClaimedTwice]
+    documents: int
+    """Documents that may get another access rule."""
+    needs_approval: bool
+    """Whether it changes or removes more titles than `provider.title_change_percent`."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what it changes, to recognise the same proposal again.
+
+        The number of documents is not part of it, because documents are indexed all the time.
+        """
+        plan = self.plan
+        told: list[Any] = [
+            plan.source, plan.stored, plan.unchanged, plan.kept_because, plan.warnings,
+            [(one.entry.model_dump(mode="json"), one.licence) for one in plan.new],
+            [(one.entry.model_dump(mode="json"), one.licence, one.fields) for one in plan.changed],
+            plan.gone, [(one.place, one.reason) for one in plan.refused], self.conflicts, self.needs_approval,
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
+class PlanChangedError(UsageError):
+    """Meanwhile, the import would change something else than what was shown."""
+
+
+class NeedsApprovalError(UsageError):
+    """The import changes or removes more titles than the settings allow without approval."""
+
+
+def propose(session: Session, upload: Upload, settings: ProviderSettings) -> Proposal:
+    """Return what an import would change; nothing is changed.
+
+    Raises UsageError if the file cannot be read, or while another import is running.
+    """
+    proposal = _carried_out(session, upload, settings)
+    session.rollback()
+    return proposal
+
+
+def accept(
+    session: Session, upload: Upload, settings: ProviderSettings, digest: str, *, approved: bool
+) -> Proposal:
+    """Import the file and commit if the proposal is still the one with this digest.
+
+    The manager lets documents follow changed rules if they are more than one chunk. Raises PlanChangedError,
+    NeedsApprovalError, and UsageError as `propose` does.
+    """
+    proposal = _carried_out(session, upload, settings)
+    if proposal.digest != digest:
+        raise PlanChangedError(
+            "The titles have changed since this plan was made. Nothing was imported; look at the new plan."
+        )
+    if proposal.needs_approval and not approved:
+        raise NeedsApprovalError(
+            "This import changes many titles. Nothing was imported; approve the plan first."
+        )
+    session.commit()
+    if proposal.documents <= CHUNK:
+        settle_access(session, margin=settings.publish_margin)
+    return proposal
+
+
+def _carried_out(session: Session, upload: Upload, settings: ProviderSettings) -> Proposal:
+    rules = range_rules(settings)
+    session.execute(text(_WAIT))
+    try:
+        plan = _plan(session, upload, rules)
+    except OperationalError as error:
+        if not isinstance(error.orig, LockNotAvailable):
+            raise
+        raise UsageError("Another import of titles is running. Try again when it has ended.") from None
+    session.execute(text("SET LOCAL lock_timeout = 0"))
+    conflicts = apply_import(session, plan, rules, margin=settings.publish_margin)
+    return Proposal(
+        plan=plan,
+        conflicts=_named(session, conflicts),
+        documents=count_pending(session),
+        needs_approval=plan.exceeds(settings.title_change_percent),
+    )
+
+
+def _plan(session: Session, upload: Upload, rules: RangeRules) -> ImportPlan:
+    with tempfile.TemporaryDirectory(prefix="zatva-titles-") as folder:
+        file = Path(folder) / "titles"
+        file.write_bytes(upload.content)
+        return plan_import(session, upload.source, READERS[upload.kind](file, upload.name), rules)
+
+
+def _named(session: Session, conflicts: Sequence[Conflict]) -> list[ClaimedTwice]:
+    ids = {number for one in conflicts for number in (one.kept, one.refused)}
+    rows = session.execute(select(Title.title_id, Title.name).where(Title.title_id.in_(ids)))
+    names = {row.title_id: row.name for row in rows}
+    return [ClaimedTwice(keys_in(one.range), names[one.kept], names[one.refused]) for one in conflicts]

@@ -1,0 +1,245 @@
+"""Titles on pages: the list, one title, and the import of a file in two steps."""
+
+import base64
+import io
+import json
+import re
+import zlib
+from typing import Any
+
+import aiohttp
+import pytest
+from sqlalchemy import select
+
+from oai.audit import AuditEntry
+from provider.holdings.publication import CHUNK
+from provider.titles.models import Title, TitleSeed
+from tests.provider.archive import Archive
+from tests.web.conftest import Browser, Server
+
+_PATH = "/archive/titles/import"
+_HIDDEN = re.compile(r'<input type="hidden" name="([a-z]+)" value="([^"]*)">')
+
+
+@pytest.fixture
+def archive(server: Server) -> Archive:
+    """Three documents of two hosts."""
+    archive = Archive(server.database, server.settings)
+    for url in ("http://www.a.example/1", "http://www.a.example/2", "http://b.example/"):
+        archive.add(url)
+    return archive
+
+
+def _lines(*titles: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(title).encode() + b"\n" for title in titles)
+
+
+def _title(key: str, *urls: str, **values: Any) -> dict[str, Any]:
+    return {"key": key, "name": f"Title {key}", "seeds": [{"url": url} for url in urls], **values}
+
+
+async def _send(
+    browser: Browser, fields: dict[str, str], content: bytes | None = None, name: str = "titles.jsonl"
+) -> tuple[int, str, str]:
+    """Submit the form of either step as a browser does; returns status, text and redirect target."""
+    form = aiohttp.FormData(default_to_multipart=True)
+    for field, value in {"csrf_token": await browser.token(), "format": "by name", **fields}.items():
+        form.add_field(field, value)
+    if content is not None:
+        form.add_field("file", io.BytesIO(content), filename=name, content_type="application/octet-stream")
+    async with browser.http.post(browser.base_url + _PATH, data=form, allow_redirects=False) as answer:
+        return answer.status, await answer.text(), answer.headers.get("Location", "")
+
+
+async def _import(browser: Browser, *titles: dict[str, Any], **more: str) -> tuple[int, str, str]:
+    """Send the file, and agree to the plan."""
+    _, text, _ = await _send(browser, {"source": "library"}, _lines(*titles))
+    return await _send(browser, {**_carried(text), "do": "import", **more})
+
+
+def _carried(page: str) -> dict[str, str]:
+    """The hidden fields of the page with the plan; their values have nothing that HTML escapes."""
+    return {name: value for name, value in _HIDDEN.findall(page) if name != "csrf_token"}
+
+
+def _numbers(server: Server) -> dict[str, int]:
+    """The titles' numbers by their keys; each plan uses up some numbers."""
+    with server.database.session() as session:
+        return {title.source_key: title.title_id for title in session.scalars(select(Title))}
+
+
+def _names(server: Server) -> list[str]:
+    with server.database.session() as session:
+        return list(session.scalars(select(Title.name).where(~Title.gone).order_by(Title.name)))
+
+
+@pytest.mark.usefixtures("archive")
+async def test_a_plan_changes_nothing_and_the_import_does(server: Server, curator: Browser) -> None:
+    titles = _lines(
+        _title("1", "http://www.a.example/", publisher="Nakladatelství Čas"),
+        _title("2", "http://b.example/", public=False),
+        _title("3", "http://b.example/", "http://c.example/"),
+    )
+    status, text, _ = await _send(curator, {"source": "library"}, titles + b'{"key": "4"}\n')
+    assert (status, _names(server)) == (200, [])
+    for words in ("Title 1", "line 4", "Claimed twice", "example,b)"):
+        assert words in text
+
+    status, _, target = await _send(curator, {**_carried(text), "do": "import"})
+    assert (status, target) == (303, "/archive/titles?source=library&done=titles-imported")
+    assert _names(server) == ["Title 1", "Title 2", "Title 3"]
+    with server.database.session() as session:
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "titles.import")).one()
+    assert (entry.user_name, entry.object_id, entry.after) == (
+        "Katka",
+        "library",
+        {"new": 3, "changed": 0, "gone": 0, "unchanged": 0, "not_taken": 1},
+    )
+    _, text, _ = await _send(curator, {"source": "library"}, titles)
+    assert "There is nothing to import." in text
+    assert 'value="import"' not in text
+
+
+@pytest.mark.usefixtures("archive")
+async def test_the_list_is_searched_and_says_why_a_title_is_not_listed(
+    server: Server, curator: Browser
+) -> None:
+    await _import(
+        curator,
+        _title("1", "http://www.a.example/", publisher="Nakladatelství Čas"),
+        _title("2", "http://b.example/", public=False),
+        _title("3", "http://c.example/"),
+    )
+    first = f"?after={_numbers(server)['1']}"
+    found = {
+        query: [one for one in "123" if f"Title {one}<" in (await curator.get(f"/archive/titles{query}"))[1]]
+        for query in (
+            "", "?q=NAKLADATELSTVI", "?q=http://b.exam", "?q=title+3", "?q=100%25", "?source=library",
+            "?source=x", "?show=listed", "?show=not+public", "?show=no+captures", "?show=gone",
+            first, "?after=x",
+        )
+    }  # fmt: skip
+    assert found == {
+        "": ["1", "2", "3"], "?q=NAKLADATELSTVI": ["1"], "?q=http://b.exam": ["2"], "?q=title+3": ["3"],
+        "?q=100%25": [], "?source=library": ["1", "2", "3"], "?source=x": [], "?show=listed": ["1"],
+        "?show=not+public": ["2"], "?show=no+captures": ["3"], "?show=gone": [], first: ["2", "3"],
+        "?after=x": ["1", "2", "3"],
+    }  # fmt: skip
+    assert "Nakladatelství Čas" in (await curator.get("/archive/titles.csv?q=cas"))[1]
+
+
+@pytest.mark.usefixtures("archive")
+async def test_a_title_shows_its_ranges_sets_and_links(server: Server, curator: Browser) -> None:
+    await _import(
+        curator,
+        _title("1", "http://www.a.example/", publisher="Čas", licence="CC BY 4.0", issn="1234-5679"),
+        _title("2", "http://www.a.example/", "not a URL"),
+    )
+    with server.database.session() as session:
+        keys = {row.source_key: row.key.hex for row in session.scalars(select(Title))}
+    numbers = _numbers(server)
+    _, text = await curator.get(f"/archive/titles/{numbers['1']}")
+    for words in (
+        "example,a)*", "publisher:cas", "licence:cc-by-4.0", "CC BY 4.0", "1234-5679",
+        f'href="http://127.0.0.1:8080/titles/{keys["1"]}"', f":title:{keys['1']}<", ": 2</dd>",
+    ):  # fmt: skip
+        assert words in text, words
+    _, text = await curator.get(f"/archive/titles/{numbers['2']}")
+    assert "belongs to <a" in " ".join(text.split())
+    assert ("none: not a URL with a host" in text, "Page for readers" in text) == (True, False)
+    assert (await curator.get("/archive/titles/999999"))[0] == 404
+
+
+@pytest.mark.usefixtures("archive")
+async def test_many_changes_need_a_tick(server: Server, curator: Browser) -> None:
+    many = [_title(f"{number:02}") for number in range(30)]
+    await _import(curator, *many)
+    status, text, _ = await _import(curator, *many[:5])
+    assert (status, "Tick this box" in text, len(_names(server))) == (422, True, 30)
+    assert 'value="import"' in text
+    status, _, _ = await _send(curator, {**_carried(text), "do": "import", "approve": "yes"})
+    assert (status, len(_names(server))) == (303, 5)
+
+
+@pytest.mark.usefixtures("archive")
+async def test_a_plan_that_no_longer_holds_is_shown_again(server: Server, curator: Browser) -> None:
+    _, plan, _ = await _send(curator, {"source": "library"}, _lines(_title("1", "http://b.example/")))
+    await _import(curator, _title("2", "http://c.example/"))
+    status, text, _ = await _send(curator, {**_carried(plan), "do": "import"})
+    assert (status, "The titles have changed since this plan was made." in text) == (409, True)
+    assert ("Title 2" in text, _names(server)) == (True, ["Title 2"])
+    await _send(curator, {**_carried(text), "do": "import"})
+    assert _names(server) == ["Title 1"]
+
+
+@pytest.mark.usefixtures("archive")
+@pytest.mark.parametrize("documents", [CHUNK, CHUNK + 1])
+async def test_documents_follow_at_once_or_by_the_manager(
+    curator: Browser, monkeypatch: pytest.MonkeyPatch, documents: int
+) -> None:
+    monkeypatch.setattr("provider.titles.proposals.count_pending", lambda _session: documents)
+    settled = []
+    monkeypatch.setattr("provider.titles.proposals.settle_access", lambda *_, **__: settled.append(1))
+    await _import(curator, _title("1", "http://b.example/", access="withheld"))
+    assert len(settled) == (1 if documents <= CHUNK else 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "content", "name", "words"),
+    [
+        ({"source": ""}, b"{}", "a.jsonl", "Fill in this field."),
+        ({}, None, "", "Choose a file."),
+        ({}, b"x", "a.txt", "says nothing about its format"),
+        ({}, b"key,title\n", "a.csv", "a.csv: no column may be called &#39;title&#39;"),
+        ({}, b"key,seeds\n", "a.csv", "a.csv: columns are missing: name"),
+        ({"format": "archive-it"}, b"<html>", "a.jsonl", "a.jsonl: not JSON"),
+        ({"format": "xml"}, b"", "a.jsonl", "Choose one of the options."),
+        ({}, b" " * (8 * 1024 * 1024 + 1), "a.jsonl", "larger than 8 MB"),
+        ({"name": "a.csv", "content": "no Base64!"}, None, "", "Choose the file again."),
+        ({"name": "a.csv", "content": "eA=="}, None, "", "Choose the file again."),
+        (
+            {"name": "a.csv", "content": base64.b64encode(zlib.compress(b" " * 2**24)).decode()},
+            None,
+            "",
+            "larger than 8 MB",
+        ),
+    ],
+)
+async def test_what_is_wrong_with_the_form_is_said(
+    curator: Browser, fields: dict[str, str], content: bytes | None, name: str, words: str
+) -> None:
+    status, text, _ = await _send(curator, {"source": "library", **fields}, content, name)
+    assert (status, words in text, "/tmp" in text) == (422, True, False)  # noqa: S108 not a path of ours
+
+
+async def test_a_form_that_is_too_large_is_refused(curator: Browser) -> None:
+    status, text, _ = await _send(curator, {"source": "library"}, bytes(13 * 1024 * 1024))
+    assert (status, "more data than this page accepts" in text) == (413, True)
+
+
+async def test_a_line_with_nul_is_not_taken(server: Server, curator: Browser) -> None:
+    _, text, _ = await _send(
+        curator, {"source": "library"}, _lines(_title("1"), _title("2", keywords=["a\0"]))
+    )
+    assert "keywords: Value error, contains a NUL character" in text
+    await _send(curator, {**_carried(text), "do": "import"})
+    assert _names(server) == ["Title 1"]
+
+
+async def test_only_the_archives_staff_sees_titles(
+    server: Server, viewer: Browser, owner: Browser, administrator: Browser
+) -> None:
+    for browser in (viewer, owner):
+        assert (await browser.get("/archive/titles"))[0] == 403
+        assert (await browser.get(_PATH))[0] == 403
+        assert (await _send(browser, {"source": "library"}, _lines(_title("1"))))[0] == 403
+    assert (await _import(administrator, _title("1")))[0] == 303
+    with server.database.session() as session:
+        assert session.scalars(select(TitleSeed)).all() == []
+
+
+async def test_the_token_is_needed_and_other_forms_take_no_file(curator: Browser) -> None:
+    assert (await _send(curator, {"source": "library", "csrf_token": "x"}, b""))[0] == 403
+    form = aiohttp.FormData({"csrf_token": await curator.token()}, default_to_multipart=True)
+    async with curator.http.post(curator.base_url + "/archive/takedowns/new", data=form) as answer:
+        assert answer.status == 400
