@@ -37,6 +37,11 @@ def module_command(module: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-P", "-m", module, *arguments)
 
 
+def words_of_module(command: Sequence[str]) -> Sequence[str]:
+    """Return the module and the arguments of a command that `module_command` made."""
+    return command[len(module_command("")) - 1 :]
+
+
 @contextlib.contextmanager
 def spawning() -> Iterator[SpawnContext]:
     """Give multiprocessing's context for the block, whose processes import nothing from the working folder.

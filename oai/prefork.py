@@ -167,7 +167,7 @@ def _become(asked: Mapping[str, Any], descriptors: Sequence[int]) -> None:
     os.chdir(asked["folder"])
     if asked["files"]:
         resource.setrlimit(resource.RLIMIT_NOFILE, asked["files"])
-    # Last: whoever knows the id may send signals, and expects a group of processes of its own.
+    # Last: a requester that knows the id may signal the process group, which must exist by then.
     os.write(descriptors[_STANDARD], b"%d\n" % os.getpid())
     _close(descriptors)
 

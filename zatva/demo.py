@@ -39,7 +39,7 @@ from provider.models import Document
 from provider.titles.access import settle_access
 from provider.titles.imports import apply_import, plan_import
 from provider.titles.models import Title
-from provider.titles.proposals import range_rules
+from provider.titles.ranges import range_rules
 from web.auth.organisations import add_organisation, give_repository
 from web.auth.sign_in import make_link
 from web.auth.users import add_user

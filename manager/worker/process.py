@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, Protocol, Self
 
 from oai import prefork
-from oai.child import module_command
+from oai.child import module_command, words_of_module
 from oai.settings import CONFIG_VARIABLE, Settings
 
 logger = logging.getLogger("manager.worker")
@@ -29,8 +29,6 @@ AUDITOR: Final = module_command("harvester.store")
 _CHUNK: Final = 65_536
 _KEPT: Final = 4000
 _DRAIN_SECONDS: Final = 2.0
-_MODULE_AT: Final = len(module_command("")) - 1
-"""Position of the module in a command of `module_command`."""
 _PRELOADED: Final = "harvester.preloaded"
 
 
@@ -231,7 +229,7 @@ async def _started(
     if server is not None:
         try:
             return await server.start(
-                command[_MODULE_AT:],
+                words_of_module(command),
                 environment,
                 standard_input=standard_input,
                 standard_error=standard_error,

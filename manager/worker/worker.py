@@ -78,8 +78,8 @@ class Worker:
             claim=store_audits.claim,
             give_back=store_audits.give_back,
         )
-        own = tuple(command) == HARVESTER and sys.platform == "linux"
-        self._server = PreforkServer() if own and settings.manager.prefork else None
+        can_fork = tuple(command) == HARVESTER and sys.platform == "linux"
+        self._server = PreforkServer() if can_fork and settings.manager.prefork else None
         self._drain = asyncio.Event() if drain is None else drain
         self._worker_id: int | None = None
 

@@ -17,8 +17,8 @@ from oai.errors import ExitCode, UsageError
 from oai.output_files import complete_file
 from provider.collection_commands import parse_moment
 from provider.export.captures import CaptureReader, ExportedCapture
-from provider.export.choice import ExportChoice, choose, numbers
 from provider.export.manifest import ExportFacts, Manifest
+from provider.export.selection import ExportChoice, choose, numbers
 from provider.export.sorted_lines import SortedLines
 from provider.export.wacz_file import WaczFile
 from provider.export.warc_file import WarcFile

@@ -32,7 +32,7 @@ class ExportFacts:
     """Of the OAI identifiers."""
     software: str
     without_captures: Sequence[str] = ()
-    """URLs that were asked for and of which there is no capture."""
+    """Requested URLs without a capture."""
 
 
 @dataclass

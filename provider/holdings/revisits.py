@@ -47,8 +47,8 @@ class Revisit:
 
         A record that says neither what was compared nor what the server answered is not trusted in this.
         """
-        told = self.said.profile is not None or self.said.http_status is not None
-        return is_of_nothing(self.digest) and told and not self.is_not_modified
+        has_reason = self.said.profile is not None or self.said.http_status is not None
+        return is_of_nothing(self.digest) and has_reason and not self.is_not_modified
 
     def searches(self, session: Session) -> Iterator["Search"]:
         """Yield the places where the original may be, the most certain first."""

@@ -62,10 +62,10 @@ def add_routes(app: web.Application) -> None:
     database = app[DATABASE]
     repository = make_aggregate(app[SETTINGS], database, app[BASE_URL].rstrip("/") + _BELOW)
     app[_REPOSITORY] = repository
-    door = endpoint.Door(database, is_set_up, _NONE)
+    available = endpoint.Availability(database, is_set_up, _NONE)
 
     def ask(pairs: Pairs) -> OaiAnswer:
-        door.refuse_until_open()
+        available.refuse_until_published()
         try:
             return repository.answer(pairs)
         except UnreadablePageError as error:
@@ -74,7 +74,7 @@ def add_routes(app: web.Application) -> None:
             raise TryLater(Why.STORE, "records cannot be read from the store", _RETRY_SECONDS) from None
 
     async def page(request: web.Request) -> web.Response:
-        return await _landing_page(request, door)
+        return await _landing_page(request, available)
 
     endpoint.add_repository(app, PATH, ask, page)
     landing.add_files(app, landing.STYLES, path=PATH)
@@ -86,12 +86,12 @@ def _notice(database: Database, error: UnreadablePageError) -> None:
         session.commit()
 
 
-async def _landing_page(request: web.Request, door: endpoint.Door) -> web.Response:
+async def _landing_page(request: web.Request, available: endpoint.Availability) -> web.Response:
     repository, database = request.app[_REPOSITORY], request.app[DATABASE]
     catalogue = of_kind(repository.catalogue, AggregateCatalogue, "`add_routes` made it")
 
     def work() -> bytes:
-        door.refuse_until_open()
+        available.refuse_until_published()
         with database.session() as session:
             return render(repository.site, read_sources(session), catalogue.formats(session), utc_now())
 

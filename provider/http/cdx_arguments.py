@@ -19,10 +19,10 @@ from oai.errors import UsageError
 from provider.holdings.capture import Collapse, Field, FoundCapture, read_collapse, read_number
 from provider.holdings.index_reads import ReadOrder
 from provider.holdings.lookup import LookupPlace, MatchType, Query
-from provider.http import cdx_steps
+from provider.http import cdx_ordering
 from provider.http.cdx_dialects import EARLIEST, LATEST, RANGE, Dialect, columns_of
 from provider.http.cdx_lines import Output
-from provider.http.cdx_steps import Step
+from provider.http.cdx_ordering import Step
 from provider.models import Access
 
 _TIMESTAMP: Final = re.compile(r"[0-9]{4}(?:[0-9]{2}){0,5}", re.ASCII)
@@ -169,7 +169,7 @@ def _arranged(arguments: Arguments, dialect: Dialect, query: Query, count: _Coun
     turned = count.from_end and plain and query.is_single
     whole = bool(steps) or (count.from_end and not turned)
     if turned:
-        query, steps = replace(query, order=ReadOrder.REVERSE), [cdx_steps.turn]
+        query, steps = replace(query, order=ReadOrder.REVERSE), [cdx_ordering.turn]
     elif whole or count.skipped:
         steps = [*steps, count.cut]
     return Asked(
@@ -195,10 +195,10 @@ def _collapsed_and_sorted(
     )
     if len(first) == 1 and not in_memory:
         return replace(query, collapse=first[0]), steps
-    steps = [*([cdx_steps.keep_first(first)] if first else []), *steps]
+    steps = [*([cdx_ordering.keep_first(first)] if first else []), *steps]
     if not in_memory:
         return query, steps
-    sort = cdx_steps.sort(query.order, query.closest)
+    sort = cdx_ordering.sort(query.order, query.closest)
     query = replace(query, order=ReadOrder.FORWARD, closest=None)
     return query, [*steps, sort] if after_collapsing else [sort, *steps]
 
@@ -211,10 +211,10 @@ def _collapses(arguments: Arguments, dialect: Dialect) -> tuple[list[Collapse], 
     if dialect.collapses_last and (last := read_collapse(arguments.get(dialect.collapses_last))):
         if first:
             raise UsageError(f"{dialect.collapses_last} cannot be combined with another collapse")
-        steps.append(cdx_steps.keep_last(last))
+        steps.append(cdx_ordering.keep_last(last))
     if dialect.collapses_time and (digits := _number(arguments, dialect.collapses_time)):
         if dialect.best_status:
-            steps.append(cdx_steps.keep_best_status(digits))
+            steps.append(cdx_ordering.keep_best_status(digits))
         else:
             first.append(Collapse(field="timestamp", characters=digits, beside=dialect.names["status"]))
     return first, steps

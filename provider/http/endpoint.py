@@ -33,7 +33,7 @@ Ask = Callable[[Pairs], OaiAnswer]
 Page = Callable[[web.Request], Awaitable[web.Response]]
 
 
-class Door:
+class Availability:
     """Refuses requests until a repository has something to publish.
 
     What was published once is never removed altogether, so a positive answer is remembered. Threads share it
@@ -44,15 +44,15 @@ class Door:
         self._database = database
         self._exists = exists
         self._reason = reason
-        self._open = False
+        self._published = False
 
-    def refuse_until_open(self) -> None:
+    def refuse_until_published(self) -> None:
         """Raise a 404 with the reason as long as nothing is published."""
-        if self._open:
+        if self._published:
             return
         with self._database.session() as session:
-            self._open = self._exists(session)
-        if not self._open:
+            self._published = self._exists(session)
+        if not self._published:
             raise web.HTTPNotFound(text=self._reason)
 
 

@@ -110,8 +110,8 @@ def accepted_datetime(fields: Iterable[str]) -> datetime | None:
         return None
     moment = _calendar_date(given[0]) if len(given) == 1 else None
     if moment is None:
-        told = ", ".join(given)[:100]
-        raise UsageError(f"Accept-Datetime {told!r} is not one date such as 'Thu, 31 May 2007 20:35:00 GMT'")
+        shown = ", ".join(given)[:100]
+        raise UsageError(f"Accept-Datetime {shown!r} is not one date such as 'Thu, 31 May 2007 20:35:00 GMT'")
     return moment
 
 

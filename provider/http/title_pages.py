@@ -25,9 +25,9 @@ from provider.protocol.formats.format import Site
 from provider.titles.captures import newest_captures
 from provider.titles.catalogue import TitleItem, has_titles, title_by_key, titles_settings
 from provider.titles.chart import chart, years_of
-from provider.titles.description import archived_url, json_ld, records_of, signposts
 from provider.titles.formats import public_page
 from provider.titles.licences import licence_by_key
+from provider.titles.linked_data import archived_url, json_ld, records_of, signposts
 from provider.titles.search import (
     TREES,
     FoundTitle,

@@ -39,15 +39,15 @@ def add_routes(app: web.Application) -> None:
     repository = make_titles(
         app[SETTINGS], database, app[BASE_URL].rstrip("/") + _BELOW, FORMATS, app[REPLICAS]
     )
-    door = endpoint.Door(database, has_titles, _NONE)
+    available = endpoint.Availability(database, has_titles, _NONE)
 
     def ask(pairs: Pairs) -> OaiAnswer:
-        door.refuse_until_open()
+        available.refuse_until_published()
         return repository.answer(pairs)
 
     async def page(request: web.Request) -> web.Response:
         def work() -> bytes:
-            door.refuse_until_open()
+            available.refuse_until_published()
             return _render(repository)
 
         return landing.page_response(await admitted(request, work))

@@ -22,6 +22,7 @@ from provider.reading.framing import FramingProblem
 from provider.reading.titles import may_have_title, tidy
 from provider.storage.files import ArchiveFile, read_in_wacz
 from provider.storage.places import Container, Member
+from provider.storage.ranges import SizedReader
 from provider.storage.zip_directory import MemberError
 
 _PACKAGE: Final = "datapackage.json"
@@ -242,33 +243,17 @@ class WaczMember:
             self._hashed[0].update(piece)
 
 
-class _Seen(io.RawIOBase):
+class _Seen(SizedReader):
     """A file that passes all its bytes in order to `see`, however it is read, each of them once."""
 
     def __init__(self, file: BinaryIO, size: int, see: Callable[[bytes], None]) -> None:
-        super().__init__()
+        super().__init__(size)
         raw = getattr(file, "raw", file)
         self.version = getattr(raw, "version", None)
         """Of the file (see `provider.reading.zstd_frames`)."""
         self._file = file
-        self._size = size
         self._see = see
         self._seen = 0
-        self._at = 0
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Move to a place."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = max(0, base + offset)
-        return self._at
 
     def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 the protocol's type exists for type checkers only
         """Read some bytes. Raises OSError."""

@@ -35,7 +35,7 @@ _CHECKSUM: Final = 4
 _MOST_BLANK: Final = 1 << 16
 MOST_CHECKED: Final = 1 << 30
 """Bytes that are decompressed only to verify a frame; a bomb is not worth more."""
-_MOST_DICTIONARIES: Final = 64 << 20
+MOST_DICTIONARIES: Final = 64 << 20
 """Bytes of the dictionaries that a process keeps."""
 
 
@@ -296,7 +296,7 @@ def _kept_dictionary(file: BinaryIO, size: int) -> Dictionary:
     with _dictionaries_lock:
         # A file without one costs something, too: its key.
         kept_dictionaries[key] = dictionary
-        while sum(one.size + _PACKED for one in kept_dictionaries.values()) > _MOST_DICTIONARIES:
+        while sum(one.size + _PACKED for one in kept_dictionaries.values()) > MOST_DICTIONARIES:
             kept_dictionaries.popitem(last=False)
     return dictionary
 

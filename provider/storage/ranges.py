@@ -24,24 +24,13 @@ class _Range(NamedTuple):
         return self.begin + len(self.content)
 
 
-class RangeReader(io.RawIOBase):
-    """A readable file over ranges of `step` bytes; with `ahead`, the next one is fetched meanwhile.
+class SizedReader(io.RawIOBase):
+    """A readable file of known size; subclasses read from `_at`, which seeking only moves."""
 
-    The first range has `first` bytes. Memory: three ranges.
-    """
-
-    def __init__(self, fetch: Fetch, size: int, *, step: int, first: int | None = None, ahead: bool) -> None:
+    def __init__(self, size: int) -> None:
         super().__init__()
-        self.version: Hashable = None
-        """Differs between objects, and between an object's versions."""
-        self._fetch = fetch
         self._size = size
-        self._step = step
-        self._next_step = first or step
         self._at = 0
-        self._held: list[_Range] = []
-        self._thread = ThreadPoolExecutor(1, "range") if ahead else None
-        self._coming: tuple[int, Future[bytes]] | None = None
 
     def readable(self) -> bool:
         """Return True."""
@@ -56,10 +45,28 @@ class RangeReader(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Move to a place; nothing is requested."""
+        """Move to a place; nothing is read."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         self._at = max(0, base + offset)
         return self._at
+
+
+class RangeReader(SizedReader):
+    """A readable file over ranges of `step` bytes; with `ahead`, the next one is fetched meanwhile.
+
+    The first range has `first` bytes. Memory: three ranges.
+    """
+
+    def __init__(self, fetch: Fetch, size: int, *, step: int, first: int | None = None, ahead: bool) -> None:
+        super().__init__(size)
+        self.version: Hashable = None
+        """Differs between objects, and between an object's versions."""
+        self._fetch = fetch
+        self._step = step
+        self._next_step = first or step
+        self._held: list[_Range] = []
+        self._thread = ThreadPoolExecutor(1, "range") if ahead else None
+        self._coming: tuple[int, Future[bytes]] | None = None
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
         """Read up to the end of a range. Raises OSError if it cannot be fetched."""

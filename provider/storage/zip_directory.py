@@ -5,7 +5,6 @@ Only the latter says where the data begins, because its extra field has another 
 if both agree, it is stored without compression, and no other member reaches into it.
 """
 
-import io
 import stat
 import struct
 import threading
@@ -14,9 +13,13 @@ import zlib
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, BinaryIO, ClassVar, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, NamedTuple, cast
 
 from oai.failures import FailureCode
+from provider.storage.ranges import SizedReader
+
+if TYPE_CHECKING:
+    import io
 
 MOST_DIRECTORY: Final = 4 << 20
 """Bytes of a ZIP directory: some 50,000 members."""
@@ -216,31 +219,15 @@ def kept_directory(version: Hashable, read: Callable[[], Directory]) -> Director
     return found
 
 
-class FileWindow(io.RawIOBase):
+class FileWindow(SizedReader):
     """A part of a file on this machine as a file; closes that file with itself."""
 
     def __init__(self, file: BinaryIO, begin: int, size: int, version: Hashable) -> None:
-        super().__init__()
+        super().__init__(size)
         self.version = version
         """Differs between files, and between a file's versions."""
         self._file = file
         self._begin = begin
-        self._size = size
-        self._at = 0
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Move to a place in the part."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = max(0, base + offset)
-        return self._at
 
     def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 the protocol's type exists for type checkers only
         """Read up to the end of the part. Raises OSError."""

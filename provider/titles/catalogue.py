@@ -107,7 +107,7 @@ def _read(session: Session, statement: Select[Any]) -> Sequence[TitleItem]:
 
 
 def _is_known(set_spec: str | InstrumentedAttribute[str]) -> ColumnElement[bool]:
-    """Return the condition that a set has or had a listed title; others may not be told from missing ones."""
+    """Return the condition that a set has or had a listed title; others must look like missing ones."""
     listed = TitleMembership.datestamp < UNLISTED
     return exists().where(TitleMembership.set_spec == set_spec, listed)
 

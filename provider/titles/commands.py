@@ -3,7 +3,7 @@
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,11 +18,10 @@ from oai.sections import ProviderSettings
 from provider.models import Access
 from provider.titles.access import count_pending, settle_access
 from provider.titles.entries import READERS, Read
-from provider.titles.imports import ImportPlan, apply_import, plan_import
+from provider.titles.imports import ClaimedTwice, ImportPlan, apply_import, name_conflicts, plan_import
 from provider.titles.models import Title, TitleSeed
-from provider.titles.proposals import range_rules
 from provider.titles.publication import count_new
-from provider.titles.ranges import Conflict
+from provider.titles.ranges import range_rules
 from provider.titles.seeder import StateRules, read_seeder
 
 _COLUMNS: Final = {
@@ -48,13 +47,12 @@ def import_titles(invocation: Invocation) -> ExitCode:
     arguments, settings = invocation.arguments, invocation.settings.provider
     found = _reader(arguments.file, arguments.format, settings)
     rules = range_rules(settings)
-    conflicts: list[Conflict] = []
     with open_database(invocation.settings) as database, database.session() as session:
         plan = plan_import(session, arguments.source, found, rules)
         if not arguments.dry_run and not arguments.approve:
             plan.check(settings.title_change_percent)
-        conflicts = list(apply_import(session, plan, rules, margin=settings.publish_margin))
-        named, pending = _names(session, conflicts), count_pending(session)
+        conflicts = apply_import(session, plan, rules, margin=settings.publish_margin)
+        named, pending = name_conflicts(session, conflicts), count_pending(session)
         if arguments.dry_run:
             session.rollback()
         else:
@@ -105,17 +103,7 @@ def _counts(plan: ImportPlan) -> dict[str, int]:
     }
 
 
-def _names(session: Session, conflicts: list[Conflict]) -> list[dict[str, str]]:
-    ids = {number for one in conflicts for number in (one.kept, one.refused)}
-    rows = session.execute(select(Title.title_id, Title.name).where(Title.title_id.in_(ids)))
-    names = {row.title_id: row.name for row in rows}
-    return [
-        {"range": one.range.low, "kept_by": names[one.kept], "refused_to": names[one.refused]}
-        for one in conflicts
-    ]
-
-
-def _report(plan: ImportPlan, conflicts: list[dict[str, str]], *, dry_run: bool) -> dict[str, Any]:
+def _report(plan: ImportPlan, conflicts: Sequence[ClaimedTwice], *, dry_run: bool) -> dict[str, Any]:
     return {
         "dry_run": dry_run,
         "counts": _counts(plan),
@@ -125,7 +113,10 @@ def _report(plan: ImportPlan, conflicts: list[dict[str, str]], *, dry_run: bool)
         "not_taken": [
             {"place": one.place, "reason": one.reason, "is_decision": one.is_decision} for one in plan.refused
         ],
-        "conflicts": conflicts,
+        "conflicts": [
+            {"range": one.range.low, "kept_by": one.kept_by, "refused_to": one.refused_to}
+            for one in conflicts
+        ],
         "warnings": plan.warnings,
         "kept_because": plan.kept_because,
     }
@@ -193,7 +184,7 @@ def show_title(invocation: Invocation) -> ExitCode:
     """`provider titles show`: show everything about a title."""
     with open_database(invocation.settings) as database, database.session() as session:
         title = _find(session, invocation.arguments.title)
-        told = _row(title) | {
+        details = _row(title) | {
             "identifier": f"oai:{invocation.settings.provider.namespace}:title:{title.key.hex}",
             **{name: getattr(title, name) for name in _DETAILS},
             "seeds": [
@@ -204,9 +195,9 @@ def show_title(invocation: Invocation) -> ExitCode:
             ],
         }
     lines = [
-        f"{name.replace('_', ' ')}: {value}" for name, value in told.items() if value not in (None, [], {})
+        f"{name.replace('_', ' ')}: {value}" for name, value in details.items() if value not in (None, [], {})
     ]
-    invocation.console.result(told, "\n".join(lines))
+    invocation.console.result(details, "\n".join(lines))
     return ExitCode.DONE
 
 

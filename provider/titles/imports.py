@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.orm import Session
@@ -22,7 +22,7 @@ from provider.titles.entries import Read, Refused, Remark, TitleEntry
 from provider.titles.licences import licence_of
 from provider.titles.models import SeedKind, Title, TitleSeed, TitleSegment
 from provider.titles.publication import follow_sets, publish
-from provider.titles.ranges import Claim, Conflict, RangeRules, divide, ranges_of
+from provider.titles.ranges import Claim, Conflict, KeyRange, RangeRules, divide, keys_in, ranges_of
 from provider.titles.sets import sets_of
 
 _FIELDS: Final = (
@@ -208,7 +208,7 @@ def apply_import(
 
 
 def _store(session: Session, source: str, differences: Sequence[Difference]) -> None:
-    """Write titles with their seeds and sets, in a few statements whatever their number."""
+    """Write titles with their seeds and sets, in a few statements for any number of them."""
     new = [one for one in differences if one.title_id is None]
     ids = {one.entry.key: one.title_id for one in differences if one.title_id is not None}
     if new:
@@ -259,7 +259,7 @@ def assign_ranges(session: Session, rules: RangeRules) -> tuple[Sequence[Conflic
     seeds = session.execute(
         select(TitleSeed.title_id, TitleSeed.url, TitleSeed.kind, Title.access, Title.gone)
         .join(Title, Title.title_id == TitleSeed.title_id)
-        # What a title closed stays closed when the title is gone: nobody has decided to open it.
+        # What a title closed stays closed when the title is gone: no decision to open it has been made.
         .where(~Title.gone | ((Title.access != Access.OPEN) & (TitleSeed.kind == SeedKind.INCLUDE)))
     )
     claims = []
@@ -306,3 +306,24 @@ def _replace_segments(session: Session, wanted: set[_Row]) -> set[int]:
         )
     note_pending(session, [row[:2] for row in removed | added if row[4] not in {None, Access.OPEN}])
     return {row[2] for row in removed | added}
+
+
+class ClaimedTwice(NamedTuple):
+    """A range of URL keys that two titles claim, with their names."""
+
+    range: KeyRange
+    kept_by: str
+    refused_to: str
+
+    @property
+    def keys(self) -> str:
+        """The range as people read it (`keys_in`)."""
+        return keys_in(self.range)
+
+
+def name_conflicts(session: Session, conflicts: Sequence[Conflict]) -> list[ClaimedTwice]:
+    """Return the conflicts with the names of their titles."""
+    ids = {number for one in conflicts for number in (one.kept, one.refused)}
+    rows = session.execute(select(Title.title_id, Title.name).where(Title.title_id.in_(ids)))
+    names = {row.title_id: row.name for row in rows}
+    return [ClaimedTwice(one.range, names[one.kept], names[one.refused]) for one in conflicts]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+from oai.sections import ProviderSettings
 from provider.holdings.urlkeys import host_key, parts_of, url_key
 from provider.models import Access
 
@@ -38,6 +39,15 @@ class RangeRules:
     """What a seed with a file name or a query means: its directory, or that URL."""
     carve_out: Access = Access.READING_ROOM
     """The rule of what is carved out of a title."""
+
+
+def range_rules(settings: ProviderSettings) -> RangeRules:
+    """Return how seeds are understood, from the settings."""
+    return RangeRules(
+        host=settings.title_seed_host,
+        file=settings.title_seed_file,
+        carve_out=Access(settings.title_carve_out_access),
+    )
 
 
 def ranges_of(url: str, rules: RangeRules) -> list[KeyRange]:

@@ -122,7 +122,7 @@ class World:
         self._settle()
 
     def _import_titles(self, *, withheld: bool) -> None:
-        """Describe two sites of which all may see something, and one of which nobody may know."""
+        """Describe two sites of which all may see something, and one that must stay unknown."""
         entries = [entry(host, f"http://{host}.example.cz/") for host in "ab"]
         if withheld:
             secret = entry("secret", "http://secret.test/", name="The secret's name", publisher="Secret")

@@ -22,7 +22,7 @@ _HOSTS: Final = 300
 _TOP: Final = ("cz", "sk", "eu")
 _SECTIONS: Final = 97
 _RULES: Final = RangeRules()
-# Every capture once more, twenty years later.
+# Every capture again, twenty years later.
 MORE: Final = """
 INSERT INTO document (
     key, arc_id, "offset", length, url, archived, datestamp, tld_id, domain_id, host_id, mime_major_id,

@@ -80,7 +80,7 @@ def arc_info() -> bytes:
 
 
 def packed(path: Path, record: bytes) -> bytes:
-    """A record as it lies in the file: a gzip member or a zstd frame where the file's name says so."""
+    """A record as it is in the file: a gzip member or a zstd frame where the file's name says so."""
     if path.name.endswith(".zst"):
         return frame(record)
     return gzip.compress(record, mtime=0) if path.name.endswith(".gz") else record

@@ -11,9 +11,7 @@ from oai.settings import Settings
 from provider.models import UNLISTED
 from provider.titles.catalogue import identifier
 from provider.titles.licences import licence_by_key
-from provider.titles.models import Title
-from provider.titles.proposals import range_rules
-from provider.titles.register import (
+from provider.titles.listing import (
     MOST_SEEDS,
     Standing,
     list_titles,
@@ -21,6 +19,8 @@ from provider.titles.register import (
     standing_of,
     title_details,
 )
+from provider.titles.models import Title
+from provider.titles.ranges import range_rules
 from web.archive.address import provider_address
 from web.auth.access import needs
 from web.site.export import AT_ONCE, KINDS, columns_of, export

@@ -17,7 +17,8 @@ from pydantic import Field, field_validator
 from oai.errors import UsageError
 from oai.rights import Right
 from provider.titles.entries import READERS
-from provider.titles.proposals import (
+from provider.titles.listing import sources
+from provider.titles.uploads import (
     NeedsApprovalError,
     PlanChangedError,
     Proposal,
@@ -25,7 +26,6 @@ from provider.titles.proposals import (
     accept,
     propose,
 )
-from provider.titles.register import sources
 from web.archive.pages_titles import words
 from web.auth.access import about, needs
 from web.auth.csrf import posted_of, takes_file

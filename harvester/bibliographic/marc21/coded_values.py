@@ -55,7 +55,7 @@ _FIXED_CODES: Final = MappingProxyType({6: _DATE_TYPES, 38: " dorsx|", 39: " cdu
 _AREA: Final = re.compile(r"[a-z][a-z0-9-]{6}")
 _NOT_CODED: Final = frozenset({"", "|||"})
 _LINKED_DATES: Final = "cdikmqrstupe"
-"""Types of date whose dates stand in 260 or 264, too."""
+"""Types of date whose dates are also in 260 or 264."""
 
 
 def _spread(pairs: Mapping[str, str]) -> dict[int, str]:

@@ -31,10 +31,10 @@ _SLIM = "http://www.loc.gov/MARC21/slim"
 
 def found(*lines: str, leader: str = LEADER, fixed: str | None = FIXED, level: int = 3) -> list[str]:
     """The findings as `level code tag#occurrence place`, for a record made of lines."""
-    return told(marcxml(*lines, leader=leader, fixed=fixed), level=level)
+    return findings(marcxml(*lines, leader=leader, fixed=fixed), level=level)
 
 
-def told(xml: str, *, level: int = 3) -> list[str]:
+def findings(xml: str, *, level: int = 3) -> list[str]:
     """The findings of MARCXML."""
     (record,) = written_records(etree.fromstring(xml))
     return [
@@ -60,7 +60,7 @@ def test_a_good_record_has_no_findings() -> None:
 
 
 def structure(inner: str, leader: str = f"<leader>{LEADER}</leader>") -> list[str]:
-    return told(f'<record xmlns="{_SLIM}">{leader}{inner}</record>', level=1)
+    return findings(f'<record xmlns="{_SLIM}">{leader}{inner}</record>', level=1)
 
 
 def field(inner: str = '<subfield code="a">T</subfield>', tag: str = "245", marks: str = "10") -> str:
@@ -196,8 +196,8 @@ def test_codes_of_the_leader(leader: str, finding: str) -> None:
     ],
 )
 def test_positions_of_008(place: int, text: str, finding: str | None) -> None:
-    told = changed(fixed=fixed(place, text), drop=("041", "044"))
-    assert told == ([] if finding is None else [f"3 {finding}"])
+    found = changed(fixed=fixed(place, text), drop=("041", "044"))
+    assert found == ([] if finding is None else [f"3 {finding}"])
 
 
 @pytest.mark.parametrize(
@@ -275,10 +275,10 @@ def test_codes_that_differ_from_008() -> None:
     ],
 )
 def test_the_date_of_publication_agrees_with_008(coded: str, written: str, *, agree: bool) -> None:
-    told = [
+    found = [
         one for one in changed(f"264 #1 $c{written}", fixed=fixed(6, coded), drop=("264",)) if "differ" in one
     ]
-    assert told == ([] if agree else ["3 dates_differ 264$c"])
+    assert found == ([] if agree else ["3 dates_differ 264$c"])
 
 
 def test_a_finding_shows_what_was_found_and_what_is_right() -> None:
@@ -310,4 +310,4 @@ def test_aleph_records_are_validated_as_well() -> None:
         f'<fixfield id="008">"{FIXED}"</fixfield>'
         '<varfield id="245" i1="1" i2="0"><subfield label="q">x</subfield></varfield></oai_marc>'
     )
-    assert told(xml) == ["2 undefined_subfield 245$q"]
+    assert findings(xml) == ["2 undefined_subfield 245$q"]

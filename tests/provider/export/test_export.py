@@ -59,8 +59,8 @@ def archive(database: Database, tmp_path: Path) -> Path:
 def test_a_host_as_wacz_for_an_anonymous_reader(archive: Path, environment: dict[str, str]) -> None:
     out = archive / "out" / "site.wacz"
     out.parent.mkdir()
-    (told,) = results(environment, "provider", "export", "a.example", "--host", "--out", out, expect=3)
-    assert (told["captures"], told["missing"], told["left_out"]) == (5, 3, _LEFT_OUT)
+    (report,) = results(environment, "provider", "export", "a.example", "--host", "--out", out, expect=3)
+    assert (report["captures"], report["missing"], report["left_out"]) == (5, 3, _LEFT_OUT)
     wacz = read_wacz(out)
     assert wacz.captures == {(page.url, page.date): _payload(page) for page in READ_BY_ALL}
     assert {(page["url"], page["ts"], page.get("title")) for page in wacz.pages} == {
@@ -115,8 +115,8 @@ def _told(out: Path) -> str:
 def test_staff_export_what_the_reading_room_may_read(archive: Path, environment: dict[str, str]) -> None:
     out = archive / "room.wacz"
     words = ("a.example/*", "--format", "wacz", "--reading-room", "--out", out)
-    (told,) = results(environment, "provider", "export", *words, expect=3)
-    assert told["left_out"] == {**_LEFT_OUT, "restricted": 1, "original_restricted": 0}
+    (report,) = results(environment, "provider", "export", *words, expect=3)
+    assert report["left_out"] == {**_LEFT_OUT, "restricted": 1, "original_restricted": 0}
     wacz = read_wacz(out)
     assert wacz.captures[ROOM_AGAIN.url, ROOM_AGAIN.date] == ROOM.body
     assert wacz.captures[ROOM.url, ROOM.date] == ROOM.body

@@ -11,8 +11,8 @@ import pytest
 from oai.database import Database
 from oai.sections import ProviderSettings
 from provider.export.captures import CaptureReader, ExportedCapture
-from provider.export.choice import ExportChoice, choose, numbers
 from provider.export.manifest import ExportFacts, Manifest
+from provider.export.selection import ExportChoice, choose, numbers
 from provider.export.sorted_lines import SortedLines
 from provider.export.wacz_file import PART_BYTES, WaczFile
 from provider.holdings.lookup import MatchType

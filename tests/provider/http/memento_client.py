@@ -20,7 +20,7 @@ class Answer:
 
     def field(self, name: str) -> str:
         """The first field of this name; empty without one."""
-        return next((value for told, value in self.fields if told.lower() == name.lower()), "")
+        return next((value for field, value in self.fields if field.lower() == name.lower()), "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +39,8 @@ async def ask(port: int, path: str, *fields: str) -> Answer:
     client.writer.write("\r\n".join(lines).encode())
     head, _, body = (await client.rest()).partition(b"\r\n\r\n")
     await client.close()
-    status, *told = head.decode().split("\r\n")
-    pairs = [(name, value.strip()) for name, _, value in (line.partition(":") for line in told)]
+    status, *lines = head.decode().split("\r\n")
+    pairs = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
     answer = Answer(status=int(status.split()[1]), fields=pairs, body="")
     chunked = answer.field("Transfer-Encoding") == "chunked"
     return Answer(status=answer.status, fields=pairs, body=(joined(body) if chunked else body).decode())

@@ -16,7 +16,7 @@ from oai.settings import Settings
 from provider.app import create_app
 from provider.holdings.capture import Collapse, FoundCapture
 from provider.http.cdx_dialects import DIALECTS, columns_of
-from provider.http.cdx_steps import keep_best_status, keep_first, keep_last
+from provider.http.cdx_ordering import keep_best_status, keep_first, keep_last
 from provider.indexing.indexer import IndexOptions, index_file
 from tests.provider.archives import Page, warc_record, write_archive
 from tests.provider.conftest import BASE_URL, Provider, small_pages

@@ -121,8 +121,8 @@ def answers(archive: Path, queries: list[list[tuple[str, str]]]) -> list[str | N
         text=True,
         check=True,
     )
-    told: list[str | None] = json.loads(ended.stdout)
-    return told
+    answers: list[str | None] = json.loads(ended.stdout)
+    return answers
 
 
 def difference(asked: Mapping[str, str], theirs: str | None, status: int, ours: str) -> str:

@@ -257,7 +257,7 @@ def test_dictionaries_are_kept_for_the_files_read_last_only(
 ) -> None:
     kept: OrderedDict[Hashable, zstd_frames.Dictionary] = OrderedDict()
     monkeypatch.setattr(zstd_frames, "kept_dictionaries", kept)
-    monkeypatch.setattr(zstd_frames, "_MOST_DICTIONARIES", 3 * (8192 + len(CONTENT)))
+    monkeypatch.setattr(zstd_frames, "MOST_DICTIONARIES", 3 * (8192 + len(CONTENT)))
     paths = [
         write(tmp_path / f"{number}.warc.zst", skippable(CONTENT, 0x5D), *with_dictionary(RECORDS))
         for number in range(5)

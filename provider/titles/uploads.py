@@ -10,34 +10,23 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from psycopg.errors import LockNotAvailable
-from sqlalchemy import select, text
+from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
 from oai.sections import ProviderSettings
 from provider.holdings.publication import CHUNK
-from provider.models import Access
 from provider.titles.access import count_pending, settle_access
 from provider.titles.entries import READERS
-from provider.titles.imports import ImportPlan, apply_import, plan_import
-from provider.titles.models import Title
-from provider.titles.ranges import Conflict, RangeRules, keys_in
+from provider.titles.imports import ClaimedTwice, ImportPlan, apply_import, name_conflicts, plan_import
+from provider.titles.ranges import RangeRules, range_rules
 
 _WAIT: Final = "SET LOCAL lock_timeout = '10s'"
 """A person waits for the response, and an import by command may take minutes."""
-
-
-def range_rules(settings: ProviderSettings) -> RangeRules:
-    """Return how seeds are understood, from the settings."""
-    return RangeRules(
-        host=settings.title_seed_host,
-        file=settings.title_seed_file,
-        carve_out=Access(settings.title_carve_out_access),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,14 +39,6 @@ class Upload:
     name: str
     """Its name, for messages."""
     content: bytes
-
-
-class ClaimedTwice(NamedTuple):
-    """A range of URL keys (`keys_in`) that two titles claim."""
-
-    keys: str
-    kept_by: str
-    refused_to: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,17 +59,17 @@ class Proposal:
         The number of documents is not part of it, because documents are indexed all the time.
         """
         plan = self.plan
-        told: list[Any] = [
+        changes: list[Any] = [
             plan.source, plan.stored, plan.unchanged, plan.kept_because, plan.warnings,
             [(one.entry.model_dump(mode="json"), one.licence) for one in plan.new],
             [(one.entry.model_dump(mode="json"), one.licence, one.fields) for one in plan.changed],
             plan.gone, [(one.place, one.reason) for one in plan.refused], self.conflicts, self.needs_approval,
         ]  # fmt: skip
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(changes).encode()).hexdigest()
 
 
 class PlanChangedError(UsageError):
-    """Meanwhile, the import would change something else than what was shown."""
+    """The import would now change something else than what was shown."""
 
 
 class NeedsApprovalError(UsageError):
@@ -141,7 +122,7 @@ def _carried_out(session: Session, upload: Upload, settings: ProviderSettings) -
     conflicts = apply_import(session, plan, rules, margin=settings.publish_margin)
     return Proposal(
         plan=plan,
-        conflicts=_named(session, conflicts),
+        conflicts=name_conflicts(session, conflicts),
         documents=count_pending(session),
         needs_approval=plan.exceeds(settings.title_change_percent),
     )
@@ -152,10 +133,3 @@ def _plan(session: Session, upload: Upload, rules: RangeRules) -> ImportPlan:
         file = Path(folder) / "titles"
         file.write_bytes(upload.content)
         return plan_import(session, upload.source, READERS[upload.kind](file, upload.name), rules)
-
-
-def _named(session: Session, conflicts: Sequence[Conflict]) -> list[ClaimedTwice]:
-    ids = {number for one in conflicts for number in (one.kept, one.refused)}
-    rows = session.execute(select(Title.title_id, Title.name).where(Title.title_id.in_(ids)))
-    names = {row.title_id: row.name for row in rows}
-    return [ClaimedTwice(keys_in(one.range), names[one.kept], names[one.refused]) for one in conflicts]
