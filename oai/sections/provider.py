@@ -329,6 +329,12 @@ class ProviderSettings(Section):
         description="States of sources in Seeder whose titles are public; the other three of these states "
         "give titles that are not listed. Any of success, forced, terminated, expired.",
     )
+    seeder_media_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s/]",
+        description="The URL of Seeder's uploaded files, such as `https://seeder.example/media/`, for the "
+        "pictures of collections on the pages of titles.",
+    )
     seeder_ended_access: Literal["reading room", "withheld"] = Field(
         "reading room",
         description="The access rule of captures whose source in Seeder is terminated or expired.",

@@ -69,7 +69,7 @@ def _reader(given: str, kind: str | None, settings: ProviderSettings) -> Iterato
     is_address = _ADDRESS.match(given) is not None
     if (kind or "seeder") == "seeder" and given.startswith(_POSTGRESQL):
         states = StateRules(public=settings.seeder_public_states, ended=Access(settings.seeder_ended_access))
-        return read_seeder(given, states)
+        return read_seeder(given, states, media_url=settings.seeder_media_url)
     if kind == "seeder" or is_address:
         raise UsageError(
             "only a file, or Seeder's database as postgresql://USER@HOST/DATABASE (--format seeder), can be "
@@ -100,6 +100,7 @@ def _counts(plan: ImportPlan) -> dict[str, int]:
         "gone": len(plan.gone),
         "unchanged": plan.unchanged,
         "not_taken": len(plan.refused),
+        "collections": len(plan.collections.names),
     }
 
 
@@ -110,6 +111,7 @@ def _report(plan: ImportPlan, conflicts: Sequence[ClaimedTwice], *, dry_run: boo
         "new": [one.entry.name for one in plan.new],
         "changed": [{"name": one.entry.name, "fields": list(one.fields)} for one in plan.changed],
         "gone": [name for _, name in plan.gone],
+        "collections": plan.collections.names,
         "not_taken": [
             {"place": one.place, "reason": one.reason, "is_decision": one.is_decision} for one in plan.refused
         ],
@@ -130,6 +132,7 @@ def _in_words(report: dict[str, Any]) -> list[str]:
     lines += _some("new", report["new"])
     lines += _some("changed", [f"{one['name']} ({', '.join(one['fields'])})" for one in report["changed"]])
     lines += _some("gone", report["gone"])
+    lines += _some("collection", report["collections"])
     lines += _some("not taken", list(_not_taken(report["not_taken"])))
     conflicts = [
         f"{one['range']} belongs to {one['kept_by']!r}, not to {one['refused_to']!r}"

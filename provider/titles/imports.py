@@ -18,7 +18,8 @@ from oai.datestamps import utc_now
 from oai.errors import UsageError
 from provider.models import UNLISTED, Access
 from provider.titles.access import IMPORTING, note_pending
-from provider.titles.entries import Read, Refused, Remark, TitleEntry
+from provider.titles.collections import CollectionChanges, compare_collections, store_collections
+from provider.titles.entries import CollectionEntry, Read, Refused, Remark, TitleEntry
 from provider.titles.licences import licence_of
 from provider.titles.models import SeedKind, Title, TitleSeed, TitleSegment
 from provider.titles.publication import follow_sets, publish
@@ -58,12 +59,18 @@ class ImportPlan:
     gone: list[tuple[int, str]] = field(default_factory=list)
     """Id and name of each title that the source no longer contains."""
     unchanged: int = 0
+    collections: CollectionChanges = field(default_factory=CollectionChanges)
     refused: list[Refused] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     kept_because: str | None = None
     """Why titles that are missing from the source are kept."""
     stored: int = 0
     """Titles of the source that were stored and not gone before."""
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether everything is stored as the source has it."""
+        return not (self.new or self.changed or self.gone or self.collections)
 
     @property
     def weight(self) -> int:
@@ -95,9 +102,12 @@ def plan_import(session: Session, source: str, found: Iterable[Read], rules: Ran
     seeds = _seeds_of(session, source)
     plan.stored = sum(not title.gone for title in stored.values())
     seen: dict[str, str] = {}
+    collections: list[CollectionEntry] = []
     for one in found:
         if isinstance(one, Refused):
             plan.refused.append(one)
+        elif isinstance(one, CollectionEntry):
+            collections.append(one)
         elif isinstance(one, Remark):
             plan.warnings.append(f"{one.place}: {one.words}")
         elif one.key in seen:
@@ -111,6 +121,9 @@ def plan_import(session: Session, source: str, found: Iterable[Read], rules: Ran
     plan.kept_because = _why_kept(plan, seen) if missing else None
     if plan.kept_because is None:
         plan.gone = [(title.title_id, title.name) for title in missing]
+    complete = _why_kept(plan, seen) is None
+    plan.collections, warnings = compare_collections(session, source, collections, complete=complete)
+    plan.warnings += warnings
     return plan
 
 
@@ -197,8 +210,9 @@ def apply_import(
     Counts the captures of the titles whose ranges have changed, and gives a new datestamp to those whose
     records show something else. The caller commits. `margin` is that of `provider.holdings.mark.reserve`.
     """
-    if not (plan.new or plan.changed or plan.gone):
+    if plan.changes_nothing:
         return []
+    store_collections(session, plan.source, plan.collections)
     _store(session, plan.source, (*plan.new, *plan.changed))
     gone = [title_id for title_id, _ in plan.gone]
     session.execute(update(Title).where(Title.title_id.in_(gone)).values(gone=True, imported=func.now()))

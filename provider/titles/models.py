@@ -163,6 +163,14 @@ class TitleSet(Base):
 
     set_spec: Mapped[str] = mapped_column(Text(collation="C"), primary_key=True)
     name: Mapped[str] = mapped_column(Text)
+    description: Mapped[str | None] = mapped_column(Text)
+    """Plain text, paragraphs separated by line breaks."""
+    picture: Mapped[str | None] = mapped_column(Text)
+    """URL of a picture."""
+    position: Mapped[int | None]
+    """Place in lists; those without one come last."""
+    described_by: Mapped[str | None] = mapped_column(Text)
+    """The source of titles whose import describes the set."""
 
 
 class TitleMembership(Base):
