@@ -18,7 +18,7 @@ from psycopg.rows import class_row
 
 from oai.errors import RemoteError, UsageError
 from provider.models import Access
-from provider.titles.entries import Read, Refused, Remark, read_entry
+from provider.titles.entries import AddressList, Read, Refused, Remark, read_entry
 from provider.titles.models import SeedKind
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -40,6 +40,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "harvests_externaltopiccollection": ("id", "active", "order", "title", "title_cs"),
     "harvests_topiccollection": ("id", "external_collection_id"),
     "harvests_topiccollection_custom_sources": ("topiccollection_id", "source_id"),
+    "blacklists_blacklist": ("id", "title", "blacklist_type", "url_list"),
 }  # fmt: skip
 """The columns that are read, by table (source/models.py, contracts/models.py and so on)."""
 NUMBER_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -54,6 +55,7 @@ _NO_TITLES: Final = frozenset(
      "vote_declined", "declined", "ignored"}
 )  # fmt: skip
 _SEEDS: Final = {"inc": SeedKind.INCLUDE, "old": SeedKind.INCLUDE, "exc": SeedKind.CARVE_OUT}
+_LIST_KINDS: Final = {0: "for harvests", 1: "for visibility"}
 _STATEMENT_SECONDS: Final = 300
 _BATCH: Final = 500
 _LONGEST: Final = 500
@@ -116,6 +118,8 @@ JOIN harvests_topiccollection_custom_sources AS link ON link.topiccollection_id 
 WHERE shown.active
 ORDER BY link.source_id, shown."order", shown.id
 """
+# All of them: Seeder removes lists that are deleted, and never asks whether one is active.
+_LISTS: Final = "SELECT id, title, blacklist_type, url_list FROM blacklists_blacklist ORDER BY id"
 _NUMBERS: Final = """
 SELECT record.target_id AS source_id, min(record.original_id)::text AS name
 FROM legacy_db_transferrecord AS record
@@ -210,7 +214,7 @@ class StateRules:
 def read_seeder(
     address: str, states: StateRules, *, statement_seconds: float = _STATEMENT_SECONDS
 ) -> Iterator[Read]:
-    """Yield the titles of Seeder's database at `postgresql://…`; their keys are the ids of the sources.
+    """Yield the lists and titles of Seeder's database at `postgresql://…`; their keys are the ids there.
 
     Sources that are not archived are refused by decision.
     `statement_seconds` is the time limit for one statement.
@@ -273,6 +277,7 @@ def _titles(connection: _Connection, place: str, states: StateRules) -> Iterator
     lacks = _lacks(connection, NUMBER_COLUMNS)
     if lacks:
         yield Remark(place="all", words=f"{'; '.join(lacks)}: subject groups have no numbers")
+    yield from _lists(connection)
     around = _Around(
         seeds=_grouped(connection, _Seed, _SEED_ROWS),
         contracts=_grouped(connection, _Contract, _CONTRACTS),
@@ -299,6 +304,14 @@ def _lacks(connection: _Connection, wanted: Mapping[str, tuple[str, ...]]) -> li
         for table, column, no_table, no_column in found
     ]
     return list(dict.fromkeys(words))
+
+
+def _lists(connection: _Connection) -> Iterator[AddressList]:
+    with connection.cursor("lists") as rows:
+        rows.itersize = 1  # a list may have some megabytes
+        for number, title, kind, addresses in rows.execute(_LISTS):
+            words = _LIST_KINDS.get(kind, f"of the type {kind}")
+            yield AddressList(key=str(number), title=title, kind=words, text=addresses)
 
 
 def _grouped(connection: _Connection, kind: type[_Row], query: LiteralString) -> dict[int, list[_Row]]:
