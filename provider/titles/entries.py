@@ -129,7 +129,20 @@ class Remark:
     words: str
 
 
-Read = TitleEntry | CollectionEntry | Refused | Remark
+@dataclass(frozen=True, kw_only=True)
+class AddressList:
+    """A list of addresses; `provider.seeder_lists` says what it means."""
+
+    key: str
+    """Its identifier in the source."""
+    title: str
+    kind: str
+    """What it is for, in the source's words."""
+    text: str
+    """Addresses, separated by blanks and line breaks (`provider.titles.lists`)."""
+
+
+Read = TitleEntry | CollectionEntry | AddressList | Refused | Remark
 
 
 def read_json_lines(path: Path, name: str | None = None) -> Iterator[Read]:  # noqa: ARG001 the readers' shape

@@ -20,7 +20,7 @@ from psycopg.rows import class_row
 
 from oai.errors import RemoteError, UsageError
 from provider.models import Access
-from provider.titles.entries import Read, Refused, Remark, read_entry
+from provider.titles.entries import AddressList, Read, Refused, Remark, read_entry
 from provider.titles.models import SeedKind
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -42,6 +42,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "harvests_externaltopiccollection": ("id", "active", "order", "title", "title_cs"),
     "harvests_topiccollection": ("id", "external_collection_id"),
     "harvests_topiccollection_custom_sources": ("topiccollection_id", "source_id"),
+    "blacklists_blacklist": ("id", "title", "blacklist_type", "url_list"),
 }  # fmt: skip
 """The columns that are read, by table (source/models.py, contracts/models.py and so on)."""
 NUMBER_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -61,6 +62,7 @@ _NO_TITLES: Final = frozenset(
 )  # fmt: skip
 _SEEDS: Final = {"inc": SeedKind.INCLUDE, "old": SeedKind.INCLUDE, "exc": SeedKind.CARVE_OUT}
 _BLOCKS: Final = ("p", "br", "div", "li", "h1", "h2", "h3", "h4", "h5", "h6", "tr", "blockquote")
+_LIST_KINDS: Final = {0: "for harvests", 1: "for visibility"}
 _STATEMENT_SECONDS: Final = 300
 _BATCH: Final = 500
 _LONGEST: Final = 500
@@ -128,6 +130,8 @@ SELECT id, coalesce(nullif(title_cs, ''), title) AS title,
     coalesce(nullif(annotation_cs, ''), annotation) AS annotation, nullif(image, '') AS image
 FROM harvests_externaltopiccollection WHERE active ORDER BY "order", id
 """
+# All of them: Seeder removes lists that are deleted, and never asks whether one is active.
+_LISTS: Final = "SELECT id, title, blacklist_type, url_list FROM blacklists_blacklist ORDER BY id"
 _NUMBERS: Final = """
 SELECT record.target_id AS source_id, min(record.original_id)::text AS name
 FROM legacy_db_transferrecord AS record
@@ -238,7 +242,7 @@ def read_seeder(
     media_url: str | None = None,
     statement_seconds: float = _STATEMENT_SECONDS,
 ) -> Iterator[Read]:
-    """Yield the titles of Seeder's database at `postgresql://…`; their keys are the ids of the sources.
+    """Yield the lists and titles of Seeder's database at `postgresql://…`; their keys are the ids there.
 
     Sources that are not archived are refused by decision. With `media_url`, the URL of Seeder's uploaded
     files, collections have their pictures.
@@ -303,6 +307,7 @@ def _titles(connection: _Connection, place: str, states: StateRules) -> Iterator
     lacks = _lacks(connection, NUMBER_COLUMNS)
     if lacks:
         yield Remark(place="all", words=f"{'; '.join(lacks)}: subject groups have no numbers")
+    yield from _lists(connection)
     around = _Around(
         seeds=_grouped(connection, _Seed, _SEED_ROWS),
         contracts=_grouped(connection, _Contract, _CONTRACTS),
@@ -365,6 +370,14 @@ def _lacks(connection: _Connection, wanted: Mapping[str, tuple[str, ...]]) -> li
         for table, column, no_table, no_column in found
     ]
     return list(dict.fromkeys(words))
+
+
+def _lists(connection: _Connection) -> Iterator[AddressList]:
+    with connection.cursor("lists") as rows:
+        rows.itersize = 1  # a list may have some megabytes
+        for number, title, kind, addresses in rows.execute(_LISTS):
+            words = _LIST_KINDS.get(kind, f"of the type {kind}")
+            yield AddressList(key=str(number), title=title, kind=words, text=addresses)
 
 
 def _grouped(connection: _Connection, kind: type[_Row], query: LiteralString) -> dict[int, list[_Row]]:

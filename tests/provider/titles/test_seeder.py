@@ -12,7 +12,16 @@ import pytest
 from sqlalchemy import URL
 
 from oai.errors import RemoteError, UsageError
-from provider.titles.entries import CollectionEntry, Read, Refused, Remark, Seed, SubjectGroup, TitleEntry
+from provider.titles.entries import (
+    AddressList,
+    CollectionEntry,
+    Read,
+    Refused,
+    Remark,
+    Seed,
+    SubjectGroup,
+    TitleEntry,
+)
 from provider.titles.models import SeedKind
 from provider.titles.seeder import COLUMNS, NUMBER_COLUMNS, TEXT_COLUMNS, StateRules, read_seeder
 from tests.conftest import conninfo
@@ -334,6 +343,17 @@ def test_a_subject_has_a_number_only_if_there_is_one(seeder: Seeder) -> None:
     )
 
 
+def test_lists_are_read_with_what_they_are_for(seeder: Seeder) -> None:
+    numbers = [
+        seeder.addresses(title, "a.cz", "b.cz/x", kind=kind) for kind, title in enumerate(["A", "B", "C"])
+    ]
+    kinds = ["for harvests", "for visibility", "of the type 2"]
+    assert read(seeder) == [
+        AddressList(key=str(number), title=title, kind=kind, text="a.cz\r\nb.cz/x")
+        for number, title, kind in zip(numbers, "ABC", kinds, strict=True)
+    ]
+
+
 def bring(titles: Titles, seeder: Seeder) -> None:
     titles.bring(*read(seeder), source="seeder")
 
@@ -373,10 +393,11 @@ def test_what_is_wrong_with_a_title_is_in_the_plan(titles: Titles, seeder: Seede
     source = seeder.source("success", "no url", "-also none")
     seeder.contract(source, creative_commons_type="to be agreed")
     plan = titles.plan(*read(seeder), source="seeder")
+    no_url = "is no URL with a host and a key of at most 1,300 characters; it means no captures"
     assert plan.warnings == [
         f"{source}: 'to be agreed' is not a licence that is known; it gets none",
-        f"{source}: the seed 'no url' is no URL with a host; it means no captures",
-        f"{source}: the carve-out 'also none' is no URL with a host; it means no captures",
+        f"{source}: the seed 'no url' {no_url}",
+        f"{source}: the carve-out 'also none' {no_url}",
     ]
 
 
