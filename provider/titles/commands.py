@@ -18,7 +18,14 @@ from oai.sections import ProviderSettings
 from provider.models import Access
 from provider.titles.access import count_pending, settle_access
 from provider.titles.entries import READERS, Read
-from provider.titles.imports import ClaimedTwice, ImportPlan, apply_import, name_conflicts, plan_import
+from provider.titles.imports import (
+    ClaimedTwice,
+    ImportPlan,
+    apply_import,
+    name_conflicts,
+    plan_import,
+    rehearse_import,
+)
 from provider.titles.models import Title, TitleSeed
 from provider.titles.publication import count_new
 from provider.titles.ranges import range_rules
@@ -51,7 +58,10 @@ def import_titles(invocation: Invocation) -> ExitCode:
         plan = plan_import(session, arguments.source, found, rules)
         if not arguments.dry_run and not arguments.approve:
             plan.check(settings.title_change_percent)
-        conflicts = apply_import(session, plan, rules, margin=settings.publish_margin)
+        if arguments.dry_run:
+            conflicts = rehearse_import(session, plan, rules)
+        else:
+            conflicts = apply_import(session, plan, rules, margin=settings.publish_margin)
         named, pending = name_conflicts(session, conflicts), count_pending(session)
         if arguments.dry_run:
             session.rollback()
