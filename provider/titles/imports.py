@@ -19,6 +19,7 @@ from oai.errors import UsageError
 from provider.models import UNLISTED, Access
 from provider.titles.access import IMPORTING, note_pending
 from provider.titles.entries import Read, Refused, Remark, TitleEntry
+from provider.titles.figures import hold_figures
 from provider.titles.licences import licence_of
 from provider.titles.models import SeedKind, Title, TitleSeed, TitleSegment
 from provider.titles.publication import follow_sets, publish
@@ -204,6 +205,8 @@ def apply_import(
     """
     if not plan.changes_something:
         return []
+    # Before any row of a title is locked: a count that holds the figures would wait for that row.
+    hold_figures(session)
     changed, conflicts, resegmented = _change(session, plan, rules)
     publish(session, changed, resegmented, margin=margin)
     return conflicts

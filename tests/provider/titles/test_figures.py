@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from threading import Thread
 from typing import Any, Final
 
 import pytest
@@ -13,11 +14,12 @@ from sqlalchemy import select, text
 from oai.database import Database
 from provider.holdings.mark import advance_mark, reserve
 from provider.models import UNLISTED, Document
-from provider.titles.figures import forget_figures
+from provider.titles.figures import forget_figures, hold_figures
 from provider.titles.imports import apply_import, plan_import, rehearse_import
 from provider.titles.models import Title, TitleSegment
 from provider.titles.publication import count_new
 from tests.provider.archive import Archive
+from tests.provider.served import until
 from tests.provider.titles.conftest import RULES, Titles, entry
 
 SITE: Final = "http://a.cz/"
@@ -29,6 +31,10 @@ _CHANGES: Final = (
     "access = 'open'",
     "length = length + 1",
 )
+_WAITING: Final = """
+SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted
+"""
 _CHANGE: Final = """
 UPDATE document SET {}, datestamp = :date
 WHERE id IN (SELECT id FROM document ORDER BY md5(concat(id, ' ', CAST(:salt AS text))) LIMIT 2)
@@ -182,6 +188,19 @@ def test_a_document_without_a_key_is_counted_after_it_has_one(
         session.commit()
     titles.count()
     assert titles["1"].captures == 1
+
+
+def test_an_import_locks_no_title_while_it_waits_for_a_count(database: Database, titles: Titles) -> None:
+    titles.bring(entry("1", SITE))
+    with database.session() as session:
+        hold_figures(session)
+        importing = Thread(target=bring, args=(database, entry("1", SITE, publisher="Other")))
+        importing.start()
+        until(lambda: session.scalar(text(_WAITING)))
+        session.execute(text("SELECT FROM title FOR UPDATE NOWAIT"))
+        session.commit()
+    importing.join()
+    assert titles["1"].publisher == "Other"
 
 
 def test_only_titles_that_are_stored_take_a_number(database: Database, titles: Titles) -> None:
