@@ -31,6 +31,7 @@ from provider.indexing.first_load import begin_first_load, finish_first_load, re
 from provider.indexing.indexer import FileReport, IndexOptions, refused
 from provider.indexing.parallel import index_files, size_of
 from provider.storage.places import Container, Place, stored_name, stored_path
+from provider.titles.figures import forget_figures
 from provider.titles.publication import count_new
 
 _FILE_COLUMNS = {
@@ -332,6 +333,9 @@ def reindex_keys(invocation: Invocation) -> ExitCode:
         console.progress("URL keys, document id") as advance,
     ):
         filled = fill_keys(database, lambda step, done, total: advance(done, total=total, note=step))
+        with database.session() as session:
+            forget_figures(session)
+            session.commit()
     console.result(
         {"documents": filled, "complete": True},
         f"stored the URL keys of {counted(filled, 'document')}; look-ups use the keys of all documents",

@@ -1,15 +1,19 @@
 """`/sitemap-titles.xml`: the pages of titles for search engines (sitemaps.org, protocol 0.9).
 
-An index of parts, each of which holds the listed titles of a range of 50,000 numbers, which is also the most
-that the protocol allows: so a part is one range scan, and a new title changes only the last one.
+An index of parts with at most 50,000 titles, which the protocol allows: one part with all titles, or one for
+each beginning of a title's key, of as few digits as are needed. Keys are digests, and only listed titles are
+counted, so neither the parts nor their sizes say anything about others; and a new title changes only one of
+them.
 """
 
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Final
 from urllib.parse import urljoin
 
 from aiohttp import web
-from sqlalchemy import text
+from sqlalchemy import Row, text
 from sqlalchemy.orm import Session
 
 from oai.compression import gzipped
@@ -22,21 +26,26 @@ from provider.http.title_pages import PATH as PAGES
 
 PATH: Final = "/sitemap-titles.xml"
 PART: Final = 50_000
+_WHOLE: Final = "all"
+_DIGITS: Final = 32
+_LONGEST: Final = 8
+"""Digits of the beginning of a key; its first hyphen in PostgreSQL follows."""
 _NAMESPACE: Final = "http://www.sitemaps.org/schemas/sitemap/0.9"
-_PARTS: Final = f"""
-SELECT title_id / {PART} AS part, max(datestamp) AS changed FROM title_search JOIN title USING (title_id)
-GROUP BY 1 ORDER BY 1
-"""  # noqa: S608 our own number
-_TITLES: Final = """
-SELECT title.key, title.datestamp FROM title_search JOIN title USING (title_id)
-WHERE title_id >= :begin AND title_id < :end ORDER BY title_id
+_PARTS: Final = """
+SELECT left(key::text, :digits) AS part, max(datestamp) AS changed, count(*) AS titles
+FROM title WHERE NOT deleted GROUP BY 1 ORDER BY 1
 """
+_TITLES: Final = f"""
+SELECT key, datestamp FROM title WHERE key BETWEEN :first AND :last AND NOT deleted ORDER BY key LIMIT {PART}
+"""  # noqa: S608 our own number
 
 
 def add_routes(app: web.Application) -> None:
     """Add the paths of the index and its parts."""
     app.router.add_get(PATH, _index, allow_head=True)
-    app.router.add_get("/sitemap-titles-{part:[0-9]{1,6}}.xml", _part, allow_head=True)
+    app.router.add_get(
+        f"/sitemap-titles-{{part:{_WHOLE}|[0-9a-f]{{1,{_LONGEST}}}}}.xml", _part, allow_head=True
+    )
 
 
 async def _index(request: web.Request) -> web.Response:
@@ -47,8 +56,8 @@ async def _index(request: web.Request) -> web.Response:
 
 
 async def _part(request: web.Request) -> web.Response:
-    base_url, begin = request.app[BASE_URL], int(request.match_info["part"]) * PART
-    return await _answer(request, lambda session: sitemap("urlset", "url", _pages(session, base_url, begin)))
+    base_url, part = request.app[BASE_URL], request.match_info["part"].replace(_WHOLE, "")
+    return await _answer(request, lambda session: sitemap("urlset", "url", _pages(session, base_url, part)))
 
 
 async def _answer(request: web.Request, read: Callable[[Session], bytes | None]) -> web.Response:
@@ -73,13 +82,29 @@ async def _answer(request: web.Request, read: Callable[[Session], bytes | None])
 
 
 def _parts(session: Session, base_url: str) -> Iterator[tuple[str, str]]:
-    for row in session.execute(text(_PARTS)):
-        yield urljoin(_root(base_url), f"sitemap-titles-{row.part}.xml"), format_datestamp(row.changed)
+    for row in divided(session):
+        name = f"sitemap-titles-{row.part or _WHOLE}.xml"
+        yield urljoin(_root(base_url), name), format_datestamp(row.changed)
 
 
-def _pages(session: Session, base_url: str, begin: int) -> Iterator[tuple[str, str]]:
+def divided(session: Session, most: int = PART) -> Sequence[Row[tuple[str, datetime, int]]]:
+    """Return the parts with the last datestamps and numbers of their listed titles.
+
+    They are named by the fewest digits of a key with which none has more than `most` titles.
+    """
+    for digits in range(_LONGEST + 1):
+        rows = session.execute(text(_PARTS), {"digits": digits}).all()
+        if all(row.titles <= most for row in rows):
+            break
+    return rows
+
+
+def _pages(session: Session, base_url: str, part: str) -> Iterator[tuple[str, str]]:
     beginning = urljoin(_root(base_url), PAGES.removeprefix("/"))
-    for row in session.execute(text(_TITLES), {"begin": begin, "end": begin + PART}):
+    bounds = {
+        "first": uuid.UUID(hex=part.ljust(_DIGITS, "0")), "last": uuid.UUID(hex=part.ljust(_DIGITS, "f")),
+    }  # fmt: skip
+    for row in session.execute(text(_TITLES), bounds):
         yield f"{beginning}/{row.key.hex}", format_datestamp(row.datestamp)
 
 

@@ -22,7 +22,7 @@ from provider.protocol.repository import OaiAnswer, Repository
 from provider.protocol.requests import Pairs
 from provider.titles.catalogue import has_titles, make_titles
 from provider.titles.formats import FORMATS
-from provider.titles.publication import any_imported, count_new
+from provider.titles.publication import count_new
 
 _BELOW: Final = "/titles"
 PATH: Final = endpoint.PATH + _BELOW
@@ -94,8 +94,7 @@ async def counting(app: web.Application) -> AsyncIterator[None]:
 def _count(engine: Engine, margin: float) -> None:
     try:
         with Session(engine) as session:
-            if any_imported(session):
-                count_new(session, margin=margin)
-                session.commit()
+            count_new(session, margin=margin)
+            session.commit()
     except SQLAlchemyError as error:
         _log.warning("titles were not counted: %s", first_line(error))

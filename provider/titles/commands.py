@@ -26,6 +26,7 @@ from provider.titles.imports import (
     apply_import,
     name_conflicts,
     plan_import,
+    rehearse_import,
 )
 from provider.titles.lists import ListPlan, closed_addresses, counted_addresses
 from provider.titles.models import Title, TitleSeed
@@ -62,7 +63,10 @@ def import_titles(invocation: Invocation) -> ExitCode:
         plan = plan_import(session, arguments.source, found, rules, meanings)
         if not arguments.dry_run and not arguments.approve:
             plan.check(settings.title_change_percent)
-        conflicts = apply_import(session, plan, rules, margin=settings.publish_margin)
+        if arguments.dry_run:
+            conflicts = rehearse_import(session, plan, rules)
+        else:
+            conflicts = apply_import(session, plan, rules, margin=settings.publish_margin)
         named, pending = name_conflicts(session, conflicts), count_pending(session)
         lists = [_list_report(session, one) for one in plan.lists]
         if arguments.dry_run:

@@ -21,6 +21,7 @@ from provider.models import UNLISTED, Access
 from provider.titles.access import IMPORTING, note_pending
 from provider.titles.collections import CollectionChanges, compare_collections, store_collections
 from provider.titles.entries import AddressList, CollectionEntry, Read, Refused, Remark, TitleEntry
+from provider.titles.figures import hold_figures
 from provider.titles.licences import licence_of
 from provider.titles.lists import ListPlan, listed_ranges, plan_lists, store_lists
 from provider.titles.models import SeedKind, Title, TitleSeed, TitleSegment
@@ -258,24 +259,46 @@ def apply_import(
     """
     if plan.changes_nothing:
         return []
-    store_collections(session, plan.source, plan.collections)
-    store_lists(session, plan.source, plan.lists)
-    _store(session, plan.source, (*plan.new, *plan.changed))
-    gone = [title_id for title_id, _ in plan.gone]
-    session.execute(update(Title).where(Title.title_id.in_(gone)).values(gone=True, imported=func.now()))
-    conflicts, affected = assign_ranges(session, rules)
-    publish(session, affected, margin=margin)
+    # Before any row of a title is locked: a count that holds the figures would wait for that row.
+    hold_figures(session)
+    changed, conflicts, resegmented = _change(session, plan, rules)
+    publish(session, changed, resegmented, margin=margin)
     return conflicts
 
 
-def _store(session: Session, source: str, differences: Sequence[Difference]) -> None:
-    """Write titles with their seeds and sets, in a few statements for any number of them."""
+def rehearse_import(session: Session, plan: ImportPlan, rules: RangeRules) -> Sequence[Conflict]:
+    """Carry out a plan, as `apply_import` does, to see what it means; the caller rolls back.
+
+    Nothing is counted, and no datestamp is reserved, for which answers to harvesters would wait.
+    """
+    return [] if plan.changes_nothing else _change(session, plan, rules)[1]
+
+
+def _change(
+    session: Session, plan: ImportPlan, rules: RangeRules
+) -> tuple[set[int], Sequence[Conflict], set[int]]:
+    """Return the titles that the plan changes, the conflicts, and the titles whose segments have changed."""
+    store_collections(session, plan.source, plan.collections)
+    store_lists(session, plan.source, plan.lists)
+    changed = _store(session, plan.source, (*plan.new, *plan.changed))
+    gone = {title_id for title_id, _ in plan.gone}
+    session.execute(update(Title).where(Title.title_id.in_(gone)).values(gone=True, imported=func.now()))
+    return (changed | gone, *assign_ranges(session, rules))
+
+
+def _store(session: Session, source: str, differences: Sequence[Difference]) -> set[int]:
+    """Write titles with their seeds and sets, in a few statements for any number; returns their ids."""
     new = [one for one in differences if one.title_id is None]
     ids = {one.entry.key: one.title_id for one in differences if one.title_id is not None}
     if new:
+        # Not from a sequence, from which plans that are rolled back would take numbers, too. Imports run one
+        # at a time, and titles are never deleted.
+        last = session.scalar(select(func.coalesce(func.max(Title.title_id), 0))) or 0
+        ids |= {one.entry.key: last + number for number, one in enumerate(new, start=1)}
         rows = [
             {
                 **_columns(one),
+                "title_id": ids[one.entry.key],
                 "key": title_key(source, one.entry.key),
                 "source": source,
                 "source_key": one.entry.key,
@@ -283,8 +306,7 @@ def _store(session: Session, source: str, differences: Sequence[Difference]) -> 
             }
             for one in new
         ]
-        added = session.execute(insert(Title).returning(Title.source_key, Title.title_id), rows)
-        ids |= {row.source_key: row.title_id for row in added}
+        session.execute(insert(Title), rows)
     changed = [one for one in differences if one.title_id is not None]
     if changed:
         # With the primary key in each row, the ORM writes them in batches.
@@ -292,6 +314,7 @@ def _store(session: Session, source: str, differences: Sequence[Difference]) -> 
     reseeded = [one for one in differences if one.title_id is None or "seeds" in one.fields]
     _store_seeds(session, {ids[one.entry.key]: one.entry for one in reseeded})
     follow_sets(session, {ids[one.entry.key]: sets_of(one.entry, one.licence) for one in differences})
+    return set(ids.values())
 
 
 def _columns(difference: Difference) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     ForeignKey,
-    Identity,
     Index,
     SmallInteger,
     Text,
@@ -23,7 +22,7 @@ from sqlalchemy import (
     func,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB, TSVECTOR
+from sqlalchemy.dialects.postgresql import BIT, JSONB, TSVECTOR
 from sqlalchemy.orm import Mapped, mapped_column
 
 from oai.models import Base
@@ -38,6 +37,8 @@ class SeedKind(StrEnum):
 
 
 _TEXTS = text("'{}'")
+BLOCK = 2048
+"""Documents whose bits are in one row of `title_counted`."""
 
 
 class Title(Base):
@@ -49,7 +50,8 @@ class Title(Base):
         CheckConstraint("access IN ('open', 'reading room', 'withheld')", name="access"),
     )
 
-    title_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
+    title_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    """Given by imports, one after the other: a plan that is rolled back uses up no number."""
     key: Mapped[uuid.UUID] = mapped_column(unique=True)
     """Derived from the source and its key; the last part of the OAI identifier."""
     source: Mapped[str] = mapped_column(Text)
@@ -220,6 +222,17 @@ class TitleCount(Base):
     id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     counted: Mapped[datetime]
     """All changes of documents with datestamps up to this one are in the figures of the titles."""
+
+
+class TitleCounted(Base):
+    """Which documents are in the figures of titles, or would be if they belonged to one."""
+
+    __tablename__ = "title_counted"
+
+    block: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    """The documents' ids, divided by `BLOCK`."""
+    documents: Mapped[str] = mapped_column(BIT(BLOCK))
+    """A bit for each document, at the remainder of that division: whether it is counted."""
 
 
 class TitleSearch(Base):

@@ -1,4 +1,4 @@
-"""Figures of titles from their captures, and new datestamps for those whose records show something else.
+"""New datestamps for titles whose records show something else, after an import or a count.
 
 All statements are set-based. A title gets a new datestamp once per call, and only if a value that its records
 show has changed. The datestamps keep the promise of `provider.holdings.mark`.
@@ -7,49 +7,16 @@ show has changed. The datestamps keep the promise of `provider.holdings.mark`.
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import func, select, text
+from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from provider.holdings.mark import reserve
-from provider.models import UNLISTED
 from provider.protocol.catalogue import SetRow
+from provider.titles.figures import follow_documents, hold_figures
 from provider.titles.folding import SORT_NAME, WORDS
 from provider.titles.models import TitleSet
 
-_LISTED: Final = "NOT document.deleted AND document.access <> 'withheld'"
-# LATERAL with OFFSET 0 forces one scan of the index of keys per segment, however many documents there are.
-_COUNT: Final = f"""
-WITH yearly AS (
-    SELECT segment.title_id, extract(year FROM found.archived AT TIME ZONE 'UTC')::int AS year,
-        count(*) AS captures, min(found.archived) AS first, max(found.archived) AS last
-    FROM title_segment AS segment CROSS JOIN LATERAL (
-        SELECT document.archived FROM document
-        WHERE document.url_key >= segment.low AND document.url_key < segment.high AND {_LISTED} OFFSET 0
-    ) AS found
-    WHERE segment.title_id = ANY(CAST(:ids AS int[])) AND NOT segment.is_carve_out
-    GROUP BY 1, 2
-),
-total AS (
-    SELECT title_id, sum(captures) AS captures, min(first) AS first, max(last) AS last,
-        jsonb_object_agg(year, captures) AS by_year
-    FROM yearly GROUP BY title_id
-)
-UPDATE title SET captures = coalesce(total.captures, 0), first_capture = total.first,
-    last_capture = total.last, captures_by_year = coalesce(total.by_year, '{{}}')
-FROM (SELECT unnest(CAST(:ids AS int[])) AS title_id) AS asked LEFT JOIN total USING (title_id)
-WHERE title.title_id = asked.title_id
-    AND (title.captures, title.first_capture, title.last_capture, title.captures_by_year) IS DISTINCT FROM
-        (coalesce(total.captures, 0), total.first, total.last, coalesce(total.by_year, '{{}}'))
-"""  # noqa: S608 constant text
-_AFFECTED: Final = """
-SELECT DISTINCT segment.title_id
-FROM document CROSS JOIN LATERAL (
-    SELECT title_id, high FROM title_segment WHERE low <= document.url_key ORDER BY low DESC LIMIT 1
-) AS segment
-WHERE document.datestamp > :since AND document.datestamp < :unlisted AND document.url_key < segment.high
-    AND segment.title_id IS NOT NULL
-"""
 _SHOWN: Final = """
 CASE WHEN title.public AND NOT title.gone AND title.captures > 0 THEN md5(ROW(
     name, alternative_names, publisher, annotation, languages, issn, catalogue_number, classification,
@@ -62,7 +29,9 @@ CASE WHEN title.public AND NOT title.gone AND title.captures > 0 THEN md5(ROW(
 )::text) END
 """
 _CHANGES: Final = f"""
-SELECT title_id FROM (SELECT title_id, shown_digest, {_SHOWN} AS shown FROM title) AS compared
+SELECT title_id FROM (
+    SELECT title_id, shown_digest, {_SHOWN} AS shown FROM title WHERE title_id = ANY(CAST(:ids AS int[]))
+) AS compared
 WHERE shown IS DISTINCT FROM shown_digest ORDER BY title_id
 """  # noqa: S608 constant text
 _DATE: Final = f"""
@@ -99,22 +68,6 @@ WHERE NOT deleted AND title_id = ANY(CAST(:ids AS int[]))
 ON CONFLICT (title_id) DO UPDATE SET sort_name = excluded.sort_name, words = excluded.words
 WHERE (title_search.sort_name, title_search.words) IS DISTINCT FROM (excluded.sort_name, excluded.words)
 """  # noqa: S608 constant text
-_EXTENT: Final = """
-SELECT (SELECT counted FROM title_count) AS since,
-    (SELECT date_trunc('second', moment) FROM publication_mark) AS until
-"""
-_COUNTED: Final = """
-INSERT INTO title_count (id, counted) VALUES (1, :until)
-ON CONFLICT (id) DO UPDATE SET counted = excluded.counted
-"""
-_BEGINNING: Final = "SELECT DISTINCT title_id FROM title_segment WHERE title_id IS NOT NULL"
-_ALONE: Final = 0x7A_61_74_74_70
-"""Key of the advisory lock under which captures are counted."""
-
-
-def any_imported(session: Session) -> bool:
-    """Return whether there is a title."""
-    return bool(session.scalar(text("SELECT EXISTS (SELECT FROM title)")))
 
 
 def follow_sets(session: Session, wanted: Mapping[int, Sequence[SetRow]]) -> None:
@@ -133,15 +86,17 @@ def follow_sets(session: Session, wanted: Mapping[int, Sequence[SetRow]]) -> Non
         session.execute(text(statement), values)
 
 
-def publish(session: Session, title_ids: Collection[int], *, margin: float) -> int:
-    """Count the captures of these titles, and date every title whose records now show something else.
+def publish(
+    session: Session, imported: Collection[int], resegmented: Collection[int], *, margin: float
+) -> int:
+    """Bring the figures of all titles up to date, and date every title whose records now show something else.
 
+    `imported` are titles whose descriptions may have changed, `resegmented` those whose segments have.
     Returns the number of titles that got a new datestamp. The caller commits.
     """
-    session.execute(select(func.pg_advisory_xact_lock(_ALONE)))
-    if title_ids:
-        session.execute(text(_COUNT), {"ids": sorted(title_ids)})
-    changed = list(session.scalars(text(_CHANGES)))
+    hold_figures(session)
+    touched = follow_documents(session, resegmented) | set(imported)
+    changed = list(session.scalars(text(_CHANGES), {"ids": sorted(touched)})) if touched else []
     if changed:
         values = {"datestamp": reserve(session, margin), "ids": changed}
         session.execute(text(_DATE), values)
@@ -155,14 +110,6 @@ def count_new(session: Session, *, margin: float) -> int:
 
     Returns the number of titles that got a new datestamp. The caller commits.
     """
-    session.execute(select(func.pg_advisory_xact_lock(_ALONE)))
-    extent = session.execute(text(_EXTENT)).one()
-    if extent.since is None:
-        affected = set(session.scalars(text(_BEGINNING)))
-    else:
-        # Also by changes that are not due yet: those are looked at again, and then nothing changes.
-        values = {"since": extent.since, "unlisted": UNLISTED}
-        affected = set(session.scalars(text(_AFFECTED), values))
-    changed = publish(session, affected, margin=margin)
-    session.execute(text(_COUNTED), {"until": extent.until})
-    return changed
+    if not session.scalar(text("SELECT EXISTS (SELECT FROM title)")):
+        return 0  # the first count reads all documents
+    return publish(session, (), (), margin=margin)

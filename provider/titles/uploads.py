@@ -1,14 +1,15 @@
 """Imports of an uploaded file in two steps: what it would change, and, once a person agrees, the change.
 
-The first step makes the import and rolls it back, so that it knows the conflicts and the documents concerned.
-The second one does everything again and stops if it would change something else than what was shown.
+The first step rehearses the import, so that it knows the conflicts and the documents concerned, and rolls it
+back. The second one does everything again and stops if it would change something else than what was shown.
 """
 
 import hashlib
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,8 +23,15 @@ from oai.sections import ProviderSettings
 from provider.holdings.publication import CHUNK
 from provider.titles.access import count_pending, settle_access
 from provider.titles.entries import READERS
-from provider.titles.imports import ClaimedTwice, ImportPlan, apply_import, name_conflicts, plan_import
-from provider.titles.ranges import RangeRules, range_rules
+from provider.titles.imports import (
+    ClaimedTwice,
+    ImportPlan,
+    apply_import,
+    name_conflicts,
+    plan_import,
+    rehearse_import,
+)
+from provider.titles.ranges import Conflict, RangeRules, range_rules
 
 _WAIT: Final = "SET LOCAL lock_timeout = '10s'"
 """A person waits for the response, and an import by command may take minutes."""
@@ -82,7 +90,7 @@ def propose(session: Session, upload: Upload, settings: ProviderSettings) -> Pro
 
     Raises UsageError if the file cannot be read, or while another import is running.
     """
-    proposal = _carried_out(session, upload, settings)
+    proposal = _carried_out(session, upload, settings, rehearse_import)
     session.rollback()
     return proposal
 
@@ -95,7 +103,7 @@ def accept(
     The manager lets documents follow changed rules if they are more than one chunk. Raises PlanChangedError,
     NeedsApprovalError, and UsageError as `propose` does.
     """
-    proposal = _carried_out(session, upload, settings)
+    proposal = _carried_out(session, upload, settings, partial(apply_import, margin=settings.publish_margin))
     if proposal.digest != digest:
         raise PlanChangedError(
             "The titles have changed since this plan was made. Nothing was imported; look at the new plan."
@@ -110,7 +118,12 @@ def accept(
     return proposal
 
 
-def _carried_out(session: Session, upload: Upload, settings: ProviderSettings) -> Proposal:
+_CarryOut = Callable[[Session, ImportPlan, RangeRules], Sequence[Conflict]]
+
+
+def _carried_out(
+    session: Session, upload: Upload, settings: ProviderSettings, carry_out: _CarryOut
+) -> Proposal:
     rules = range_rules(settings)
     session.execute(text(_WAIT))
     try:
@@ -120,7 +133,7 @@ def _carried_out(session: Session, upload: Upload, settings: ProviderSettings) -
             raise
         raise UsageError("Another import of titles is running. Try again when it has ended.") from None
     session.execute(text("SET LOCAL lock_timeout = 0"))
-    conflicts = apply_import(session, plan, rules, margin=settings.publish_margin)
+    conflicts = carry_out(session, plan, rules)
     return Proposal(
         plan=plan,
         conflicts=name_conflicts(session, conflicts),

@@ -266,7 +266,7 @@ ASKED: Mapping[str, Callable[[], Iterator[Ask]]] = {
     "/timegate/{url}": lambda: _mementos("/timegate/"),
     "/oai/titles": _titles,
     "/titles/{key}": _pages_of_titles,
-    "/sitemap-titles-{part}.xml": lambda: iter([Ask(path="/sitemap-titles-1.xml")]),
+    "/sitemap-titles-{part}.xml": lambda: iter([Ask(path="/sitemap-titles-all.xml")]),
 }
 """Routes with arguments, and what is asked of them; all others are asked once."""
 READERS_OF_KEYS = ("/cdx", "/timemap/link/{url}", "/timegate/{url}")

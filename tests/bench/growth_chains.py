@@ -10,7 +10,7 @@ from oai.vocabulary import DeletedRecord
 from tests.bench.growth_ground import Chain, Ground, Step
 from tests.bench.growth_manager import JOBS, SCHEDULES
 from tests.bench.numbered_repository import SET
-from tests.bench.titles import MORE
+from tests.bench.titles import FEW, MORE
 from tests.bench.warcs import Shape, write_warcs
 from tests.end_to_end.processes import running
 
@@ -330,9 +330,13 @@ def _import_titles(ground: Ground) -> None:
     _provider(ground, "titles", "import", str(ground.root / _TITLES), "--source", "bench")
 
 
-def _add_captures(ground: Ground) -> None:
-    ground.query(MORE)
+def _add_captures(ground: Ground, statement: str) -> None:
+    ground.query(statement)
     _wait_until_due(ground)
+
+
+def _update_titles(ground: Ground) -> None:
+    _provider(ground, "titles", "update")
 
 
 _TITLE_STEPS: Final = Chain(
@@ -342,9 +346,14 @@ _TITLE_STEPS: Final = Chain(
         Step(name="import again, nothing changed", work=_import_titles),
         Step(name="import, one seed changed", before=_move_seed, work=_import_titles),
         Step(
+            name="update, 1,000 further captures",
+            before=partial(_add_captures, statement=FEW),
+            work=_update_titles,
+        ),
+        Step(
             name="update, as many further captures",
-            before=_add_captures,
-            work=lambda ground: _provider(ground, "titles", "update"),
+            before=partial(_add_captures, statement=MORE),
+            work=_update_titles,
         ),
     ),
 )

@@ -22,17 +22,38 @@ _HOSTS: Final = 300
 _TOP: Final = ("cz", "sk", "eu")
 _SECTIONS: Final = 97
 _RULES: Final = RangeRules()
-# Every capture again, twenty years later.
-MORE: Final = """
-INSERT INTO document (
-    key, arc_id, "offset", length, url, archived, datestamp, tld_id, domain_id, host_id, mime_major_id,
-    mime_id, http_status, digest, record_type, title, url_key
-)
-SELECT md5('again' || id)::uuid, arc_id, "offset", length, url, archived + interval '20 years',
-    date_trunc('second', now()) + interval '1 second', tld_id, domain_id, host_id, mime_major_id, mime_id,
-    http_status, digest, record_type, title, url_key
-FROM document
-"""
+_SPREAD: Final = "WHERE id % (SELECT greatest(max(id) / 1000, 1) FROM document) = 0"
+
+
+def _again(years: int, condition: str = "") -> str:
+    """Return the statement that adds captures again, so many years later."""
+    return f"""
+    INSERT INTO document (
+        key, arc_id, "offset", length, url, archived, datestamp, tld_id, domain_id, host_id, mime_major_id,
+        mime_id, http_status, digest, record_type, title, url_key
+    )
+    SELECT md5('again {years}' || id)::uuid, arc_id, "offset", length, url,
+        archived + interval '{years} years', date_trunc('second', now()) + interval '1 second', tld_id,
+        domain_id, host_id, mime_major_id, mime_id, http_status, digest, record_type, title, url_key
+    FROM document {condition}
+    """  # noqa: S608 constant text
+
+
+FEW: Final = _again(10, _SPREAD)
+"""A thousand captures of all sites, as an archive file of a crawl has them."""
+MORE: Final = _again(20)
+"""Every capture."""
+_HIDE: Final = f"""
+UPDATE document SET deleted = true, hidden = true,
+    datestamp = date_trunc('second', now()) + interval '1 second' {_SPREAD}
+"""  # noqa: S608 constant text
+
+
+_CHANGES: Final = {
+    "1,000 further captures, of all sites": FEW,
+    "1,000 captures hidden": _HIDE,
+    "as many further captures": MORE,
+}
 
 
 def measure(*, documents: int, titles: int) -> None:
@@ -56,10 +77,11 @@ def _steps(documents: int, titles: int) -> dict[str, float]:
             entries[-1] = _entry(titles - 1, f"http://www.site1.cz/section/{_SECTIONS + 1}/")
             taken["import with one changed seed"] = _import(database, entries)
             taken["count, nothing new"] = max(_count(database), _count(database))
-            with database.session() as session:
-                session.execute(text(MORE))
-                session.commit()
-            taken["count after as many further captures"] = _count(database)
+            for name, change in _CHANGES.items():
+                with database.session() as session:
+                    session.execute(text(change))
+                    session.commit()
+                taken[f"count after {name}"] = _count(database)
     return taken
 
 

@@ -14,6 +14,7 @@ from oai.settings import Settings
 from provider.app import create_app
 from provider.http import landing
 from provider.http.texts import Texts, texts_in
+from provider.http.title_sitemap import divided
 from provider.titles import search
 from provider.titles.entries import CollectionEntry, TitleEntry
 from tests.chromium import console_messages
@@ -173,7 +174,7 @@ async def test_a_title_that_is_not_public_has_no_page_and_is_not_found(
     key = titles["1"].key.hex
     assert (await pages.get(f"/titles/{key}")).status == 404
     assert "Příklad" not in words(await pages.page("/titles"))
-    assert key not in await (await pages.get("/sitemap-titles-0.xml")).text()
+    assert key not in await (await pages.get("/sitemap-titles-all.xml")).text()
 
 
 async def test_the_page_of_a_deleted_title_is_gone_and_says_nothing_of_it(
@@ -188,7 +189,7 @@ async def test_the_page_of_a_deleted_title_is_gone_and_says_nothing_of_it(
 
 
 async def test_without_titles_there_is_nothing(pages: Pages) -> None:
-    for path in ("/titles", "/sitemap-titles.xml", "/sitemap-titles-0.xml"):
+    for path in ("/titles", "/sitemap-titles.xml", "/sitemap-titles-all.xml"):
         assert (await pages.get(path)).status == 404, path
 
 
@@ -377,7 +378,7 @@ async def test_the_data_for_search_engines_describes_an_archived_site(pages: Pag
 async def test_the_sitemap_leads_to_every_page(pages: Pages, listed: str, titles: Titles) -> None:
     index = etree.fromstring(await (await pages.get("/sitemap-titles.xml")).read())
     [part] = map(str, index.xpath("//*[local-name()='loc']/text()"))  # type: ignore[arg-type]
-    assert part == "http://archive.example/sitemap-titles-0.xml"
+    assert part == "http://archive.example/sitemap-titles-all.xml"
     answer = await pages.get(part.removeprefix("http://archive.example"))
     assert answer.content_type == "application/xml"
     assert answer.headers["Content-Encoding"] == "gzip"
@@ -387,7 +388,24 @@ async def test_the_sitemap_leads_to_every_page(pages: Pages, listed: str, titles
     moment = titles["1"].datestamp.strftime("%Y-%m-%dT%H:%M:%SZ")
     assert found[f"http://archive.example{listed}"] == moment
     assert len(found) == 2
-    assert (await pages.get("/sitemap-titles-1.xml")).status == 404
+    digit = listed.rpartition("/")[2][0]
+    one = await (await pages.get(f"/sitemap-titles-{digit}.xml")).text()
+    assert f"http://archive.example{listed}<" in one
+    assert (await pages.get(f"/sitemap-titles-{'0' if digit != '0' else '1'}00.xml")).status == 404
+
+
+def test_parts_of_the_sitemap_have_no_more_titles_than_are_allowed(
+    database: Database, titles: Titles, archive: Archive
+) -> None:
+    for number in range(40):
+        archive.add(f"http://a{number % 30}.cz/")
+    titles.bring(*(entry(str(number), f"http://a{number}.cz/") for number in range(40)))
+    with database.session() as session:
+        whole, parts = (divided(session, most) for most in (30, 29))
+    assert [(row.part, row.titles) for row in whole] == [("", 30)]
+    assert {len(row.part) for row in parts} == {1}
+    assert sum(row.titles for row in parts) == 30
+    assert parts[0].changed == titles["0"].datestamp
 
 
 async def test_search_engines_index_each_language_of_a_title_and_no_searches(
