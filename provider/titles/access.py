@@ -1,17 +1,17 @@
-"""Access to documents that follows the titles they belong to.
+"""Access to documents and their sets that follow the titles they belong to.
 
 A document's effective rule is the strictest of the rules of its collections and of its segment: the title's,
 or, where a seed is carved out, the rule of carve-outs (`provider.holdings.rules`). So a title can only close
 documents and never opens what a collection closes. Documents that are indexed later follow at once; when an
-import changes rules, the ranges concerned are noted in its transaction, and their documents follow in
-batches, which may be interrupted and continued.
+import changes rules or sets (`provider.titles.document_sets`), the ranges concerned are noted in its
+transaction, and their documents follow in batches, which may be interrupted and continued.
 """
 
 from collections.abc import Collection
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import and_, delete, func, select, text
+from sqlalchemy import and_, delete, func, select, text, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -19,6 +19,7 @@ from provider.holdings.publication import BEGIN_CHUNK, Check, no_check, publish_
 from provider.holdings.rules import follow_rules
 from provider.holdings.unlisted import count_changes, unlisted_numbers
 from provider.models import UNLISTED, Document
+from provider.titles.document_sets import follow_segments
 from provider.titles.models import TitlePending
 
 IMPORTING: Final = 0x7A_61_74_74_69
@@ -82,19 +83,22 @@ def close_new(session: Session) -> None:
 
 
 def note_pending(session: Session, ranges: Collection[tuple[str, str]]) -> None:
-    """Note ranges of keys, low and high, whose documents have to follow the rules again."""
+    """Note ranges of keys, low and high, whose documents have to follow rules and sets again."""
     if ranges:
         rows = [{"low": low, "high": high} for low, high in sorted(set(ranges))]
-        session.execute(insert(TitlePending).on_conflict_do_nothing(), rows)
+        again = insert(TitlePending).on_conflict_do_update(
+            index_elements=["low", "high"], set_={"noted": func.clock_timestamp()}
+        )
+        session.execute(again, rows)
 
 
 def count_pending(session: Session) -> int:
-    """Return the number of documents that may get another rule."""
+    """Return the number of documents that may get another rule or set."""
     return int(session.scalar(text(_COUNT_PENDING)) or 0)
 
 
 def settle_access(session: Session, *, margin: float, check: Check = no_check) -> int:
-    """Let the documents in pending ranges follow the rules; returns how many got another rule.
+    """Let the documents in pending ranges follow rules and sets; returns how many got another one.
 
     Commits several times; after an interruption, the next call continues. Costs almost nothing if nothing is
     pending.
@@ -103,14 +107,21 @@ def settle_access(session: Session, *, margin: float, check: Check = no_check) -
     while lows := session.scalars(
         select(TitlePending.low).distinct().order_by(TitlePending.low).limit(_RANGES_AT_ONCE)
     ).all():
+        due = TitlePending.low.in_(lows)
+        noted = session.execute(
+            select(TitlePending.low, TitlePending.high, TitlePending.noted).where(due)
+        ).all()
         inside = and_(Document.url_key >= TitlePending.low, Document.url_key < TitlePending.high)
-        chosen = select(Document.id).join(TitlePending, inside).where(TitlePending.low.in_(lows)).distinct()
+        chosen = select(Document.id).join(TitlePending, inside).where(due).distinct()
         changed += publish_chosen(session, chosen, _follow, margin=margin, check=check)
-        session.execute(delete(TitlePending).where(TitlePending.low.in_(lows)))
+        # Compare-and-swap: a range that another import has changed meanwhile stays pending.
+        done = tuple_(TitlePending.low, TitlePending.high, TitlePending.noted).in_(map(tuple, noted))
+        session.execute(delete(TitlePending).where(done))
         session.commit()
     session.rollback()
     return changed
 
 
-def _follow(session: Session, _datestamp: datetime) -> None:
+def _follow(session: Session, datestamp: datetime) -> None:
+    follow_segments(session, datestamp)
     follow_rules(session)

@@ -18,7 +18,14 @@ from oai.sections import ProviderSettings
 from provider.models import Access
 from provider.titles.access import count_pending, settle_access
 from provider.titles.entries import READERS, Read
-from provider.titles.imports import ClaimedTwice, ImportPlan, apply_import, name_conflicts, plan_import
+from provider.titles.imports import (
+    ClaimedTwice,
+    ImportPlan,
+    apply_import,
+    follow_setting,
+    name_conflicts,
+    plan_import,
+)
 from provider.titles.models import Title, TitleSeed
 from provider.titles.publication import count_new
 from provider.titles.ranges import range_rules
@@ -138,7 +145,7 @@ def _in_words(report: dict[str, Any]) -> list[str]:
     lines += _some("claimed twice", conflicts)
     lines += _some("warning", report["warnings"])
     if report["documents"]:
-        lines.append(f"Access rules of up to {report['documents']:,} documents change")
+        lines.append(f"Access rules or sets of up to {report['documents']:,} documents change")
     if report["kept_because"]:
         lines.append(f"Titles that are missing are kept: {report['kept_because']}")
     return lines
@@ -230,10 +237,13 @@ def _hexadecimal(text: str) -> uuid.UUID:
 
 
 def update_titles(invocation: Invocation) -> ExitCode:
-    """`provider titles update`: count new captures."""
+    """`provider titles update`: count new captures, and let documents follow their titles."""
     settings = invocation.settings
     with open_database(settings) as database, database.session() as session:
-        changed = count_new(session, margin=settings.provider.publish_margin)
+        rules, margin = range_rules(settings.provider), settings.provider.publish_margin
+        changed = follow_setting(session, rules, margin=margin) + count_new(session, margin=margin)
         session.commit()
-    invocation.console.result({"changed": changed}, f"{changed:,} titles have a new datestamp")
+        documents = settle_access(session, margin=margin)
+    told = f"{changed:,} titles have a new datestamp, and {documents:,} documents"
+    invocation.console.result({"changed": changed, "documents": documents}, told)
     return ExitCode.DONE

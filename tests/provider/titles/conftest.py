@@ -38,16 +38,17 @@ class Titles:
     """Imports titles, and answers what is stored."""
 
     database: Database
+    rules: RangeRules = RULES
 
     def plan(self, *entries: Read, source: str = "test") -> ImportPlan:
         with self.database.session() as session:
-            return plan_import(session, source, entries, RULES)
+            return plan_import(session, source, entries, self.rules)
 
     def bring(self, *entries: Read, source: str = "test") -> Sequence[Conflict]:
         """Import all of the source's titles, and let their changes be due."""
         with self.database.session() as session:
-            plan = plan_import(session, source, entries, RULES)
-            conflicts = apply_import(session, plan, RULES, margin=0)
+            plan = plan_import(session, source, entries, self.rules)
+            conflicts = apply_import(session, plan, self.rules, margin=0)
             self._make_due(session)
         return conflicts
 
