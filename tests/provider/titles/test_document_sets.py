@@ -1,6 +1,7 @@
 """Sets `title:…` of documents in `/oai`, which follow the titles that they belong to."""
 
 from datetime import datetime
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from provider.titles.models import TitleDocuments
 from provider.titles.ranges import RangeRules
 from tests.provider.archive import Archive
 from tests.provider.archives import Page, write_pages
-from tests.provider.conftest import Provider
+from tests.provider.conftest import BASE_URL, Provider, reply
 from tests.provider.titles.conftest import Titles, entry
 
 SITE = "http://www.example.cz/"
@@ -272,3 +273,33 @@ async def test_a_set_without_listed_documents_is_not_there(
         answer = await provider.ask(verb="ListIdentifiers", metadataPrefix="oai_dc", set=set_spec)
         assert answer.codes == ["noRecordsMatch"]
     assert (await provider.ask(verb="ListSets")).set_specs == ["collection", "domain", "mimetype"]
+
+
+async def test_records_and_page_of_a_title_link_to_the_records_of_its_documents(
+    titles: Titles, archive: Archive, database: Database, provider: Provider
+) -> None:
+    found = archive.add(SITE)
+    titles.bring(entry("1", SITE), entry("2", "http://b.cz/", public=False))
+    settle(database)
+    make_due(database)
+    link = f"{BASE_URL}?verb=ListRecords&metadataPrefix=oai_dc&set={ONE}"
+    for prefix in ("oai_dc", "mods", "marc21"):
+        asked = {"verb": "ListRecords", "metadataPrefix": prefix}
+        answer = await reply(await provider.client.get("/oai/titles", params=asked))
+        assert [text for text in answer.root.itertext() if "set=" in str(text)] == [link]
+    page = await (await provider.client.get(f"/titles/{titles['1'].key.hex}")).text()
+    assert f'href="{escape(link)}"' in page
+    assert (await provider.ask_raw(link.partition("?")[2])).identifiers == [found]
+
+
+async def test_without_sets_nothing_links_to_them(
+    titles: Titles, archive: Archive, provider: Provider
+) -> None:
+    archive.add(SITE)
+    titles.rules = RangeRules()
+    titles.bring(entry("1", SITE))
+    record = await provider.client.get("/oai/titles?verb=ListRecords&metadataPrefix=oai_dc")
+    page = await provider.client.get(f"/titles/{titles['1'].key.hex}")
+    for answer in (await record.text(), await page.text()):
+        assert "Title 1" in answer
+        assert "set=title" not in answer
