@@ -53,6 +53,8 @@ def page_scan(
     scope: Scope, *, from_: datetime | None, until: datetime, after: Position | None, limit: int
 ) -> Subquery:
     """Select at most `limit` ids of the scope by (datestamp, id), after `after` and up to `until`."""
+    if scope.title_id is not None:
+        return _page_of_title(scope.title_id, from_=from_, until=until, after=after, limit=limit)
     window = [scope.datestamp <= until]
     if after is not None:
         window.append(tuple_(scope.datestamp, scope.id) > tuple_(literal(after.datestamp), _row_of(after)))
@@ -67,6 +69,27 @@ def page_scan(
         .limit(limit)
         .subquery()
     )
+
+
+def _page_of_title(
+    title_id: int, *, from_: datetime | None, until: datetime, after: Position | None, limit: int
+) -> Subquery:
+    """Select the page by (title, datestamp, id), an order that only the index of titles has.
+
+    A title's documents were put into its set together, so their datestamps lie together. The planner assumes
+    that they are spread evenly, and would read the documents of all titles by datestamp to find those of a
+    large one.
+    """
+    order = (Document.title_id, Document.datestamp, Document.id)
+    begin = tuple_(*order[:2])
+    # A title_id that is equal to a constant would no longer be a part of the order.
+    window = [Document.title_id >= title_id, begin <= tuple_(literal(title_id), literal(until))]
+    if after is not None:
+        place = tuple_(literal(title_id), literal(after.datestamp), _row_of(after))
+        window.append(tuple_(*order) > place)
+    elif from_ is not None:
+        window.append(begin >= tuple_(literal(title_id), literal(from_)))
+    return select(Document.id.label("id")).where(*window).order_by(*order).limit(limit).subquery()
 
 
 def _row_of(after: Position) -> ColumnElement[int]:

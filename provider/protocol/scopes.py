@@ -47,6 +47,8 @@ class Scope:
     conditions: tuple[ColumnElement[bool], ...] = ()
     hosts: tuple[int, ...] = ()
     """The hosts that the scope consists of, if it has no index of its own and they are few."""
+    title_id: int | None = None
+    """The title whose documents the scope consists of."""
     kept_size: Select[Any] | None = None
     """Selects the number of documents that were or will be listed, if it is kept while loading."""
 
@@ -110,7 +112,7 @@ def _collection(row: Collection) -> Scope:
 
 def _of_column(row: Mimetype | TitleDocuments) -> Scope:
     if isinstance(row, TitleDocuments):
-        return _documents(Document.title_id == row.id, kept_size=_kept_size(row))
+        return replace(_documents(Document.title_id == row.id, kept_size=_kept_size(row)), title_id=row.id)
     column = Document.mime_major_id if row.parent_id is None else Document.mime_id
     return _documents(column == row.id, kept_size=_kept_size(row))
 

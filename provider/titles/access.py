@@ -24,6 +24,12 @@ from provider.titles.models import TitlePending
 
 IMPORTING: Final = 0x7A_61_74_74_69
 """Key of the advisory lock that imports of titles hold, and that transactions which add documents share."""
+NOTE_ALL: Final = """
+INSERT INTO title_pending (low, high)
+SELECT low, high FROM title_segment WHERE in_set OR access IN ('reading room', 'withheld')
+ON CONFLICT (low, high) DO UPDATE SET noted = excluded.noted
+"""
+"""Notes the ranges of all titles whose documents have to follow a rule or a set."""
 _RANGES_AT_ONCE: Final = 200
 _CLOSES: Final = """
 SELECT EXISTS (SELECT FROM title_segment WHERE access IN ('reading room', 'withheld'))
