@@ -19,6 +19,7 @@ from provider.titles.entries import TitleEntry
 from provider.titles.imports import follow_setting, title_key
 from provider.titles.models import TitleDocuments
 from provider.titles.ranges import RangeRules
+from tests.commands import results
 from tests.provider.archive import Archive
 from tests.provider.archives import Page, write_pages
 from tests.provider.conftest import BASE_URL, Provider, reply
@@ -303,3 +304,22 @@ async def test_without_sets_nothing_links_to_them(
     for answer in (await record.text(), await page.text()):
         assert "Title 1" in answer
         assert "set=title" not in answer
+
+
+def test_the_commands_apply_the_setting(
+    titles: Titles, archive: Archive, database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    archive.add(SITE)
+    archive.add(f"{SITE}later")
+    file = tmp_path / "titles.jsonl"
+    file.write_text(f'{{"key": "1", "name": "One", "seeds": [{{"url": "{SITE}"}}]}}', encoding="utf-8")
+    switched_on = {**environment, "ZATVA_PROVIDER__TITLE_DOCUMENT_SETS": "true"}
+    asked = ("provider", "titles", "import", file, "--source", "test")
+    (planned,) = results(switched_on, *asked, "--dry-run")
+    assert planned["documents"] == 2
+    results(environment, *asked)
+    assert set(sets(database).values()) == {None}
+    assert results(switched_on, "provider", "titles", "update") == [{"changed": 1, "documents": 2}]
+    assert set(sets(database).values()) == {ONE}
+    assert results(environment, "provider", "titles", "update") == [{"changed": 1, "documents": 2}]
+    assert titles["1"].captures == 2
