@@ -91,23 +91,6 @@ def test_a_page_is_one_range_scan_of_its_index(
     assert ("ROW(" in ordered["Index Cond"]) == (after is not None or is_of_title)
 
 
-def test_the_planner_cannot_read_another_index_for_a_title_with_most_documents(
-    database: Database, archive: Archive, statements: list[Statement]
-) -> None:
-    archive.add_many(40)
-    with database.engine.begin() as connection:
-        connection.execute(text("UPDATE document SET title_id = 7 WHERE id % 8 > 0"))
-        connection.execute(text("ANALYZE document"))
-    with database.session() as session:
-        scope = find_scope(session, f"title:{KEY.hex}")
-        assert scope is not None
-        statements.clear()
-        item_page(session, scope, from_=None, until=BEGINNING.replace(year=2021), after=BEHIND, limit=3)
-    (statement,) = statements
-    limit = next(node for node in nodes(plan(database, statement)) if node["Node Type"] == "Limit")
-    assert next(node["Index Name"] for node in nodes(limit) if "Index Name" in node) == "ix_document_title"
-
-
 @pytest.mark.parametrize("after", [None, BEHIND])
 def test_hosts_below_a_set_are_merged_out_of_one_range_scan_each(
     database: Database, statements: list[Statement], after: Position | None
