@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 from sqlalchemy.orm import Session
 
 from provider.holdings.sets import TITLE_ROOT
@@ -28,7 +28,7 @@ _HAS_SET: Final = "(:switched_on AND title.public AND NOT title.gone AND NOT seg
 _SWITCH: Final = f"""
 UPDATE title_segment AS segment SET in_set = {_HAS_SET}
 FROM title WHERE title.title_id = segment.title_id AND segment.in_set <> {_HAS_SET}
-RETURNING segment.low, segment.high
+RETURNING segment.low, segment.high, segment.title_id
 """  # noqa: S608 constant text
 _ADD: Final = f"""
 INSERT INTO title_documents (id, set_spec)
@@ -67,15 +67,16 @@ def document_set_spec(key: UUID) -> str:
     return f"{TITLE_ROOT}:{key.hex}"
 
 
-def switch_sets(session: Session, *, switched_on: bool) -> Sequence[tuple[str, str]]:
+def switch_sets(session: Session, *, switched_on: bool) -> Sequence[Row[tuple[str, str, int]]]:
     """Put the segments of public titles into their sets, or all segments out of them.
 
-    Returns the ranges whose documents have to follow. The caller holds the lock of imports.
+    Returns low, high and title of each range whose documents have to follow. The caller holds the lock of
+    imports.
     """
     changed = session.execute(text(_SWITCH), {"switched_on": switched_on}).all()
     if changed:
         add_sets(session)
-    return [(row.low, row.high) for row in changed]
+    return changed
 
 
 def add_sets(session: Session) -> None:

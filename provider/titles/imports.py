@@ -323,9 +323,9 @@ def follow_setting(session: Session, rules: RangeRules, *, margin: float) -> int
     caller commits, and lets the documents follow (`provider.titles.access.settle_access`).
     """
     session.execute(select(func.pg_advisory_xact_lock(IMPORTING)))
-    ranges = switch_sets(session, switched_on=rules.document_sets)
-    note_pending(session, ranges)
-    return publish(session, (), margin=margin) if ranges else 0
+    switched = switch_sets(session, switched_on=rules.document_sets)
+    note_pending(session, [(row.low, row.high) for row in switched])
+    return publish(session, (), margin=margin) if switched else 0
 
 
 class ClaimedTwice(NamedTuple):
