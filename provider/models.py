@@ -1,4 +1,4 @@
-"""The archive's tables: files, documents, and the three trees of sets that documents belong to.
+"""The archive's tables: files, documents, and the trees of sets that documents belong to.
 
 Every list request is one range scan of one of the indexes here (DESIGN: flat paging): each level of a set
 tree has its own column in `document`, and its index ends in (datestamp, id).
@@ -159,9 +159,10 @@ class Collection(Base):
 class Document(Base):
     """One capture: the response of a URL at a certain time.
 
-    Its references to `arc`, `domain` and `mimetype` are not declared as foreign keys, because checking
-    them took a third of the publishing time. Only `provider.indexing.merge` writes them, rows of domains
-    and types are never deleted, and a file's row is deleted only if it has no documents.
+    Its references to `arc`, `domain`, `mimetype` and `title` are not declared as foreign keys, because
+    checking them took a third of the publishing time. Only `provider.indexing.merge` and
+    `provider.titles.document_sets` write them, rows of domains, types and titles are never deleted, and a
+    file's row is deleted only if it has no documents.
     """
 
     __tablename__ = "document"
@@ -206,6 +207,8 @@ class Document(Base):
     (`holdings.rules`)."""
     embargo_until: Mapped[datetime | None]
     """When the latest embargo ends, if the effective rule is an embargo."""
+    title_id: Mapped[int | None]
+    """The title whose set `title:…` it is in (`provider.titles.document_sets`)."""
     packed_length: Mapped[int | None]
     """Bytes of the record in the archive file, compressed if the file is, so that one request reads it from
     an object store; none for a record of 2 GiB and more, one that only a CDX file has listed, and one that
@@ -225,6 +228,12 @@ Index("ix_document_domain", Document.domain_id, Document.datestamp, Document.id)
 Index("ix_document_host", Document.host_id, Document.datestamp, Document.id)
 Index("ix_document_mime_major", Document.mime_major_id, Document.datestamp, Document.id)
 Index("ix_document_mime", Document.mime_id, Document.datestamp, Document.id)
+# Both are empty, and cost loaders nothing, unless documents have sets by title. The second one's condition
+# does not follow from `title_id = x`: without statistics, the planner could filter it for one title.
+_TITLED = Document.title_id.is_not(None)
+IN_TITLE = func.coalesce(Document.title_id, text("0")) != text("0")
+Index("ix_document_title", Document.title_id, Document.datestamp, Document.id, postgresql_where=_TITLED)
+Index("ix_document_in_title", Document.datestamp, Document.id, postgresql_where=IN_TITLE)
 # Few documents are hidden; this counts them without reading the table.
 Index("ix_document_deleted", Document.id, postgresql_where=text("deleted"))
 # URLs may exceed the maximum size of an index entry; the full URL is compared after the scan.

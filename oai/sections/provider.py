@@ -318,6 +318,11 @@ class ProviderSettings(Section):
     title_carve_out_access: Literal["open", "reading room", "withheld"] = Field(
         "reading room", description="The access rule of documents that are carved out of a title."
     )
+    title_document_sets: bool = Field(
+        default=False,
+        description="Whether the documents of each public title are a set in the archive's own repository. "
+        "After a change, `zatva provider titles update` gives all documents of titles a new datestamp.",
+    )
     title_change_percent: float = Field(
         20,
         ge=0,

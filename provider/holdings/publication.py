@@ -56,11 +56,12 @@ WHERE id = ANY(ARRAY(SELECT id FROM picked WHERE picked.id > :after AND picked.i
 ORDER BY id FOR NO KEY UPDATE
 """
 # Withheld and hidden documents that were never listed keep their datestamp: as deleted records they would
-# be the first to say that they exist.
+# be the first to say that they exist. A change may have dated documents itself, so that they are not written
+# twice.
 _DATE_ALTERED = (
     """
     UPDATE document SET datestamp = :datestamp
-    WHERE id = ANY(ARRAY(SELECT DISTINCT id FROM altered))
+    WHERE id = ANY(ARRAY(SELECT DISTINCT id FROM altered)) AND datestamp <> :datestamp
         AND NOT (document.datestamp = :unlisted AND (document.access = 'withheld' OR document.deleted))
     """,
     """

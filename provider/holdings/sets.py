@@ -23,6 +23,7 @@ from provider.models import Collection, Domain, Mimetype
 COLLECTION_ROOT = "collection"
 DOMAIN_ROOT = "domain"
 MIMETYPE_ROOT = "mimetype"
+TITLE_ROOT = "title"
 UNKNOWN_MIMETYPE = "unknown"
 
 _ADDRESSES = "~ip"

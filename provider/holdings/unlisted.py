@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, func, or_, select, text
 from sqlalchemy.orm import Session, aliased
 
 from provider.models import UNLISTED, Access, Collection, Domain, Mimetype
+from provider.titles.models import TitleDocuments
 
 # Loaders update the counts one at a time, as their last step: most share top-level domains, and would wait
 # for those rows anyway. Locking the rows in a fixed order instead took as long as counting.
@@ -21,7 +22,7 @@ _LOCK: Final = 0x7A_61_74_63_6E
 
 _NUMBERS: Final = """
 WITH RECURSIVE unlisted AS MATERIALIZED (
-    SELECT id, host_id, mime_id FROM document
+    SELECT id, host_id, mime_id, title_id FROM document
     WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND datestamp = :unlisted
 ),
 host (id, documents) AS (
@@ -43,8 +44,10 @@ FROM unlisted CROSS JOIN LATERAL (
 GROUP BY membership.collection_id
 UNION ALL SELECT 'mimetype', id, sum(documents) FROM type GROUP BY id
 UNION ALL SELECT 'domain', id, sum(documents) FROM host GROUP BY id
+UNION ALL
+SELECT 'title_documents', title_id, count(*) FROM unlisted WHERE title_id IS NOT NULL GROUP BY title_id
 """
-_TREES: Final = ("collection", "mimetype", "domain")
+_TREES: Final = ("collection", "mimetype", "domain", "title_documents")
 
 
 def hold_counts(session: Session) -> None:
@@ -78,7 +81,7 @@ def count_changes(session: Session, before: Counter[tuple[str, int]]) -> None:
 
 
 @cache
-def is_public(tree: type[Collection | Domain | Mimetype]) -> ColumnElement[bool]:
+def is_public(tree: type[Collection | Domain | Mimetype | TitleDocuments]) -> ColumnElement[bool]:
     """Return the condition for sets that the public may know.
 
     A collection may be empty: the staff made it. If it or one above it is withheld, it is public only if a

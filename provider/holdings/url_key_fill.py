@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from oai.database import Database
 from provider.holdings.urlkeys import stored_key
 from provider.indexing.first_load import refuse_unserved
+from provider.titles.access import NOTE_ALL
 
 FILL_KEYS: Final = "run `zatva provider reindex-keys` to complete the URL keys"
 """What to do while documents lack their keys."""
@@ -112,6 +113,9 @@ def fill_keys(
             _build_index(connection)
             filled += sum(_fill_rest(database, report, sizes))
             connection.execute(text("ANALYZE document"))
+            if filled or not connection.scalar(text(_FINISHED)):
+                # Without keys, the documents could not follow their titles.
+                connection.execute(text(NOTE_ALL))
             connection.execute(text(_FINISH))
     return filled
 

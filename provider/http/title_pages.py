@@ -27,7 +27,7 @@ from provider.titles.captures import newest_captures
 from provider.titles.catalogue import TitleItem, has_titles, title_by_key, titles_settings
 from provider.titles.chart import chart, years_of
 from provider.titles.collections import described
-from provider.titles.formats import public_page
+from provider.titles.formats import documents_url, public_page
 from provider.titles.licences import licence_by_key
 from provider.titles.linked_data import archived_url, json_ld, records_of, signposts
 from provider.titles.models import TitleSet
@@ -259,6 +259,7 @@ def _shown(t: Texts, title: TitleItem, site: Site, conditions: Sequence[str]) ->
         "live_link": bool(title.url and urlsplit(title.url).scheme in _WEB),
         "archived": archived_url(title, site),
         "records": records_of(title, site),
+        "documents_url": documents_url(title, site),
         "citation": _citation(t, title, site.settings.archive_name or "", url),
         "json_ld": json_ld(title, site, conditions, [short_code(code) for code in title.languages]),
     }

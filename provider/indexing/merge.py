@@ -22,6 +22,7 @@ from provider.models import UNLISTED
 from provider.reading.framing import FramingProblem
 from provider.storage.files import Presence, presence
 from provider.titles.access import close_new, hold_titles
+from provider.titles.document_sets import TITLE_OF
 
 # `:unlisted` is 1 for documents that are withheld from the beginning, otherwise 0.
 _DOMAINS: Final = """
@@ -49,6 +50,14 @@ UPDATE mimetype SET documents = mimetype.documents + summed.documents,
     unlisted = mimetype.unlisted + summed.documents * :unlisted
 FROM summed WHERE mimetype.id = summed.id
 """
+_TITLES: Final = """
+UPDATE title_documents SET documents = title_documents.documents + counted.documents,
+    unlisted = title_documents.unlisted + counted.documents * :unlisted
+FROM (
+    SELECT title_id, count(*) AS documents FROM fresh WHERE title_id IS NOT NULL GROUP BY title_id
+) AS counted
+WHERE title_documents.id = counted.title_id
+"""
 _MONTHS: Final = """
 INSERT INTO document_month AS kept (month, mime_major_id, documents)
 SELECT month, mime_major_id, count(*) FROM fresh GROUP BY month, mime_major_id ORDER BY month, mime_major_id
@@ -60,7 +69,7 @@ def count_new(session: Session, *, unlisted: bool) -> None:
     """Add the documents in the temporary table `fresh` to the counts of their sets and months."""
     hold_counts(session)
     session.execute(text(_MONTHS))
-    for statement in (_MIMETYPES, _DOMAINS):
+    for statement in (_MIMETYPES, _DOMAINS, _TITLES):
         session.execute(text(statement), {"unlisted": int(unlisted)})
 
 
@@ -76,26 +85,27 @@ WHERE document.arc_id = {arc} AND document."offset" = candidate."offset" AND doc
 # Ordered by host, so that the host indexes are written page by page; all loaders use the same order, so
 # that two with captures in common cannot deadlock. The first capture of a key in a file becomes the
 # document.
-_INSERT: Final = """
+_INSERT: Final = f"""
 WITH inserted AS (
     INSERT INTO document (
         key, arc_id, "offset", length, url, archived, datestamp, tld_id, domain_id, host_id, mime_major_id,
-        mime_id, http_status, digest, record_type, title, url_key, packed_length, access, embargo_until
+        mime_id, http_status, digest, record_type, title, url_key, title_id, packed_length, access,
+        embargo_until
     )
     SELECT
         key, coalesce(arc_id, :arc_id), "offset", length, url, archived, :datestamp, tld_id, domain_id,
-        host_id, mime_major_id, mime_id, http_status, digest, record_type, title, url_key, packed_length,
-        :access, :embargo_until
+        host_id, mime_major_id, mime_id, http_status, digest, record_type, title, url_key,
+        {TITLE_OF.format(key="candidate.url_key")}, packed_length, :access, :embargo_until
     FROM candidate
     ORDER BY host_id, key, "offset"
     ON CONFLICT (key) DO NOTHING
-    RETURNING key, id, arc_id, host_id, mime_major_id, mime_id, archived
+    RETURNING key, id, arc_id, host_id, mime_major_id, mime_id, title_id, archived
 )
 INSERT INTO fresh
-SELECT key, id, arc_id, host_id, mime_major_id, mime_id,
+SELECT key, id, arc_id, host_id, mime_major_id, mime_id, title_id,
     date_trunc('month', archived, 'UTC') AT TIME ZONE 'UTC'
 FROM inserted
-"""
+"""  # noqa: S608 constant text
 
 _KNOWN: Final = """
 INSERT INTO known

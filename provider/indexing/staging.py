@@ -159,7 +159,8 @@ _TABLES: Final = (
     """,
     """
     CREATE TEMP TABLE IF NOT EXISTS fresh (
-        key uuid, id bigint, arc_id int, host_id int, mime_major_id int, mime_id int, month date
+        key uuid, id bigint, arc_id int, host_id int, mime_major_id int, mime_id int, title_id int,
+        month date
     )
     """,
     """

@@ -56,14 +56,14 @@ class ArchiveCatalogue:
         return None if found is None else _ArchiveItem(item=found, catalogue=self)
 
     def extent(self, session: Session, prefix: str, set_spec: str | None) -> "_ArchiveExtent | None":
-        """Return the documents of a set at any level of the three trees."""
+        """Return the documents of a set at any level of the trees."""
         scope = find_scope(session, set_spec)
         if scope is None:
             return None
         return _ArchiveExtent(session=session, scope=scope, format=self.prefixes[prefix], site=self.site)
 
     def sets(self, session: Session, *, after: str | None, limit: int) -> Sequence[SetRow]:
-        """Return sets of the three trees."""
+        """Return sets of all trees."""
         return set_page(session, after=after, limit=limit)
 
     def identity(self, session: Session) -> Identity:

@@ -43,6 +43,8 @@ class Item(NamedTuple):
     mimetype_set: str
     host: str | None
     domain_set: str | None
+    title_set: str | None
+    """The set `title:…` of the title that it belongs to."""
     collections: Sequence[Sequence[str]] | None
     """The collections it is assigned to, each as (setSpec, name), ordered by setSpec."""
 
@@ -58,6 +60,8 @@ class Item(NamedTuple):
 
     @property
     def set_specs(self) -> tuple[str, ...]:
-        """The minimal sets: its assigned collections', its host's, and its full MIME type's."""
+        """The minimal sets: its assigned collections', its host's, its full MIME type's, and its title's."""
         own = (self.mimetype_set,) if self.domain_set is None else (self.domain_set, self.mimetype_set)
+        if self.title_set is not None:
+            own = (*own, self.title_set)
         return (*[set_spec for set_spec, _ in self.collections], *own) if self.collections else own

@@ -1,6 +1,6 @@
 """Pages of documents and of sets, each from one range scan after the last item of the previous page."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -11,6 +11,7 @@ from sqlalchemy import (
     Integer,
     Select,
     Subquery,
+    exists,
     func,
     literal,
     null,
@@ -25,13 +26,14 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, array
 from sqlalchemy.orm import InstrumentedAttribute, Session
 from sqlalchemy.types import NullType
 
-from provider.holdings.sets import COLLECTION_ROOT, DOMAIN_ROOT, MIMETYPE_ROOT
+from provider.holdings.sets import COLLECTION_ROOT, DOMAIN_ROOT, MIMETYPE_ROOT, TITLE_ROOT
 from provider.holdings.unlisted import is_public
 from provider.models import UNLISTED, Access, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
 from provider.protocol.catalogue import SetRow
 from provider.protocol.items import Item
 from provider.protocol.scopes import Scope
 from provider.protocol.tokens import Position
+from provider.titles.models import Title, TitleDocuments
 
 _ROOTS: Final = (
     SetRow(set_spec=COLLECTION_ROOT, name="Collections"),
@@ -39,6 +41,10 @@ _ROOTS: Final = (
     SetRow(set_spec=MIMETYPE_ROOT, name="MIME types"),
 )
 """Sets that exist even without a row."""
+_ROOT_OF_TITLES: Final[Any] = select(literal(TITLE_ROOT), literal("Titles"), null()).where(
+    exists().where(is_public(TitleDocuments))
+)
+"""Unlike them, it exists only with a set below it."""
 _MOST_AHEAD: Final = 5000
 """Maximum number of documents not yet due that are counted for a list's size."""
 
@@ -47,6 +53,8 @@ def page_scan(
     scope: Scope, *, from_: datetime | None, until: datetime, after: Position | None, limit: int
 ) -> Subquery:
     """Select at most `limit` ids of the scope by (datestamp, id), after `after` and up to `until`."""
+    if scope.title_id is not None:
+        return _page_of_title(scope.title_id, from_=from_, until=until, after=after, limit=limit)
     window = [scope.datestamp <= until]
     if after is not None:
         window.append(tuple_(scope.datestamp, scope.id) > tuple_(literal(after.datestamp), _row_of(after)))
@@ -61,6 +69,27 @@ def page_scan(
         .limit(limit)
         .subquery()
     )
+
+
+def _page_of_title(
+    title_id: int, *, from_: datetime | None, until: datetime, after: Position | None, limit: int
+) -> Subquery:
+    """Select the page by (title, datestamp, id), an order that only the index of titles has.
+
+    A title's documents were put into its set together, so their datestamps lie together. The planner assumes
+    that they are spread evenly, and would read the documents of all titles by datestamp to find those of a
+    large one.
+    """
+    order = (Document.title_id, Document.datestamp, Document.id)
+    begin = tuple_(*order[:2])
+    # A title_id that is equal to a constant would no longer be a part of the order.
+    window = [Document.title_id >= title_id, begin <= tuple_(literal(title_id), literal(until))]
+    if after is not None:
+        place = tuple_(literal(title_id), literal(after.datestamp), _row_of(after))
+        window.append(tuple_(*order) > place)
+    elif from_ is not None:
+        window.append(begin >= tuple_(literal(title_id), literal(from_)))
+    return select(Document.id.label("id")).where(*window).order_by(*order).limit(limit).subquery()
 
 
 def _row_of(after: Position) -> ColumnElement[int]:
@@ -158,17 +187,19 @@ def list_size(session: Session, scope: Scope, now: datetime, *, most_ahead: int 
 
 
 def set_page(session: Session, *, after: str | None, limit: int) -> list[SetRow]:
-    """Return at most `limit` sets of the three trees after `after`, ordered by their setSpecs' bytes."""
+    """Return at most `limit` sets of all trees after `after`, ordered by their setSpecs' bytes."""
     begin = after or ""
-    trees = (
+    trees: Sequence[Select[Any]] = (
         _sets(Collection, Collection.description.expression, begin, limit),
         _sets(Domain, null(), begin, limit),
         _sets(Mimetype, null(), begin, limit),
+        _ROOT_OF_TITLES,
+        _sets_of_titles(begin, limit),
     )
-    found = {row.set_spec: row for row in _ROOTS if row.set_spec > begin}
+    found = {row.set_spec: row for row in _ROOTS}
     for set_spec, name, description in session.execute(union_all(*trees)):
         found[set_spec] = SetRow(set_spec=set_spec, name=name, description=description)
-    return [found[set_spec] for set_spec in sorted(found)[:limit]]
+    return [found[set_spec] for set_spec in sorted(found) if set_spec > begin][:limit]
 
 
 def _sets(
@@ -177,6 +208,13 @@ def _sets(
     rows = select(tree.set_spec, tree.name, description.label("description"))
     page = rows.where(tree.set_spec > after, is_public(tree)).order_by(tree.set_spec).limit(limit).subquery()
     return select(page)
+
+
+def _sets_of_titles(after: str, limit: int) -> Select[Any]:
+    of_title = Title.title_id == TitleDocuments.id
+    rows = select(TitleDocuments.set_spec, Title.name, null()).join(Title, of_title)
+    later = rows.where(TitleDocuments.set_spec > after, is_public(TitleDocuments))
+    return select(later.order_by(TitleDocuments.set_spec).limit(limit).subquery())
 
 
 _DIRECT_COLLECTIONS: Final = (
@@ -197,6 +235,7 @@ _COLUMNS: Final[Mapping[str, ColumnElement[Any] | InstrumentedAttribute[Any]]] =
     "mimetype_set": Mimetype.set_spec,
     "host": Domain.name,
     "domain_set": Domain.set_spec,
+    "title_set": TitleDocuments.set_spec,
     # The driver already returns lists; SQLAlchemy would copy each of them.
     "collections": type_coerce(_DIRECT_COLLECTIONS, NullType()),
 }
@@ -218,5 +257,6 @@ def _items(scan: Subquery) -> Select[Any]:
         .join(Arc, Arc.id == Document.arc_id)
         .join(Mimetype, Mimetype.id == Document.mime_id)
         .outerjoin(Domain, Domain.id == Document.host_id)
+        .outerjoin(TitleDocuments, TitleDocuments.id == Document.title_id)
         .order_by(Document.datestamp, Document.id)
     )

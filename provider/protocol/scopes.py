@@ -10,9 +10,10 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Select, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from provider.holdings.sets import COLLECTION_ROOT, DOMAIN_ROOT, MIMETYPE_ROOT
+from provider.holdings.sets import COLLECTION_ROOT, DOMAIN_ROOT, MIMETYPE_ROOT, TITLE_ROOT
 from provider.holdings.unlisted import is_public
-from provider.models import Collection, Document, DocumentCollection, Domain, Mimetype
+from provider.models import IN_TITLE, Collection, Document, DocumentCollection, Domain, Mimetype
+from provider.titles.models import TitleDocuments
 
 _TOP_LEVEL: Final = 1
 _REGISTERED_LEVEL: Final = 2
@@ -25,12 +26,14 @@ _ALL_DOCUMENTS: Final = select(func.sum(Mimetype.documents - Mimetype.unlisted))
     Mimetype.parent_id.is_(None)
 )
 """Every document has one major type, and there are few major types."""
+_IN_TITLES: Final = select(func.sum(TitleDocuments.documents - TitleDocuments.unlisted))
 
-
-_TREES: Final[Mapping[str, type[Collection | Domain | Mimetype]]] = {
+_Row = Collection | Domain | Mimetype | TitleDocuments
+_TREES: Final[Mapping[str, type[_Row]]] = {
     COLLECTION_ROOT: Collection,
     DOMAIN_ROOT: Domain,
     MIMETYPE_ROOT: Mimetype,
+    TITLE_ROOT: TitleDocuments,
 }
 
 
@@ -44,6 +47,8 @@ class Scope:
     conditions: tuple[ColumnElement[bool], ...] = ()
     hosts: tuple[int, ...] = ()
     """The hosts that the scope consists of, if it has no index of its own and they are few."""
+    title_id: int | None = None
+    """The title whose documents the scope consists of."""
     kept_size: Select[Any] | None = None
     """Selects the number of documents that were or will be listed, if it is kept while loading."""
 
@@ -60,31 +65,38 @@ def find_scope(
         return _documents(kept_size=_ALL_DOCUMENTS)
     if set_spec == DOMAIN_ROOT:
         return _documents(Document.tld_id.is_not(None))
+    if set_spec == TITLE_ROOT:
+        return _in_titles(session)
     row = _find(session, set_spec, withheld=withheld)
     if row is None:
         # The tree's root is a set even before the first collection is created.
         return _documents(Document.id.is_(None)) if set_spec == COLLECTION_ROOT else None
     if isinstance(row, Domain):
         return _domain(session, row, most_hosts)
-    return _collection(row) if isinstance(row, Collection) else _mimetype(row)
+    return _collection(row) if isinstance(row, Collection) else _of_column(row)
 
 
-def _find(session: Session, set_spec: str, *, withheld: bool) -> Collection | Domain | Mimetype | None:
+def _find(session: Session, set_spec: str, *, withheld: bool) -> _Row | None:
     tree = _TREES.get(set_spec.partition(":")[0])
     if tree is None:
         return None
     named: Select[Any] = select(tree).where(tree.set_spec == set_spec)
-    row: Collection | Domain | Mimetype | None = session.scalar(
-        named if withheld else named.where(is_public(tree))
-    )
+    row: _Row | None = session.scalar(named if withheld else named.where(is_public(tree)))
     return row
+
+
+def _in_titles(session: Session) -> Scope | None:
+    """Return the documents that are in the set of a title; None if no such set is listed."""
+    if session.scalar(select(TitleDocuments.id).where(TitleDocuments.listed).limit(1)) is None:
+        return None
+    return _documents(IN_TITLE, kept_size=_IN_TITLES)
 
 
 def _documents(*conditions: ColumnElement[bool], kept_size: Select[Any] | None = None) -> Scope:
     return Scope(datestamp=Document.datestamp, id=Document.id, conditions=conditions, kept_size=kept_size)
 
 
-def _kept_size(row: Collection | Domain | Mimetype) -> Select[Any]:
+def _kept_size(row: _Row) -> Select[Any]:
     tree = type(row)
     return select(tree.documents - tree.unlisted).where(tree.id == row.id)
 
@@ -98,7 +110,9 @@ def _collection(row: Collection) -> Scope:
     )
 
 
-def _mimetype(row: Mimetype) -> Scope:
+def _of_column(row: Mimetype | TitleDocuments) -> Scope:
+    if isinstance(row, TitleDocuments):
+        return replace(_documents(Document.title_id == row.id, kept_size=_kept_size(row)), title_id=row.id)
     column = Document.mime_major_id if row.parent_id is None else Document.mime_id
     return _documents(column == row.id, kept_size=_kept_size(row))
 

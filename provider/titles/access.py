@@ -1,18 +1,18 @@
-"""Access to documents that follows the titles they belong to.
+"""Access to documents and their sets that follow the titles they belong to.
 
 A document's effective rule is the strictest of the rules of its collections and of its segment
 (`provider.holdings.rules`). That of a segment is the strictest of the title's (or, where a seed is carved
 out, the rule of carve-outs) and of the lists that name it (`provider.titles.lists`). So titles and lists
 only close documents and never open what something else closes. Documents that are indexed later follow at
-once; when an import changes rules, the ranges concerned are noted in its transaction, and their documents
-follow in batches, which may be interrupted and continued.
+once; when an import changes rules or sets (`provider.titles.document_sets`), the ranges concerned are noted
+in its transaction, and their documents follow in batches, which may be interrupted and continued.
 """
 
 from collections.abc import Collection
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import and_, delete, func, select, text
+from sqlalchemy import and_, delete, func, select, text, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -20,10 +20,17 @@ from provider.holdings.publication import BEGIN_CHUNK, Check, no_check, publish_
 from provider.holdings.rules import follow_rules
 from provider.holdings.unlisted import count_changes, unlisted_numbers
 from provider.models import UNLISTED, Document
+from provider.titles.document_sets import follow_segments
 from provider.titles.models import TitlePending
 
 IMPORTING: Final = 0x7A_61_74_74_69
 """Key of the advisory lock that imports of titles hold, and that transactions which add documents share."""
+NOTE_ALL: Final = """
+INSERT INTO title_pending (low, high)
+SELECT low, high FROM title_segment WHERE in_set OR access IN ('reading room', 'withheld')
+ON CONFLICT (low, high) DO UPDATE SET noted = excluded.noted
+"""
+"""Notes the ranges of all titles whose documents have to follow a rule or a set."""
 _RANGES_AT_ONCE: Final = 200
 _CLOSES: Final = """
 SELECT EXISTS (SELECT FROM title_segment WHERE access IN ('reading room', 'withheld'))
@@ -83,19 +90,22 @@ def close_new(session: Session) -> None:
 
 
 def note_pending(session: Session, ranges: Collection[tuple[str, str]]) -> None:
-    """Note ranges of keys, low and high, whose documents have to follow the rules again."""
+    """Note ranges of keys, low and high, whose documents have to follow rules and sets again."""
     if ranges:
         rows = [{"low": low, "high": high} for low, high in sorted(set(ranges))]
-        session.execute(insert(TitlePending).on_conflict_do_nothing(), rows)
+        again = insert(TitlePending).on_conflict_do_update(
+            index_elements=["low", "high"], set_={"noted": func.clock_timestamp()}
+        )
+        session.execute(again, rows)
 
 
 def count_pending(session: Session) -> int:
-    """Return the number of documents that may get another rule."""
+    """Return the number of documents that may get another rule or set."""
     return int(session.scalar(text(_COUNT_PENDING)) or 0)
 
 
 def settle_access(session: Session, *, margin: float, check: Check = no_check) -> int:
-    """Let the documents in pending ranges follow the rules; returns how many got another rule.
+    """Let the documents in pending ranges follow rules and sets; returns how many got another one.
 
     Commits several times; after an interruption, the next call continues. Costs almost nothing if nothing is
     pending.
@@ -104,14 +114,21 @@ def settle_access(session: Session, *, margin: float, check: Check = no_check) -
     while lows := session.scalars(
         select(TitlePending.low).distinct().order_by(TitlePending.low).limit(_RANGES_AT_ONCE)
     ).all():
+        due = TitlePending.low.in_(lows)
+        noted = session.execute(
+            select(TitlePending.low, TitlePending.high, TitlePending.noted).where(due)
+        ).all()
         inside = and_(Document.url_key >= TitlePending.low, Document.url_key < TitlePending.high)
-        chosen = select(Document.id).join(TitlePending, inside).where(TitlePending.low.in_(lows)).distinct()
+        chosen = select(Document.id).join(TitlePending, inside).where(due).distinct()
         changed += publish_chosen(session, chosen, _follow, margin=margin, check=check)
-        session.execute(delete(TitlePending).where(TitlePending.low.in_(lows)))
+        # Compare-and-swap: a range that another import has changed meanwhile stays pending.
+        done = tuple_(TitlePending.low, TitlePending.high, TitlePending.noted).in_(map(tuple, noted))
+        session.execute(delete(TitlePending).where(done))
         session.commit()
     session.rollback()
     return changed
 
 
-def _follow(session: Session, _datestamp: datetime) -> None:
+def _follow(session: Session, datestamp: datetime) -> None:
+    follow_segments(session, datestamp)
     follow_rules(session)

@@ -22,7 +22,7 @@ from provider.protocol.formats.format import Site
 from provider.protocol.replicas import Replicas
 from provider.protocol.repository import Repository
 from provider.protocol.tokens import Position
-from provider.titles.models import SeedKind, Title, TitleMembership, TitleSeed, TitleSet
+from provider.titles.models import SeedKind, Title, TitleMembership, TitleSeed, TitleSegment, TitleSet
 
 PURPOSE: Final = "resumption token of the titles"
 """The purpose under which `oai.signing` stores the key that signs the tokens."""
@@ -63,6 +63,8 @@ class TitleItem(NamedTuple):
     """Its addresses, the main one first."""
     set_specs: Sequence[str] | None
     """The sets that it is in, without their parents."""
+    has_document_set: bool
+    """Whether its documents are a set in `/oai` (`provider.titles.document_sets`)."""
 
     @property
     def place(self) -> uuid.UUID:
@@ -92,8 +94,9 @@ _SPECS: Final = (
     .correlate(Title)
     .scalar_subquery()
 )
-_COLUMNS: Final = tuple(getattr(Title, name) for name in TitleItem._fields[:-2])
-_TITLES: Final[Any] = select(*_COLUMNS, _URLS, _SPECS)
+_HAS_DOCUMENT_SET: Final = exists().where(TitleSegment.title_id == Title.title_id, TitleSegment.in_set)
+_COLUMNS: Final = tuple(getattr(Title, name) for name in TitleItem._fields[:-3])
+_TITLES: Final[Any] = select(*_COLUMNS, _URLS, _SPECS, _HAS_DOCUMENT_SET)
 
 
 def title_by_key(session: Session, key: uuid.UUID, until: datetime) -> TitleItem | None:

@@ -23,7 +23,7 @@ def add_commands(titles: "Subcommands") -> None:
     add_command(
         titles,
         "update",
-        help="count new captures; `zatva provider index` does this when it ends",
+        help="count new captures (`zatva provider index` does that, too), and apply `title_document_sets`",
         handler=f"{_HANDLERS}:update_titles",
     )
 

@@ -24,6 +24,7 @@ from provider.titles.imports import (
     ClaimedTwice,
     ImportPlan,
     apply_import,
+    follow_setting,
     name_conflicts,
     plan_import,
     rehearse_import,
@@ -182,7 +183,7 @@ def _in_words(report: dict[str, Any]) -> list[str]:
     lines += _some("list", [_list_in_words(one) for one in report["lists"] if one["meaning"]])
     lines += _some("warning", report["warnings"])
     if report["documents"]:
-        lines.append(f"Access rules of up to {report['documents']:,} documents change")
+        lines.append(f"Access rules or sets of up to {report['documents']:,} documents change")
     if report["kept_because"]:
         lines.append(f"Titles that are missing are kept: {report['kept_because']}")
     return lines
@@ -285,10 +286,13 @@ def _hexadecimal(text: str) -> uuid.UUID:
 
 
 def update_titles(invocation: Invocation) -> ExitCode:
-    """`provider titles update`: count new captures."""
+    """`provider titles update`: count new captures, and let documents follow their titles."""
     settings = invocation.settings
     with open_database(settings) as database, database.session() as session:
-        changed = count_new(session, margin=settings.provider.publish_margin)
+        rules, margin = range_rules(settings.provider), settings.provider.publish_margin
+        changed = follow_setting(session, rules, margin=margin) + count_new(session, margin=margin)
         session.commit()
-    invocation.console.result({"changed": changed}, f"{changed:,} titles have a new datestamp")
+        documents = settle_access(session, margin=margin)
+    told = f"{changed:,} titles have a new datestamp, and {documents:,} documents"
+    invocation.console.result({"changed": changed, "documents": documents}, told)
     return ExitCode.DONE

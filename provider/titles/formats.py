@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
-from urllib.parse import urljoin
+from urllib.parse import urlencode, urljoin
 
 from oai.datestamps import format_datestamp
 from oai.vocabulary import DC_NAMESPACE, OAI_DC_NAMESPACE, OAI_DC_SCHEMA, XSI_NAMESPACE
@@ -14,6 +14,7 @@ from provider.protocol.formats import mods as mods_of_documents
 from provider.protocol.formats.format import Site
 from provider.titles import marc21
 from provider.titles.catalogue import TitleFormat, TitleItem, identifier
+from provider.titles.document_sets import document_set_spec
 from provider.titles.licences import licence_by_key
 
 _DC: Final = (
@@ -39,6 +40,14 @@ def page_url(title: TitleItem, site: Site) -> str:
     return template.replace("{key}", title.key.hex).replace("{url}", title.url or "")
 
 
+def documents_url(title: TitleItem, site: Site) -> str | None:
+    """Return the request for the records of the title's documents; None if they are not a set in `/oai`."""
+    if not title.has_document_set:
+        return None
+    asked = {"verb": "ListRecords", "metadataPrefix": "oai_dc", "set": document_set_spec(title.key)}
+    return f"{site.base_url.rpartition('/')[0]}?{urlencode(asked, safe=':')}"
+
+
 def write_oai_dc(title: TitleItem, site: Site) -> str:
     """Return the title as `oai_dc:dc` (OAI-PMH 2.0, section 5)."""
     licence = licence_by_key(title.licence) if title.licence else None
@@ -57,6 +66,7 @@ def write_oai_dc(title: TitleItem, site: Site) -> str:
         ("identifier", page_url(title, site)),
         *(("source", url) for url in title.urls or ()),
         *(("relation", name) for name in title.collections),
+        ("relation", documents_url(title, site)),
         ("rights", licence.url if licence else None),
     )
     return f"{_DC}{''.join(_elements(elements, 'dc:'))}</oai_dc:dc>"
@@ -107,8 +117,7 @@ def _mods_elements(title: TitleItem, site: Site) -> Iterator[str]:
         yield f"<subject><topic>{escape(keyword)}</topic></subject>"
     for notation in title.classification:
         yield f'<classification authority="udc">{escape(notation)}</classification>'
-    for name in title.collections:
-        yield f'<relatedItem type="series"><titleInfo><title>{escape(name)}</title></titleInfo></relatedItem>'
+    yield from _mods_related(title, site)
     if title.issn:
         yield f'<identifier type="issn">{escape(title.issn)}</identifier>'
     for url in title.urls or ():
@@ -120,6 +129,17 @@ def _mods_elements(title: TitleItem, site: Site) -> Iterator[str]:
         f'<recordChangeDate encoding="w3cdtf">{format_datestamp(title.datestamp)}</recordChangeDate>'
         "</recordInfo>"
     )
+
+
+def _mods_related(title: TitleItem, site: Site) -> Iterator[str]:
+    for name in title.collections:
+        yield f'<relatedItem type="series"><titleInfo><title>{escape(name)}</title></titleInfo></relatedItem>'
+    documents = documents_url(title, site)
+    if documents is not None:
+        yield (
+            f'<relatedItem type="constituent" displayLabel="{marc21.DOCUMENTS}">'
+            f"<location><url>{escape(documents)}</url></location></relatedItem>"
+        )
 
 
 def _origin(title: TitleItem) -> Iterator[str]:
@@ -146,7 +166,7 @@ def _mods_location(title: TitleItem, site: Site) -> Iterator[str]:
 
 def write_marc21(title: TitleItem, site: Site) -> str:
     """Return the title as a MARC 21 record in the profile of the settings."""
-    return marc21.write(title, site.settings, page_url(title, site))
+    return marc21.write(title, site.settings, page_url(title, site), documents_url(title, site))
 
 
 def _format(prefix: str, namespace: str, schema: str, write: Callable[[TitleItem, Site], str]) -> TitleFormat:

@@ -20,6 +20,7 @@ from oai.sections.provider import ListMeaning
 from provider.models import UNLISTED, Access
 from provider.titles.access import IMPORTING, note_pending
 from provider.titles.collections import CollectionChanges, compare_collections, store_collections
+from provider.titles.document_sets import add_sets, switch_sets
 from provider.titles.entries import AddressList, CollectionEntry, Read, Refused, Remark, TitleEntry
 from provider.titles.figures import hold_figures
 from provider.titles.licences import licence_of
@@ -258,6 +259,7 @@ def apply_import(
     records show something else. The caller commits. `margin` is that of `provider.holdings.mark.reserve`.
     """
     if plan.changes_nothing:
+        follow_setting(session, rules, margin=margin)
         return []
     # Before any row of a title is locked: a count that holds the figures would wait for that row.
     hold_figures(session)
@@ -271,7 +273,10 @@ def rehearse_import(session: Session, plan: ImportPlan, rules: RangeRules) -> Se
 
     Nothing is counted, and no datestamp is reserved, for which answers to harvesters would wait.
     """
-    return [] if plan.changes_nothing else _change(session, plan, rules)[1]
+    if plan.changes_nothing:
+        _switch(session, rules)
+        return []
+    return _change(session, plan, rules)[1]
 
 
 def _change(
@@ -344,15 +349,18 @@ def assign_ranges(session: Session, rules: RangeRules) -> tuple[Sequence[Conflic
     Returns the conflicts, and the titles whose segments have changed.
     """
     seeds = session.execute(
-        select(TitleSeed.title_id, TitleSeed.url, TitleSeed.kind, Title.access, Title.gone)
+        select(TitleSeed.title_id, TitleSeed.url, TitleSeed.kind, Title.access, Title.gone, Title.public)
         .join(Title, Title.title_id == TitleSeed.title_id)
         # What a title closed stays closed when the title is gone: no decision to open it has been made.
         .where(~Title.gone | ((Title.access != Access.OPEN) & (TitleSeed.kind == SeedKind.INCLUDE)))
     )
     claims = []
     access: dict[int | None, str | None] = {}
+    in_sets: set[int] = set()
     for seed in seeds:
         access[seed.title_id] = seed.access
+        if rules.document_sets and seed.public and not seed.gone:
+            in_sets.add(seed.title_id)
         carved = seed.kind == SeedKind.CARVE_OUT
         claims += [Claim(found, seed.title_id, carved, seed.gone) for found in ranges_of(seed.url, rules)]
     segments, conflicts = divide(claims, listed_ranges(session))
@@ -362,19 +370,20 @@ def assign_ranges(session: Session, rules: RangeRules) -> tuple[Sequence[Conflic
             one.title_id,
             one.is_carve_out,
             strictest_access(rules.carve_out if one.is_carve_out else access.get(one.title_id), one.listed),
+            one.title_id in in_sets and not one.is_carve_out,
         )
         for one in segments
     }
     return conflicts, _replace_segments(session, wanted)
 
 
-_SEGMENT: Final = ("low", "high", "title_id", "is_carve_out", "access")
-_Row = tuple[str, str, int | None, bool, str | None]
-"""Low, high, title, whether it is carved out, and who may see its captures."""
+_SEGMENT: Final = ("low", "high", "title_id", "is_carve_out", "access", "in_set")
+_Row = tuple[str, str, int | None, bool, str | None, bool]
+"""Low, high, title, whether it is carved out, who may see its captures, and whether they are in a set."""
 
 
 def _replace_segments(session: Session, wanted: set[_Row]) -> set[int]:
-    """Store the segments, and note the ranges whose documents then have another rule.
+    """Store the segments, and note the ranges whose documents then have another rule or set.
 
     Returns the titles whose segments have changed.
     """
@@ -391,8 +400,29 @@ def _replace_segments(session: Session, wanted: set[_Row]) -> set[int]:
             insert(TitleSegment),
             [dict(zip(_SEGMENT, row, strict=True)) for row in sorted(added, key=itemgetter(0))],
         )
-    note_pending(session, [row[:2] for row in removed | added if row[4] not in {None, Access.OPEN}])
+        add_sets(session)
+    followed = [row for row in removed | added if row[4] not in {None, Access.OPEN} or row[5]]
+    note_pending(session, [row[:2] for row in followed])
     return {row[2] for row in removed | added if row[2] is not None}
+
+
+def follow_setting(session: Session, rules: RangeRules, *, margin: float) -> int:
+    """Give the titles' documents sets, or take them away, if the setting is no longer what it was.
+
+    Returns the number of titles that got a new datestamp, because their records link to these sets. The
+    caller commits, and lets the documents follow (`provider.titles.access.settle_access`).
+    """
+    session.execute(select(func.pg_advisory_xact_lock(IMPORTING)))
+    hold_figures(session)
+    switched = _switch(session, rules)
+    return publish(session, switched, (), margin=margin) if switched else 0
+
+
+def _switch(session: Session, rules: RangeRules) -> set[int]:
+    """Let segments follow the setting, and note their ranges; returns the titles concerned."""
+    switched = switch_sets(session, switched_on=rules.document_sets)
+    note_pending(session, [(row.low, row.high) for row in switched])
+    return {row.title_id for row in switched}
 
 
 class ClaimedTwice(NamedTuple):

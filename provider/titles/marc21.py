@@ -27,6 +27,8 @@ _FORM: Final = "m     o  d        "
 _REMOTE: Final = "cr cn ||||||||"
 """Field 007: a remote electronic resource."""
 _NKP: Final = "nkp"
+DOCUMENTS: Final = "Records of single captures (OAI-PMH)"
+"""How records and pages name the set of the title's documents."""
 _NO_SIGNS: Final = str.maketrans("", "", "-:TZ")
 _CODE: Final = 3
 """Characters in a code of a language."""
@@ -35,8 +37,11 @@ Field = tuple[str, str, tuple[tuple[str, str | None], ...]]
 """Tag, indicators, and subfields; a subfield without a text is left out."""
 
 
-def write(title: TitleItem, settings: ProviderSettings, archived: str) -> str:
-    """Return the title as a `record` element; `archived` is the URL of the archived site."""
+def write(title: TitleItem, settings: ProviderSettings, archived: str, documents: str | None) -> str:
+    """Return the title as a `record` element.
+
+    `archived` is the URL of the archived site, `documents` that of the records of its captures.
+    """
     controls = (
         ("001", title.key.hex),
         ("003", settings.namespace),
@@ -50,6 +55,7 @@ def write(title: TitleItem, settings: ProviderSettings, archived: str) -> str:
             f"{_OPENING}<leader>{_LEADER}</leader>",
             *(f'<controlfield tag="{tag}">{escape(text)}</controlfield>' for tag, text in controls),
             *map(_written, _fields(title, settings, archived)),
+            _written(_records(settings, documents)),
             "</record>",
         )
     )
@@ -152,6 +158,13 @@ def _addresses(title: TitleItem, settings: ProviderSettings, archived: str) -> I
         if moment is not None
     )
     yield "857", "40", (("b", settings.archive_name), ("d", period), ("u", archived), ("y", "Archived site"))
+
+
+def _records(settings: ProviderSettings, documents: str | None) -> Field:
+    """Return the field of a related resource: the records of single captures."""
+    is_nkp = settings.titles_marc_profile == _NKP
+    words = "záznamy jednotlivých archivních kopií (OAI-PMH)" if is_nkp else DOCUMENTS
+    return "856", "42", (("3", words), ("u", documents)) if documents else ()
 
 
 def _written(field: Field) -> str:

@@ -14,6 +14,7 @@ from sqlalchemy import (
     ARRAY,
     BigInteger,
     CheckConstraint,
+    Computed,
     ForeignKey,
     Index,
     SmallInteger,
@@ -170,15 +171,38 @@ class TitleSegment(Base):
     """Its captures are carved out of the title, and belong to none."""
     access: Mapped[str | None] = mapped_column(Text)
     """Who may see its captures: the strictest of the title's rule (or that of carve-outs) and the lists'."""
+    in_set: Mapped[bool] = mapped_column(server_default=text("false"))
+    """Whether its documents are in the title's set in `/oai` (`provider.titles.document_sets`)."""
 
 
 class TitlePending(Base):
-    """A range of URL keys whose documents have yet to follow a changed rule (`provider.titles.access`)."""
+    """A range of URL keys whose documents have yet to follow a changed rule or set (`titles.access`)."""
 
     __tablename__ = "title_pending"
 
     low: Mapped[str] = mapped_column(Text(collation="C"), primary_key=True)
     high: Mapped[str] = mapped_column(Text(collation="C"), primary_key=True)
+    noted: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    """When an import last changed it; documents that have followed an earlier change follow again."""
+
+
+class TitleDocuments(Base):
+    """A set `title:…` of documents in `/oai`; its name is the title's."""
+
+    __tablename__ = "title_documents"
+    __table_args__ = (Index("ix_title_documents_listed", "set_spec", postgresql_where=text("listed")),)
+
+    id: Mapped[int] = mapped_column(
+        ForeignKey("title.title_id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    """The title's id."""
+    set_spec: Mapped[str] = mapped_column(Text(collation="C"), unique=True)
+    documents: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Documents in the set, including deleted ones."""
+    unlisted: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Those among them that were never listed."""
+    listed: Mapped[bool] = mapped_column(Computed("documents > unlisted", persisted=True))
+    """Whether harvesters may know this set."""
 
 
 class TitleSet(Base):

@@ -18,7 +18,7 @@ from provider.titles.folding import SORT_NAME, WORDS
 from provider.titles.models import TitleSet
 
 _SHOWN: Final = """
-CASE WHEN title.public AND NOT title.gone AND title.captures > 0 THEN md5(ROW(
+CASE WHEN title.public AND NOT title.gone AND title.captures > 0 THEN md5(concat(ROW(
     name, alternative_names, publisher, annotation, languages, issn, catalogue_number, classification,
     subjects, keywords, licence, contract_from, contract_to, captures, first_capture, last_capture,
     captures_by_year,
@@ -26,7 +26,9 @@ CASE WHEN title.public AND NOT title.gone AND title.captures > 0 THEN md5(ROW(
      WHERE title_seed.title_id = title.title_id AND kind = 'include'),
     (SELECT array_agg(set_spec ORDER BY set_spec) FROM title_membership
      WHERE title_membership.title_id = title.title_id)
-)::text) END
+), (SELECT ' documents' WHERE EXISTS (
+    SELECT FROM title_segment AS segment WHERE segment.title_id = title.title_id AND segment.in_set
+)))) END
 """
 _CHANGES: Final = f"""
 SELECT title_id FROM (

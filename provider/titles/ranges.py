@@ -34,7 +34,7 @@ class KeyRange(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RangeRules:
-    """How seeds are understood where that is a matter of taste."""
+    """How seeds are understood where that is a matter of taste, and what follows from them."""
 
     host: HostScope = "host"
     """What `http://x.cz/` means: that host, or the domain with all hosts below it."""
@@ -42,6 +42,8 @@ class RangeRules:
     """What a seed with a file name or a query means: its directory, or that URL."""
     carve_out: Access = Access.READING_ROOM
     """The rule of what is carved out of a title."""
+    document_sets: bool = False
+    """Whether the documents of a title are a set in `/oai`."""
 
 
 def range_rules(settings: ProviderSettings) -> RangeRules:
@@ -50,6 +52,7 @@ def range_rules(settings: ProviderSettings) -> RangeRules:
         host=settings.title_seed_host,
         file=settings.title_seed_file,
         carve_out=Access(settings.title_carve_out_access),
+        document_sets=settings.title_document_sets,
     )
 
 

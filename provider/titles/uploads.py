@@ -56,7 +56,7 @@ class Proposal:
     plan: ImportPlan
     conflicts: Sequence[ClaimedTwice]
     documents: int
-    """Documents that may get another access rule."""
+    """Documents that may get another access rule or set."""
     needs_approval: bool
     """Whether it changes or removes more titles than `provider.title_change_percent`."""
 

@@ -33,11 +33,14 @@ from provider.http.cdx import PURPOSE as RESUME_KEYS
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import UNLISTED, Access, Collection, Document, DocumentCollection, Load, LoadPart
 from provider.protocol.tokens import PURPOSE as TOKENS
+from provider.titles.access import settle_access
 from provider.titles.imports import apply_import, plan_import, title_key
 from provider.titles.models import Title, TitleMembership
+from provider.titles.publication import count_new
+from provider.titles.ranges import RangeRules
 from tests.provider.archives import Page, warc_record, write_archive, write_pages
 from tests.provider.conftest import BASE_URL, small_pages
-from tests.provider.titles.conftest import RULES, entry
+from tests.provider.titles.conftest import entry
 
 Client = TestClient[web.Request, web.Application]
 
@@ -63,6 +66,7 @@ SETS = [
         "mimetype:application:x-secret",
     ),
     *("mimetype:application:x-none", "mimetype:x-none", "nothing", "nothing:secret"),
+    *("title", *(f"title:{title_key('test', name).hex}" for name in ("a", "secret", "closed", "none"))),
 ]
 ALL_URLS = [*SHOWN, *HIDDEN, REVISIT, "http://none.example.cz/"]
 KEYS = [*(capture_key(url, DATE) for url in ALL_URLS), capture_key(REVISIT, EARLIER)]
@@ -105,7 +109,7 @@ class World:
     """The load of all its files, in the list of what is new."""
 
     def fill(self, *, withheld: bool) -> None:
-        """Index what all may see and, in between, what nobody may know."""
+        """Index what all may see and, in between, what nobody may know; some of both after the titles."""
         with self.database.session() as session:
             add_collection(session, "collection:shown", name="All may see it")
             add_collection(session, "collection:empty")
@@ -113,24 +117,30 @@ class World:
             self.load_id = begin_load(session, lineage(session, "collection:shown")[0])
         hidden = iter(_in_parts(HIDDEN, 6))
         for number, urls in enumerate(_in_parts(SHOWN, 3)):
+            if number == 1:
+                self._import_titles(withheld=withheld)
             if withheld:
                 self._index_withheld(f"h{number}", next(hidden))
             self._index(f"s{number}", urls, "collection:shown" if number == 1 else None)
         page = Page(url=REVISIT, record_type="revisit", body=b"the same")
         self._index_file(write_archive(self.folder / "r.warc", [warc_record(page)]), None)
-        self._import_titles(withheld=withheld)
         self._settle()
 
     def _import_titles(self, *, withheld: bool) -> None:
-        """Describe two sites of which all may see something, and one that must stay unknown."""
+        """Describe two sites of which all may see something, and two that must stay unknown.
+
+        With their documents in sets, of which one then consists of withheld documents only.
+        """
         entries = [entry(host, f"http://{host}.example.cz/") for host in "ab"]
         if withheld:
             secret = entry("secret", "http://secret.test/", name="The secret's name", publisher="Secret")
             entries.insert(1, secret)
+            entries.append(entry("closed", "http://c.example.cz/", name="Not public", public=False))
+        rules = RangeRules(document_sets=True)
         with self.database.session() as session:
-            plan = plan_import(session, "test", entries, RULES)
-            apply_import(session, plan, RULES, margin=0)
+            apply_import(session, plan_import(session, "test", entries, rules), rules, margin=0)
             session.commit()
+            settle_access(session, margin=1)
 
     def _index_withheld(self, name: str, urls: Sequence[str]) -> None:
         with self.database.session() as session:
@@ -158,6 +168,7 @@ class World:
     def _settle(self) -> None:
         """Give both worlds the same datestamps and the same signing keys."""
         with self.database.session() as session:
+            count_new(session, margin=0)
             session.execute(text(_DATED), {"past": PAST, "unlisted": UNLISTED})
             dated = update(DocumentCollection).where(DocumentCollection.document_id == Document.id)
             session.execute(dated.values(datestamp=Document.datestamp))
@@ -234,7 +245,7 @@ def _mementos(path: str) -> Iterator[Ask]:
         yield Ask(path=f"{path}{url}", headers={"Accept-Datetime": "Mon, 01 Jan 2001 00:00:00 GMT"})
 
 
-TITLES = [title_key("test", name) for name in ("a", "secret", "none")]
+TITLES = [title_key("test", name) for name in ("a", "secret", "closed", "none")]
 
 
 def _titles() -> Iterator[Ask]:

@@ -1,18 +1,26 @@
-"""Benchmark of titles: their captures counted for the first time, after a change, and after more captures."""
+"""Benchmark of titles: their captures counted, again after changes, and put into sets that are harvested."""
 
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import text
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from oai.database import Database, open_database
 from oai.settings import load_settings
+from provider.models import UNLISTED
+from provider.protocol.pages import item_page
+from provider.protocol.scopes import find_scope
+from provider.protocol.tokens import Position
+from provider.titles.access import settle_access
 from provider.titles.entries import TitleEntry
-from provider.titles.imports import apply_import, plan_import
+from provider.titles.imports import apply_import, follow_setting, plan_import
+from provider.titles.models import TitleDocuments
 from provider.titles.publication import count_new
 from provider.titles.ranges import RangeRules
 from tests.bench import rows
@@ -22,6 +30,9 @@ _HOSTS: Final = 300
 _TOP: Final = ("cz", "sk", "eu")
 _SECTIONS: Final = 97
 _RULES: Final = RangeRules()
+_PAGES: Final = 100
+_PAGE: Final = 10
+_LATER: Final = UNLISTED - timedelta(seconds=1)
 _SPREAD: Final = "WHERE id % (SELECT greatest(max(id) / 1000, 1) FROM document) = 0"
 
 
@@ -82,7 +93,25 @@ def _steps(documents: int, titles: int) -> dict[str, float]:
                     session.execute(text(change))
                     session.commit()
                 taken[f"count after {name}"] = _count(database)
+            taken["all of them put into sets"] = _timed(database, _put_into_sets)
+            taken["100 pages of the largest set"] = _timed(database, _read_set)
     return taken
+
+
+def _put_into_sets(session: Session) -> None:
+    follow_setting(session, replace(_RULES, document_sets=True), margin=0)
+    session.commit()
+    settle_access(session, margin=1)
+
+
+def _read_set(session: Session) -> None:
+    largest = select(TitleDocuments.set_spec).order_by(TitleDocuments.documents.desc()).limit(1)
+    scope = find_scope(session, session.scalars(largest).one())
+    assert scope is not None
+    after: Position | None = None
+    for _ in range(_PAGES):
+        page = item_page(session, scope, from_=None, until=_LATER, after=after, limit=_PAGE)
+        after = Position(datestamp=page[-1].datestamp, id=page[-1].key) if page else None
 
 
 def _entries(titles: int) -> Iterator[TitleEntry]:

@@ -49,11 +49,13 @@ _WHOLE: Final = Item(
     mimetype_set="mimetype:text:html",
     host="example.org",
     domain_set="domain:org:example",
+    title_set="title:0123456789abcdef0123456789abcdef",
     collections=[["collection:a:b", "A & B"]],
 )
 _BARE: Final = _WHOLE._replace(
     access="embargo", title=None, http_status=None, digest=None, length=None, mime_type="unknown",
-    mimetype_set="mimetype:unknown", host=None, domain_set=None, collections=None,
+    mimetype_set="mimetype:unknown", host=None, domain_set=None, title_set=None,
+    collections=None,
 )  # fmt: skip
 """What a document may lack."""
 

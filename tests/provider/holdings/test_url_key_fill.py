@@ -12,8 +12,12 @@ from provider.holdings.lookup import Query, find_captures
 from provider.holdings.url_key_fill import FillSizes, fill_keys, keys_complete
 from provider.holdings.urlkeys import stored_key
 from provider.models import Document, FirstLoad, UrlKeyFill
+from provider.titles.access import settle_access
+from provider.titles.models import TitlePending
+from provider.titles.ranges import RangeRules
 from tests.commands import results, zatva
 from tests.provider.archive import Archive
+from tests.provider.titles.conftest import Titles, entry
 
 URLS = [f"http://www.a.example/Page?b={number}&a=1" for number in range(7)]
 STATE = """
@@ -23,6 +27,11 @@ FROM pg_index WHERE indexrelid = to_regclass('ix_document_url_key')
 
 
 SIZES = FillSizes(at_once=3, stride=2, wait_seconds=0.01)
+
+
+@pytest.fixture
+def titles(database: Database) -> Titles:
+    return Titles(database)
 
 
 @pytest.fixture(autouse=True)
@@ -127,6 +136,21 @@ def test_a_document_that_an_earlier_version_adds_later_is_found_and_filled(
     assert fill_keys(database, nothing, sizes=SIZES) == 1
     assert complete(database)
     assert found(database, "http://late.example/%c4%8d") == 1
+
+
+def test_documents_follow_their_titles_as_soon_as_they_have_keys(database: Database, titles: Titles) -> None:
+    titles.rules = RangeRules(document_sets=True)
+    titles.bring(entry("1", "http://www.a.example/", access="reading room"))
+    with database.session() as session:
+        assert settle_access(session, margin=1) == 0
+    fill_keys(database, nothing, sizes=SIZES)
+    with database.session() as session:
+        assert settle_access(session, margin=1) == len(URLS)
+        assert set(session.scalars(select(Document.access))) == {"reading room"}
+        assert None not in set(session.scalars(select(Document.title_id)))
+    fill_keys(database, nothing, sizes=SIZES)
+    with database.session() as session:
+        assert session.scalar(select(func.count()).select_from(TitlePending)) == 0
 
 
 def test_no_fill_during_a_first_load(database: Database) -> None:

@@ -1,6 +1,7 @@
 """Flat paging: however deep the page and whatever the set, one range scan of the right index."""
 
 import json
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +12,10 @@ from oai.database import Database
 from provider.protocol.pages import item_page, list_size, set_page
 from provider.protocol.scopes import find_scope
 from provider.protocol.tokens import Position
+from provider.titles.models import Title, TitleDocuments
 from tests.provider.archive import BEGINNING, Archive
 
+KEY = uuid.UUID(int=1)
 INDEXES = {
     None: "ix_document_datestamp",
     "domain": "ix_document_datestamp",
@@ -24,6 +27,8 @@ INDEXES = {
     "mimetype:text:html": "ix_document_mime",
     "collection": "ix_document_collection_page",
     "collection:a:b": "ix_document_collection_page",
+    "title": "ix_document_in_title",
+    f"title:{KEY.hex}": "ix_document_title",
 }
 BEHIND = Position(datestamp=BEGINNING, id=1)
 Statement = tuple[str, Any]
@@ -46,9 +51,15 @@ pytestmark = pytest.mark.usefixtures("filled")
 
 
 @pytest.fixture
-def filled(archive: Archive) -> None:
+def filled(archive: Archive, database: Database) -> None:
+    with database.session() as session:
+        named = {"source": "test", "source_key": "1", "name": "One"}
+        session.add(Title(title_id=7, key=KEY, **named, public=True, datestamp=BEGINNING))
+        session.flush()
+        session.add(TitleDocuments(id=7, set_spec=f"title:{KEY.hex}", documents=5))
+        session.commit()
     for _ in range(5):
-        archive.add("http://deep.www.example.cz/", collections=["collection:a:b"])
+        archive.add("http://deep.www.example.cz/", collections=["collection:a:b"], title_id=7)
         archive.add("http://elsewhere.test/", mime_type="image/png")
 
 
@@ -76,7 +87,8 @@ def test_a_page_is_one_range_scan_of_its_index(
     assert not [node for node in nodes(limit) if "Sort" in node["Node Type"]]
     ordered = next(node for node in scans if node["Index Name"] == INDEXES[set_spec])
     assert "datestamp" in ordered["Index Cond"]
-    assert ("ROW(" in ordered["Index Cond"]) == (after is not None)
+    is_of_title = INDEXES[set_spec] == "ix_document_title"
+    assert ("ROW(" in ordered["Index Cond"]) == (after is not None or is_of_title)
 
 
 @pytest.mark.parametrize("after", [None, BEHIND])
@@ -131,7 +143,8 @@ def test_what_headers_and_records_say_comes_with_the_page(
             session, scope, from_=None, until=BEGINNING.replace(year=2021), after=None, limit=10
         )
     assert len(statements) == 1
-    assert items[0].set_specs == ("collection:a:b", "domain:cz:example:www:deep", "mimetype:text:html")
+    hosted = ("domain:cz:example:www:deep", "mimetype:text:html")
+    assert items[0].set_specs == ("collection:a:b", *hosted, f"title:{KEY.hex}")
     assert (items[1].host, items[1].mime_type) == ("elsewhere.test", "image/png")
 
 
@@ -147,5 +160,7 @@ def test_the_size_of_a_list_costs_two_look_ups(database: Database, statements: l
 def test_sets_come_in_one_query(database: Database, statements: list[Statement]) -> None:
     with database.session() as session:
         page = set_page(session, after="collection:a", limit=3)
+        last = set_page(session, after="mimetype:text:html", limit=3)
     assert [row.set_spec for row in page] == ["collection:a:b", "domain", "domain:cz"]
-    assert len(statements) == 1
+    assert [(row.set_spec, row.name) for row in last] == [("title", "Titles"), (f"title:{KEY.hex}", "One")]
+    assert len(statements) == 2

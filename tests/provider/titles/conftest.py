@@ -39,20 +39,21 @@ class Titles:
     """Imports titles, and answers what is stored."""
 
     database: Database
+    rules: RangeRules = RULES
 
     def plan(
         self, *entries: Read, source: str = "test", meanings: Mapping[str, ListMeaning] = NO_MEANINGS
     ) -> ImportPlan:
         with self.database.session() as session:
-            return plan_import(session, source, entries, RULES, meanings)
+            return plan_import(session, source, entries, self.rules, meanings)
 
     def bring(
         self, *entries: Read, source: str = "test", meanings: Mapping[str, ListMeaning] = NO_MEANINGS
     ) -> Sequence[Conflict]:
         """Import all of the source's titles and lists, and let their changes be due."""
         with self.database.session() as session:
-            plan = plan_import(session, source, entries, RULES, meanings)
-            conflicts = apply_import(session, plan, RULES, margin=0)
+            plan = plan_import(session, source, entries, self.rules, meanings)
+            conflicts = apply_import(session, plan, self.rules, margin=0)
             self._make_due(session)
         return conflicts
 

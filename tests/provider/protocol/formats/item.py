@@ -30,6 +30,7 @@ WHOLE = Item(
     mimetype_set="mimetype:text:html",
     host="example.cz",
     domain_set="domain:cz:example",
+    title_set=None,
     collections=[["collection:a:b", "A & B"], ["collection:c", "C"]],
 )
 
