@@ -72,16 +72,25 @@ class ImportPlan:
 
     def exceeds(self, percent: float) -> bool:
         """Return whether it changes or removes more than this share of the source's titles."""
-        return self.weight > max(_ALWAYS, int(self.stored * percent / 100))
+        return _is_more(self.weight, self.stored, percent)
 
     def check(self, percent: float) -> None:
         """Raise UsageError if it changes or removes more than this share of the source's titles."""
-        if self.exceeds(percent):
-            raise UsageError(
-                f"the import would change {len(self.changed)} and remove {len(self.gone)} of {self.stored} "
-                f"titles, which is more than {percent:g} % (provider.title_change_percent). Look at what "
-                "--dry-run lists, and repeat the import with --approve if that is what you want"
-            )
+        check_share("import", len(self.changed), len(self.gone), self.stored, percent)
+
+
+def _is_more(weight: int, stored: int, percent: float) -> bool:
+    return weight > max(_ALWAYS, int(stored * percent / 100))
+
+
+def check_share(work: str, changed: int, removed: int, stored: int, percent: float) -> None:
+    """Raise UsageError if `work` changes or removes more than this share of the stored titles."""
+    if _is_more(changed + removed, stored, percent):
+        raise UsageError(
+            f"the {work} would change {changed} and remove {removed} of {stored} titles, which is more than "
+            f"{percent:g} % (provider.title_change_percent). Look at what --dry-run lists, and repeat the "
+            f"{work} with --approve if that is what you want"
+        )
 
 
 def plan_import(session: Session, source: str, found: Iterable[Read], rules: RangeRules) -> ImportPlan:

@@ -58,7 +58,10 @@ CASE WHEN title.public AND NOT title.gone AND title.captures > 0 THEN md5(ROW(
      WHERE title_seed.title_id = title.title_id AND kind = 'include'),
     (SELECT array_agg(set_spec ORDER BY set_spec) FROM title_membership
      WHERE title_membership.title_id = title.title_id)
-)::text) END
+)::text || coalesce(
+    (SELECT ROW(languages, alternative_names, place, country, first_published)::text FROM title_enrichment
+     WHERE title_enrichment.title_id = title.title_id), ''
+)) END
 """
 _CHANGES: Final = f"""
 SELECT title_id FROM (SELECT title_id, shown_digest, {_SHOWN} AS shown FROM title) AS compared
