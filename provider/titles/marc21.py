@@ -65,7 +65,7 @@ def _fixed_data(title: TitleItem, settings: ProviderSettings) -> str:
     begin = "uuuu" if title.first_published is None else f"{title.first_published:04}"
     place = f"{title.country or ('xr' if settings.titles_marc_profile == _NKP else 'xx'):3}"
     codes = [code for code in title.languages if len(code) == _CODE]
-    language = codes[0] if len(codes) == 1 else "mul" if codes else "und"
+    language = codes[0] if codes else "und"
     return f"{entered}c{begin}9999{place} x w o     0   b2{language} d"
 
 
