@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from typing import Any, Final
 
 from harvester.bibliographic.marc21.code_lists import COUNTRIES, FORMER_COUNTRIES
-from harvester.bibliographic.marc_input import ConvertedMarc, convert_marc_file, convert_stored_marc
+from harvester.bibliographic.marc_input import MarcInput, read_marc_file, stored_marc_input
 from harvester.bibliographic.record import BibliographicRecord
 from harvester.bibliographic.stored_marc import marc_source
 from oai.cli import Invocation
-from oai.console import some
+from oai.console import Advance, some
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
 from provider.titles.enrichment import (
@@ -18,12 +19,14 @@ from provider.titles.enrichment import (
     CatalogueRecord,
     DeletedRecord,
     EnrichmentPlan,
+    Matches,
     Outcome,
     TitleOutcome,
     apply_enrichment,
     catalogue_numbers,
     match,
     plan_enrichment,
+    record_keys,
 )
 from provider.titles.entries import Refused
 
@@ -41,16 +44,10 @@ def enrich(invocation: Invocation) -> ExitCode:
     """Complete the titles of a source from a harvested repository or from files of MARC records."""
     arguments, settings = invocation.arguments, invocation.settings.provider
     with open_database(invocation.settings) as database:
-        read = _read(invocation, database)
-        with database.session() as session:
-            asked = catalogue_numbers(session, arguments.source)
-        if not asked:
-            raise UsageError(
-                f"no title of the source {arguments.source!r} has a catalogue number; see the titles with "
-                "`zatva provider titles list`"
-            )
+        inputs = _inputs(invocation, database)
+        asked = _asked(database, arguments.source)
         with invocation.console.progress("records") as advance:
-            matches = match(asked, _counted(read, advance))
+            matches = match(asked, map(partial(_as_read, asked), _counted(inputs, advance)))
         with database.session() as session:
             plan = plan_enrichment(session, arguments.source, matches)
             if not arguments.dry_run and not arguments.approve:
@@ -66,34 +63,52 @@ def enrich(invocation: Invocation) -> ExitCode:
     return ExitCode.RECORDS_REFUSED if matches.refused else ExitCode.DONE
 
 
-def _read(invocation: Invocation, database: Database) -> Iterator[CatalogueRead]:
+def _asked(database: Database, source: str) -> frozenset[str]:
+    """Return the numbers to look for; none is an error, unless what was added earlier is to be removed."""
+    with database.session() as session:
+        asked = catalogue_numbers(session, source)
+        if not asked and not plan_enrichment(session, source, Matches(asked=asked)).titles:
+            raise UsageError(
+                f"no title of the source {source!r} has a catalogue number; see the titles with "
+                "`zatva provider titles list`"
+            )
+    return asked
+
+
+def _inputs(invocation: Invocation, database: Database) -> Iterator[MarcInput]:
     """Return the records to read; what cannot be read at all is found before anything is read."""
     arguments = invocation.arguments
     if (arguments.repository is None) == (not arguments.files):
         raise UsageError("give either --repository ID or files with MARC records")
     if arguments.repository is not None:
         source = marc_source(database, invocation.settings, arguments.repository, arguments.format)
-        return map(_as_read, convert_stored_marc(database, source))
+        return stored_marc_input(database, source)
     if arguments.format is not None:
         raise UsageError("--format belongs to --repository; a file is recognised by its content")
     for file in arguments.files:
         if not file.is_file():
             raise UsageError(f"{file}: no such file")
-    return map(_as_read, chain.from_iterable(map(convert_marc_file, arguments.files)))
+    return chain.from_iterable(map(read_marc_file, arguments.files))
 
 
-def _counted(read: Iterator[CatalogueRead], advance: Any) -> Iterator[CatalogueRead]:  # noqa: ANN401 a callback
-    for number, one in enumerate(read, start=1):
+def _counted(inputs: Iterator[MarcInput], advance: Advance) -> Iterator[MarcInput]:
+    for number, one in enumerate(inputs, start=1):
         yield one
         advance(number)
 
 
-def _as_read(found: ConvertedMarc) -> CatalogueRead:
+def _as_read(asked: frozenset[str], found: MarcInput) -> CatalogueRead:
     if found.deleted:
         return DeletedRecord(identifier=found.place)
-    if found.record is None:
+    if found.element is None:
         return Refused(place=found.place, reason=found.unreadable)
-    return as_catalogue_record(found.record, found.place, found.identifier)
+    number, identifier = found.control_number, found.identifier
+    # Nearly all records of a catalogue have no title here: they are not converted.
+    if record_keys(number, identifier).isdisjoint(asked):
+        return CatalogueRecord(
+            found_in=found.place, identifier=identifier, control_number=number, title=found.title
+        )
+    return as_catalogue_record(found.converted(), found.place, identifier)
 
 
 def as_catalogue_record(

@@ -1,4 +1,4 @@
-"""MARC records of a harvested repository or of a file, converted one after the other in bounded memory."""
+"""MARC records of a harvested repository or of a file, one after the other in bounded memory."""
 
 import codecs
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from lxml import etree
 from sqlalchemy import text
 
 from harvester.bibliographic.marc21.converter import Marc21Converter
+from harvester.bibliographic.marc21.kinds import is_marc
 from harvester.bibliographic.record import BibliographicRecord
 from harvester.bibliographic.stored_marc import MarcSource, stored_metadata, why_not_bibliographic
 from harvester.z3950.client import UnreadableMarcError, marcxml
@@ -32,43 +33,65 @@ _DELETED: Final = text(
     """
 )
 _AT_ONCE: Final = 1000
+_CONVERTER: Final = Marc21Converter()
+
+
+_CONTROL_NUMBER: Final = etree.XPath("string((.//*[@tag='001' or @id='001'])[1])")
+_TITLE: Final = etree.XPath("string((.//*[@tag='245' or @id='245']/*[@code='a' or @label='a'])[1])")
+"""These two also read `oai_marc`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvertedMarc:
-    """A MARC record, or what is in its place."""
+class MarcInput:
+    """A MARC record, or what is in its place. It can be read only until the next one is requested."""
 
     place: str
     """The OAI identifier, or the file and the number of the record in it."""
     identifier: str | None = None
     """The OAI identifier; None for a record from a file."""
-    record: BibliographicRecord | None = None
+    element: etree._Element | None = None
+    """The metadata's root element; None if the record cannot be read or is deleted."""
     unreadable: str = ""
     """Why it cannot be read."""
     deleted: bool = False
     """Whether the repository has deleted it."""
 
+    @property
+    def control_number(self) -> str:
+        """Field 001, read without converting the record, which takes ten times as long."""
+        return "" if self.element is None else str(_CONTROL_NUMBER(self.element)).strip('" ')
 
-def convert_stored_marc(database: Database, source: MarcSource) -> Iterator[ConvertedMarc]:
+    @property
+    def title(self) -> str:
+        """Field 245 $a as written."""
+        return "" if self.element is None else str(_TITLE(self.element))
+
+    def converted(self) -> BibliographicRecord:
+        """Return the bibliographic record; only for an input with an element."""
+        if self.element is None:
+            raise RuntimeError(f"internal error: {self.place} has no record to convert")
+        return _CONVERTER.convert(self.element)
+
+
+def stored_marc_input(database: Database, source: MarcSource) -> Iterator[MarcInput]:
     """Yield the harvested records of a repository, also the deleted ones.
 
     Records that are not bibliographic MARC records are left out.
     """
-    convert = Marc21Converter().convert
     for stored, metadata in stored_metadata(database, source):
         named = stored.identifier
         if metadata is not None:
-            yield ConvertedMarc(place=named, identifier=named, record=convert(metadata))
+            yield MarcInput(place=named, identifier=named, element=metadata)
         elif stored.unreadable:
-            yield ConvertedMarc(place=named, identifier=named, unreadable=stored.unreadable)
+            yield MarcInput(place=named, identifier=named, unreadable=stored.unreadable)
     values = {"repository_id": source.repository_id, "prefix": source.metadata_prefix}
     with database.session() as session:
         options = {"yield_per": _AT_ONCE}
         for named in session.scalars(_DELETED, values, execution_options=options):
-            yield ConvertedMarc(place=named, identifier=named, deleted=True)
+            yield MarcInput(place=named, identifier=named, deleted=True)
 
 
-def convert_marc_file(file: Path) -> Iterator[ConvertedMarc]:
+def read_marc_file(file: Path) -> Iterator[MarcInput]:
     """Yield the records of a file in MARCXML or ISO 2709.
 
     In MARCXML, the records may be in a collection or in an OAI-PMH response. What follows a fault of the XML
@@ -89,21 +112,20 @@ def convert_marc_file(file: Path) -> Iterator[ConvertedMarc]:
         raise UsageError(f"{file}: no bibliographic MARC record in it; use MARCXML or ISO 2709")
 
 
-def _xml_records(stream: BinaryIO, head: bytes, name: str) -> Iterator[ConvertedMarc]:
-    convert = Marc21Converter().convert
+def _xml_records(stream: BinaryIO, head: bytes, name: str) -> Iterator[MarcInput]:
     number = 0
     try:
         refuse_doctype(head, name)
         for _, element in etree.iterparse(stream, events=("end",), tag=_RECORDS, **PARSER_OPTIONS):
+            number += is_marc(element)
             if not why_not_bibliographic(element):
-                number += 1
-                yield ConvertedMarc(place=f"{name}, record {number}", record=convert(element))
+                yield MarcInput(place=f"{name}, record {number}", element=element)
             _forget(element)
     except etree.XMLSyntaxError as error:
         reason = str(malformed(error, name))
-        yield ConvertedMarc(place=f"{name}, all after record {number}", unreadable=reason)
+        yield MarcInput(place=f"{name}, all after record {number}", unreadable=reason)
     except MalformedXmlError as error:
-        yield ConvertedMarc(place=name, unreadable=str(error))
+        yield MarcInput(place=name, unreadable=str(error))
 
 
 def _forget(element: etree._Element) -> None:
@@ -114,21 +136,20 @@ def _forget(element: etree._Element) -> None:
         del parent[: parent.index(element)]
 
 
-def _exchanged(stream: BinaryIO, name: str) -> Iterator[ConvertedMarc]:
-    convert = Marc21Converter().convert
+def _exchanged(stream: BinaryIO, name: str) -> Iterator[MarcInput]:
     for number, data in enumerate(_split(stream), start=1):
         place = f"{name}, record {number}"
         if len(data) > _LONGEST:
             reason = f"{_LONGEST:,} bytes without the end of a record; it and what follows are not read"
-            yield ConvertedMarc(place=place, unreadable=reason)
+            yield MarcInput(place=place, unreadable=reason)
             return
         try:
             element = marcxml(data)
         except UnreadableMarcError as error:
-            yield ConvertedMarc(place=place, unreadable=str(error))
+            yield MarcInput(place=place, unreadable=str(error))
             continue
         if not why_not_bibliographic(element):
-            yield ConvertedMarc(place=place, record=convert(element))
+            yield MarcInput(place=place, element=element)
 
 
 def _split(stream: BinaryIO) -> Iterator[bytes]:

@@ -111,7 +111,7 @@ async def test_a_title_has_what_our_harvester_brought_from_the_catalogue(
     asked = {"verb": "ListRecords", "metadataPrefix": "marc21"}
     marc = (await reply(await client.get("/oai/titles", params=asked))).root
     (fixed,) = [str(one.text) for one in marc.iter("{*}controlfield") if one.get("tag") == "008"]
-    assert (fixed[7:11], fixed[15:18], fixed[35:38]) == ("1998", "xr ", "mul")
+    assert (fixed[7:11], fixed[15:18], fixed[35:38]) == ("1998", "xr ", "cze")
     assert fields(marc, "041") == ["0  $a cze $a eng"]
     assert fields(marc, "246") == ["3  $a Example", "3  $a Starý příklad"]
     assert fields(marc, "264") == [" 1 $a Praha $b P $c 1998-"]
@@ -151,6 +151,9 @@ def test_files_are_read_and_what_cannot_be_read_has_its_exit_code(
     assert "first published 1998, from whole.xml, record 1" in done.stdout
     (shown,) = results(environment, "provider", "titles", "show", "test:1")
     assert shown["catalogue_record"]["place"] == "Praha"
+    titles.bring(entry("1", SITE))
+    (removed,) = results(environment, *ENRICH, whole)
+    assert (removed["counts"]["removed"], removed["titles"][0]["outcome"]) == (1, "removed")
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,12 @@ def test_a_record_that_is_not_there_or_not_unique_removes_nothing(
     assert shown(titles).published_in == "Praha"
 
 
+def test_a_deleted_record_is_known_by_its_system_number(titles: Titles, enrich: Enrich) -> None:
+    titles.bring(entry("1", SITE, catalogue_number="002499695"))
+    one = only(enrich(DeletedRecord(identifier=IDENTIFIER)))
+    assert (one.outcome, one.kept) == (Outcome.DELETED, False)
+
+
 @pytest.mark.parametrize("number", [None, "web1"])
 def test_a_title_that_no_longer_names_the_record_loses_what_it_added(
     titles: Titles, enrich: Enrich, number: str | None
