@@ -17,6 +17,7 @@ from pydantic_settings import (
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+from pydantic_settings import SettingsError as VariableError
 
 from oai.errors import SettingsError
 from oai.outgoing import MailSettings, WebhookSettings
@@ -155,6 +156,11 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:  # 
         return from_file(**overrides)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{file}: not valid TOML: {error}") from None
+    except VariableError as error:
+        raise SettingsError(
+            f'environment variables: {error}: {error.__cause__}; write a list as ["a", "b"], a table as '
+            '{"a": "b"}'
+        ) from None
     except ValidationError as error:
         raise SettingsError(_in_words(error, file)) from None
 

@@ -253,7 +253,10 @@ def _name(settings: Settings) -> str | None:
 
 
 def _settings(url: URL, data: Path) -> Settings:
-    return Settings(data=data, database_url=SecretStr(url.render_as_string(hide_password=False)))
+    settings = Settings(data=data, database_url=SecretStr(url.render_as_string(hide_password=False)))
+    # Sections that are not given are the class's default objects; a test that changes one must not change
+    # them for all tests of its process.
+    return settings.model_copy(deep=True)
 
 
 def conninfo(url: URL) -> str:

@@ -75,6 +75,7 @@ def _title_template(value: str) -> str:
     return value
 
 
+ListMeaning = Literal["withheld", "reading room", "open", "ignore"]
 _TitleTemplate = Annotated[str, Field(pattern=_WEB_ADDRESS), AfterValidator(_title_template)]
 
 
@@ -329,9 +330,21 @@ class ProviderSettings(Section):
         description="States of sources in Seeder whose titles are public; the other three of these states "
         "give titles that are not listed. Any of success, forced, terminated, expired.",
     )
+    seeder_media_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s/]",
+        description="The URL of Seeder's uploaded files, such as `https://seeder.example/media/`, for the "
+        "pictures of collections on the pages of titles.",
+    )
     seeder_ended_access: Literal["reading room", "withheld"] = Field(
         "reading room",
         description="The access rule of captures whose source in Seeder is terminated or expired.",
+    )
+    seeder_lists: dict[str, ListMeaning] = Field(
+        {},
+        description="What each of Seeder's blacklists means, by its id or title: withheld or reading room "
+        "(access rules of the captures of its addresses), open (closes nothing), or ignore. Lists that are "
+        "not named are ignored and reported.",
     )
     cdx_lines: int = Field(
         10_000, ge=1, le=1_000_000, description="Maximum captures in one answer of the CDX look-up."

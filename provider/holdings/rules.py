@@ -1,11 +1,11 @@
 """Access rules: which rule applies to a document, and its text for readers.
 
-A document's effective rule is the strictest of all collections that it is in, including their ancestors, and
-of the title to which it belongs (`provider.titles.access`); a document in none is open. A collection can
-therefore only close documents below it and never open them, the order of assignments does not matter, and an
-oversight in one collection opens nothing that a contract in another one closes. The effective rule is stored
-in the document's row, so that a list stays one range scan; every change of rules or memberships updates the
-rows (`follow_rules`) in the transaction that gives them a new datestamp.
+A document's effective rule is the strictest of all collections that it is in, including their ancestors, of
+the title to which it belongs and of lists of addresses (`provider.titles.access`); a document in none is
+open. A collection can therefore only close documents below it and never open them, the order of assignments
+does not matter, and an oversight in one collection opens nothing that a contract in another one closes. The
+effective rule is stored in the document's row, so that a list stays one range scan; every change of rules
+or memberships updates the rows (`follow_rules`) in the transaction that gives them a new datestamp.
 """
 
 import ipaddress

@@ -8,10 +8,11 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from aiohttp import web
 from markupsafe import Markup
+from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
 from oai.languages import LANGUAGES, SOURCE
@@ -25,9 +26,11 @@ from provider.protocol.formats.format import Site
 from provider.titles.captures import newest_captures
 from provider.titles.catalogue import TitleItem, has_titles, title_by_key, titles_settings
 from provider.titles.chart import chart, years_of
+from provider.titles.collections import described
 from provider.titles.formats import public_page
 from provider.titles.licences import licence_by_key
 from provider.titles.linked_data import archived_url, json_ld, records_of, signposts
+from provider.titles.models import TitleSet
 from provider.titles.search import (
     TREES,
     FoundTitle,
@@ -107,12 +110,18 @@ class Page:
         )
 
     def response(
-        self, body: bytes, *, status: int = 200, link: str | None = None, private: bool = False
+        self,
+        body: bytes,
+        *,
+        status: int = 200,
+        link: str | None = None,
+        private: bool = False,
+        picture: str | None = None,
     ) -> web.Response:
-        """Return a page as an HTTP response."""
+        """Return a page as an HTTP response. `picture` is the URL of a picture that it shows."""
         headers = {
             **landing.PAGE_HEADERS,
-            "Content-Security-Policy": _SECURITY,
+            "Content-Security-Policy": f"{_SECURITY}; img-src {_origin(picture)}" if picture else _SECURITY,
             "Content-Language": self.texts.code,
             "Cache-Control": "private, no-cache" if private else "no-cache",
             "Vary": "Accept-Language",
@@ -121,6 +130,13 @@ class Page:
         if link is not None:
             headers["Link"] = link
         return web.Response(status=status, body=body, headers=headers)
+
+
+def _origin(url: str) -> str:
+    """Return the URL's scheme and server, of which a policy may have nothing else."""
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{quote(parts.hostname or '', safe='.-')}{port}"
 
 
 def add_routes(app: web.Application) -> None:
@@ -175,6 +191,7 @@ async def _search(request: web.Request) -> web.Response:
             except UnknownPlaceError:
                 raise WrongParameterError("wrong_after", value=repr(request.query[_AFTER])) from None
             offered = {tree: choices(session, tree, query.sets.get(tree)) for tree in TREES}
+            collection = _collection(session, query.sets.get("collection"), offered["collection"])
         kept = {_WORDS: query.words, **query.sets}
         following = None if found.following is None else page.link(**kept, after=found.following.hex)
         return page.response(
@@ -186,10 +203,18 @@ async def _search(request: web.Request) -> web.Response:
                 following=following,
                 kept=kept,
                 period=period,
-            )
+                collection=collection,
+            ),
+            picture=None if collection is None else collection.picture,
         )
 
     return await _answered(request, page, work)
+
+
+def _collection(session: Session, chosen: str | None, offered: Sequence[tuple[str, str]]) -> TitleSet | None:
+    """Return the description of the chosen collection, if it has a listed title."""
+    shown = chosen is not None and any(part == chosen for part, _ in offered)
+    return described(session, f"collection:{chosen}") if shown else None
 
 
 async def _title(request: web.Request) -> web.Response:

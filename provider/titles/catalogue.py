@@ -200,12 +200,12 @@ class TitleCatalogue:
     def sets(self, session: Session, *, after: str | None, limit: int) -> Sequence[SetRow]:
         """Return the sets that have or had a listed title."""
         rows = session.execute(
-            select(TitleSet.set_spec, TitleSet.name)
+            select(TitleSet.set_spec, TitleSet.name, TitleSet.description)
             .where(TitleSet.set_spec > (after or ""), _is_known(TitleSet.set_spec))
             .order_by(TitleSet.set_spec)
             .limit(limit)
         )
-        return [SetRow(set_spec=set_spec, name=name) for set_spec, name in rows]
+        return [SetRow(set_spec=spec, name=name, description=text) for spec, name, text in rows]
 
     def identity(self, session: Session) -> Identity:
         """Return the earliest datestamp, and the identifier of that title as the sample."""

@@ -3,7 +3,7 @@
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,11 +16,20 @@ from oai.database import open_database
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode, UsageError
 from oai.sections import ProviderSettings
+from oai.sections.provider import ListMeaning
 from provider.models import Access
 from provider.titles.access import count_pending, settle_access
 from provider.titles.enrichment import ENRICHED
 from provider.titles.entries import READERS, Read
-from provider.titles.imports import ClaimedTwice, ImportPlan, apply_import, name_conflicts, plan_import
+from provider.titles.imports import (
+    NO_MEANINGS,
+    ClaimedTwice,
+    ImportPlan,
+    apply_import,
+    name_conflicts,
+    plan_import,
+)
+from provider.titles.lists import ListPlan, closed_addresses, counted_addresses
 from provider.titles.models import Title, TitleEnrichment, TitleSeed
 from provider.titles.publication import count_new
 from provider.titles.ranges import range_rules
@@ -40,36 +49,44 @@ _COLUMNS: Final = {
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 _POSTGRESQL: Final = ("postgresql://", "postgres://")
 _HEX: Final = 32
+_NAMED: Final = 3
+"""Addresses of a list that such a report names."""
 
 
 def import_titles(invocation: Invocation) -> ExitCode:
     """`provider titles import`: import the titles of a source."""
     arguments, settings = invocation.arguments, invocation.settings.provider
-    found = _reader(arguments.file, arguments.format, settings)
+    found, meanings = _reader(arguments.file, arguments.format, settings)
     rules = range_rules(settings)
     with open_database(invocation.settings) as database, database.session() as session:
-        plan = plan_import(session, arguments.source, found, rules)
+        plan = plan_import(session, arguments.source, found, rules, meanings)
         if not arguments.dry_run and not arguments.approve:
             plan.check(settings.title_change_percent)
         conflicts = apply_import(session, plan, rules, margin=settings.publish_margin)
         named, pending = name_conflicts(session, conflicts), count_pending(session)
+        lists = [_list_report(session, one) for one in plan.lists]
         if arguments.dry_run:
             session.rollback()
         else:
             session.commit()
             settle_access(session, margin=settings.publish_margin)
     invocation.about(arguments.source, arguments.source, **_counts(plan))
-    report = {**_report(plan, named, dry_run=arguments.dry_run), "documents": pending}
+    report = {**_report(plan, named, dry_run=arguments.dry_run), "lists": lists, "documents": pending}
     invocation.console.result(report, "\n".join(_in_words(report)))
     return ExitCode.DONE if not _unread(plan) else ExitCode.RECORDS_REFUSED
 
 
-def _reader(given: str, kind: str | None, settings: ProviderSettings) -> Iterator[Read]:
-    """Return the titles of a file or a database. An address may contain a password; no message quotes it."""
+def _reader(
+    given: str, kind: str | None, settings: ProviderSettings
+) -> tuple[Iterator[Read], Mapping[str, ListMeaning]]:
+    """Return the titles of a file or a database, and what its lists mean.
+
+    An address may contain a password; no message quotes it.
+    """
     is_address = _ADDRESS.match(given) is not None
     if (kind or "seeder") == "seeder" and given.startswith(_POSTGRESQL):
         states = StateRules(public=settings.seeder_public_states, ended=Access(settings.seeder_ended_access))
-        return read_seeder(given, states)
+        return read_seeder(given, states, media_url=settings.seeder_media_url), settings.seeder_lists
     if kind == "seeder" or is_address:
         raise UsageError(
             "only a file, or Seeder's database as postgresql://USER@HOST/DATABASE (--format seeder), can be "
@@ -79,7 +96,7 @@ def _reader(given: str, kind: str | None, settings: ProviderSettings) -> Iterato
     read = READERS[kind or _format_of(file)]
     if not file.is_file():
         raise UsageError(f"{file}: no such file")
-    return read(file)
+    return read(file), NO_MEANINGS
 
 
 def _format_of(file: Path) -> str:
@@ -90,16 +107,35 @@ def _format_of(file: Path) -> str:
 
 
 def _unread(plan: ImportPlan) -> int:
-    return sum(not one.is_decision for one in plan.refused)
+    return sum(not one.is_decision for one in plan.not_taken)
 
 
 def _counts(plan: ImportPlan) -> dict[str, int]:
-    return {
+    counts = {
         "new": len(plan.new),
         "changed": len(plan.changed),
         "gone": len(plan.gone),
         "unchanged": plan.unchanged,
-        "not_taken": len(plan.refused),
+        "not_taken": len(plan.not_taken),
+        "collections": len(plan.collections.names),
+    }
+    if plan.lists:
+        counts["addresses_added"] = sum(one.added for one in plan.lists)
+        counts["addresses_removed"] = sum(one.removed for one in plan.lists)
+    return counts
+
+
+def _list_report(session: Session, plan: ListPlan) -> dict[str, Any]:
+    closed = closed_addresses(session, plan.addresses) if plan.meaning == "open" else []
+    return {
+        "list": plan.key,
+        "title": plan.title,
+        "meaning": plan.meaning,
+        "access": plan.access,
+        "addresses": len(plan.addresses),
+        "added": plan.added,
+        "removed": plan.removed,
+        "closed": list(closed),
     }
 
 
@@ -110,8 +146,10 @@ def _report(plan: ImportPlan, conflicts: Sequence[ClaimedTwice], *, dry_run: boo
         "new": [one.entry.name for one in plan.new],
         "changed": [{"name": one.entry.name, "fields": list(one.fields)} for one in plan.changed],
         "gone": [name for _, name in plan.gone],
+        "collections": plan.collections.names,
         "not_taken": [
-            {"place": one.place, "reason": one.reason, "is_decision": one.is_decision} for one in plan.refused
+            {"place": one.place, "reason": one.reason, "is_decision": one.is_decision}
+            for one in plan.not_taken
         ],
         "conflicts": [
             {"range": one.range.low, "kept_by": one.kept_by, "refused_to": one.refused_to}
@@ -130,18 +168,31 @@ def _in_words(report: dict[str, Any]) -> list[str]:
     lines += some("new", report["new"])
     lines += some("changed", [f"{one['name']} ({', '.join(one['fields'])})" for one in report["changed"]])
     lines += some("gone", report["gone"])
+    lines += some("collection", report["collections"])
     lines += some("not taken", list(_not_taken(report["not_taken"])))
     conflicts = [
         f"{one['range']} belongs to {one['kept_by']!r}, not to {one['refused_to']!r}"
         for one in report["conflicts"]
     ]
     lines += some("claimed twice", conflicts)
+    lines += some("list", [_list_in_words(one) for one in report["lists"] if one["meaning"]])
     lines += some("warning", report["warnings"])
     if report["documents"]:
         lines.append(f"Access rules of up to {report['documents']:,} documents change")
     if report["kept_because"]:
         lines.append(f"Titles that are missing are kept: {report['kept_because']}")
     return lines
+
+
+def _list_in_words(one: dict[str, Any]) -> str:
+    words = f"{one['list']} {one['title']!r}: {one['meaning']}, {counted_addresses(one['addresses'])}"
+    if one["added"] or one["removed"]:
+        words += f" ({one['added']:,} added, {one['removed']:,} removed)"
+    if one["closed"]:
+        shown = ", ".join(one["closed"][:_NAMED])
+        words += f"; other rules close captures of {len(one['closed']):,} of them: {shown}"
+        words += ", … (see --json)" if len(one["closed"]) > _NAMED else ""
+    return words
 
 
 def _not_taken(refused: list[dict[str, Any]]) -> Iterator[str]:

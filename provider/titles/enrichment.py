@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from oai.datestamps import utc_now
 from provider.titles.access import IMPORTING
 from provider.titles.entries import Refused
-from provider.titles.imports import check_share
+from provider.titles.imports import is_mass_change, needs_approval
 from provider.titles.models import Title, TitleEnrichment
 from provider.titles.publication import publish
 
@@ -200,7 +200,9 @@ class EnrichmentPlan:
     def check(self, percent: float) -> None:
         """Raise UsageError if it changes or removes more than this share of what catalogues added before."""
         changed, removed = len(self.of(Outcome.CHANGED)), len(self.of(Outcome.REMOVED))
-        check_share("enrichment", changed, removed, self.stored, percent)
+        if is_mass_change(changed + removed, self.stored, percent):
+            would = f"change {changed} and remove {removed} of {self.stored} titles"
+            raise needs_approval("enrichment", would, percent)
 
 
 def plan_enrichment(session: Session, source: str, matches: Matches) -> EnrichmentPlan:

@@ -11,6 +11,7 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -85,6 +86,29 @@ class TitleEntry(_Strict):
     seeds: tuple[Seed, ...] = Field((), max_length=_MOST_SEEDS)
 
 
+class CollectionEntry(_Strict):
+    """A curated collection as a source describes it; titles name it in `collections`."""
+
+    collection: str = Field(min_length=1, max_length=2000)
+    """Its name."""
+    annotation: str | None = Field(None, max_length=_LONGEST)
+    """Plain text."""
+    picture: str | None = Field(None, max_length=2000)
+    """`http` or `https` URL of a picture."""
+    position: int | None = Field(None, ge=-(2**31), lt=2**31)
+    """Place in lists."""
+
+    @field_validator("picture")
+    @classmethod
+    def _is_web_address(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or (parts.port or 1) < 1:
+            raise ValueError("not an http or https address")
+        return value
+
+
 @dataclass(frozen=True, kw_only=True)
 class Refused:
     """Something in the source that is not taken, and why."""
@@ -105,11 +129,27 @@ class Remark:
     words: str
 
 
-Read = TitleEntry | Refused | Remark
+@dataclass(frozen=True, kw_only=True)
+class AddressList:
+    """A list of addresses; `provider.seeder_lists` says what it means."""
+
+    key: str
+    """Its identifier in the source."""
+    title: str
+    kind: str
+    """What it is for, in the source's words."""
+    text: str
+    """Addresses, separated by blanks and line breaks (`provider.titles.lists`)."""
+
+
+Read = TitleEntry | CollectionEntry | AddressList | Refused | Remark
 
 
 def read_json_lines(path: Path, name: str | None = None) -> Iterator[Read]:  # noqa: ARG001 the readers' shape
-    """Yield the titles of a file with one JSON object per line, in UTF-8."""
+    """Yield the titles of a file with one JSON object per line, in UTF-8.
+
+    An object with `collection` describes a collection.
+    """
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
@@ -168,10 +208,16 @@ def _of_line(line: bytes) -> Any:  # noqa: ANN401 any JSON
     return json.loads(line.decode("utf-8-sig"))
 
 
-def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | Refused:
-    """Return the title with the fields that `make` returns, or why they are none; `place` as in `Refused`."""
+def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEntry | Refused:
+    """Return the title with the fields that `make` returns, or why they are none; `place` as in `Refused`.
+
+    With a field `collection` they describe a collection.
+    """
     try:
-        return TitleEntry.model_validate(make())
+        values = make()
+        if isinstance(values, dict) and "collection" in values:
+            return CollectionEntry.model_validate(values)
+        return TitleEntry.model_validate(values)
     except UnicodeDecodeError as error:
         return Refused(place=place, reason=f"not UTF-8: {error}")
     except ValidationError as error:

@@ -16,13 +16,26 @@ from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
 from oai.errors import UsageError
+from oai.sections.provider import ListMeaning
 from provider.models import UNLISTED, Access
 from provider.titles.access import IMPORTING, note_pending
-from provider.titles.entries import Read, Refused, Remark, TitleEntry
+from provider.titles.collections import CollectionChanges, compare_collections, store_collections
+from provider.titles.entries import AddressList, CollectionEntry, Read, Refused, Remark, TitleEntry
 from provider.titles.licences import licence_of
+from provider.titles.lists import ListPlan, listed_ranges, plan_lists, store_lists
 from provider.titles.models import SeedKind, Title, TitleSeed, TitleSegment
 from provider.titles.publication import follow_sets, publish
-from provider.titles.ranges import Claim, Conflict, KeyRange, RangeRules, divide, keys_in, ranges_of
+from provider.titles.ranges import (
+    MOST_KEY,
+    Claim,
+    Conflict,
+    KeyRange,
+    RangeRules,
+    divide,
+    keys_in,
+    ranges_of,
+    strictest_access,
+)
 from provider.titles.sets import sets_of
 
 _FIELDS: Final = (
@@ -32,8 +45,9 @@ _FIELDS: Final = (
 )  # fmt: skip
 _SEEDS: Final = {SeedKind.INCLUDE: "seed", SeedKind.CARVE_OUT: "carve-out"}
 _ALWAYS: Final = 20
-"""Titles that an import may change or remove without approval, however few there are."""
+"""Titles, or addresses of lists, that an import may always change or remove without approval."""
 _KEY_BYTES: Final = 16
+NO_MEANINGS: Final[Mapping[str, ListMeaning]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,57 +72,94 @@ class ImportPlan:
     gone: list[tuple[int, str]] = field(default_factory=list)
     """Id and name of each title that the source no longer contains."""
     unchanged: int = 0
+    collections: CollectionChanges = field(default_factory=CollectionChanges)
     refused: list[Refused] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     kept_because: str | None = None
     """Why titles that are missing from the source are kept."""
     stored: int = 0
     """Titles of the source that were stored and not gone before."""
+    lists: list[ListPlan] = field(default_factory=list)
 
     @property
     def weight(self) -> int:
         """The number of stored titles that it changes or removes."""
         return len(self.changed) + len(self.gone)
 
+    @property
+    def not_taken(self) -> list[Refused]:
+        """What is refused of titles and of lists."""
+        return [*self.refused, *(one for listed in self.lists for one in listed.refused)]
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether everything is stored as it was found."""
+        lists = any(one.added or one.removed for one in self.lists)
+        return not (self.new or self.weight or self.collections or lists)
+
     def exceeds(self, percent: float) -> bool:
-        """Return whether it changes or removes more than this share of the source's titles."""
-        return _is_more(self.weight, self.stored, percent)
+        """Return whether it changes or removes more than this share of the source's titles or addresses."""
+        removed, listed = self._of_lists()
+        return is_mass_change(self.weight, self.stored, percent) or is_mass_change(removed, listed, percent)
 
     def check(self, percent: float) -> None:
-        """Raise UsageError if it changes or removes more than this share of the source's titles."""
-        check_share("import", len(self.changed), len(self.gone), self.stored, percent)
+        """Raise UsageError if it changes or removes more than this share of the source's titles or addresses.
+
+        Addresses are those of lists.
+        """
+        if not self.exceeds(percent):
+            return
+        removed, listed = self._of_lists()
+        lists = f", and change or remove {removed} of {listed} addresses of lists" if removed else ""
+        titles = f"change {len(self.changed)} and remove {len(self.gone)} of {self.stored} titles"
+        raise needs_approval("import", f"{titles}{lists}", percent)
+
+    def _of_lists(self) -> tuple[int, int]:
+        return sum(one.removed for one in self.lists), sum(one.stored for one in self.lists)
 
 
-def _is_more(weight: int, stored: int, percent: float) -> bool:
-    return weight > max(_ALWAYS, int(stored * percent / 100))
+def is_mass_change(number: int, stored: int, percent: float) -> bool:
+    """Return whether a change of this number of stored things needs approval."""
+    return number > max(_ALWAYS, int(stored * percent / 100))
 
 
-def check_share(work: str, changed: int, removed: int, stored: int, percent: float) -> None:
-    """Raise UsageError if `work` changes or removes more than this share of the stored titles."""
-    if _is_more(changed + removed, stored, percent):
-        raise UsageError(
-            f"the {work} would change {changed} and remove {removed} of {stored} titles, which is more than "
-            f"{percent:g} % (provider.title_change_percent). Look at what --dry-run lists, and repeat the "
-            f"{work} with --approve if that is what you want"
-        )
+def needs_approval(work: str, would: str, percent: float) -> UsageError:
+    """Return the error for an import, or other work, that would make a mass change."""
+    return UsageError(
+        f"the {work} would {would}, which is more than {percent:g} % (provider.title_change_percent). Look "
+        f"at what --dry-run lists, and repeat the {work} with --approve if that is what you want"
+    )
 
 
-def plan_import(session: Session, source: str, found: Iterable[Read], rules: RangeRules) -> ImportPlan:
-    """Compare the entries with the stored titles of the source; nothing is changed.
+def plan_import(
+    session: Session,
+    source: str,
+    found: Iterable[Read],
+    rules: RangeRules,
+    meanings: Mapping[str, ListMeaning] = NO_MEANINGS,
+) -> ImportPlan:
+    """Compare the entries with the stored titles and lists of the source; nothing is changed.
 
-    Waits for another import to end, and keeps others away until the transaction ends.
+    `meanings` are those of lists, by key or title (`provider.titles.lists`). Waits for another import to end,
+    and keeps others away until the transaction ends.
     """
     session.execute(select(func.pg_advisory_xact_lock(IMPORTING)))
     plan = ImportPlan(source=source)
+    lists: list[AddressList] = []
     stored = {title.source_key: title for title in session.scalars(_stored(source))}
     seeds = _seeds_of(session, source)
     plan.stored = sum(not title.gone for title in stored.values())
     seen: dict[str, str] = {}
+    collections: list[CollectionEntry] = []
     for one in found:
         if isinstance(one, Refused):
             plan.refused.append(one)
+        elif isinstance(one, CollectionEntry):
+            collections.append(one)
         elif isinstance(one, Remark):
             plan.warnings.append(f"{one.place}: {one.words}")
+        elif isinstance(one, AddressList):
+            lists.append(one)
         elif one.key in seen:
             plan.refused.append(
                 Refused(place=one.key, reason=f"its key was used before, by {seen[one.key]!r}")
@@ -120,6 +171,11 @@ def plan_import(session: Session, source: str, found: Iterable[Read], rules: Ran
     plan.kept_because = _why_kept(plan, seen) if missing else None
     if plan.kept_because is None:
         plan.gone = [(title.title_id, title.name) for title in missing]
+    complete = _why_kept(plan, seen) is None
+    plan.collections, warnings = compare_collections(session, source, collections, complete=complete)
+    plan.warnings += warnings
+    plan.lists, warnings = plan_lists(session, source, lists, meanings)
+    plan.warnings += [*warnings, *(one.warning for one in plan.lists if one.warning)]
     return plan
 
 
@@ -170,8 +226,8 @@ def _compare(
     for seed in entry.seeds:
         if not ranges_of(seed.url, rules):
             plan.warnings.append(
-                f"{entry.key}: the {_SEEDS[seed.kind]} {seed.url[:200]!r} is no URL with a host; "
-                "it means no captures"
+                f"{entry.key}: the {_SEEDS[seed.kind]} {seed.url[:200]!r} is no URL with a host "
+                f"and a key of at most {MOST_KEY:,} characters; it means no captures"
             )
     key = licence.key if licence else None
     if title is None:
@@ -206,8 +262,10 @@ def apply_import(
     Counts the captures of the titles whose ranges have changed, and gives a new datestamp to those whose
     records show something else. The caller commits. `margin` is that of `provider.holdings.mark.reserve`.
     """
-    if not (plan.new or plan.changed or plan.gone):
+    if plan.changes_nothing:
         return []
+    store_collections(session, plan.source, plan.collections)
+    store_lists(session, plan.source, plan.lists)
     _store(session, plan.source, (*plan.new, *plan.changed))
     gone = [title_id for title_id, _ in plan.gone]
     session.execute(update(Title).where(Title.title_id.in_(gone)).values(gone=True, imported=func.now()))
@@ -264,7 +322,10 @@ def title_key(source: str, source_key: str) -> uuid.UUID:
 
 
 def assign_ranges(session: Session, rules: RangeRules) -> tuple[Sequence[Conflict], set[int]]:
-    """Divide the keys among all titles; returns the conflicts, and the titles whose segments have changed."""
+    """Divide the keys among all titles, and by what lists close.
+
+    Returns the conflicts, and the titles whose segments have changed.
+    """
     seeds = session.execute(
         select(TitleSeed.title_id, TitleSeed.url, TitleSeed.kind, Title.access, Title.gone)
         .join(Title, Title.title_id == TitleSeed.title_id)
@@ -272,18 +333,18 @@ def assign_ranges(session: Session, rules: RangeRules) -> tuple[Sequence[Conflic
         .where(~Title.gone | ((Title.access != Access.OPEN) & (TitleSeed.kind == SeedKind.INCLUDE)))
     )
     claims = []
-    access: dict[int, str | None] = {}
+    access: dict[int | None, str | None] = {}
     for seed in seeds:
         access[seed.title_id] = seed.access
         carved = seed.kind == SeedKind.CARVE_OUT
         claims += [Claim(found, seed.title_id, carved, seed.gone) for found in ranges_of(seed.url, rules)]
-    segments, conflicts = divide(claims)
-    wanted = {
+    segments, conflicts = divide(claims, listed_ranges(session))
+    wanted: set[_Row] = {
         (
             *one.range,
             one.title_id,
             one.is_carve_out,
-            rules.carve_out if one.is_carve_out else access[one.title_id],
+            strictest_access(rules.carve_out if one.is_carve_out else access.get(one.title_id), one.listed),
         )
         for one in segments
     }
@@ -291,7 +352,7 @@ def assign_ranges(session: Session, rules: RangeRules) -> tuple[Sequence[Conflic
 
 
 _SEGMENT: Final = ("low", "high", "title_id", "is_carve_out", "access")
-_Row = tuple[str, str, int, bool, str | None]
+_Row = tuple[str, str, int | None, bool, str | None]
 """Low, high, title, whether it is carved out, and who may see its captures."""
 
 
@@ -314,7 +375,7 @@ def _replace_segments(session: Session, wanted: set[_Row]) -> set[int]:
             [dict(zip(_SEGMENT, row, strict=True)) for row in sorted(added, key=itemgetter(0))],
         )
     note_pending(session, [row[:2] for row in removed | added if row[4] not in {None, Access.OPEN}])
-    return {row[2] for row in removed | added}
+    return {row[2] for row in removed | added if row[2] is not None}
 
 
 class ClaimedTwice(NamedTuple):

@@ -1,4 +1,4 @@
-"""The tables of titles: what is known about each site, the URLs that belong to it, and its sets.
+"""The tables of titles: what is known about each site, the URLs that belong to it, its sets; and lists.
 
 A title is listed while it is public and the archive has a capture of it that may be listed. Like a document
 (`provider.models`), one that was never listed has the datestamp `UNLISTED`, and one that is no longer listed
@@ -155,8 +155,30 @@ class TitleSeed(Base):
     """When it is harvested; captures before and after belong to the title as well."""
 
 
+class AccessList(Base):
+    """A list of addresses whose captures are closed, as one of Seeder's blacklists (`provider.titles.lists`).
+
+    Lists that mean nothing else than *open*, or are ignored, have no row.
+    """
+
+    __tablename__ = "access_list"
+    __table_args__ = (CheckConstraint("access IN ('reading room', 'withheld')", name="access"),)
+
+    source: Mapped[str] = mapped_column(Text, primary_key=True)
+    """Where it was imported from, as in `title`."""
+    source_key: Mapped[str] = mapped_column(Text, primary_key=True)
+    """Its identifier there."""
+    title: Mapped[str] = mapped_column(Text)
+    access: Mapped[str] = mapped_column(Text)
+    """Who may see the captures."""
+    addresses: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    """Hosts, which mean their domains, and URLs."""
+    imported: Mapped[datetime] = mapped_column(server_default=func.now())
+    """When an import last changed it."""
+
+
 class TitleSegment(Base):
-    """A range of URL keys whose captures belong to a title; no two overlap (`provider.titles.ranges`)."""
+    """A range of URL keys of a title, or of lists; no two overlap (`provider.titles.ranges`)."""
 
     __tablename__ = "title_segment"
     __table_args__ = (
@@ -169,11 +191,12 @@ class TitleSegment(Base):
     """The first key."""
     high: Mapped[str] = mapped_column(Text(collation="C"))
     """The end, which is not in the range."""
-    title_id: Mapped[int] = mapped_column(ForeignKey("title.title_id", ondelete="CASCADE"), index=True)
+    title_id: Mapped[int | None] = mapped_column(ForeignKey("title.title_id", ondelete="CASCADE"), index=True)
+    """None for what only lists name."""
     is_carve_out: Mapped[bool] = mapped_column(server_default=text("false"))
     """Its captures are carved out of the title, and belong to none."""
     access: Mapped[str | None] = mapped_column(Text)
-    """Who may see its captures: the title's rule, or that of carve-outs."""
+    """Who may see its captures: the strictest of the title's rule (or that of carve-outs) and the lists'."""
 
 
 class TitlePending(Base):
@@ -192,6 +215,14 @@ class TitleSet(Base):
 
     set_spec: Mapped[str] = mapped_column(Text(collation="C"), primary_key=True)
     name: Mapped[str] = mapped_column(Text)
+    description: Mapped[str | None] = mapped_column(Text)
+    """Plain text, paragraphs separated by line breaks."""
+    picture: Mapped[str | None] = mapped_column(Text)
+    """URL of a picture."""
+    position: Mapped[int | None]
+    """Place in lists; those without one come last."""
+    described_by: Mapped[str | None] = mapped_column(Text)
+    """The source of titles whose import describes the set."""
 
 
 class TitleMembership(Base):

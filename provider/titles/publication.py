@@ -7,7 +7,7 @@ show has changed. The datestamps keep the promise of `provider.holdings.mark`.
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import text
+from sqlalchemy import func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -48,6 +48,7 @@ FROM document CROSS JOIN LATERAL (
     SELECT title_id, high FROM title_segment WHERE low <= document.url_key ORDER BY low DESC LIMIT 1
 ) AS segment
 WHERE document.datestamp > :since AND document.datestamp < :unlisted AND document.url_key < segment.high
+    AND segment.title_id IS NOT NULL
 """
 _SHOWN: Final = """
 CASE WHEN title.public AND NOT title.gone AND title.captures > 0 THEN md5(ROW(
@@ -109,8 +110,9 @@ _COUNTED: Final = """
 INSERT INTO title_count (id, counted) VALUES (1, :until)
 ON CONFLICT (id) DO UPDATE SET counted = excluded.counted
 """
-_BEGINNING: Final = "SELECT title_id FROM title_segment GROUP BY title_id"
-_ALONE: Final = "SELECT pg_advisory_xact_lock(CAST(0x7A61747470 AS bigint))"
+_BEGINNING: Final = "SELECT DISTINCT title_id FROM title_segment WHERE title_id IS NOT NULL"
+_ALONE: Final = 0x7A_61_74_74_70
+"""Key of the advisory lock under which captures are counted."""
 
 
 def any_imported(session: Session) -> bool:
@@ -139,7 +141,7 @@ def publish(session: Session, title_ids: Collection[int], *, margin: float) -> i
 
     Returns the number of titles that got a new datestamp. The caller commits.
     """
-    session.execute(text(_ALONE))
+    session.execute(select(func.pg_advisory_xact_lock(_ALONE)))
     if title_ids:
         session.execute(text(_COUNT), {"ids": sorted(title_ids)})
     changed = list(session.scalars(text(_CHANGES)))
@@ -156,7 +158,7 @@ def count_new(session: Session, *, margin: float) -> int:
 
     Returns the number of titles that got a new datestamp. The caller commits.
     """
-    session.execute(text(_ALONE))
+    session.execute(select(func.pg_advisory_xact_lock(_ALONE)))
     extent = session.execute(text(_EXTENT)).one()
     if extent.since is None:
         affected = set(session.scalars(text(_BEGINNING)))

@@ -1,11 +1,12 @@
-"""Which URL keys a seed means (`provider.holdings.urlkeys`), and how overlapping seeds share the keys.
+"""Which URL keys a seed or an address of a list means, and how overlapping ones share the keys.
 
-Keys have no user, no `www.`, no default port and no slash at the end, and are sorted by bytes. So a seed with
-or without any of these means the same. A port other than the default one is part of the host.
+Keys (`provider.holdings.urlkeys`) have no user, no `www.`, no default port and no slash at the end, and are
+sorted by bytes. So a seed with or without any of these means the same. A port other than the default one is
+part of the host.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -15,6 +16,8 @@ from provider.models import Access
 
 HostScope = Literal["host", "domain"]
 FileScope = Literal["directory", "url"]
+MOST_KEY: Final = 1300
+"""Characters of the longest key of a range: an entry of a B-tree has 2,704 bytes, and may hold both ends."""
 
 _FILE: Final = re.compile(r"/[^/]*\.[^/]*\Z")
 _NEXT: Final = {")": "*", ",": "-", "/": "0", "?": "@", "": "!"}
@@ -51,7 +54,10 @@ def range_rules(settings: ProviderSettings) -> RangeRules:
 
 
 def ranges_of(url: str, rules: RangeRules) -> list[KeyRange]:
-    """Return the ranges of keys that a seed means; empty if the URL has no host with at least two labels."""
+    """Return the ranges of keys that a seed means.
+
+    Empty if the URL has no host with at least two labels, or if its key is longer than `MOST_KEY`.
+    """
     parts = parts_of(url)
     if "." not in parts.host.strip(".") and ":" not in parts.host:
         return []
@@ -59,7 +65,7 @@ def ranges_of(url: str, rules: RangeRules) -> list[KeyRange]:
     host, _, path = key.partition(")")
     query = bool(parts.query)
     if (query or (_FILE.search(parts.path) and not parts.path.endswith("/"))) and rules.file == "url":
-        return [_one(key)] if query else [_one(key), _below(key, "?")]
+        return _stored(_one(key)) if query else _stored(_one(key), _below(key, "?"))
     if query or _FILE.search(parts.path):
         path = (
             path.partition("?")[0].rpartition("/")[0]
@@ -67,11 +73,22 @@ def ranges_of(url: str, rules: RangeRules) -> list[KeyRange]:
             else path.partition("?")[0]
         )
     if path in {"", "/"}:
-        # The port stands between the host's labels and the parenthesis.
-        whole = rules.host == "domain" and host == host_key(url)
+        # The port stands between the host's labels and the parenthesis. The key of www.cz has one label: what
+        # is below it would be all of .cz.
+        whole = rules.host == "domain" and host == host_key(url) and "," in host
         return [KeyRange(f"{host})", f"{host}-") if whole else _below(host, ")")]
     directory = f"{host}){path}"
-    return [_one(directory), _below(directory, "/"), _below(directory, "?")]
+    return _stored(_one(directory), _below(directory, "/"), _below(directory, "?"))
+
+
+def ranges_of_address(url: str) -> list[KeyRange]:
+    """Return the ranges of keys that an address of a list means; empty as for `ranges_of`.
+
+    Without a path, it means the whole domain; otherwise that URL only.
+    """
+    key = url_key(url)
+    is_host = key.partition(")")[2] in {"", "/"}
+    return ranges_of(url, RangeRules(host="domain")) if is_host else _stored(_one(key))
 
 
 def keys_in(found: KeyRange) -> str:
@@ -88,6 +105,10 @@ def keys_in(found: KeyRange) -> str:
     if high == f"{low[:-1]}{_NEXT.get(low[-1])}":
         return f"{low}*"
     return f"{low}* {low[:-1]},*"
+
+
+def _stored(*found: KeyRange) -> list[KeyRange]:
+    return [] if any(len(one.low) > MOST_KEY for one in found) else list(found)
 
 
 def _one(key: str) -> KeyRange:
@@ -108,12 +129,22 @@ class Claim(NamedTuple):
     """Whether the title is no longer in its source; another one with the same range takes its place."""
 
 
-class Segment(NamedTuple):
-    """A range of keys that belongs to one title, or is carved out of it."""
+class ListedRange(NamedTuple):
+    """A range whose captures an address of a list closes, whatever title they belong to."""
 
     range: KeyRange
-    title_id: int
+    access: Access
+
+
+class Segment(NamedTuple):
+    """A range of keys that belongs to one title, is carved out of it, or is closed by lists."""
+
+    range: KeyRange
+    title_id: int | None
+    """None for what only lists name."""
     is_carve_out: bool = False
+    listed: Access | None = None
+    """The strictest rule of the lists that name it."""
 
 
 class Conflict(NamedTuple):
@@ -124,11 +155,14 @@ class Conflict(NamedTuple):
     refused: int
 
 
-def divide(claims: Iterable[Claim]) -> tuple[list[Segment], list[Conflict]]:
-    """Return segments that do not overlap, in order: each key belongs to the narrowest range that has it.
+def divide(
+    claims: Iterable[Claim], listed: Iterable[ListedRange] = ()
+) -> tuple[list[Segment], list[Conflict]]:
+    """Return segments that do not overlap, in order: each key belongs to the narrowest claim that has it.
 
-    Of two claims of the same range, a carve-out wins, then a title that is not gone, then the lower id. The
-    ranges of `ranges_of` lie within each other or apart, which this requires.
+    Of two claims of the same range, a carve-out wins, then a title that is not gone, then the lower id. Of
+    the lists that name a key, the strictest one counts. The ranges of `ranges_of` and `ranges_of_address` lie
+    within each other or apart, which this requires.
     """
     best: dict[KeyRange, Claim] = {}
     conflicts = []
@@ -137,7 +171,8 @@ def divide(claims: Iterable[Claim]) -> tuple[list[Segment], list[Conflict]]:
         if kept.title_id != claim.title_id and not (kept.is_carve_out or claim.is_gone):
             conflicts.append(Conflict(claim.range, kept.title_id, claim.title_id))
     # Of ranges that begin together, the widest first.
-    ordered = sorted(best.values(), key=lambda claim: claim.range.high, reverse=True)
+    both: list[Claim | ListedRange] = [*best.values(), *listed]
+    ordered = sorted(both, key=lambda claim: claim.range.high, reverse=True)
     ordered.sort(key=lambda claim: claim.range.low)
     return list(_joined(_pieces(ordered))), conflicts
 
@@ -146,9 +181,9 @@ def _precedence(claim: Claim) -> tuple[KeyRange, bool, bool, int]:
     return claim.range, not claim.is_carve_out, claim.is_gone, claim.title_id
 
 
-def _pieces(claims: list[Claim]) -> Iterator[Claim]:
-    """Yield the parts of each claim that no narrower one covers, in order."""
-    open_claims: list[Claim] = []
+def _pieces(claims: Sequence[Claim | ListedRange]) -> Iterator[Segment]:
+    """Yield the parts of each range that no narrower one covers, in order."""
+    open_claims: list[Segment] = []
     begin = ""
     for claim in [*claims, None]:
         while open_claims and (claim is None or open_claims[-1].range.high <= claim.range.low):
@@ -162,14 +197,26 @@ def _pieces(claims: list[Claim]) -> Iterator[Claim]:
             outer = open_claims[-1]
             yield outer._replace(range=KeyRange(begin, claim.range.low))
         begin = claim.range.low
-        open_claims.append(claim)
+        open_claims.append(_within(open_claims[-1] if open_claims else None, claim))
 
 
-def _joined(pieces: Iterable[Claim]) -> Iterator[Segment]:
-    """Yield the pieces as segments; neighbours of the same title and kind become one."""
+def _within(outer: Segment | None, claim: Claim | ListedRange) -> Segment:
+    """Return what holds in the range of a claim within a wider one."""
+    around = outer or Segment(claim.range, None)
+    if isinstance(claim, Claim):
+        return Segment(claim.range, claim.title_id, claim.is_carve_out, around.listed)
+    return around._replace(range=claim.range, listed=strictest_access(around.listed, claim.access))
+
+
+def strictest_access(*rules: str | None) -> Access | None:
+    """Return the strictest of these rules; None if there are none."""
+    return max((Access(rule) for rule in rules if rule is not None), key=list(Access).index, default=None)
+
+
+def _joined(pieces: Iterable[Segment]) -> Iterator[Segment]:
+    """Yield the pieces; neighbours of the same title, kind and rule become one."""
     last: Segment | None = None
-    for piece in pieces:
-        found = Segment(piece.range, piece.title_id, piece.is_carve_out)
+    for found in pieces:
         if last is not None and last[1:] == found[1:] and last.range.high == found.range.low:
             last = found._replace(range=KeyRange(last.range.low, found.range.high))
             continue

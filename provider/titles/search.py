@@ -121,7 +121,9 @@ def _rows(session: Session, title_ids: Sequence[int]) -> Sequence[Row[tuple[obje
 
 
 def choices(session: Session, tree: str, chosen: str | None) -> Sequence[tuple[str, str]]:
-    """Return part of the setSpec and name of the sets of a tree that have a listed title, by name.
+    """Return part of the setSpec and name of the sets of a tree that have a listed title.
+
+    In the order of their positions, those without one last and by name.
 
     If there are more than `MOST_CHOICES`, only the chosen one.
     """
@@ -129,12 +131,13 @@ def choices(session: Session, tree: str, chosen: str | None) -> Sequence[tuple[s
         TitleMembership.set_spec == TitleSet.set_spec, TitleMembership.title_id == TitleSearch.title_id
     )
     wanted = (
-        select(TitleSet.set_spec, TitleSet.name)
+        select(TitleSet.set_spec, TitleSet.name, TitleSet.position)
         .where(TitleSet.set_spec > f"{tree}:", TitleSet.set_spec < f"{tree};", listed.exists())
         .limit(MOST_CHOICES + 1)
     )
-    found = [(spec.partition(":")[2], name) for spec, name in session.execute(wanted)]
+    found = list(session.execute(wanted))
     if len(found) > MOST_CHOICES:
         name = session.scalar(select(TitleSet.name).where(TitleSet.set_spec == f"{tree}:{chosen}"))
-        found = [(chosen, name)] if chosen and name else []
-    return sorted(found, key=lambda one: one[1].casefold())
+        return [(chosen, name)] if chosen and name else []
+    found.sort(key=lambda row: (row.position is None, row.position, row.name.casefold()))
+    return [(row.set_spec.partition(":")[2], row.name) for row in found]

@@ -1,8 +1,8 @@
 """Titles from the database of Seeder, the curators' application of Webarchiv (WebarchivCZ/Seeder).
 
-Everything is read in one read-only snapshot, and only the columns of `COLUMNS` and `NUMBER_COLUMNS`: no
-contact persons, users or comments, and none of the texts of collections, which may have 500 MB. Names are
-those in Czech, Seeder's default language.
+Everything is read in one read-only snapshot, and only the columns of `COLUMNS`, `NUMBER_COLUMNS` and
+`TEXT_COLUMNS`: no contact persons, users or comments, and none of the lists of URLs of collections, which may
+have 500 MB. Names and texts are those in Czech, Seeder's default language.
 """
 
 import math
@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from typing import Any, Final, LiteralString, TypeVar
+from urllib.parse import quote
 
 import psycopg
+from lxml import etree, html
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import class_row
 
 from oai.errors import RemoteError, UsageError
 from provider.models import Access
-from provider.titles.entries import Read, Refused, Remark, read_entry
+from provider.titles.entries import AddressList, Read, Refused, Remark, read_entry
 from provider.titles.models import SeedKind
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -40,6 +42,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "harvests_externaltopiccollection": ("id", "active", "order", "title", "title_cs"),
     "harvests_topiccollection": ("id", "external_collection_id"),
     "harvests_topiccollection_custom_sources": ("topiccollection_id", "source_id"),
+    "blacklists_blacklist": ("id", "title", "blacklist_type", "url_list"),
 }  # fmt: skip
 """The columns that are read, by table (source/models.py, contracts/models.py and so on)."""
 NUMBER_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -47,6 +50,10 @@ NUMBER_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "django_content_type": ("id", "app_label", "model"),
 }
 """Those that give the numbers of subject groups; without them, groups have no numbers."""
+TEXT_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "harvests_externaltopiccollection": ("annotation", "annotation_cs", "image"),
+}
+"""Those that describe collections; without them, collections have their names only."""
 _TITLES: Final = frozenset({"success", "forced", "terminated", "expired"})
 """States of sources that are or were archived. `expired` is in dumps from before 2022 only."""
 _NO_TITLES: Final = frozenset(
@@ -54,6 +61,8 @@ _NO_TITLES: Final = frozenset(
      "vote_declined", "declined", "ignored"}
 )  # fmt: skip
 _SEEDS: Final = {"inc": SeedKind.INCLUDE, "old": SeedKind.INCLUDE, "exc": SeedKind.CARVE_OUT}
+_BLOCKS: Final = ("p", "br", "div", "li", "h1", "h2", "h3", "h4", "h5", "h6", "tr", "blockquote")
+_LIST_KINDS: Final = {0: "for harvests", 1: "for visibility"}
 _STATEMENT_SECONDS: Final = 300
 _BATCH: Final = 500
 _LONGEST: Final = 500
@@ -116,6 +125,13 @@ JOIN harvests_topiccollection_custom_sources AS link ON link.topiccollection_id 
 WHERE shown.active
 ORDER BY link.source_id, shown."order", shown.id
 """
+_DESCRIPTIONS: Final = """
+SELECT id, coalesce(nullif(title_cs, ''), title) AS title,
+    coalesce(nullif(annotation_cs, ''), annotation) AS annotation, nullif(image, '') AS image
+FROM harvests_externaltopiccollection WHERE active ORDER BY "order", id
+"""
+# All of them: Seeder removes lists that are deleted, and never asks whether one is active.
+_LISTS: Final = "SELECT id, title, blacklist_type, url_list FROM blacklists_blacklist ORDER BY id"
 _NUMBERS: Final = """
 SELECT record.target_id AS source_id, min(record.original_id)::text AS name
 FROM legacy_db_transferrecord AS record
@@ -177,6 +193,18 @@ class _Source:
     notation: str | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Described:
+    """A published external collection."""
+
+    id: int
+    title: str
+    annotation: str | None
+    """HTML."""
+    image: str | None
+    """Path below the folder of Seeder's uploaded files."""
+
+
 _Row = TypeVar("_Row", _Named, _Seed, _Contract)
 _Connection = psycopg.Connection[Any]
 
@@ -208,11 +236,16 @@ class StateRules:
 
 
 def read_seeder(
-    address: str, states: StateRules, *, statement_seconds: float = _STATEMENT_SECONDS
+    address: str,
+    states: StateRules,
+    *,
+    media_url: str | None = None,
+    statement_seconds: float = _STATEMENT_SECONDS,
 ) -> Iterator[Read]:
-    """Yield the titles of Seeder's database at `postgresql://…`; their keys are the ids of the sources.
+    """Yield the lists and titles of Seeder's database at `postgresql://…`; their keys are the ids there.
 
-    Sources that are not archived are refused by decision.
+    Sources that are not archived are refused by decision. With `media_url`, the URL of Seeder's uploaded
+    files, collections have their pictures.
     `statement_seconds` is the time limit for one statement.
 
     Raises UsageError if the address, the tables or the rights of the role are not those that it needs, and
@@ -229,6 +262,7 @@ def read_seeder(
             limit = str(math.ceil(statement_seconds * 1000))
             connection.execute("SELECT set_config('statement_timeout', %s, true)", [limit])
             yield from _titles(connection, place, states)
+            yield from _collections(connection, media_url)
     except psycopg.Error as error:
         raise RemoteError(f"Seeder's database {place}: {_said(error)}; nothing has been imported") from None
 
@@ -273,6 +307,7 @@ def _titles(connection: _Connection, place: str, states: StateRules) -> Iterator
     lacks = _lacks(connection, NUMBER_COLUMNS)
     if lacks:
         yield Remark(place="all", words=f"{'; '.join(lacks)}: subject groups have no numbers")
+    yield from _lists(connection)
     around = _Around(
         seeds=_grouped(connection, _Seed, _SEED_ROWS),
         contracts=_grouped(connection, _Contract, _CONTRACTS),
@@ -284,6 +319,42 @@ def _titles(connection: _Connection, place: str, states: StateRules) -> Iterator
         sources.itersize = _BATCH
         for source in sources.execute(_SOURCES):
             yield from _title(source, around, states)
+
+
+def _collections(connection: _Connection, media_url: str | None) -> Iterator[Read]:
+    lacks = _lacks(connection, TEXT_COLUMNS)
+    if lacks:
+        yield Remark(place="all", words=f"{'; '.join(lacks)}: collections are not described")
+        return
+    with connection.cursor(row_factory=class_row(_Described)) as rows:
+        for position, row in enumerate(rows.execute(_DESCRIPTIONS)):
+            yield read_entry(f"collection {row.id}", partial(_description, row, position, media_url))
+
+
+def _description(row: _Described, position: int, media_url: str | None) -> dict[str, Any]:
+    picture = f"{media_url.rstrip('/')}/{quote(row.image)}" if media_url and row.image else None
+    return {
+        "collection": row.title,
+        "annotation": plain_text(row.annotation or "") or None,
+        "picture": picture,
+        "position": position,
+    }
+
+
+def plain_text(markup: str) -> str:
+    """Return the text of HTML, a line for each paragraph or item of a list.
+
+    Markup cannot fail to be read: like a browser, the parser makes something of everything.
+    """
+    if not markup.strip():
+        return ""
+    # A line break in HTML is a blank.
+    root = html.fragment_fromstring(" ".join(markup.split()), create_parent=True)
+    etree.strip_elements(root, "script", "style", etree.Comment, with_tail=False)
+    for element in root.iter(*_BLOCKS):
+        element.tail = f"\n{element.tail or ''}"
+    lines = (" ".join(line.split()) for line in str(root.text_content()).splitlines())
+    return "\n".join(filter(None, lines))
 
 
 def _lacks(connection: _Connection, wanted: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -299,6 +370,14 @@ def _lacks(connection: _Connection, wanted: Mapping[str, tuple[str, ...]]) -> li
         for table, column, no_table, no_column in found
     ]
     return list(dict.fromkeys(words))
+
+
+def _lists(connection: _Connection) -> Iterator[AddressList]:
+    with connection.cursor("lists") as rows:
+        rows.itersize = 1  # a list may have some megabytes
+        for number, title, kind, addresses in rows.execute(_LISTS):
+            words = _LIST_KINDS.get(kind, f"of the type {kind}")
+            yield AddressList(key=str(number), title=title, kind=words, text=addresses)
 
 
 def _grouped(connection: _Connection, kind: type[_Row], query: LiteralString) -> dict[int, list[_Row]]:

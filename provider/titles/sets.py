@@ -30,6 +30,12 @@ def sets_of(entry: TitleEntry, licence: str | None) -> list[SetRow]:
     return list(found.values())
 
 
+def collection_spec(name: str) -> str:
+    """Return the setSpec of a collection; empty if nothing of its name can be in one."""
+    part = set_part(name)
+    return f"collection:{part}" if part else ""
+
+
 def _named(entry: TitleEntry, licence: str | None) -> Iterator[tuple[str, str, str]]:
     """Yield the tree, the name of a set, and what its setSpec is made of."""
     for subject in entry.subjects:

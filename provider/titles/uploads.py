@@ -64,6 +64,7 @@ class Proposal:
             [(one.entry.model_dump(mode="json"), one.licence) for one in plan.new],
             [(one.entry.model_dump(mode="json"), one.licence, one.fields) for one in plan.changed],
             plan.gone, [(one.place, one.reason) for one in plan.refused], self.conflicts, self.needs_approval,
+            {spec: one.model_dump() for spec, one in plan.collections.changed.items()}, plan.collections.gone,
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(changes).encode()).hexdigest()
 

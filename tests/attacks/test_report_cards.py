@@ -68,8 +68,10 @@ async def test_a_stranger_sees_the_repository_and_nothing_of_partners(
         assert answer.headers["X-Robots-Tag"] == "noindex, nofollow"
     for seen in ("Library of Telč", "oai:telc.example:7", ">20<", "Check again"):
         assert seen in text
-    for unseen in ("mzk", "Olga", "/repositories/", "/records/", "/errors/"):
+    for unseen in ("/repositories/", "/records/", "/errors/"):
         assert unseen not in text
+    # Whole words, because the page's random tokens may contain these letters.
+    assert not re.search(r"(?<![\w-])(mzk|Olga)(?![\w-])", text)
     assert (await stranger.get("/repositories/1"))[0] == 303
 
 

@@ -157,11 +157,21 @@ def test_titles_are_imported_from_seeders_database(environment: dict[str, str], 
         (counts,) = [one["counts"] for one in results(environment, *importing)]
         assert counts == {"new": 1, "changed": 0, "gone": 0, "unchanged": 0, "not_taken": 3}
         seeder.change("source_source", source, name="Example")
-        again = zatva(environment, *importing, "--dry-run")
+        seeder.addresses("Closed", "www.a.example/x", "no address")
+        seeder.addresses("Whitelist", "a.example")
+        seeder.addresses("Unknown", "c.example")
+        meanings = {"ZATVA_PROVIDER__SEEDER_LISTS": '{"Closed": "withheld", "2": "open"}'}
+        again = zatva(environment | meanings, *importing, "--dry-run")
         connection.execute("ALTER TABLE source_seed DROP COLUMN url")
         broken = zatva(environment, *importing)
-    assert again.returncode == 0
+    assert again.returncode == 3
     assert "changed: Example (name)" in again.stdout
+    assert "list 1 'Closed', line 2: 'no' is no address: it has no host" in again.stdout
+    assert "list: 1 'Closed': withheld, 1 address (1 added, 0 removed)\n" in again.stdout
+    assert "list: 2 'Whitelist': open, 1 address; other rules close captures of 1 of them: a.example\n" in (
+        again.stdout
+    )
+    assert "list 3 'Unknown' (for visibility, 1 address) has no meaning in provider.se" in again.stdout
     assert "not taken: its state is 'declined', not archived (2)" in again.stdout
     assert f"warning: {source}: its state is 'success', but it has no valid contract" in again.stdout
     assert broken.returncode == 2

@@ -61,6 +61,14 @@ def test_a_wrong_setting_is_named_with_what_is_allowed(tmp_path: Path, text: str
         load_settings()
 
 
+def test_a_variable_that_is_not_json_is_named_with_its_section(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZATVA_PROVIDER__SEEDER_LISTS", '{"Closed"="withheld"}')
+    with pytest.raises(
+        SettingsError, match=r'field "provider".*delimiter.*write a list as \["a", "b"\], a table'
+    ):
+        load_settings()
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no such settings file"):
         load_settings(tmp_path / "none.toml")

@@ -168,7 +168,7 @@ async def _plan(request: web.Request, upload: Upload, form: Form, fault: str = "
         fault=fault,
         found=found,
         plan=found.plan,
-        nothing=not (found.plan.new or found.plan.changed or found.plan.gone),
+        nothing=found.plan.changes_nothing,
         upload=upload,
         content=_packed(upload.content),
         percent=settings.title_change_percent,
@@ -185,6 +185,7 @@ def _counts(done: Proposal) -> dict[str, int]:
         "gone": len(plan.gone),
         "unchanged": plan.unchanged,
         "not_taken": len(plan.refused),
+        "collections": len(plan.collections.names),
     }
 
 

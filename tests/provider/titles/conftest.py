@@ -1,7 +1,7 @@
 """A library of titles over the archive of a test."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,9 +11,10 @@ from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from oai.database import Database
+from oai.sections.provider import ListMeaning
 from provider.holdings.mark import advance_mark
 from provider.titles.entries import Read, TitleEntry
-from provider.titles.imports import ImportPlan, apply_import, plan_import
+from provider.titles.imports import NO_MEANINGS, ImportPlan, apply_import, plan_import
 from provider.titles.models import Title
 from provider.titles.publication import count_new
 from provider.titles.ranges import Conflict, RangeRules
@@ -39,14 +40,18 @@ class Titles:
 
     database: Database
 
-    def plan(self, *entries: Read, source: str = "test") -> ImportPlan:
+    def plan(
+        self, *entries: Read, source: str = "test", meanings: Mapping[str, ListMeaning] = NO_MEANINGS
+    ) -> ImportPlan:
         with self.database.session() as session:
-            return plan_import(session, source, entries, RULES)
+            return plan_import(session, source, entries, RULES, meanings)
 
-    def bring(self, *entries: Read, source: str = "test") -> Sequence[Conflict]:
-        """Import all of the source's titles, and let their changes be due."""
+    def bring(
+        self, *entries: Read, source: str = "test", meanings: Mapping[str, ListMeaning] = NO_MEANINGS
+    ) -> Sequence[Conflict]:
+        """Import all of the source's titles and lists, and let their changes be due."""
         with self.database.session() as session:
-            plan = plan_import(session, source, entries, RULES)
+            plan = plan_import(session, source, entries, RULES, meanings)
             conflicts = apply_import(session, plan, RULES, margin=0)
             self.make_due(session)
         return conflicts

@@ -1,7 +1,7 @@
-"""A database of Seeder: the tables and columns of its models, and rows in them.
+"""A database of Seeder: the tables and columns that its migrations create, and rows in them.
 
-They are in the schema `seeder`. Columns that Django fills have defaults instead, and there are some that must
-not be read.
+They are in the schema `seeder`. Columns that Django fills have defaults instead, keys are not declared, and
+there are some columns that must not be read.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,10 @@ CREATE TABLE source_seed (
     last_changed timestamptz NOT NULL DEFAULT now(), source_id integer NOT NULL,
     main_seed boolean NOT NULL DEFAULT false, url varchar(200) NOT NULL, state varchar(15) NOT NULL,
     comment text DEFAULT 'secret', from_time date, to_time date, javascript boolean NOT NULL DEFAULT false,
-    budget integer
+    global_reject boolean NOT NULL DEFAULT false, youtube boolean NOT NULL DEFAULT false,
+    calendars boolean NOT NULL DEFAULT false, local_traps boolean NOT NULL DEFAULT false,
+    redirect boolean NOT NULL DEFAULT false, robots boolean NOT NULL DEFAULT false,
+    gentle_fetch varchar(10) NOT NULL DEFAULT '', budget integer
 );
 CREATE TABLE source_keyword (id serial PRIMARY KEY, word varchar(255) NOT NULL UNIQUE, slug varchar(50));
 CREATE TABLE source_source_keywords (
@@ -60,22 +63,37 @@ CREATE TABLE contracts_contract_sources (
 );
 CREATE TABLE harvests_externaltopiccollection (
     id serial PRIMARY KEY, active boolean NOT NULL DEFAULT false, created timestamptz NOT NULL DEFAULT now(),
-    "order" integer NOT NULL DEFAULT 0, title varchar(255) NOT NULL, title_cs varchar(255),
-    title_en varchar(255), slug varchar(50), owner_id integer NOT NULL DEFAULT 1, annotation text,
-    annotation_cs text, annotation_en text, image varchar(100), image_text varchar(32)
+    last_changed timestamptz NOT NULL DEFAULT now(), "order" integer NOT NULL DEFAULT 0,
+    title varchar(255) NOT NULL, title_cs varchar(255), title_en varchar(255),
+    slug varchar(50) NOT NULL DEFAULT '', owner_id integer NOT NULL DEFAULT 1,
+    annotation text NOT NULL DEFAULT '', annotation_cs text, annotation_en text, image varchar(100),
+    image_text varchar(32) NOT NULL DEFAULT ''
 );
 CREATE TABLE harvests_topiccollection (
-    id serial PRIMARY KEY, active boolean NOT NULL DEFAULT true, external_collection_id integer,
-    title varchar(255) NOT NULL, custom_seeds text, seeds_frozen text, all_open boolean NOT NULL DEFAULT false
+    id serial PRIMARY KEY, active boolean NOT NULL DEFAULT true, created timestamptz NOT NULL DEFAULT now(),
+    last_changed timestamptz NOT NULL DEFAULT now(), external_collection_id integer,
+    title varchar(255) NOT NULL, title_cs varchar(255), title_en varchar(255),
+    owner_id integer NOT NULL DEFAULT 1, custom_seeds text, seeds_frozen text,
+    status integer NOT NULL DEFAULT 1, scheduled_on timestamptz, target_frequency varchar(19),
+    annotation text NOT NULL DEFAULT '', annotation_cs text, annotation_en text,
+    all_open boolean NOT NULL DEFAULT false, date_from date, date_to date,
+    collection_alias varchar(64) NOT NULL DEFAULT '',
+    aggregation_with_same_type boolean NOT NULL DEFAULT true, auto_created boolean NOT NULL DEFAULT false
 );
 CREATE TABLE harvests_topiccollection_custom_sources (
     id serial PRIMARY KEY, topiccollection_id integer NOT NULL, source_id integer NOT NULL
+);
+CREATE TABLE blacklists_blacklist (
+    id serial PRIMARY KEY, active boolean NOT NULL DEFAULT true, created timestamptz NOT NULL DEFAULT now(),
+    last_changed timestamptz NOT NULL DEFAULT now(), title varchar(256) NOT NULL,
+    blacklist_type integer NOT NULL, url_list text NOT NULL
 );
 CREATE TABLE django_content_type (
     id serial PRIMARY KEY, app_label varchar(100) NOT NULL, model varchar(100) NOT NULL
 );
 CREATE TABLE legacy_db_transferrecord (
-    id serial PRIMARY KEY, last_update timestamptz NOT NULL DEFAULT now(), original_id integer NOT NULL,
+    id serial PRIMARY KEY, last_update timestamptz NOT NULL DEFAULT now(),
+    created timestamptz NOT NULL DEFAULT now(), original_id integer NOT NULL,
     target_id integer NOT NULL, original_type_id integer NOT NULL, target_type_id integer NOT NULL
 );
 """
@@ -151,6 +169,10 @@ class Seeder:
             for source in sources:
                 self.add(link, topiccollection_id=internal, source_id=source)
         return shown
+
+    def addresses(self, title: str, *lines: str, kind: int = 1) -> int:
+        """Add a list of addresses, as its form does."""
+        return self.add("blacklists_blacklist", title=title, blacklist_type=kind, url_list="\r\n".join(lines))
 
     def number(self, category: int, number: int, model: str = "conspectus") -> None:
         """Note the number that a category had in the database before Seeder."""

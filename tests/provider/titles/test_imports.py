@@ -6,7 +6,7 @@ import pytest
 
 from oai.errors import UsageError
 from provider.models import UNLISTED
-from provider.titles.entries import READERS, Read, Refused, TitleEntry
+from provider.titles.entries import READERS, CollectionEntry, Read, Refused, TitleEntry
 from tests.provider.archive import Archive
 from tests.provider.titles.conftest import Titles, entry
 
@@ -50,6 +50,51 @@ def test_a_title_that_is_no_longer_there_is_a_deleted_record_and_may_return(
     assert titles["1"].datestamp < UNLISTED
     titles.bring(entry("1", SITE), entry("2", "http://b.cz/"))
     assert not titles["1"].deleted
+
+
+def test_descriptions_of_collections_are_followed(titles: Titles) -> None:
+    one = entry("1", SITE, collections=["Volby"])
+    described = CollectionEntry(collection="Volby", annotation="old", position=2)
+    titles.bring(one, described)
+    assert titles.plan(one, described).changes_nothing
+    # A second source cannot change what the first one says.
+    plan = titles.plan(entry("1", SITE), CollectionEntry(collection="volby!"), source="other")
+    assert not plan.collections
+    assert plan.warnings == ["collection 'volby!': the source 'test' describes its set, collection:volby"]
+
+    changed = CollectionEntry(collection="Volby", annotation="new", picture="https://x.example/a.jpg")
+    assert titles.plan(one, changed).collections.changed == {"collection:volby": changed}
+    titles.bring(one, changed)
+    # What was not read completely removes nothing.
+    assert titles.plan(one, Refused(place="line 2", reason="?")).changes_nothing
+    assert titles.plan(one).collections.gone == {"collection:volby": "Volby"}
+    titles.bring(one)
+    assert titles.plan(one).changes_nothing
+    assert titles.plan(one, described).collections.names == ["Volby"]
+
+
+def test_collections_with_the_same_set_or_none_are_named(titles: Titles) -> None:
+    found = [CollectionEntry(collection=name) for name in ("Volby", "VOLBY", "!!")]
+    plan = titles.plan(entry("1", SITE), *found)
+    assert list(plan.collections.changed) == ["collection:volby"]
+    assert plan.warnings == [
+        "collection 'VOLBY': 'Volby' has the same set, collection:volby",
+        "collection '!!': its name has no letter or digit for a setSpec",
+    ]
+
+
+def test_a_line_may_describe_a_collection(tmp_path: Path) -> None:
+    file = tmp_path / "titles.jsonl"
+    file.write_text(
+        '{"collection": "A", "position": 1}\n{"collection": "B", "picture": "javascript:x"}\n'
+        '{"collection": "C", "picture": "http://x:port/"}\n'
+    )
+    first, second, third = READERS["jsonl"](file)
+    assert first == CollectionEntry(collection="A", position=1)
+    reason = "picture: Value error, not an http or https address"
+    assert second == Refused(place="line 2", reason=reason)
+    assert isinstance(third, Refused)
+    assert "picture" in third.reason
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from provider.app import create_app
 from provider.http import landing
 from provider.http.texts import Texts, texts_in
 from provider.titles import search
-from provider.titles.entries import TitleEntry
+from provider.titles.entries import CollectionEntry, TitleEntry
 from tests.chromium import console_messages
 from tests.inspector import Inspector
 from tests.provider.archive import Archive
@@ -217,6 +217,30 @@ async def test_titles_are_found_by_words_and_sets(pages: Pages, listed: str) -> 
         page = await pages.page(f"/titles?{query}")
         assert values(page, "//ul[@class='titles']/li/a/text()") == found, query
         assert ("No archived site matches" in words(page)) == (not found), query
+
+
+async def test_a_collection_is_described_and_its_picture_may_be_loaded(
+    pages: Pages, titles: Titles, archive: Archive
+) -> None:
+    archive.add("http://www.example.cz/")
+    described = CollectionEntry(
+        collection="Volby", annotation="First\nSecond", picture="https://x.example:8443/a.jpg", position=2
+    )
+    names = ["Volby", "Auta", "Zima"]
+    early = CollectionEntry(collection="Zima", position=1)
+    hidden = CollectionEntry(collection="Empty", annotation="secret")
+    titles.bring(entry("1", "http://www.example.cz/", collections=names), described, early, hidden)
+
+    response = await pages.get("/titles?collection=volby")
+
+    page = html.fromstring(await response.text())
+    assert values(page, "//h1/text()") == ["Volby"]
+    assert values(page, "//p[@class='annotation']/text()") == ["First", "Second"]
+    assert values(page, "//img/@src") == ["https://x.example:8443/a.jpg"]
+    assert "; img-src https://x.example:8443" in response.headers["Content-Security-Policy"]
+    assert values(page, "//select[@id='collection']/option/@value") == ["", "zima", "volby", "auta"]
+    assert "secret" not in words(await pages.page("/titles?collection=empty"))
+    assert "img-src" not in (await pages.get("/titles")).headers["Content-Security-Policy"]
 
 
 REFUSED = {

@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from provider.holdings.urlkeys import url_key
-from provider.titles.ranges import Claim, KeyRange, RangeRules, Segment, divide, ranges_of
+from provider.models import Access
+from provider.titles.ranges import (
+    Claim,
+    KeyRange,
+    ListedRange,
+    RangeRules,
+    Segment,
+    divide,
+    ranges_of,
+    ranges_of_address,
+    strictest_access,
+)
 
 HOST = RangeRules()
 DOMAIN = RangeRules(host="domain")
@@ -31,6 +42,7 @@ CASES = [
     ("http://x.cz/a/?id=5", HOST, "http://x.cz/a/b", "http://x.cz/c"),
     ("http://x.cz/a/index.html", EXACT, "http://x.cz/a/index.html?x=1", "http://x.cz/a/other.html"),
     ("http://x.cz/v.php?id=5", EXACT, "http://x.cz/v.php?id=5", "http://x.cz/v.php?id=51"),
+    ("http://www.cz/", DOMAIN, "http://www.cz/a", "http://x.cz/"),
     ("http://192.0.2.1/", HOST, "http://192.0.2.1/a", "http://192.0.2.10/a"),
     ("http://čajovna.cz/", HOST, "http://xn--ajovna-h2a.cz/a", "http://cajovna.cz/"),
 ]
@@ -43,8 +55,11 @@ def test_a_seed_means_the_urls_below_it(seed: str, rules: RangeRules, inside: st
     assert not contains(ranges, url_key(outside))
 
 
-@pytest.mark.parametrize("seed", ["", "urn:isbn:1", "localhost", "about:blank", "http://", "not a url"])
-def test_what_has_no_host_means_nothing(seed: str) -> None:
+LONG = f"http://x.cz/{'a' * 1300}"
+
+
+@pytest.mark.parametrize("seed", ["", "urn:isbn:1", "localhost", "about:blank", "http://", "not a url", LONG])
+def test_what_has_no_host_or_a_key_too_long_for_an_index_means_nothing(seed: str) -> None:
     assert ranges_of(seed, HOST) == []
 
 
@@ -96,10 +111,17 @@ PATHS = st.lists(LABELS, max_size=3).map("/".join)
 URLS = st.builds(lambda host, path: f"http://{host}.cz/{path}", LABELS, PATHS)
 
 
-@given(st.lists(st.tuples(URLS, st.integers(1, 4), st.booleans()), max_size=12), st.lists(URLS, max_size=12))
-def test_each_key_belongs_to_the_narrowest_claim(seeds: list[tuple[str, int, bool]], urls: list[str]) -> None:
+@given(
+    st.lists(st.tuples(URLS, st.integers(1, 4), st.booleans()), max_size=12),
+    st.lists(st.tuples(URLS, st.sampled_from([Access.READING_ROOM, Access.WITHHELD])), max_size=4),
+    st.lists(URLS, max_size=12),
+)
+def test_each_key_belongs_to_the_narrowest_claim_and_has_the_strictest_rule_of_lists(
+    seeds: list[tuple[str, int, bool]], lists: list[tuple[str, Access]], urls: list[str]
+) -> None:
     claims = [one for url, title_id, out in seeds for one in claim(url, title_id, out=out)]
-    segments, _ = divide(claims)
+    listed = [ListedRange(one, access) for url, access in lists for one in ranges_of_address(url)]
+    segments, _ = divide(claims, listed)
     assert segments == sorted(segments)
     for before, after in itertools.pairwise(segments):
         assert before.range.high <= after.range.low
@@ -118,3 +140,7 @@ def test_each_key_belongs_to_the_narrowest_claim(seeds: list[tuple[str, int, boo
         )
         expected = None if not narrowest or narrowest[-1].is_carve_out else narrowest[-1].title_id
         assert owner(segments, url) == expected
+        strictest = strictest_access(*(one.access for one in listed if one.range.low <= key < one.range.high))
+        assert strictest == next(
+            (one.listed for one in segments if one.range.low <= key < one.range.high), None
+        )

@@ -7,6 +7,7 @@ from lxml import etree
 from oai.database import Database
 from oai.settings import Settings
 from provider.app import create_app
+from provider.titles.entries import CollectionEntry
 from tests.provider.answer import Reply
 from tests.provider.archive import Archive
 from tests.provider.conftest import BASE_URL, Provider, reply, small_pages
@@ -78,6 +79,18 @@ async def test_lists_go_through_all_titles_in_pages_and_sets(
     assert len(await library.listed(from_=later)) == 5
     sets = await library.ask(verb="ListSets")
     assert sets.set_specs == ["collection", "collection:even", "publisher", "publisher:p"]
+
+
+async def test_a_described_collection_has_its_text_in_list_sets(
+    library: Library, titles: Titles, archive: Archive
+) -> None:
+    archive.add("http://a.cz/")
+    described = CollectionEntry(collection="Volby", annotation="Weby stran & kandidátů")
+    hidden = CollectionEntry(collection="Prázdná", annotation="secret")
+    titles.bring(entry("1", "http://a.cz/", collections=["Volby"]), described, hidden)
+    sets = await library.ask(verb="ListSets")
+    assert sets.texts("//dc:description") == ["Weby stran & kandidátů"]
+    assert "collection:prazdna" not in sets.set_specs
 
 
 async def test_a_deleted_title_is_listed_as_deleted(

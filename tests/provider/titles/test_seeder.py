@@ -12,9 +12,18 @@ import pytest
 from sqlalchemy import URL
 
 from oai.errors import RemoteError, UsageError
-from provider.titles.entries import Read, Refused, Remark, Seed, SubjectGroup, TitleEntry
+from provider.titles.entries import (
+    AddressList,
+    CollectionEntry,
+    Read,
+    Refused,
+    Remark,
+    Seed,
+    SubjectGroup,
+    TitleEntry,
+)
 from provider.titles.models import SeedKind
-from provider.titles.seeder import COLUMNS, NUMBER_COLUMNS, StateRules, read_seeder
+from provider.titles.seeder import COLUMNS, NUMBER_COLUMNS, TEXT_COLUMNS, StateRules, read_seeder
 from tests.conftest import conninfo
 from tests.provider.archive import Archive
 from tests.provider.titles.conftest import Titles
@@ -46,8 +55,8 @@ def seeder(seeder_server: Seeder) -> Iterator[Seeder]:
     seeder_server.drop()
 
 
-def read(seeder: Seeder, public: Sequence[str] = PUBLIC) -> list[Read]:
-    return list(read_seeder(seeder.address, StateRules(public=public)))
+def read(seeder: Seeder, public: Sequence[str] = PUBLIC, media: str | None = None) -> list[Read]:
+    return list(read_seeder(seeder.address, StateRules(public=public), media_url=media))
 
 
 def entries(seeder: Seeder) -> list[TitleEntry]:
@@ -94,7 +103,8 @@ def test_a_source_is_a_title(seeder: Seeder) -> None:
             contract_from=date(2015, 1, 1),
             contract_to=date(2999, 12, 31),
             seeds=(Seed(url=SITE),),
-        )
+        ),
+        CollectionEntry(collection="Volby", position=0),
     ]
 
 
@@ -285,6 +295,37 @@ def test_published_collections_are_named_in_their_order(seeder: Seeder) -> None:
     assert [entry.collections for entry in entries(seeder)] == [("Povodně", "B", "A"), ("Other",)]
 
 
+def test_published_collections_are_described_in_their_order(seeder: Seeder) -> None:
+    source = seeder.source()
+    seeder.collection(
+        source, title="B", order=2, annotation="<p>Old <b>sites</b>.</p><p>Two &amp;\n more<br>x</p>"
+    )
+    seeder.collection(
+        source, title="A", order=1, annotation="no", annotation_cs="<script>x</script>ano", image="a b/č.jpg"
+    )
+    seeder.collection(source, title="Hidden", active=False, annotation="secret")
+
+    found = [
+        one for one in read(seeder, media="https://seeder.example/media/") if isinstance(one, CollectionEntry)
+    ]
+
+    first = CollectionEntry(
+        collection="A", annotation="ano", picture="https://seeder.example/media/a%20b/%C4%8D.jpg", position=0
+    )
+    second = CollectionEntry(collection="B", annotation="Old sites.\nTwo & more\nx", position=1)
+    assert found == [first, second]
+
+
+def test_without_the_right_to_their_texts_collections_have_their_names_only(seeder: Seeder) -> None:
+    seeder.collection(seeder.source(), title="A", annotation="text")
+    seeder.connection.execute("ALTER TABLE harvests_externaltopiccollection DROP COLUMN image")
+    found = read(seeder)
+    assert not [one for one in found if isinstance(one, CollectionEntry)]
+    assert [one.collections for one in found if isinstance(one, TitleEntry)] == [("A",)]
+    words = "no column harvests_externaltopiccollection.image: collections are not described"
+    assert Remark(place="all", words=words) in found
+
+
 def test_a_subject_has_a_number_only_if_there_is_one(seeder: Seeder) -> None:
     old, new, unclear = (seeder.add("source_category", name=name) for name in "ABC")
     seeder.number(old, 9)
@@ -300,6 +341,17 @@ def test_a_subject_has_a_number_only_if_there_is_one(seeder: Seeder) -> None:
         place="all",
         words="no table legacy_db_transferrecord in the role's search path: subject groups have no numbers",
     )
+
+
+def test_lists_are_read_with_what_they_are_for(seeder: Seeder) -> None:
+    numbers = [
+        seeder.addresses(title, "a.cz", "b.cz/x", kind=kind) for kind, title in enumerate(["A", "B", "C"])
+    ]
+    kinds = ["for harvests", "for visibility", "of the type 2"]
+    assert read(seeder) == [
+        AddressList(key=str(number), title=title, kind=kind, text="a.cz\r\nb.cz/x")
+        for number, title, kind in zip(numbers, "ABC", kinds, strict=True)
+    ]
 
 
 def bring(titles: Titles, seeder: Seeder) -> None:
@@ -341,10 +393,11 @@ def test_what_is_wrong_with_a_title_is_in_the_plan(titles: Titles, seeder: Seede
     source = seeder.source("success", "no url", "-also none")
     seeder.contract(source, creative_commons_type="to be agreed")
     plan = titles.plan(*read(seeder), source="seeder")
+    no_url = "is no URL with a host and a key of at most 1,300 characters; it means no captures"
     assert plan.warnings == [
         f"{source}: 'to be agreed' is not a licence that is known; it gets none",
-        f"{source}: the seed 'no url' is no URL with a host; it means no captures",
-        f"{source}: the carve-out 'also none' is no URL with a host; it means no captures",
+        f"{source}: the seed 'no url' {no_url}",
+        f"{source}: the carve-out 'also none' {no_url}",
     ]
 
 
@@ -445,7 +498,11 @@ def test_the_documented_rights_are_enough_and_not_more(seeder: Seeder) -> None:
         table: tuple(name.strip('"') for name in names.split(", "))
         for names, table in GRANT.findall(GUIDE.read_text(encoding="utf-8"))
     }
-    assert documented == {**COLUMNS, **NUMBER_COLUMNS}
+    wanted = [*COLUMNS.items(), *NUMBER_COLUMNS.items(), *TEXT_COLUMNS.items()]
+    everything: dict[str, tuple[str, ...]] = {}
+    for table, names in wanted:
+        everything[table] = (*everything.get(table, ()), *names)
+    assert documented == everything
     source = seeder.source("success", SITE)
     role = f"reader_{seeder.connection.info.dbname}"
     connection = seeder.connection

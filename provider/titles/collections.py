@@ -1,0 +1,94 @@
+"""Descriptions of curated collections: a text, a picture and a place in the list for a set `collection:…`.
+
+Titles name the collections that they are in. A source may also describe these, and what it describes is
+shown in ListSets and on the public pages.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from provider.titles.entries import CollectionEntry
+from provider.titles.models import TitleSet
+from provider.titles.sets import collection_spec
+
+_FIELDS: Final = ("description", "picture", "position")
+_NOTHING: Final[dict[str, Any]] = {**dict.fromkeys(_FIELDS), "described_by": None}
+
+
+@dataclass(kw_only=True)
+class CollectionChanges:
+    """What an import would change in the descriptions of collections."""
+
+    changed: dict[str, CollectionEntry] = field(default_factory=dict)
+    """New and changed descriptions, by setSpec."""
+    gone: dict[str, str] = field(default_factory=dict)
+    """SetSpec and name of each collection that the source describes no longer."""
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.gone)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all these collections."""
+        return sorted([*(one.collection for one in self.changed.values()), *self.gone.values()])
+
+
+def compare_collections(
+    session: Session, source: str, found: Iterable[CollectionEntry], *, complete: bool
+) -> tuple[CollectionChanges, list[str]]:
+    """Compare descriptions with the stored ones; returns the changes, and warnings.
+
+    Unless the source was read completely, descriptions that are missing in it stay.
+    """
+    rows = session.scalars(select(TitleSet).where(TitleSet.described_by.is_not(None)))
+    stored = {row.set_spec: row for row in rows}
+    changes, warnings = CollectionChanges(), []
+    seen: dict[str, str] = {}
+    for one in found:
+        spec = collection_spec(one.collection)
+        known = stored.get(spec) if spec else None
+        if not spec:
+            warnings.append(f"collection {one.collection!r}: its name has no letter or digit for a setSpec")
+        elif spec in seen:
+            warnings.append(f"collection {one.collection!r}: {seen[spec]!r} has the same set, {spec}")
+        elif known and known.described_by != source:
+            warnings.append(
+                f"collection {one.collection!r}: the source {known.described_by!r} describes its set, {spec}"
+            )
+        else:
+            seen[spec] = one.collection
+            if known is None or _values(one) != {name: getattr(known, name) for name in _FIELDS}:
+                changes.changed[spec] = one
+    if complete:
+        mine = (row for row in stored.values() if row.described_by == source)
+        changes.gone = {row.set_spec: row.name for row in mine if row.set_spec not in seen}
+    return changes, warnings
+
+
+def store_collections(session: Session, source: str, changes: CollectionChanges) -> None:
+    """Write the descriptions. Sets without a listed title are stored, too, and are not shown."""
+    rows = [
+        {"set_spec": spec, "name": one.collection, **_values(one), "described_by": source}
+        for spec, one in changes.changed.items()
+    ]
+    if rows:
+        adding = insert(TitleSet)
+        written = {name: adding.excluded[name] for name in ("name", *_FIELDS, "described_by")}
+        session.execute(adding.on_conflict_do_update(index_elements=[TitleSet.set_spec], set_=written), rows)
+    if changes.gone:
+        session.execute(update(TitleSet).where(TitleSet.set_spec.in_(changes.gone)).values(_NOTHING))
+
+
+def _values(entry: CollectionEntry) -> Mapping[str, Any]:
+    return {"description": entry.annotation, "picture": entry.picture, "position": entry.position}
+
+
+def described(session: Session, set_spec: str) -> TitleSet | None:
+    """Return the set if a source describes it. Only sets with a listed title may be shown."""
+    found = session.get(TitleSet, set_spec)
+    return found if found is not None and found.described_by else None
