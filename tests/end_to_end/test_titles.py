@@ -81,7 +81,14 @@ def test_titles_are_served_checked_harvested_and_read_again(
     file = write(tmp_path / "titles.jsonl", TITLES)
     importing = ("provider", "titles", "import", file, "--source", "test")
     (planned,) = results(environment, *importing, "--dry-run")
-    assert planned["counts"] == {"new": 3, "changed": 0, "gone": 0, "unchanged": 0, "not_taken": 0}
+    assert planned["counts"] == {
+        "new": 3,
+        "changed": 0,
+        "gone": 0,
+        "unchanged": 0,
+        "collections": 0,
+        "not_taken": 0,
+    }
     assert results(environment, "provider", "titles", "list") == []
     results(environment, *importing)
     results(environment, "provider", "index", tmp_path / "a.warc.gz", "--jobs", "1")
@@ -155,7 +162,7 @@ def test_titles_are_imported_from_seeders_database(environment: dict[str, str], 
         for state in ("declined", "declined", "voting"):
             seeder.source(state, "http://www.b.example/")
         (counts,) = [one["counts"] for one in results(environment, *importing)]
-        assert counts == {"new": 1, "changed": 0, "gone": 0, "unchanged": 0, "not_taken": 3}
+        assert counts == {"new": 1, "changed": 0, "gone": 0, "unchanged": 0, "collections": 0, "not_taken": 3}
         seeder.change("source_source", source, name="Example")
         seeder.addresses("Closed", "www.a.example/x", "no address")
         seeder.addresses("Whitelist", "a.example")
