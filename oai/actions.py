@@ -226,6 +226,7 @@ ACTIONS: Final = (
            target="repository", kind="aggregate source"),
     Action(verb="titles.import", pages=("/archive/titles/import",), command="provider titles import",
            kind="titles", lacks=_TITLES),
+    Action(verb="titles.enrich", command="provider titles enrich", kind="titles", lacks=_SERVER),
     Action(verb="titles.update", command="provider titles update", kind="titles", lacks=_SERVER),
     Action(verb="store.rebuild", command="store rebuild", target="repository", kind="repository",
            lacks=_SERVER),

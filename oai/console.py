@@ -17,6 +17,8 @@ _LINE_SECONDS = 30.0
 _NOTHING = ("–", "0")  # noqa: RUF001 as `_word` writes it
 _GAP = 2
 """Between two columns."""
+_SHOWN = 20
+"""Lines of each kind in a report for people."""
 _LEAST_WIDTH = 12
 """To which a column of text is cut at most."""
 
@@ -24,6 +26,16 @@ _LEAST_WIDTH = 12
 def counted(number: int, noun: str) -> str:
     """Return the number with its noun, whose plural must end in s: `1 record`, `2,000 records`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def some(word: str, lines: Sequence[str], total: int | None = None) -> list[str]:
+    """Return the first lines of one kind for a report, and how many more there are.
+
+    `total` is their number, if `lines` are not all of them.
+    """
+    shown = [f"  {word}: {line}" for line in lines[:_SHOWN]]
+    more = (len(lines) if total is None else total) - len(shown)
+    return [*shown, f"  … and {more:,} more; see --json"] if more > 0 else shown
 
 
 def checked_output(file: Path) -> Path:

@@ -45,6 +45,7 @@ def build_parser() -> CommandParser:
     for part in (provider, harvester, manager, web):
         part.cli.add_commands(commands)
     manager.cli.add_store_audits(group_of(commands, "store"))
+    _add_enrichment(group_of(group_of(commands, "provider"), "titles"))
     manager.cli.add_queue_option(provider.cli.index_command(commands))
     for line in EXAMPLES.strip().splitlines():
         _add_example(parser, line)
@@ -84,6 +85,30 @@ def _add_start(commands: "Subcommands") -> None:
     serve.add_argument("--port", type=int, default=8080, help="the provider's port (default: %(default)s)")
     serve.add_argument(
         "--web-port", type=int, default=8090, help="the dashboard's port (default: %(default)s)"
+    )
+
+
+def _add_enrichment(titles: "Subcommands") -> None:
+    """Add the command that joins titles with harvested records; neither package knows the other."""
+    enrich = add_command(
+        titles,
+        "enrich",
+        help="complete titles from the MARC records of the library's catalogue",
+        handler="zatva.enrichment:enrich",
+    )
+    enrich.add_argument("files", nargs="*", type=Path, metavar="FILE", help="MARCXML or ISO 2709")
+    enrich.add_argument("--source", required=True, metavar="NAME", help="source of the titles to complete")
+    enrich.add_argument("--repository", type=int, metavar="ID", help="read the records harvested from it")
+    enrich.add_argument(
+        "--format",
+        metavar="PREFIX",
+        help="metadata format of the harvested records (default: the one with MARC records)",
+    )
+    enrich.add_argument("--dry-run", action="store_true", help="only show what would change")
+    enrich.add_argument(
+        "--approve",
+        action="store_true",
+        help="also if it changes or removes more than provider.title_change_percent of what was added before",
     )
 
 

@@ -5,7 +5,7 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision = "0053"
-down_revision = "0051"
+down_revision = "0052"
 branch_labels = None
 depends_on = None
 

@@ -1,10 +1,11 @@
 """The stored MARC records of a repository as written, read one after the other in bounded memory."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from lxml import etree
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.candidates import FIRST, Candidate, read_sample
@@ -73,6 +74,17 @@ def read_stored_marc(
 
     No transaction is open while files are read or the caller works.
     """
+    for stored, metadata in stored_metadata(database, source, most=most):
+        yield stored if metadata is None else replace(stored, records=written_records(metadata))
+
+
+def stored_metadata(
+    database: Database, source: MarcSource, *, most: int | None = None
+) -> Iterator[tuple[StoredMarc, etree._Element | None]]:
+    """Yield what `read_stored_marc` does without its `records`, and the metadata in which they are.
+
+    There is no metadata if the file cannot be read, or has no bibliographic MARC record.
+    """
     after, left = FIRST, most
     while left is None or left > 0:
         wanted = _AT_ONCE if left is None else min(_AT_ONCE, left)
@@ -88,17 +100,19 @@ def read_stored_marc(
         left = None if left is None else left - len(page)
 
 
-def _read(folder: Path, candidate: Candidate) -> StoredMarc:
+def _read(folder: Path, candidate: Candidate) -> tuple[StoredMarc, etree._Element | None]:
     try:
         metadata = read_metadata(folder, candidate)
     except (UnreadableFileError, NoMetadataError) as error:
-        return StoredMarc(identifier=candidate.identifier, unreadable=str(error))
-    if not is_marc(metadata):
-        return StoredMarc(identifier=candidate.identifier, other="not a MARC record")
-    reason = declined(metadata)
-    if reason:
-        return StoredMarc(identifier=candidate.identifier, other=reason)
-    return StoredMarc(identifier=candidate.identifier, records=written_records(metadata))
+        return StoredMarc(identifier=candidate.identifier, unreadable=str(error)), None
+    other = why_not_bibliographic(metadata)
+    stored = StoredMarc(identifier=candidate.identifier, other=other)
+    return stored, None if other else metadata
+
+
+def why_not_bibliographic(metadata: etree._Element) -> str:
+    """Return why an element is no bibliographic MARC record, or an empty text."""
+    return declined(metadata) if is_marc(metadata) else "not a MARC record"
 
 
 def lines_in(data: bytes) -> list[str]:

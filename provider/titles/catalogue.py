@@ -22,7 +22,15 @@ from provider.protocol.formats.format import Site
 from provider.protocol.replicas import Replicas
 from provider.protocol.repository import Repository
 from provider.protocol.tokens import Position
-from provider.titles.models import SeedKind, Title, TitleMembership, TitleSeed, TitleSegment, TitleSet
+from provider.titles.models import (
+    SeedKind,
+    Title,
+    TitleEnrichment,
+    TitleMembership,
+    TitleSeed,
+    TitleSegment,
+    TitleSet,
+)
 
 PURPOSE: Final = "resumption token of the titles"
 """The purpose under which `oai.signing` stores the key that signs the tokens."""
@@ -65,6 +73,12 @@ class TitleItem(NamedTuple):
     """The sets that it is in, without their parents."""
     has_document_set: bool
     """Whether its documents are a set in `/oai` (`provider.titles.document_sets`)."""
+    published_in: str | None = None
+    """Place of publication in words."""
+    country: str | None = None
+    """Country of publication, a MARC code such as `xr`."""
+    first_published: int | None = None
+    """Year of the first publication."""
 
     @property
     def place(self) -> uuid.UUID:
@@ -95,8 +109,20 @@ _SPECS: Final = (
     .scalar_subquery()
 )
 _HAS_DOCUMENT_SET: Final = exists().where(TitleSegment.title_id == Title.title_id, TitleSegment.in_set)
-_COLUMNS: Final = tuple(getattr(Title, name) for name in TitleItem._fields[:-3])
-_TITLES: Final[Any] = select(*_COLUMNS, _URLS, _SPECS, _HAS_DOCUMENT_SET)
+_COLUMNS: Final = tuple(getattr(Title, name) for name in TitleItem._fields[:-6])
+_ADDED: Final = (
+    TitleEnrichment.place,
+    TitleEnrichment.country,
+    TitleEnrichment.first_published,
+    TitleEnrichment.languages,
+    TitleEnrichment.alternative_names,
+)
+"""What a library's catalogue adds; the last two complete what the title's source has."""
+_TITLES: Final[Any] = (
+    select(*_COLUMNS, _URLS, _SPECS, _HAS_DOCUMENT_SET, *_ADDED)
+    .select_from(Title)
+    .outerjoin(TitleEnrichment, TitleEnrichment.title_id == Title.title_id)
+)
 
 
 def title_by_key(session: Session, key: uuid.UUID, until: datetime) -> TitleItem | None:
@@ -106,7 +132,28 @@ def title_by_key(session: Session, key: uuid.UUID, until: datetime) -> TitleItem
 
 
 def _read(session: Session, statement: Select[Any]) -> Sequence[TitleItem]:
-    return list(map(TitleItem._make, session.connection().execute(statement).all()))
+    return [_item(*row) for row in session.connection().execute(statement)]
+
+
+def _item(*row: Any) -> TitleItem:  # noqa: ANN401 the columns of `_TITLES`
+    *values, languages, names = row
+    title = TitleItem._make(values)
+    return title._replace(
+        languages=title.languages or languages or [],
+        alternative_names=all_names(title.name, title.alternative_names, names or ()),
+    )
+
+
+def all_names(name: str, own: Sequence[str], added: Sequence[str]) -> list[str]:
+    """Return the alternative names of a title: those of its source, then those its catalogue record adds.
+
+    A name that differs from another one only in case is not added.
+
+    >>> all_names("Vesmír", ["Universe"], ["VESMÍR", "Živa"])
+    ['Universe', 'Živa']
+    """
+    known = {one.casefold() for one in (name, *own)}
+    return [*own, *(one for one in dict.fromkeys(added) if one.casefold() not in known)]
 
 
 def _is_known(set_spec: str | InstrumentedAttribute[str]) -> ColumnElement[bool]:

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from oai.cli import Invocation
+from oai.console import some
 from oai.database import open_database
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode, UsageError
@@ -18,6 +19,7 @@ from oai.sections import ProviderSettings
 from oai.sections.provider import ListMeaning
 from provider.models import Access
 from provider.titles.access import count_pending, settle_access
+from provider.titles.enrichment import ENRICHED
 from provider.titles.entries import READERS, Read
 from provider.titles.imports import (
     NO_MEANINGS,
@@ -30,7 +32,7 @@ from provider.titles.imports import (
     rehearse_import,
 )
 from provider.titles.lists import ListPlan, closed_addresses, counted_addresses
-from provider.titles.models import Title, TitleSeed
+from provider.titles.models import Title, TitleEnrichment, TitleSeed
 from provider.titles.publication import count_new
 from provider.titles.ranges import range_rules
 from provider.titles.seeder import StateRules, read_seeder
@@ -49,8 +51,6 @@ _COLUMNS: Final = {
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 _POSTGRESQL: Final = ("postgresql://", "postgres://")
 _HEX: Final = 32
-_SHOWN: Final = 20
-"""Lines of each kind that a report for people shows."""
 _NAMED: Final = 3
 """Addresses of a list that such a report names."""
 
@@ -170,18 +170,18 @@ def _in_words(report: dict[str, Any]) -> list[str]:
     begin = "Would import" if report["dry_run"] else "Imported"
     summary = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items())
     lines = [f"{begin}: {summary}"]
-    lines += _some("new", report["new"])
-    lines += _some("changed", [f"{one['name']} ({', '.join(one['fields'])})" for one in report["changed"]])
-    lines += _some("gone", report["gone"])
-    lines += _some("collection", report["collections"])
-    lines += _some("not taken", list(_not_taken(report["not_taken"])))
+    lines += some("new", report["new"])
+    lines += some("changed", [f"{one['name']} ({', '.join(one['fields'])})" for one in report["changed"]])
+    lines += some("gone", report["gone"])
+    lines += some("collection", report["collections"])
+    lines += some("not taken", list(_not_taken(report["not_taken"])))
     conflicts = [
         f"{one['range']} belongs to {one['kept_by']!r}, not to {one['refused_to']!r}"
         for one in report["conflicts"]
     ]
-    lines += _some("claimed twice", conflicts)
-    lines += _some("list", [_list_in_words(one) for one in report["lists"] if one["meaning"]])
-    lines += _some("warning", report["warnings"])
+    lines += some("claimed twice", conflicts)
+    lines += some("list", [_list_in_words(one) for one in report["lists"] if one["meaning"]])
+    lines += some("warning", report["warnings"])
     if report["documents"]:
         lines.append(f"Access rules or sets of up to {report['documents']:,} documents change")
     if report["kept_because"]:
@@ -207,12 +207,6 @@ def _not_taken(refused: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{one['place']}: {one['reason']}"
     for reason, number in Counter(one["reason"] for one in refused if one["is_decision"]).most_common():
         yield f"{reason} ({number:,})"
-
-
-def _some(word: str, lines: list[str]) -> list[str]:
-    shown = [f"  {word}: {line}" for line in lines[:_SHOWN]]
-    more = len(lines) - _SHOWN
-    return [*shown, f"  … and {more:,} more; see --json"] if more > 0 else shown
 
 
 def list_titles(invocation: Invocation) -> ExitCode:
@@ -243,6 +237,7 @@ def show_title(invocation: Invocation) -> ExitCode:
         details = _row(title) | {
             "identifier": f"oai:{invocation.settings.provider.namespace}:title:{title.key.hex}",
             **{name: getattr(title, name) for name in _DETAILS},
+            "catalogue_record": _enrichment(session, title),
             "seeds": [
                 {"url": seed.url, "kind": seed.kind}
                 for seed in session.scalars(
@@ -255,6 +250,13 @@ def show_title(invocation: Invocation) -> ExitCode:
     ]
     invocation.console.result(details, "\n".join(lines))
     return ExitCode.DONE
+
+
+def _enrichment(session: Session, title: Title) -> dict[str, Any] | None:
+    row = session.get(TitleEnrichment, title.title_id)
+    if row is None:
+        return None
+    return {name: getattr(row, name) for name in ENRICHED} | {"enriched": format_datestamp(row.enriched)}
 
 
 _DETAILS: Final = (

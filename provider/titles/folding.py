@@ -26,7 +26,8 @@ SORT_NAME: Final = f"ltrim({folded(f'left(title.name, {_SORTED})')}, ' \"„“�
 """SQL: by what a row of `title` is sorted."""
 _TEXTS: Final = (
     "concat_ws(' ', title.name, array_to_string(title.alternative_names, ' '), title.publisher,"
-    " array_to_string(title.keywords, ' '), title.annotation)"
+    " array_to_string(title.keywords, ' '), (SELECT array_to_string(alternative_names, ' ')"
+    " FROM title_enrichment WHERE title_enrichment.title_id = title.title_id), title.annotation)"
 )
 WORDS: Final = f"to_tsvector('simple', {folded(f'left({_TEXTS}, {_INDEXED})')})"
 """SQL: the words of a row of `title`."""

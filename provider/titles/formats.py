@@ -143,8 +143,17 @@ def _mods_related(title: TitleItem, site: Site) -> Iterator[str]:
 
 
 def _origin(title: TitleItem) -> Iterator[str]:
+    if title.published_in:
+        yield f'<place><placeTerm type="text">{escape(title.published_in)}</placeTerm></place>'
+    if title.country:
+        yield (
+            '<place><placeTerm type="code" authority="marccountry">'
+            f"{escape(title.country)}</placeTerm></place>"
+        )
     if title.publisher:
         yield f"<publisher>{escape(title.publisher)}</publisher>"
+    if title.first_published is not None:
+        yield f'<dateIssued encoding="w3cdtf" point="start">{title.first_published:04}</dateIssued>'
     for point, moment in (("start", title.first_capture), ("end", title.last_capture)):
         if moment is not None:
             day = format_datestamp(moment)[:10]

@@ -102,7 +102,7 @@ class ImportPlan:
     def exceeds(self, percent: float) -> bool:
         """Return whether it changes or removes more than this share of the source's titles or addresses."""
         removed, listed = self._of_lists()
-        return _exceeds(self.weight, self.stored, percent) or _exceeds(removed, listed, percent)
+        return is_mass_change(self.weight, self.stored, percent) or is_mass_change(removed, listed, percent)
 
     def check(self, percent: float) -> None:
         """Raise UsageError if it changes or removes more than this share of the source's titles or addresses.
@@ -113,18 +113,24 @@ class ImportPlan:
             return
         removed, listed = self._of_lists()
         lists = f", and change or remove {removed} of {listed} addresses of lists" if removed else ""
-        raise UsageError(
-            f"the import would change {len(self.changed)} and remove {len(self.gone)} of {self.stored} "
-            f"titles{lists}, which is more than {percent:g} % (provider.title_change_percent). Look at what "
-            "--dry-run lists, and repeat the import with --approve if that is what you want"
-        )
+        titles = f"change {len(self.changed)} and remove {len(self.gone)} of {self.stored} titles"
+        raise needs_approval("import", f"{titles}{lists}", percent)
 
     def _of_lists(self) -> tuple[int, int]:
         return sum(one.removed for one in self.lists), sum(one.stored for one in self.lists)
 
 
-def _exceeds(number: int, stored: int, percent: float) -> bool:
+def is_mass_change(number: int, stored: int, percent: float) -> bool:
+    """Return whether a change of this number of stored things needs approval."""
     return number > max(_ALWAYS, int(stored * percent / 100))
+
+
+def needs_approval(work: str, would: str, percent: float) -> UsageError:
+    """Return the error for an import, or other work, that would make a mass change."""
+    return UsageError(
+        f"the {work} would {would}, which is more than {percent:g} % (provider.title_change_percent). Look "
+        f"at what --dry-run lists, and repeat the {work} with --approve if that is what you want"
+    )
 
 
 def plan_import(

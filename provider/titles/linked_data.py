@@ -106,6 +106,8 @@ def _properties(
     yield "alternateName", list(title.alternative_names)
     yield "url", title.url
     yield "publisher", title.publisher and {"@type": "Organization", "name": title.publisher}
+    yield "publication", title.published_in and {"@type": "PublicationEvent", "location": title.published_in}
+    yield "datePublished", title.first_published and f"{title.first_published:04}"
     yield "abstract", title.annotation
     yield "inLanguage", list(languages)
     yield "issn", title.issn

@@ -62,12 +62,17 @@ def write(title: TitleItem, settings: ProviderSettings, archived: str, documents
 
 
 def _fixed_data(title: TitleItem, settings: ProviderSettings) -> str:
-    """Return field 008 of a continuing resource: still published, beginning unknown, updating website."""
+    """Return field 008 of a continuing resource: an updating website that is still published.
+
+    Without a date of first publication, its beginning is unknown; without a country, it is that of the
+    profile.
+    """
     entered = format_datestamp(title.datestamp).translate(_NO_SIGNS)[2:8]
-    place = "xr " if settings.titles_marc_profile == _NKP else "xx "
+    begin = "uuuu" if title.first_published is None else f"{title.first_published:04}"
+    place = f"{title.country or ('xr' if settings.titles_marc_profile == _NKP else 'xx'):3}"
     codes = [code for code in title.languages if len(code) == _CODE]
-    language = codes[0] if len(codes) == 1 else "mul" if codes else "und"
-    return f"{entered}cuuuu9999{place} x w o     0   b2{language} d"
+    language = codes[0] if codes else "und"
+    return f"{entered}c{begin}9999{place} x w o     0   b2{language} d"
 
 
 def _fields(title: TitleItem, settings: ProviderSettings, archived: str) -> Iterator[Field]:
@@ -83,7 +88,7 @@ def _fields(title: TitleItem, settings: ProviderSettings, archived: str) -> Iter
     yield "245", "00", (("a", title.name),)
     for name in title.alternative_names:
         yield "246", "3 ", (("a", name),)
-    yield "264", " 1", (("b", title.publisher),)
+    yield "264", " 1", (("a", title.published_in), ("b", title.publisher), ("c", _published_since(title)))
     yield "300", "  ", (("a", "1 online zdroj" if is_nkp else "1 online resource"),)
     yield from _types(is_nkp=is_nkp)
     yield from _conditions(title, settings)
@@ -96,6 +101,10 @@ def _fields(title: TitleItem, settings: ProviderSettings, archived: str) -> Iter
     for name in title.collections:
         yield "830", " 0", (("a", name),)
     yield from _addresses(title, settings, archived)
+
+
+def _published_since(title: TitleItem) -> str | None:
+    return None if title.first_published is None else f"{title.first_published}-"
 
 
 def _subject_groups(title: TitleItem, *, is_nkp: bool) -> Iterator[Field]:

@@ -109,6 +109,35 @@ class Title(Base):
 Index("ix_title_datestamp", Title.datestamp, Title.key)
 
 
+class TitleEnrichment(Base):
+    """What the library's catalogue adds to a title (`provider.titles.enrichment`).
+
+    It has rows of its own because an import from the title's source replaces all values of `title`.
+    """
+
+    __tablename__ = "title_enrichment"
+
+    title_id: Mapped[int] = mapped_column(
+        ForeignKey("title.title_id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    control_number: Mapped[str] = mapped_column(Text)
+    """MARC 001 of the record in the catalogue; empty if the record has none."""
+    identifier: Mapped[str | None] = mapped_column(Text)
+    """The record's OAI identifier; none if it was read from a file."""
+    languages: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_TEXTS)
+    """ISO 639-2/B codes, used if the title's source gives none."""
+    alternative_names: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_TEXTS)
+    """Varying and former names, shown after those of the title's source."""
+    place: Mapped[str | None] = mapped_column(Text)
+    """Place of publication in words."""
+    country: Mapped[str | None] = mapped_column(Text)
+    """Country of publication, a MARC code such as `xr`."""
+    first_published: Mapped[int | None] = mapped_column(SmallInteger)
+    """Year of the first publication."""
+    enriched: Mapped[datetime] = mapped_column(server_default=func.now())
+    """When it last changed."""
+
+
 class TitleSeed(Base):
     """A URL from which a title is harvested, and the ranges of URL keys that it means."""
 
@@ -275,4 +304,5 @@ class TitleSearch(Base):
     sort_name: Mapped[str] = mapped_column(Text(collation="C"))
     """The beginning of the name in lower case without accents, by which lists are ordered."""
     words: Mapped[Any] = mapped_column(TSVECTOR)
-    """The words of the names, publisher, annotation and keywords, in lower case without accents."""
+    """The words of the names (also those of `title_enrichment`), publisher, annotation and keywords, in lower
+    case without accents."""

@@ -28,7 +28,10 @@ CASE WHEN title.public AND NOT title.gone AND title.captures > 0 THEN md5(concat
      WHERE title_membership.title_id = title.title_id)
 ), (SELECT ' documents' WHERE EXISTS (
     SELECT FROM title_segment AS segment WHERE segment.title_id = title.title_id AND segment.in_set
-)))) END
+)), (
+    SELECT ROW(languages, alternative_names, place, country, first_published) FROM title_enrichment
+    WHERE title_enrichment.title_id = title.title_id
+))) END
 """
 _CHANGES: Final = f"""
 SELECT title_id FROM (

@@ -1,15 +1,28 @@
 """Titles with real processes: index, import, serve, check, harvest, and read them again."""
 
 import json
+import uuid
 from pathlib import Path
 
 import psycopg
 import pytest
+from lxml import etree
 from sqlalchemy import func, select, text, update
 
+from harvester.bibliographic.batches import as_json, values_of
+from harvester.bibliographic.converters import metadata_in
+from harvester.bibliographic.marc21.converter import Marc21Converter
+from harvester.bibliographic.marc21.validation import written_records
 from harvester.bibliographic.models import BibliographicRow
+from harvester.bibliographic.record_view import get_record, made_from
+from harvester.models import Record
 from oai.database import Database
+from oai.datestamps import utc_now
+from oai.settings import Settings
 from provider.holdings.mark import advance_mark
+from provider.protocol.formats.format import Site
+from provider.titles.catalogue import title_by_key, titles_settings
+from provider.titles.formats import write_marc21
 from provider.titles.models import Title
 from tests.commands import results, zatva
 from tests.conftest import conninfo
@@ -26,8 +39,11 @@ TITLES: list[dict[str, object]] = [
         "annotation": "Časopis o příkladech.",
         "languages": ["cze"],
         "issn": "1234-5679",
-        "subjects": [{"name": "Kulturní politika", "number": 1, "notation": "304"}],
+        "catalogue_number": "web20132499695",
+        "classification": ["304"],
+        "subjects": [{"name": "Kultura", "number": 1, "part": "Kulturní politika", "notation": "304"}],
         "keywords": ["kultura"],
+        "collections": ["Volby 2025"],
         "licence": "CC BY 4.0",
         "seeds": [{"url": "http://www.a.example/", "main": True}],
     },
@@ -57,7 +73,7 @@ def make_due(database: Database) -> None:
 
 
 def test_titles_are_served_checked_harvested_and_read_again(
-    environment: dict[str, str], database: Database, tmp_path: Path
+    environment: dict[str, str], database: Database, settings: Settings, tmp_path: Path
 ) -> None:
     write_pages(
         tmp_path / "a.warc.gz", [Page(url=f"http://www.a.example/{path}") for path in ("", "x", "blog/1")]
@@ -65,7 +81,14 @@ def test_titles_are_served_checked_harvested_and_read_again(
     file = write(tmp_path / "titles.jsonl", TITLES)
     importing = ("provider", "titles", "import", file, "--source", "test")
     (planned,) = results(environment, *importing, "--dry-run")
-    assert planned["counts"] == {"new": 3, "changed": 0, "gone": 0, "unchanged": 0, "not_taken": 0}
+    assert planned["counts"] == {
+        "new": 3,
+        "changed": 0,
+        "gone": 0,
+        "unchanged": 0,
+        "collections": 0,
+        "not_taken": 0,
+    }
     assert results(environment, "provider", "titles", "list") == []
     results(environment, *importing)
     results(environment, "provider", "index", tmp_path / "a.warc.gz", "--jobs", "1")
@@ -84,15 +107,31 @@ def test_titles_are_served_checked_harvested_and_read_again(
         assert check.returncode == 0, check.stdout[-2000:]
         harvest = ("harvest", f"{base_url}/titles", "--format", "marc21", "--out", tmp_path / "out")
         results(environment, *harvest)
+    site = Site(base_url=f"{base_url}/titles", settings=titles_settings(settings.provider))
+    assert_imported_as_written(database, site, tmp_path)
+
+
+def assert_imported_as_written(database: Database, site: Site, folder: Path) -> None:
+    """Both titles are stored and imported with each subfield and value that the provider writes."""
     with database.session() as session:
-        rows = {row.title: row for row in session.scalars(select(BibliographicRow))}
-        (found,) = [row for title, row in rows.items() if title.startswith("Příklad")]
-    assert len(rows) == 2
-    assert found.publisher == "Nakladatelství Příklad"
-    assert found.languages == ["cze"]
-    assert [one["text"] for one in found.titles] == ["Example"]
-    assert {one["text"] for one in found.subjects} >= {"kultura"}
-    assert {one["url"] for one in found.links} >= {"http://www.a.example/"}
+        rows = session.scalars(select(BibliographicRow)).all()
+        assert sorted(row.title for row in rows) == ["Blog", "Příklad: časopis"]
+        for row in rows:
+            title = title_by_key(session, uuid.UUID(hex=row.control_number), utc_now())
+            assert title is not None
+            element = etree.fromstring(write_marc21(title, site))
+            number = made_from(session, row)
+            name = session.get_one(Record, number).filename
+            assert name is not None
+            stored = metadata_in((folder / "out" / name).read_bytes(), source=name)
+            assert written_records(stored) == written_records(element)
+            made, found = Marc21Converter().convert(element), get_record(session, row.bibliographic_id)
+            assert as_json(found.contributors) == as_json(made.contributors)
+            assert as_json(found.identifiers) == as_json(made.identifiers)
+            values = json.loads(json.dumps(values_of(made)))
+            assert {name: getattr(row, name) for name in values if hasattr(row, name)} == {
+                name: value for name, value in values.items() if not name.startswith("words_")
+            }
 
 
 def test_bad_titles_are_named_in_the_exit_code_and_nothing_else_changes(
@@ -123,7 +162,7 @@ def test_titles_are_imported_from_seeders_database(environment: dict[str, str], 
         for state in ("declined", "declined", "voting"):
             seeder.source(state, "http://www.b.example/")
         (counts,) = [one["counts"] for one in results(environment, *importing)]
-        assert counts == {"new": 1, "changed": 0, "gone": 0, "unchanged": 0, "not_taken": 3}
+        assert counts == {"new": 1, "changed": 0, "gone": 0, "unchanged": 0, "collections": 0, "not_taken": 3}
         seeder.change("source_source", source, name="Example")
         seeder.addresses("Closed", "www.a.example/x", "no address")
         seeder.addresses("Whitelist", "a.example")

@@ -54,14 +54,14 @@ class Titles:
         with self.database.session() as session:
             plan = plan_import(session, source, entries, self.rules, meanings)
             conflicts = apply_import(session, plan, self.rules, margin=0)
-            self._make_due(session)
+            self.make_due(session)
         return conflicts
 
     def count(self) -> int:
         """Count new captures; how many titles have a new datestamp."""
         with self.database.session() as session:
             changed = count_new(session, margin=0)
-            self._make_due(session)
+            self.make_due(session)
         return changed
 
     def __getitem__(self, key: str) -> Title:
@@ -69,7 +69,7 @@ class Titles:
             return session.scalars(select(Title).where(Title.source_key == key)).one()
 
     @staticmethod
-    def _make_due(session: Session) -> None:
+    def make_due(session: Session) -> None:
         """Date what was published just now to the next day of a year that is over."""
         session.execute(
             text(

@@ -1,0 +1,105 @@
+"""MARC records read from files and from the store, converted one after the other."""
+
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from harvester.bibliographic.marc21.iso2709 import to_iso2709
+from harvester.bibliographic.marc21.structure import read_written
+from harvester.bibliographic.marc_input import read_marc_file, stored_marc_input
+from harvester.bibliographic.stored_marc import marc_source
+from oai.errors import UsageError
+from tests.harvester.bibliographic.conftest import Catalogue, catalogue
+from tests.harvester.bibliographic.marc import marcxml
+
+__all__ = ["catalogue"]
+
+RECORD = marcxml("001 web1", "245 10 $aPříklad")
+OTHER = marcxml("001 web2", "245 10 $aJiný")
+AUTHORITY = marcxml("100 1# $aHus, Jan", leader="00000nz  a2200000n  4500")
+COLLECTION = '<collection xmlns="http://www.loc.gov/MARC21/slim">{}</collection>'
+ANSWER = (
+    '<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><ListRecords>'
+    "<record><header/><metadata>{}</metadata></record><record><header/><metadata>{}</metadata></record>"
+    "</ListRecords></OAI-PMH>"
+)
+
+
+def exchanged(*records: str) -> bytes:
+    return b"".join(to_iso2709(read_written(etree.fromstring(one))) for one in records)
+
+
+OAI_MARC = (
+    '<oai_marc status="n" type="a" level="i"><fixfield id="001">"web1"</fixfield>'
+    '<varfield id="245" i1="0" i2="0"><subfield label="a">Příklad</subfield></varfield></oai_marc>'
+)
+
+
+def read(file: Path) -> list[tuple[str, str, str]]:
+    """Place, control number and title of each record: quickly read, and the same when converted."""
+    found = []
+    for one in read_marc_file(file):
+        record = one.converted()
+        assert (record.control_number, record.title) == (one.control_number, one.title)
+        found.append((one.place, record.control_number, record.title))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("content", "last"),
+    [
+        (COLLECTION.format(RECORD + AUTHORITY + OTHER).encode(), 3),
+        (b"\xef\xbb\xbf\n" + COLLECTION.format(RECORD + OTHER).encode(), 2),
+        (ANSWER.format(RECORD, OTHER).encode(), 2),
+        (exchanged(RECORD, AUTHORITY, OTHER), 3),
+        (exchanged(RECORD) + b"\r\n" + exchanged(OTHER) + b"\r\n", 2),
+        (ANSWER.format(OAI_MARC, OTHER).encode(), 2),
+    ],
+)
+def test_a_file_has_marcxml_or_iso_2709(tmp_path: Path, content: bytes, last: int) -> None:
+    file = tmp_path / "records"
+    file.write_bytes(content)
+    assert read(file) == [
+        ("records, record 1", "web1", "Příklad"),
+        (f"records, record {last}", "web2", "Jiný"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "reason"),
+    [
+        (COLLECTION.format(RECORD).encode()[:-5], "records, all after record 1", "line 1"),
+        (b"<!DOCTYPE a><a/>", "records", "DOCTYPE"),
+        (exchanged(RECORD) + b"x" * 200_000, "records, record 2", "99,999 bytes without the end of a record"),
+        (exchanged(RECORD) + b"00050nam\x1d", "records, record 2", "not a MARC record"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path: Path, content: bytes, place: str, reason: str) -> None:
+    file = tmp_path / "records"
+    file.write_bytes(content)
+    last = list(read_marc_file(file))[-1]
+    assert (last.place, last.element) == (place, None)
+    assert reason in last.unreadable
+
+
+def test_a_file_without_records_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "records"
+    file.write_text(COLLECTION.format(AUTHORITY))
+    with pytest.raises(UsageError, match="no bibliographic MARC record in it"):
+        list(read_marc_file(file))
+    with pytest.raises(UsageError, match="no such file"):
+        list(read_marc_file(tmp_path / "missing"))
+
+
+async def test_stored_records_come_with_those_that_are_deleted_or_damaged(catalogue: Catalogue) -> None:
+    catalogue.delete(1)
+    await catalogue.harvest()
+    ((name,),) = catalogue.rows("SELECT filename FROM oai_record WHERE identifier = 'oai:fake.example:1'")
+    (catalogue.folder / name).unlink()
+    source = marc_source(catalogue.database, catalogue.settings, catalogue.repository_id)
+    found = {one.place: one for one in stored_marc_input(catalogue.database, source)}
+    assert "No such file" in found["oai:fake.example:1"].unreadable
+    assert found["oai:fake.example:2"].deleted
+    third = found["oai:fake.example:3"]
+    assert (third.identifier, third.control_number) == ("oai:fake.example:3", "nr3")
