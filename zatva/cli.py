@@ -45,6 +45,7 @@ def build_parser() -> CommandParser:
     for part in (provider, harvester, manager, web):
         part.cli.add_commands(commands)
     manager.cli.add_store_audits(group_of(commands, "store"))
+    manager.cli.add_prepared_exports(group_of(commands, "provider"))
     manager.cli.add_queue_option(provider.cli.index_command(commands))
     for line in EXAMPLES.strip().splitlines():
         _add_example(parser, line)
