@@ -119,9 +119,11 @@ class CaptureReader:
                 found = holdings(session, page)
             for one in found:
                 capture = self._read(one)
-                yield capture
-                if isinstance(capture, ExportedCapture):
-                    capture.record.close()
+                try:
+                    yield capture
+                finally:
+                    if isinstance(capture, ExportedCapture):
+                        capture.record.close()
 
     def _read(self, asked: Holding) -> ExportedCapture | LeftOut:
         try:

@@ -6,7 +6,6 @@ unusable (`count_withdrawn`), because bytes cannot be taken out of it.
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +23,7 @@ TITLE_CHARACTERS: Final = 500
 _NAME: Final = re.compile(rf"export-([0-9]{{1,10}})\.(?:wacz|warc\.gz)(?:{re.escape(UNFINISHED)})?")
 _ENDED: Final = (ExportState.READY, ExportState.FAILED, ExportState.REMOVED)
 _WITHDRAWN: Final = text("""
-    SELECT count(*) FROM prepared_export_part AS part
+    SELECT count(DISTINCT contained.id) FROM prepared_export_part AS part
     CROSS JOIN LATERAL unnest(part.documents) AS contained(id)
     LEFT JOIN document ON document.id = contained.id
     WHERE part.export_id = :export_id AND (
@@ -51,7 +50,7 @@ def add_export(
     check_choice(session, choice)
     if bytes_of_files(session) >= total_bytes:
         raise UsageError(
-            "the prepared files together have %(limit)s bytes or more; remove some of them, or raise %(setting)s",
+            "the prepared files have %(limit)s bytes together; remove some, or raise %(setting)s",
             limit=f"{total_bytes:,}",
             setting="provider.export_total_bytes",
         )
@@ -163,7 +162,8 @@ def expired(session: Session) -> Sequence[int]:
 def count_withdrawn(session: Session, export: PreparedExport) -> int:
     """Return how many documents in the file its readers may not have any more."""
     readable = [Access.OPEN, *([Access.READING_ROOM] if export.reading_room else [])]
-    return session.execute(_WITHDRAWN, {"export_id": export.export_id, "readable": readable}).scalar_one()
+    values = {"export_id": export.export_id, "readable": readable}
+    return int(session.execute(_WITHDRAWN, values).scalar_one())
 
 
 def sweep(session: Session, folder: Path) -> list[Path]:

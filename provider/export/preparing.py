@@ -37,8 +37,8 @@ class _UnpreparableError(ZatvaError):
     """The file cannot be prepared."""
 
     def __init__(self, code: FailureCode, **facts: object) -> None:
-        self.failure = Failure(code=code, facts=facts)
-        super().__init__(self.failure.sentence())
+        self.why = Failure(code=code, facts=facts)
+        super().__init__(self.why.sentence())
 
 
 class _UnwantedError(ZatvaError):
@@ -66,7 +66,7 @@ def prepare_queued(invocation: Invocation) -> ExitCode:
 
 def _failure(error: Exception) -> Failure:
     if isinstance(error, _UnpreparableError):
-        return error.failure
+        return error.why
     if isinstance(error, NoRoomError):
         facts = {name: error.failure.facts[name] for name in ("folder", "free", "floor")}
         return Failure(code=FailureCode.EXPORT_DISK_FULL, facts=facts)
@@ -111,10 +111,12 @@ def _write(
         reading_room=export.reading_room,
         folder=settings.exports,
     )
-    with Manifest(facts, settings.exports) as manifest:
-        with open_output(ExportForm(export.form), file, manifest) as output:
-            found = reader.read(numbers(chosen))
-            write_captures(found, output, manifest, lambda one, _written: progress.read(one, manifest))
+    with (
+        Manifest(facts, settings.exports) as manifest,
+        open_output(ExportForm(export.form), file, manifest) as output,
+    ):
+        found = reader.read(numbers(chosen))
+        write_captures(found, output, manifest, lambda one, _written: progress.read(one, manifest))
     if not manifest.captures:
         left_out = manifest.left_out.total()
         raise _UnpreparableError(FailureCode.EXPORT_EMPTY, selection=choice.words(), left_out=left_out)
