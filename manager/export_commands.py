@@ -43,8 +43,8 @@ def prepare(invocation: Invocation) -> ExitCode:
     invocation.about(number)
     invocation.console.result(
         {"export_id": number},
-        f"file {number} queued; see its progress with `zatva provider exports show {number}`, and download it "
-        "from the dashboard",
+        f"file {number} queued; see its progress with `zatva provider exports show {number}`, and download"
+        " it from the dashboard",
     )
     return ExitCode.DONE
 

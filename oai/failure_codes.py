@@ -190,7 +190,8 @@ class FailureCode(StrEnum):
     """An audit did not finish; facts: said, why, in English."""
     # Files prepared for download.
     EXPORT_EMPTY = "export_empty"
-    """There is no capture that the readers may have; facts: selection, left_out, their number."""
+    """There is no capture that the readers may have; facts: selection, the title of the file; left_out,
+    the number of others."""
     EXPORT_TOO_LARGE = "export_too_large"
     """Facts: limit, setting."""
     EXPORT_FOLDER_FULL = "export_folder_full"

@@ -83,7 +83,7 @@ def _prepare(database: Database, settings: Settings, export: PreparedExport) -> 
         choice = ExportChoice.stored(export.selection)
         without = choose(database, choice, chosen, progress.looked_up)
         if not chosen.added:
-            raise _UnpreparableError(FailureCode.EXPORT_EMPTY, selection=choice.words(), left_out=0)
+            raise _UnpreparableError(FailureCode.EXPORT_EMPTY, selection=export.title, left_out=0)
         progress.begin(chosen.added)
         with complete_file(file) as binary:
             manifest = _write(progress, choice, chosen, without, binary)
@@ -119,7 +119,7 @@ def _write(
         write_captures(found, output, manifest, lambda one, _written: progress.read(one, manifest))
     if not manifest.captures:
         left_out = manifest.left_out.total()
-        raise _UnpreparableError(FailureCode.EXPORT_EMPTY, selection=choice.words(), left_out=left_out)
+        raise _UnpreparableError(FailureCode.EXPORT_EMPTY, selection=export.title, left_out=left_out)
     progress.finish(manifest, file)
     return manifest
 

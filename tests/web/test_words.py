@@ -144,6 +144,7 @@ def _fill(server: Server) -> None:
     with server.database.session() as session:
         world = a_world(session)
         some_titles(session)
+        some_exports(session)
         a_rule(session, None, ' ignoreCase="true"')  # which can be edited in words
         repository = session.get_one(Repository, world["repository"])
         report = an_examination().as_json()
