@@ -21,7 +21,7 @@ from provider.models import Takedown
 from tests.messages import gathered
 from tests.web.conftest import Browser, Server
 from tests.web.pages import PAGES
-from tests.web.rows import BEGAN, a_rule, an_examination, some_titles
+from tests.web.rows import BEGAN, a_rule, an_examination, some_exports, some_titles
 from tests.web.standing import MARK, a_world
 from web.auth.api_tokens import make_token
 from web.site import failures, i18n
