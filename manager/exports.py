@@ -54,7 +54,7 @@ def remove_export(session: Session, settings: Settings, export_id: int, *, by: s
     prepared.find_export(session, export_id)
     removed = prepared.remove(session, export_id, by=by)
     session.commit()
-    prepared.sweep(session, settings.exports)
+    clear(session, settings.exports)
     return removed
 
 
@@ -67,7 +67,7 @@ def give_back(session: Session, export_id: int, reason: str, *, at_fault: bool, 
         prepared.fail(session, export_id, _incomplete(reason))
     elif prepared.requeue(session, export_id):
         queue.defer_export(session, export_id)
-    prepared.sweep(session, folder)
+    clear(session, folder)
 
 
 def tidy(session: Session, folder: Path, *, lost_seconds: float) -> None:
@@ -81,7 +81,20 @@ def tidy(session: Session, folder: Path, *, lost_seconds: float) -> None:
     for export_id in prepared.expired(session):
         logger.info("prepared file %d has expired", export_id)
         prepared.remove(session, export_id)
-    for file in prepared.sweep(session, folder):
+    clear(session, folder)
+
+
+def clear(session: Session, folder: Path) -> None:
+    """Remove files of the folder that are no longer wanted. One that cannot be removed is tried again later.
+
+    The rows must be settled even then: they say that the file may not be had.
+    """
+    try:
+        removed = prepared.sweep(session, folder)
+    except OSError as error:
+        logger.warning("the folder of prepared files: %s", error)
+        return
+    for file in removed:
         logger.info("removed %s", file)
 
 

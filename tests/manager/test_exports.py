@@ -1,13 +1,14 @@
 """Files are prepared for download by workers; a killed one leaves nothing, and old files are removed."""
 
 import asyncio
-import json
 from pathlib import Path
 
 import pytest
 
+from manager import exports
 from oai.database import Database
 from oai.settings import Settings
+from provider.export import prepared
 from provider.indexing.indexer import IndexOptions, index_file
 from tests.commands import results, zatva
 from tests.manager.conftest import Tables, manager_process, managing, until
@@ -78,9 +79,23 @@ def test_what_waits_can_be_removed_once(folder: Path, environment: dict[str, str
     assert (again.returncode, "is not there any more" in again.stderr) == (2, True)
     (row,) = results(environment, "provider", "exports", "list")
     assert (row["state"], row["form"], bool(row["removed_by"])) == ("removed", "warc", True)
-    (entry, *_others) = (
-        json.loads(zatva(environment, "provider", "exports", "show", "1", "--json").stdout.splitlines()[0]),
-        None,
-    )
-    assert entry["selection"]["look_ups"] == [["a.example", "host"]]
+    assert row["selection"]["look_ups"] == [["a.example", "host"]]
     assert not folder.exists()
+
+
+def test_a_row_is_settled_also_if_the_folder_cannot_be_cleared(
+    database: Database, tables: Tables, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(prepared, "sweep", failing)
+    tables(
+        "INSERT INTO prepared_export (form, selection, title, state, expires)"
+        " VALUES ('wacz', '{}', 'A', 'ready', now()), ('wacz', '{}', 'B', 'running', NULL)"
+    )
+    with database.session() as session:
+        exports.tidy(session, folder, lost_seconds=60)
+        session.commit()
+    states = [tuple(row) for row in tables("SELECT title, state FROM prepared_export ORDER BY export_id")]
+    assert states == [("A", "removed"), ("B", "failed")]

@@ -8,7 +8,7 @@ from aiohttp import web
 from pydantic import Field, field_validator, model_validator
 from sqlalchemy.orm import Session
 
-from manager.exports import queue_export, remove_export
+from manager.exports import clear, queue_export, remove_export
 from oai.errors import UsageError
 from oai.rights import Right
 from provider.export.captures import Reason
@@ -18,7 +18,6 @@ from provider.export.prepared import (
     count_withdrawn,
     find_export,
     list_exports,
-    sweep,
     withdraw,
 )
 from provider.export.selection import ChosenTitle, ExportChoice
@@ -157,7 +156,7 @@ def _withdrawn(session: Session, export: PreparedExport, folder: Path) -> int:
     count = count_withdrawn(session, export)
     if count and withdraw(session, export.export_id, count):
         session.commit()
-        sweep(session, folder)
+        clear(session, folder)
     return count
 
 
