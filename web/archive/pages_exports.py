@@ -140,7 +140,7 @@ async def sent(request: web.Request, export_id: int) -> web.StreamResponse:
     # A reader that continues a download asks for the rest, which is not another download.
     if request.method == "GET" and request.headers.get("Range", "bytes=0-").startswith("bytes=0-"):
         await record_export(request, "captures", export.form)
-    # aiohttp reads only dates in If-Range, not ETags; this file never changes, so the condition is always met.
+    # aiohttp reads only dates in If-Range, not ETags; this file never changes, so the condition always holds.
     return web.FileResponse(
         file,
         headers={
