@@ -87,7 +87,7 @@ def tidy(session: Session, folder: Path, *, lost_seconds: float) -> None:
 def clear(session: Session, folder: Path) -> None:
     """Remove files of the folder that are no longer wanted. One that cannot be removed is tried again later.
 
-    The rows must be settled even then: they say that the file may not be had.
+    The rows must be settled even then: they say that the file is not available.
     """
     try:
         removed = prepared.sweep(session, folder)

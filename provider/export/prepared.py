@@ -48,12 +48,7 @@ def add_export(
     `total_bytes` together.
     """
     check_choice(session, choice)
-    if bytes_of_files(session) >= total_bytes:
-        raise UsageError(
-            "the prepared files have %(limit)s bytes together; remove some, or raise %(setting)s",
-            limit=f"{total_bytes:,}",
-            setting="provider.export_total_bytes",
-        )
+    _check_room(session, total_bytes)
     row = PreparedExport(
         form=form,
         selection=choice.as_json(),
@@ -65,6 +60,15 @@ def add_export(
     session.flush()
     session.refresh(row)
     return row
+
+
+def _check_room(session: Session, total_bytes: int) -> None:
+    if bytes_of_files(session) >= total_bytes:
+        raise UsageError(
+            "the prepared files have %(limit)s bytes together; remove some, or raise %(setting)s",
+            limit=f"{total_bytes:,}",
+            setting="provider.export_total_bytes",
+        )
 
 
 def list_exports(session: Session, *, limit: int, before: int | None = None) -> Sequence[PreparedExport]:

@@ -113,30 +113,9 @@ async def queued(
 async def sent(request: web.Request, export_id: int) -> web.StreamResponse:
     """Return the file as response, with its length, ETag and ranges, to those who may have all of it.
 
-    Raises an HTTP error if the user may not, or if the file is not, or no longer, to be had.
+    Raises an HTTP error if the user may not, or if the file is not available.
     """
-    settings, database = request.config_dict[SETTINGS], database_of(request)
-    export = await _found(request, export_id)
-    if export.reading_room and not who_asks(request).may(Right.ARCHIVE):
-        raise web.HTTPForbidden(
-            text=_("The file is for the archive's staff: it has documents for the reading room.")
-        )
-    if export.state in (ExportState.QUEUED, ExportState.RUNNING):
-        raise web.HTTPConflict(text=_("The file is still being prepared."))
-    if export.state != ExportState.READY:
-        raise web.HTTPGone(text=_("The file is not there any more. Prepare it again."))
-    withdrawn = await database.run(_withdrawn, export, settings.exports)
-    if withdrawn:
-        raise web.HTTPGone(
-            text=_("Documents in the file that may no longer be read: %(count)s. Prepare it again.")
-            % {"count": withdrawn}
-        )
-    file = settings.exports / export.file_name
-    if not file.is_file():
-        raise web.HTTPServiceUnavailable(
-            text=_("The file is not in the folder of prepared files. Check %(setting)s.")
-            % {"setting": "provider.export_folder"}
-        )
+    export, file = await _available(request, export_id)
     # A reader that continues a download asks for the rest, which is not another download.
     if request.method == "GET" and request.headers.get("Range", "bytes=0-").startswith("bytes=0-"):
         await record_export(request, "captures", export.form)
@@ -150,6 +129,32 @@ async def sent(request: web.Request, export_id: int) -> web.StreamResponse:
             "Cache-Control": "private, no-cache",
         },
     )
+
+
+async def _available(request: web.Request, export_id: int) -> tuple[PreparedExport, Path]:
+    settings = request.config_dict[SETTINGS]
+    export = await _found(request, export_id)
+    if export.reading_room and not who_asks(request).may(Right.ARCHIVE):
+        raise web.HTTPForbidden(
+            text=_("The file is for the archive's staff: it has documents for the reading room.")
+        )
+    if export.state in (ExportState.QUEUED, ExportState.RUNNING):
+        raise web.HTTPConflict(text=_("The file is still being prepared."))
+    if export.state != ExportState.READY:
+        raise web.HTTPGone(text=_("The file is not there any more. Prepare it again."))
+    withdrawn = await database_of(request).run(_withdrawn, export, settings.exports)
+    if withdrawn:
+        raise web.HTTPGone(
+            text=_("Documents in the file that may no longer be read: %(count)s. Prepare it again.")
+            % {"count": withdrawn}
+        )
+    file = settings.exports / export.file_name
+    if not file.is_file():
+        raise web.HTTPServiceUnavailable(
+            text=_("The file is not in the folder of prepared files. Check %(setting)s.")
+            % {"setting": "provider.export_folder"}
+        )
+    return export, file
 
 
 def _withdrawn(session: Session, export: PreparedExport, folder: Path) -> int:
