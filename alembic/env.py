@@ -17,6 +17,7 @@ import oai.audit
 import oai.owners
 import provider.aggregate.models
 import provider.clients.models
+import provider.export.models
 import provider.models
 import provider.titles.models
 import web.models
@@ -34,6 +35,7 @@ _PARTS = (  # imported for their tables
     manager.notices.models,
     provider.aggregate.models,
     provider.clients.models,
+    provider.export.models,
     provider.models,
     provider.titles.models,
     oai.audit,

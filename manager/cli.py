@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from harvester.cli.harvest_parser import add_protocol
 from manager.schedule_options import add_plan_options
 from oai.cli import add_command, add_group
+from provider.export.parser import add_exports
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
@@ -401,6 +402,12 @@ def _add_audit_schedules(schedule: "Subcommands") -> None:
 
 def _audit(group: "Subcommands", name: str, *, help: str, handler: str) -> argparse.ArgumentParser:  # noqa: A002 as above
     return add_command(group, name, help=help, handler=_AUDITS + handler)
+
+
+def add_prepared_exports(provider: "Subcommands") -> None:
+    """Add `provider exports`: files that workers prepare for download."""
+    exports = add_group(provider, "exports", help="manage WARC and WACZ files prepared for download")
+    add_exports(exports, "manager.export_commands")
 
 
 def add_queue_option(index: argparse.ArgumentParser) -> None:

@@ -17,7 +17,7 @@ from procrastinate.jobs import Job as Task
 from procrastinate.jobs import Status
 from procrastinate.manager import JobManager
 from psycopg import OperationalError
-from sqlalchemy import text
+from sqlalchemy import TextClause, text
 from sqlalchemy.orm import Session
 
 from oai.database import Database
@@ -32,6 +32,8 @@ INDEX_QUEUE: Final = status.QUEUE
 INDEX_TASK: Final = "index_file"
 AUDIT_QUEUE: Final = "store_audit"
 AUDIT_TASK: Final = "audit_store"
+EXPORT_QUEUE: Final = "prepare_export"
+EXPORT_TASK: Final = "prepare_export"
 SIGNS_OF_LIFE: Final = 3.0
 """How many heartbeats a worker sends in the time after which it counts as lost."""
 
@@ -47,6 +49,8 @@ Index = Callable[[int], Awaitable[None]]
 """Called with the id of an archive file of an indexing run."""
 AuditStore = Callable[[int], Awaitable[None]]
 """Called with the id of an audit of a store."""
+PrepareExport = Callable[[int], Awaitable[None]]
+"""Called with the id of a file to be prepared for download."""
 
 
 class DrainingJobManager(JobManager):
@@ -133,6 +137,11 @@ def defer_audits(session: Session, audit_ids: Sequence[int]) -> None:
     _defer_all(session, AUDIT_TASK, AUDIT_QUEUE, [{"audit_id": audit_id} for audit_id in audit_ids])
 
 
+def defer_export(session: Session, export_id: int) -> None:
+    """Put a file to be prepared into the queue within the session's transaction. The caller commits."""
+    _defer_all(session, EXPORT_TASK, EXPORT_QUEUE, [{"export_id": export_id}])
+
+
 def _defer_all(
     session: Session, name: str, queue: str, arguments: "Sequence[JSONDict]", *, at_once: int = _AT_ONCE
 ) -> None:
@@ -145,9 +154,15 @@ def _defer_all(
 
 @contextlib.asynccontextmanager
 async def open_queue(
-    database: Database, harvest: Harvest, index: Index, audit: AuditStore, *, closed: asyncio.Event
+    database: Database,
+    harvest: Harvest,
+    index: Index,
+    audit: AuditStore,
+    export: PrepareExport,
+    *,
+    closed: asyncio.Event,
 ) -> AsyncIterator[procrastinate.App]:
-    """Open the queue for a worker that calls these functions with the id of each job, file or audit.
+    """Open the queue for a worker that calls these functions with the id of each job, file, audit or export.
 
     Once `closed` is set, no new tasks are taken; running ones continue.
     """
@@ -172,6 +187,10 @@ async def open_queue(
     async def audit_task(audit_id: int) -> None:
         await audit(audit_id)
 
+    @app.task(name=EXPORT_TASK, queue=EXPORT_QUEUE)
+    async def export_task(export_id: int) -> None:
+        await export(export_id)
+
     try:
         await app.open_async()
         opening = asyncio.current_task()
@@ -188,7 +207,7 @@ async def open_queue(
 async def work(
     app: procrastinate.App, queue: str, *, concurrency: int, poll_seconds: float, lost_seconds: float
 ) -> None:
-    """Take jobs, files or audits from one queue until cancelled; running ones are then cancelled first.
+    """Take tasks from one queue until cancelled; running ones are then cancelled first.
 
     Returns, or raises procrastinate's ConnectorException, when the database becomes unavailable.
     """
@@ -232,9 +251,17 @@ def lost_audits(session: Session, *, lost_seconds: float) -> list[int]:
 
     The tasks of lost workers are removed. The caller commits.
     """
-    values = {"queue": AUDIT_QUEUE, "seconds": lost_seconds}
-    session.execute(_FORGET_LOST_AUDITS, values)
-    return list(session.scalars(_LOST_AUDITS, values))
+    return _lost(session, _LOST_AUDITS, AUDIT_QUEUE, lost_seconds)
+
+
+def lost_exports(session: Session, *, lost_seconds: float) -> list[int]:
+    """Return the ids of files to be prepared likewise. The caller commits."""
+    return _lost(session, _LOST_EXPORTS, EXPORT_QUEUE, lost_seconds)
+
+
+def _lost(session: Session, found: TextClause, queue: str, lost_seconds: float) -> list[int]:
+    session.execute(_FORGET_TASKS_OF_LOST_WORKERS, {"queue": queue, "seconds": lost_seconds})
+    return list(session.scalars(found, {"queue": queue}))
 
 
 def forget_lost(session: Session, number: int) -> bool:
@@ -255,7 +282,7 @@ _ORPHANS = text("""
         AND task.args ->> 'job_id' = oai_job.job_id::text)
     ORDER BY job_id
 """)
-_FORGET_LOST_AUDITS = text("""
+_FORGET_TASKS_OF_LOST_WORKERS = text("""
     DELETE FROM procrastinate_jobs AS task WHERE task.queue_name = :queue AND task.status = 'doing'
     AND NOT EXISTS (
         SELECT FROM procrastinate_workers AS worker WHERE worker.id = task.worker_id
@@ -268,6 +295,14 @@ _LOST_AUDITS = text("""
         WHERE task.queue_name = :queue AND task.status IN ('todo', 'doing')
         AND task.args ->> 'audit_id' = audit.audit_id::text)
     ORDER BY audit_id
+""")
+_LOST_EXPORTS = text("""
+    SELECT export_id FROM prepared_export AS export
+    WHERE state IN ('queued', 'running') AND NOT EXISTS (
+        SELECT FROM procrastinate_jobs AS task
+        WHERE task.queue_name = :queue AND task.status IN ('todo', 'doing')
+        AND task.args ->> 'export_id' = export.export_id::text)
+    ORDER BY export_id
 """)
 _FORGET_LOST = text("DELETE FROM procrastinate_jobs WHERE id = :number AND status = 'doing' RETURNING id")
 _RANKS = text("""

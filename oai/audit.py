@@ -135,6 +135,7 @@ _TABLES: Final[Mapping[str, _Table]] = {
     "aggregate source": _Table(name="aggregate_source", key="repository_id", labels=()),
     "collection": _Table(name="collection", key="set_spec"),
     "document": _Table(name="document", key="key", labels=("url",)),
+    "export": _Table(name="prepared_export", key="export_id", labels=("title",)),
     "user": _Table(
         name="web_user", key="user_id", alias="name",
         secret=("password_hash", "last_sign_in", "totp_secret", "totp_step"),

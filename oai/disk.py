@@ -15,6 +15,7 @@ class NoRoomError(ZatvaError):
     """There is no room for what comes next, of which nothing has been written."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.TRY_LATER
+    failure: Failure
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.sentence())

@@ -188,6 +188,20 @@ class FailureCode(StrEnum):
     """Files do not match their rows; facts: missing, altered, stray."""
     STORE_AUDIT_INCOMPLETE = "store_audit_incomplete"
     """An audit did not finish; facts: said, why, in English."""
+    # Files prepared for download.
+    EXPORT_EMPTY = "export_empty"
+    """There is no capture that the readers may have; facts: selection, the title of the file; left_out,
+    the number of others."""
+    EXPORT_TOO_LARGE = "export_too_large"
+    """Facts: limit, setting."""
+    EXPORT_FOLDER_FULL = "export_folder_full"
+    """Together with the other files, it would be too large; facts: limit, setting."""
+    EXPORT_DISK_FULL = "export_disk_full"
+    """Less disk space is free than must stay free; facts: folder, free, floor."""
+    EXPORT_WITHDRAWN = "export_withdrawn"
+    """Documents in the file may no longer be read; facts: count."""
+    EXPORT_INCOMPLETE = "export_incomplete"
+    """The file was not completed; facts: said, why, in English."""
     # Waits.
     WAITING = "waiting"
     """Facts: until; for, the failure that causes the wait as `Failure.as_json`."""

@@ -160,6 +160,24 @@ SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
             "files of the store: %(missing)s missing, %(altered)s altered, %(stray)s stray"
         ),
         FailureCode.STORE_AUDIT_INCOMPLETE: ("the audit of the store did not finish: %(said)s"),
+        FailureCode.EXPORT_EMPTY: (
+            "%(selection)s: no captures that may be in the file; left out: %(left_out)s"
+        ),
+        FailureCode.EXPORT_TOO_LARGE: (
+            "the file would be larger than %(limit)s bytes; choose fewer captures, write it with `zatva"
+            " provider export`, or raise %(setting)s"
+        ),
+        FailureCode.EXPORT_FOLDER_FULL: (
+            "the prepared files together would be larger than %(limit)s bytes; remove some of them, or raise"
+            " %(setting)s"
+        ),
+        FailureCode.EXPORT_DISK_FULL: (
+            "the disk of %(folder)s has %(free)s bytes free, and %(floor)s must stay free; free some space"
+        ),
+        FailureCode.EXPORT_WITHDRAWN: (
+            "%(count)s documents in the file may no longer be read, so the file was removed"
+        ),
+        FailureCode.EXPORT_INCOMPLETE: "the file was not completed: %(said)s",
     }
 )
 

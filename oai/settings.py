@@ -94,6 +94,11 @@ class Settings(BaseSettings):
         return self.data / "store"
 
     @property
+    def exports(self) -> Path:
+        """The folder of the files that are prepared for download."""
+        return self.provider.export_folder or self.data / "exports"
+
+    @property
     def guarded(self) -> "Settings":
         """Settings for requests to addresses that users entered, and for requests that follow from them.
 

@@ -63,6 +63,8 @@ _SPEAKING: Final = {
     "provider/holdings/selection.py": "UsageError",
     "provider/holdings/sets.py": "UsageError",
     "provider/holdings/takedowns.py": "UsageError",
+    "provider/export/prepared.py": "UsageError",
+    "provider/export/selection.py": "UsageError",
     "provider/indexing/browsing.py": "UsageError",
     "provider/titles/entries.py": "UsageError",
     "provider/titles/uploads.py": "UsageError PlanChangedError NeedsApprovalError",

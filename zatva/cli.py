@@ -46,6 +46,7 @@ def build_parser() -> CommandParser:
         part.cli.add_commands(commands)
     manager.cli.add_store_audits(group_of(commands, "store"))
     _add_enrichment(group_of(group_of(commands, "provider"), "titles"))
+    manager.cli.add_prepared_exports(group_of(commands, "provider"))
     manager.cli.add_queue_option(provider.cli.index_command(commands))
     for line in EXAMPLES.strip().splitlines():
         _add_example(parser, line)

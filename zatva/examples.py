@@ -53,6 +53,11 @@ zatva provider find http://www.example.cz/
 zatva provider find "*.example.cz"
 zatva provider export example.cz --domain --out example.wacz
 zatva provider export --set collection:serials --out serials.warc.gz
+zatva provider export --of-title library:web20132499695 --out title.wacz
+zatva provider exports prepare --set collection:serials --title "Serials"
+zatva provider exports list
+zatva provider exports show 3
+zatva provider exports remove 3
 zatva provider reindex-keys
 zatva provider verify
 zatva provider verify /archive/2026/crawl-1.warc.gz

@@ -14,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from harvester.locks import remove_expired
-from manager import queue, store_audits
+from manager import exports, queue, store_audits
 from manager.disks import EVERY, sample_disks
 from manager.leader.dispatcher import launch_due
 from manager.leader.lock import (
@@ -153,6 +153,7 @@ class Duties:
             self._launch,
             self._settle,
             self._audit_stores,
+            self._tidy_exports,
             self._flag_stuck,
             self._remove_locks,
             self._forget_workers,
@@ -200,6 +201,10 @@ class Duties:
         queued = await self._fenced.run(store_audits.queue_due)
         if queued:
             duties_logger.info("queued %d audits of stores", len(queued))
+
+    async def _tidy_exports(self) -> None:
+        """Settle the prepared files of lost workers, and remove those that have expired."""
+        await self._fenced.run(exports.tidy, self._all.exports, lost_seconds=self._settings.lost_seconds)
 
     async def _flag_stuck(self) -> None:
         await self._fenced.run(flag_stuck, self._settings)

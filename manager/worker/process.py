@@ -26,6 +26,7 @@ logger = logging.getLogger("manager.worker")
 
 HARVESTER: Final = module_command("harvester")
 AUDITOR: Final = module_command("harvester.store")
+EXPORTER: Final = module_command("provider.export")
 _CHUNK: Final = 65_536
 _KEPT: Final = 4000
 _DRAIN_SECONDS: Final = 2.0

@@ -13,6 +13,8 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 from procrastinate import App
 from procrastinate.exceptions import ConnectorException
@@ -20,12 +22,13 @@ from sqlalchemy import select
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from manager import queue, store_audits
+from manager import exports, queue, store_audits
 from manager.models import Job, JobStatus
 from manager.worker import registry
 from manager.worker.claim import Run, claim, note_process
 from manager.worker.process import (
     AUDITOR,
+    EXPORTER,
     HARVESTER,
     HarvestProcess,
     PreforkServer,
@@ -39,13 +42,16 @@ from manager.worker.supervision import StopRequest, supervise
 from oai.database import Database
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings
+from provider.export import prepared
 
 logger = logging.getLogger("manager.worker")
 
 _SLOWEST_POLL = 5.0
 _STOP_POLL = 1.0
-_AUDITS = 1
+_AUDITS: Final = 1
 """Audits at a time: each reads a whole store, and two would compete for the same disks."""
+_EXPORTS: Final = 1
+"""Files prepared for download at a time, likewise."""
 
 
 class Worker:
@@ -78,6 +84,14 @@ class Worker:
             claim=store_audits.claim,
             give_back=store_audits.give_back,
         )
+        self._exporting = ProcessWorker(
+            settings,
+            transactions,
+            command=EXPORTER,
+            what="prepared file",
+            claim=prepared.claim,
+            give_back=partial(exports.give_back, folder=settings.exports),
+        )
         can_fork = tuple(command) == HARVESTER and sys.platform == "linux"
         self._server = PreforkServer() if can_fork and settings.manager.prefork else None
         self._drain = asyncio.Event() if drain is None else drain
@@ -100,7 +114,7 @@ class Worker:
             concurrency=places,
             lost_seconds=self._settings.manager.lost_seconds,
         )
-        work = (self.harvest, self._indexing.run, self._auditing.run)
+        work = (self.harvest, self._indexing.run, self._auditing.run, self._exporting.run)
         async with queue.open_queue(self._database, *work, closed=self._drain) as app:
             self._worker_id = await self._transactions.run(registry.register, membership)
             logger.info("worker %d runs up to %d harvests at a time", self._worker_id, places)
@@ -147,8 +161,12 @@ class Worker:
         On return and on cancellation, all queues' tasks have ended.
         """
         manager = self._settings.manager
-        names = (queue.QUEUE, queue.INDEX_QUEUE, queue.AUDIT_QUEUE)
-        places = dict(zip(names, (concurrency, manager.indexing_concurrency, _AUDITS), strict=True))
+        places = {
+            queue.QUEUE: concurrency,
+            queue.INDEX_QUEUE: manager.indexing_concurrency,
+            queue.AUDIT_QUEUE: _AUDITS,
+            queue.EXPORT_QUEUE: _EXPORTS,
+        }
         working = [
             asyncio.create_task(
                 queue.work(
@@ -177,7 +195,8 @@ class Worker:
     async def _drained(self) -> None:
         """Return when the worker is draining and holds no work."""
         await self._drain.wait()
-        while self._orders or self._indexing.numbers or self._auditing.numbers:  # noqa: ASYNC110 the queue calls the worker and offers no event
+        others = (self._indexing, self._auditing, self._exporting)
+        while self._orders or any(other.numbers for other in others):  # noqa: ASYNC110 the queue calls the worker and offers no event
             await asyncio.sleep(_STOP_POLL)
 
     async def _supervise(self, job_id: int, order: StopRequest) -> None:

@@ -104,6 +104,20 @@ class ProviderSettings(Section):
         description="Folders below which the dashboard may index archive files; workers must see them at the "
         "same paths. Empty: files are indexed by commands only.",
     )
+    export_folder: Path | None = Field(
+        None,
+        description="Folder of the WARC and WACZ files that are prepared for download; the manager, workers "
+        "and the dashboard must see it at the same path. Without it, `exports` in the data folder.",
+    )
+    export_bytes: int = Field(
+        10 * 1024**3, ge=1, description="Maximum bytes of one file that is prepared for download."
+    )
+    export_total_bytes: int = Field(
+        50 * 1024**3, ge=1, description="Maximum bytes of all files that are prepared for download together."
+    )
+    export_days: float = Field(
+        7, gt=0, le=365, description="Days after which a file that was prepared for download is removed."
+    )
     repository_name: str = Field("Web archive", min_length=1, description="repositoryName in Identify.")
     admin_emails: tuple[Annotated[str, Field(pattern=r"^\S+@(\S+\.)+\S+$")], ...] = Field(
         ("webarchive@localhost.localdomain",),

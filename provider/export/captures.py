@@ -68,6 +68,8 @@ _REASONS_OF_ORIGINALS: Final = {
 class ExportedCapture:
     """A capture with its record, which is open until the next capture is read."""
 
+    documents: tuple[int, ...]
+    """Ids of the documents whose content it has: its own and, of a revisit, that of the original."""
     key: UUID
     url: str
     archived: datetime
@@ -90,6 +92,8 @@ class ExportedCapture:
 class LeftOut:
     """A capture that is not exported."""
 
+    document: int
+    """Its id."""
     key: UUID
     url: str
     archived: datetime
@@ -115,9 +119,11 @@ class CaptureReader:
                 found = holdings(session, page)
             for one in found:
                 capture = self._read(one)
-                yield capture
-                if isinstance(capture, ExportedCapture):
-                    capture.record.close()
+                try:
+                    yield capture
+                finally:
+                    if isinstance(capture, ExportedCapture):
+                        capture.record.close()
 
     def _read(self, asked: Holding) -> ExportedCapture | LeftOut:
         try:
@@ -156,6 +162,7 @@ def _exported(opened: OpenDocument, folder: Path | None) -> ExportedCapture:
     record, length = spooled(compressed(capture_header(opened, digest), _content(opened)), folder)
     said, asked, holder = opened.record.description, opened.asked, opened.holder
     return ExportedCapture(
+        documents=(asked.id,) if holder is asked else (asked.id, holder.id),
         key=asked.key,
         url=asked.url,
         archived=asked.archived,
@@ -182,6 +189,7 @@ def _content(opened: OpenDocument) -> Iterator[bytes]:
 def _left_out(asked: Holding, refusal: NotServedError) -> LeftOut:
     reasons = _REASONS_OF_ORIGINALS if isinstance(refusal, OriginalNotServedError) else _REASONS
     return LeftOut(
+        document=asked.id,
         key=asked.key,
         url=asked.url,
         archived=asked.archived,

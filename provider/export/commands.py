@@ -4,59 +4,44 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.metadata import version
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import Final
 
 from oai.cli import Invocation
 from oai.console import checked_output, counted
 from oai.database import Database, open_database
-from oai.datestamps import utc_now
 from oai.disk import DiskFloor, open_floor
 from oai.errors import ExitCode, UsageError
 from oai.output_files import complete_file
 from provider.collection_commands import parse_moment
-from provider.export.captures import CaptureReader, ExportedCapture
-from provider.export.manifest import ExportFacts, Manifest
-from provider.export.selection import ExportChoice, choose, numbers
+from provider.export.captures import CaptureReader, ExportedCapture, LeftOut
+from provider.export.manifest import Manifest
+from provider.export.models import ExportForm
+from provider.export.output import Output, facts_of, open_output, write_captures
+from provider.export.selection import ChosenTitle, ExportChoice, choose, numbers
 from provider.export.sorted_lines import SortedLines
-from provider.export.wacz_file import WaczFile
-from provider.export.warc_file import WarcFile
 from provider.holdings.lookup import MatchType, read_wildcard
+from provider.titles.commands import find_title
 
 _STANDARD_OUTPUT: Final = "-"
-_WACZ: Final = "wacz"
 _SHOWN: Final = 20
 """Maximum number of URLs without captures that are named."""
-_READERS: Final = {False: "an anonymous reader", True: "a reader in the reading room"}
-
-
-class _Output(Protocol):
-    """What captures are written to."""
-
-    def add(self, capture: ExportedCapture) -> int:
-        """Write a capture; return the bytes written."""
-
-    def finish(self) -> None:
-        """Write what comes after the captures."""
 
 
 def export(invocation: Invocation) -> ExitCode:
     """`provider export`: write captures to a WARC or WACZ file."""
     arguments = invocation.arguments
-    choice, file = _choice(arguments), _file(arguments)
+    file = _file(arguments)
     folder = None if file is None else file.parent
     form = _form(arguments, file)
     with open_database(invocation.settings) as database, SortedLines(folder) as chosen:
-        without = _choose(invocation, database, choice, chosen)
-        facts = ExportFacts(
-            selection=choice.words(),
+        choice = choice_of(database, arguments)
+        facts = facts_of(
+            choice,
+            invocation.settings.provider,
             title=arguments.title or choice.words(),
-            reader=_READERS[arguments.reading_room],
-            created=utc_now(),
-            namespace=invocation.settings.provider.namespace,
-            software=f"Zatva {version('zatva')}",
-            without_captures=without,
+            reading_room=arguments.reading_room,
+            without_captures=_choose(invocation, database, choice, chosen),
         )
         reader = CaptureReader(
             database=database,
@@ -71,10 +56,11 @@ def export(invocation: Invocation) -> ExitCode:
     return ExitCode.RECORDS_REFUSED if manifest.missing else ExitCode.DONE
 
 
-def _choice(arguments: Namespace) -> ExportChoice:
+def choice_of(database: Database, arguments: Namespace) -> ExportChoice:
+    """Return what the arguments of `add_selection` choose. Raises UsageError."""
     urls = [*arguments.urls, *(_listed(arguments.list) if arguments.list else ())]
-    if bool(urls) == (arguments.set is not None):
-        raise UsageError("give either URLs (as arguments or with --list) or one set with --set")
+    if [bool(urls), arguments.set is not None, arguments.of_title is not None].count(True) != 1:
+        raise UsageError("give URLs (as arguments or with --list), one set with --set, or one --of-title")
     if arguments.match is None:
         look_ups = [read_wildcard(url) for url in urls]
     else:
@@ -82,9 +68,16 @@ def _choice(arguments: Namespace) -> ExportChoice:
     return ExportChoice(
         look_ups=look_ups,
         set_spec=arguments.set,
+        title=_title(database, arguments.of_title) if arguments.of_title is not None else None,
         since=parse_moment("--from", arguments.since),
         until=parse_moment("--until", arguments.until, last=True),
     )
+
+
+def _title(database: Database, named: str) -> ChosenTitle:
+    with database.session() as session:
+        title = find_title(session, named)
+        return ChosenTitle(title.title_id, title.name)
 
 
 def _listed(file: Path) -> list[str]:
@@ -105,11 +98,12 @@ def _file(arguments: Namespace) -> Path | None:
     return file
 
 
-def _form(arguments: Namespace, file: Path | None) -> str:
-    form: str = arguments.form or (_WACZ if file and file.suffix.lower() == ".wacz" else "warc")
-    if form == _WACZ and file is None:
+def _form(arguments: Namespace, file: Path | None) -> ExportForm:
+    is_wacz = file is not None and file.suffix.lower() == ".wacz"
+    form = ExportForm(arguments.form or (ExportForm.WACZ if is_wacz else ExportForm.WARC))
+    if form is ExportForm.WACZ and file is None:
         raise UsageError("a WACZ file cannot be written to standard output; give --out FILE")
-    if form != _WACZ and arguments.title is not None:
+    if form is ExportForm.WARC and arguments.title is not None:
         raise UsageError("--title is for WACZ files; a WARC file has no title")
     if file is None and sys.stdout.isatty():
         raise UsageError("an export cannot be written to a terminal; give --out FILE, or use a pipe")
@@ -132,32 +126,25 @@ def _choose(
 
 
 @contextmanager
-def _output(form: str, file: Path | None, manifest: Manifest) -> Iterator[_Output]:
-    if file is None:
-        yield WarcFile(sys.stdout.buffer, manifest)
-        sys.stdout.buffer.flush()
-        return
+def _output(form: ExportForm, file: Path | None, manifest: Manifest) -> Iterator[Output]:
     with ExitStack() as opened:
-        binary: BinaryIO = opened.enter_context(complete_file(file))
-        yield (
-            opened.enter_context(WaczFile(binary, manifest)) if form == _WACZ else WarcFile(binary, manifest)
-        )
+        binary = sys.stdout.buffer if file is None else opened.enter_context(complete_file(file))
+        yield opened.enter_context(open_output(form, binary, manifest))
+        binary.flush()
 
 
 def _write(
-    invocation: Invocation, reader: CaptureReader, chosen: SortedLines, output: _Output, manifest: Manifest
+    invocation: Invocation, reader: CaptureReader, chosen: SortedLines, output: Output, manifest: Manifest
 ) -> None:
     floor = _floor(invocation, reader.folder)
     with invocation.console.progress("exporting, captures") as advance:
-        for done, found in enumerate(reader.read(numbers(chosen)), start=1):
-            if isinstance(found, ExportedCapture):
-                written = output.add(found)
-                manifest.exported(found)
-                floor.wrote(written)
-            else:
-                manifest.refused(found)
+
+        def on_capture(_capture: ExportedCapture | LeftOut, written: int) -> None:
+            floor.wrote(written)
+            done = manifest.captures + manifest.left_out.total()
             advance(done, total=chosen.added, note=f"{manifest.record_bytes // 1_000_000:,} MB")
-    output.finish()
+
+        write_captures(reader.read(numbers(chosen)), output, manifest, on_capture)
 
 
 def _floor(invocation: Invocation, folder: Path | None) -> DiskFloor:

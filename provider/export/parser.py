@@ -18,6 +18,36 @@ def add_export(provider: "Subcommands") -> None:
         help="write captures to a WARC or WACZ file",
         handler="provider.export.commands:export",
     )
+    add_selection(export)
+    _add_output(export)
+    export.add_argument(
+        "--out", metavar="FILE", help="output file; - for standard output, which is the default (WARC only)"
+    )
+
+
+def add_exports(exports: "Subcommands", handlers: str) -> None:
+    """Add the commands of `provider exports`, whose handlers are in that module."""
+    prepare = add_command(
+        exports, "prepare", help="queue a file for download from the dashboard", handler=f"{handlers}:prepare"
+    )
+    add_selection(prepare)
+    _add_output(prepare, default=" (default: wacz)")
+    listing = add_command(
+        exports, "list", help="list the prepared files, newest first", handler=f"{handlers}:list_exports"
+    )
+    listing.add_argument(
+        "--limit", type=int, default=50, metavar="N", help="at most this many (default: %(default)s)"
+    )
+    for name, help_text, handler in (
+        ("show", "show a prepared file, and what it has", "show_export"),
+        ("remove", "remove a prepared file, or stop its preparation", "remove_prepared"),
+    ):
+        one = add_command(exports, name, help=help_text, handler=f"{handlers}:{handler}")
+        one.add_argument("export_id", type=int, metavar="NUMBER", help="number of the file")
+
+
+def add_selection(export: argparse.ArgumentParser) -> None:
+    """Add the options that choose what is exported."""
     export.add_argument(
         "urls",
         nargs="*",
@@ -29,19 +59,17 @@ def add_export(provider: "Subcommands") -> None:
     export.add_argument(
         "--set", metavar="SPEC", help="documents of this set, such as collection:serials or domain:cz:example"
     )
-    add_times(export)
-    _add_output(export)
-
-
-def _add_output(export: argparse.ArgumentParser) -> None:
     export.add_argument(
-        "--format",
-        dest="form",
-        choices=("warc", "wacz"),
-        help="WARC, gzipped, or WACZ (default: wacz if FILE ends in .wacz, otherwise warc)",
+        "--of-title", metavar="TITLE", help="documents of this title: its number, its key, or SOURCE:KEY"
     )
+    add_times(export)
+
+
+def _add_output(
+    export: argparse.ArgumentParser, default: str = " (default: wacz if FILE ends in .wacz, otherwise warc)"
+) -> None:
     export.add_argument(
-        "--out", metavar="FILE", help="output file; - for standard output, which is the default (WARC only)"
+        "--format", dest="form", choices=("warc", "wacz"), help=f"WARC, gzipped, or WACZ{default}"
     )
     export.add_argument("--title", metavar="TEXT", help="title of a WACZ file (default: the selection)")
     export.add_argument(

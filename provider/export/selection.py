@@ -1,9 +1,9 @@
-"""Which captures an export has: those of look-ups or of a set, within times."""
+"""Which captures an export has: those of look-ups, of a set or of a title, within times."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
@@ -15,18 +15,27 @@ from provider.export.sorted_lines import SortedLines
 from provider.holdings.lookup import MatchType, Query, find_captures
 from provider.models import UNLISTED, Document
 from provider.protocol.scopes import find_scope
+from provider.titles.models import TitleSegment
 
 _AT_ONCE: Final = 1000
 _DIGITS: Final = 19
 """Of a bigint, so that the order of texts is that of numbers."""
 
 
+class ChosenTitle(NamedTuple):
+    """A title whose captures are exported."""
+
+    title_id: int
+    name: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExportChoice:
-    """What to export: either look-ups or a set."""
+    """What to export: look-ups, a set or a title."""
 
     look_ups: Sequence[tuple[str, MatchType]] = ()
     set_spec: str | None = None
+    title: ChosenTitle | None = None
     since: datetime | None = None
     """First capture time."""
     until: datetime | None = None
@@ -34,10 +43,34 @@ class ExportChoice:
 
     def words(self) -> str:
         """Return a description, also for the file that is written."""
-        what = f"set {self.set_spec}" if self.set_spec else _urls(self.look_ups)
+        if self.title is not None:
+            what = f"title {self.title.name}"
+        else:
+            what = f"set {self.set_spec}" if self.set_spec else _urls(self.look_ups)
         since = f", from {format_datestamp(self.since)}" if self.since else ""
         until = f", until {format_datestamp(self.until)}" if self.until else ""
         return f"{what}{since}{until}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as stored with a file that is prepared for download."""
+        return {
+            "look_ups": [list(one) for one in self.look_ups],
+            "set": self.set_spec,
+            "title": self.title,
+            "since": self.since.isoformat() if self.since else None,
+            "until": self.until.isoformat() if self.until else None,
+        }
+
+    @classmethod
+    def stored(cls, values: Mapping[str, Any]) -> Self:
+        """Return what `as_json` stored."""
+        return cls(
+            look_ups=[(url, MatchType(match)) for url, match in values["look_ups"]],
+            set_spec=values["set"],
+            title=ChosenTitle(*values["title"]) if values["title"] else None,
+            since=datetime.fromisoformat(values["since"]) if values["since"] else None,
+            until=datetime.fromisoformat(values["until"]) if values["until"] else None,
+        )
 
 
 def choose(
@@ -48,9 +81,9 @@ def choose(
     Documents that have always been withheld are not chosen, because the file must not show that they
     exist. Raises UsageError for an unknown set and a URL without a host.
     """
-    if choice.set_spec is not None:
+    if choice.set_spec is not None or choice.title is not None:
         with database.session() as session:
-            for number in _of_set(session, choice):
+            for number in _of_one_statement(session, choice):
                 chosen.add(_line(number))
                 on_found(chosen.added)
         return []
@@ -75,21 +108,43 @@ def _line(number: int) -> bytes:
     return b"%0*d" % (_DIGITS, number)
 
 
-def _of_set(session: Session, choice: ExportChoice) -> Iterator[int]:
-    scope = find_scope(session, choice.set_spec)
-    if scope is None:
-        raise UsageError("no set %(set)s; see `zatva provider collection list`", set=repr(choice.set_spec))
-    found: Select[Any] = select(Document.id).where(Document.datestamp < UNLISTED)
-    if scope.id is Document.id:
-        found = found.where(*scope.conditions)
-    else:
-        found = found.join_from(Document, scope.id.class_, scope.id == Document.id).where(*scope.conditions)
+def check_choice(session: Session, choice: ExportChoice) -> None:
+    """Raise UsageError for an unknown set and a URL without a host."""
+    if choice.set_spec is not None:
+        _in_set(session, choice.set_spec)
+    for url, match in choice.look_ups:
+        find_captures(session, Query(url=url, match=match, limit=1))
+
+
+def _of_one_statement(session: Session, choice: ExportChoice) -> Iterator[int]:
+    found = _in_title(choice.title) if choice.title else _in_set(session, choice.set_spec)
+    found = found.where(Document.datestamp < UNLISTED)
     if choice.since is not None:
         found = found.where(Document.archived >= choice.since)
     if choice.until is not None:
         found = found.where(Document.archived <= choice.until)
     # One statement: documents that change meanwhile move to the end of the set's index, but are in it once.
     yield from session.scalars(found, execution_options={"yield_per": _AT_ONCE})
+
+
+def _in_set(session: Session, set_spec: str | None) -> Select[Any]:
+    scope = find_scope(session, set_spec)
+    if scope is None:
+        raise UsageError("no set %(set)s; see `zatva provider collection list`", set=repr(set_spec))
+    found: Select[Any] = select(Document.id)
+    if scope.id is not Document.id:
+        found = found.join_from(Document, scope.id.class_, scope.id == Document.id)
+    return found.where(*scope.conditions)
+
+
+def _in_title(title: ChosenTitle) -> Select[Any]:
+    # No two ranges overlap, so each document is found once.
+    within = (Document.url_key >= TitleSegment.low) & (Document.url_key < TitleSegment.high)
+    return (
+        select(Document.id)
+        .join_from(TitleSegment, Document, within)
+        .where(TitleSegment.title_id == title.title_id, ~TitleSegment.is_carve_out)
+    )
 
 
 def _of_look_up(

@@ -49,6 +49,7 @@ class OriginalNotServedError(NotServedError):
 class Holding:
     """A document as it is stored."""
 
+    id: int
     key: UUID
     url: str
     archived: datetime
@@ -238,6 +239,7 @@ def _checked(asked: Holding, holder: Holding, rule: Rule, record: ArchivedRecord
 
 def _holdings() -> Select[Any]:
     columns: tuple[Any, ...] = (
+        Document.id,
         Document.key,
         Document.url,
         Document.archived,

@@ -18,7 +18,6 @@ from provider.storage.places import (
     ARCHIVE_SUFFIXES,
     WACZ_SUFFIX,
     Container,
-    Member,
     ObjectUrl,
     Place,
     stored_path,
@@ -75,8 +74,8 @@ def with_members(files: Iterable[Container]) -> Iterator[Place]:
 
 
 def is_wacz(file: Place) -> bool:
-    """Return whether this is a WACZ file by its name, and not a file in one."""
-    return not isinstance(file, Member) and file.name.lower().endswith(WACZ_SUFFIX)
+    """Return whether this is a WACZ file by its name; it may be in another one."""
+    return file.name.lower().endswith(WACZ_SUFFIX)
 
 
 def _look_behind(place: ObjectUrl, archives: set[Container], refused: dict[Place, FramingProblem]) -> None:
@@ -119,7 +118,7 @@ class WaczError(OSError):
 
 def refuse_wacz(file: Place) -> NoReturn:
     """Raise WaczError or another OSError: why a WACZ file is to be indexed, and not the files in it."""
-    if not isinstance(file, Member) and not find_members(file):
+    if not find_members(file):
         raise WaczError("the WACZ file has no WARC files")
     raise OSError("the WACZ file could not be read when it was found; index it again")
 

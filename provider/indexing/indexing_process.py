@@ -29,7 +29,7 @@ _GRACE_SECONDS: Final = 10.0
 
 def index_queued(invocation: Invocation) -> ExitCode:
     """Index the file of a row in `index_file`, and store the result there."""
-    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+    end_with_parent()
     file_id = invocation.arguments.file_id
     with open_database(invocation.settings) as database:
         with database.session() as session:
@@ -58,7 +58,12 @@ def _request(session: Session, file_id: int, margin: float) -> tuple[Place, Inde
     )
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """Let the end of standard input ask this process to stop, and end it some seconds later."""
+    threading.Thread(target=_wait_for_parent, name="parent", daemon=True).start()
+
+
+def _wait_for_parent() -> None:
     # Not through sys.stdin: this thread would hold its lock when the interpreter exits.
     with contextlib.suppress(OSError):
         while os.read(_STANDARD_INPUT, 4096):

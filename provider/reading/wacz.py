@@ -76,7 +76,7 @@ class Package:
 class _Reader:
     """Reads the small files of a WACZ file, and notes what cannot be used."""
 
-    container: Container
+    container: Container | Member
     faults: list[str] = field(default_factory=list)
 
     def package(self) -> Package:
@@ -182,7 +182,7 @@ def _hashed(digest: str) -> tuple[Any, str] | None:
 
 
 @lru_cache(maxsize=1)  # the members of a file are indexed one after the other
-def _package_of(container: Container, _modified: datetime, _tag: str | None) -> Package:
+def _package_of(container: Container | Member, _modified: datetime, _tag: str | None) -> Package:
     return _Reader(container=container).package()
 
 

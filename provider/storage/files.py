@@ -1,5 +1,6 @@
 """Opens archive files and looks at them, wherever they are."""
 
+import contextlib
 import io
 import stat
 from collections.abc import Callable, Hashable
@@ -27,6 +28,7 @@ from provider.storage.ranges import RangeReader
 from provider.storage.zip_directory import (
     Directory,
     FileWindow,
+    MemberError,
     Window,
     kept_directory,
     read_directory,
@@ -37,6 +39,8 @@ UNREAD: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """Modification time of a file that has to be read (again): no real file has it."""
 
 _BUFFER: Final = 1 << 20
+_MOST_DEPTH: Final = 1
+"""How many WACZ files a WACZ file may be in; the multi-WACZ files of wabac.js have one level, too."""
 _PART: Final = 8 << 20
 """Bytes of an object that are requested at once where all of it is read."""
 _RECORD: Final = 1 << 20
@@ -90,7 +94,7 @@ def look_at(place: Place) -> ArchiveFile:
     Raises OSError if it cannot be read or is not a regular file; see `provider.storage.objects`.
     """
     if isinstance(place, Member):
-        container = _container(place.container)
+        container = look_at(place.container)
         _, window = _window(place, container.tag)
         return ArchiveFile(
             path=place,
@@ -99,10 +103,6 @@ def look_at(place: Place) -> ArchiveFile:
             tag=container.tag,
             checksum=window.checksum,
         )
-    return _container(place)
-
-
-def _container(place: Container) -> ArchiveFile:
     if isinstance(place, ObjectUrl):
         found = client_of(place).facts(place)
         return ArchiveFile(path=place, size=found.size, modified=found.modified, tag=found.tag)
@@ -174,47 +174,70 @@ def _opened(
     return cast("BinaryIO", io.BufferedReader(reader, _OBJECT_BUFFER))
 
 
-def find_members(container: Container) -> list[Member]:
-    """Return the files of a WACZ file that would be archive files outside, readable or not, and WACZ files.
+def find_members(container: Container | Member) -> list[Member]:
+    """Return the files of a WACZ file that would be archive files outside, readable or not.
 
-    Raises OSError if it is not a WACZ file.
+    Those of a WACZ file in it are among them; it remains if it cannot be read, or has none. Raises OSError if
+    it is not a WACZ file, or in too many others.
     """
-    names = _read_directory(container, _container(container).tag).names()
-    return [
-        Member(container, name) for name in names if name.lower().endswith((*ARCHIVE_SUFFIXES, WACZ_SUFFIX))
-    ]
+    if isinstance(container, Member) and container.depth > _MOST_DEPTH:
+        raise MemberError(f"{container.path!r} is not read: a WACZ file may be in one other WACZ file only")
+    found: list[Member] = []
+    # Members do not overlap and are stored as they are, so all of them are no larger than the outermost file.
+    for name in _read_directory(container, look_at(container).tag).names():
+        member, inner = Member(container, name), list[Member]()
+        if name.lower().endswith(WACZ_SUFFIX):
+            with contextlib.suppress(OSError):  # indexing it says what is wrong
+                inner = find_members(member)
+            found += inner or [member]
+        elif name.lower().endswith(ARCHIVE_SUFFIXES):
+            found.append(member)
+    return found
 
 
-def read_in_wacz(container: Container, path: str, most: int) -> bytes | None:
+def read_in_wacz(container: Container | Member, path: str, most: int) -> bytes | None:
     """Return a file of at most so many bytes in a WACZ file; None if there is none. Raises OSError."""
-    with _for_directory(_container(container)) as opened:
+    with _for_directory(look_at(container)) as opened:
         return read_member(opened, path, most)
 
 
 def _window(member: Member, tag: str | None) -> tuple[Hashable, Window]:
-    """Return the version of a WACZ file, and where a member's bytes are in it. Raises OSError."""
-    container = member.container
+    """Return the version of a WACZ file, and where a member's bytes are in the outermost one.
+
+    Raises OSError.
+    """
+    container, begin = member.container, 0
     version: Hashable = (container, tag)
     if isinstance(container, Path):
-        now = _container(container)
+        now = look_at(container)
         version = (container, now.size, now.modified)
+    elif isinstance(container, Member):
+        outer, (begin, _, _) = _window(container, tag)
+        version = (outer, begin)
     directory = kept_directory(version, partial(_read_directory, container, tag))
     try:
-        return version, directory.window(member.path, partial(_bytes, container, tag))
+        found = directory.window(member.path, partial(_bytes, outermost(container), tag, begin))
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{container}: {error}") from None
+    return version, found._replace(begin=begin + found.begin)
 
 
-def _bytes(container: Container, tag: str | None, begin: int, end: int) -> bytes:
+def outermost(place: Container | Member) -> Container:
+    """Return the file that is in no other one."""
+    return outermost(place.container) if isinstance(place, Member) else place
+
+
+def _bytes(container: Container, tag: str | None, offset: int, begin: int, end: int) -> bytes:
+    """Return the bytes between two places after an offset."""
     if isinstance(container, ObjectUrl):
-        return client_of(container).read(container, begin, end, tag or "")
+        return client_of(container).read(container, offset + begin, offset + end, tag or "")
     with container.open("rb") as file:
-        file.seek(begin)
+        file.seek(offset + begin)
         return file.read(end - begin)
 
 
-def _read_directory(container: Container, tag: str | None) -> Directory:
-    now = _container(container)
+def _read_directory(container: Container | Member, tag: str | None) -> Directory:
+    now = look_at(container)
     if now.tag != tag:
         raise ReplacedError(f"{container}: the object was replaced after it was indexed; index it again")
     with _for_directory(now) as file:
@@ -222,9 +245,11 @@ def _read_directory(container: Container, tag: str | None) -> Directory:
 
 
 def _for_directory(container: ArchiveFile) -> BinaryIO:
+    if isinstance(container.path, Member):
+        return _open_member(container.path, container.tag, step=_RECORD)
     if isinstance(container.path, ObjectUrl):
         return _opened(container.path, container.size, container.tag, step=_RECORD)
-    return cast("Path", container.path).open("rb")
+    return container.path.open("rb")
 
 
 def _open_member(
@@ -238,7 +263,8 @@ def _open_member(
 ) -> BinaryIO:
     """Open a file in a WACZ file, which must have this tag if it is an object."""
     version, (begin, size, _) = _window(member, tag)
-    if isinstance(member.container, ObjectUrl):
-        return _opened(member.container, size, tag, begin=begin, step=step, first=first, ahead=ahead)
-    plain = cast("BinaryIO", member.container.open("rb", buffering=0))
+    container = outermost(member)
+    if isinstance(container, ObjectUrl):
+        return _opened(container, size, tag, begin=begin, step=step, first=first, ahead=ahead)
+    plain = cast("BinaryIO", container.open("rb", buffering=0))
     return cast("BinaryIO", io.BufferedReader(FileWindow(plain, begin, size, (version, begin)), buffer))

@@ -1,6 +1,7 @@
 """Where an archive file is: a path on this machine, or the URL of an object or of a file behind HTTP.
 
-A WARC file in a WACZ file is named by both: `/srv/x.wacz#archive/a.warc.gz`.
+A WARC file in a WACZ file is named by both: `/srv/x.wacz#archive/a.warc.gz`. If the WACZ file is in another
+one, all three name it: `/srv/all.wacz#x.wacz#archive/a.warc.gz`.
 """
 
 import os
@@ -64,8 +65,8 @@ Container = Path | ObjectUrl
 class Member:
     """A file in a WACZ file."""
 
-    container: Container
-    """The WACZ file."""
+    container: "Container | Member"
+    """The WACZ file, which may be in another one."""
     path: str
     """As the ZIP directory has it: `archive/a.warc.gz`."""
 
@@ -76,6 +77,11 @@ class Member:
     def name(self) -> str:
         """The last part of its path."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def depth(self) -> int:
+        """How many WACZ files it is in."""
+        return 1 + (self.container.depth if isinstance(self.container, Member) else 0)
 
 
 Place = Path | ObjectUrl | Member
@@ -115,9 +121,13 @@ def stored_path(place: Place) -> str:
 
 def place_of(stored: str) -> Place:
     """Return the place from the output of `stored_path`."""
-    if found := _IN_WACZ.fullmatch(stored):
-        return Member(container_of(found[1]), found[2])
-    return container_of(stored)
+    found = _IN_WACZ.fullmatch(stored)
+    return _member(container_of(found[1]), found[2]) if found else container_of(stored)
+
+
+def _member(container: Container | Member, path: str) -> Member:
+    nested = _IN_WACZ.fullmatch(path)
+    return _member(Member(container, nested[1]), nested[2]) if nested else Member(container, path)
 
 
 def container_of(stored: str) -> Container:

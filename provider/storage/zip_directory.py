@@ -43,7 +43,7 @@ class MemberError(OSError):
 
 
 class Window(NamedTuple):
-    """The bytes of a member in its ZIP file."""
+    """The bytes of a member in its ZIP file, or in the file that has this one."""
 
     begin: int
     size: int
@@ -150,8 +150,10 @@ def _reason_against(path: str) -> str | None:
     parts = path.split("/")
     if "\\" in path or not path.isprintable() or path.startswith("/") or {"", ".", ".."} & set(parts):
         return "its path is absolute, has parts such as .. or characters that no path has"
+    if ".wacz#" in path.lower():
+        return "its path has .wacz#, which names a file in a WACZ file"
     if path.lower().endswith(".wacz"):
-        return "a WACZ file in a WACZ file has to be taken out first"
+        return None
     if parts[0] != "archive":
         return "WARC files of a WACZ file are in its folder archive"
     return None

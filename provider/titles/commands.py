@@ -233,7 +233,7 @@ def _row(title: Title) -> dict[str, Any]:
 def show_title(invocation: Invocation) -> ExitCode:
     """`provider titles show`: show everything about a title."""
     with open_database(invocation.settings) as database, database.session() as session:
-        title = _find(session, invocation.arguments.title)
+        title = find_title(session, invocation.arguments.title)
         details = _row(title) | {
             "identifier": f"oai:{invocation.settings.provider.namespace}:title:{title.key.hex}",
             **{name: getattr(title, name) for name in _DETAILS},
@@ -266,7 +266,8 @@ _DETAILS: Final = (
 )  # fmt: skip
 
 
-def _find(session: Session, named: str) -> Title:
+def find_title(session: Session, named: str) -> Title:
+    """Return the title that a command names: by number, key, or SOURCE:KEY. Raises UsageError."""
     source, colon, key = named.partition(":")
     if named.isascii() and named.isdigit():
         condition = Title.title_id == int(named)

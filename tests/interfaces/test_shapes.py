@@ -42,6 +42,10 @@ provider hide --url-prefix http://example.org
 provider unhide --url-prefix http://example.org
 provider find http://example.org/1
 provider export http://example.org/1 --out {out}.warc.gz
+provider exports prepare http://example.org/1
+provider exports list
+provider exports show 1
+provider exports remove 1
 provider reindex-keys
 provider verify
 provider harvesters

@@ -24,6 +24,7 @@ import oai.rights
 import oai.vocabulary
 import provider.aggregate.catalogue
 import provider.aggregate.update
+import provider.export.models
 import provider.holdings.arcs
 import provider.holdings.fixity
 import provider.holdings.rules
@@ -44,6 +45,8 @@ _ENUMS: dict[str, type[Enum]] = {
     "deletion policy": harvester.vocabulary.DeletionPolicy,
     "deletion reason": harvester.vocabulary.DeletionReason,
     "end of a list": harvester.harvest.verdict.End,
+    "export's format": provider.export.models.ExportForm,
+    "export's state": provider.export.models.ExportState,
     "fault of a file in the store": harvester.store.audit.StoreFindingKind,
     "fault of an archived document": provider.holdings.fixity.Fault,
     "harvest method": harvester.vocabulary.Method,
@@ -91,11 +94,13 @@ _KEYS: dict[str, Any] = {
     "lock: upgrade": oai.migrations._UPGRADE_LOCK,  # noqa: SLF001
     "queue of harvests": manager.queue.QUEUE,
     "queue of index files": manager.queue.INDEX_QUEUE,
+    "queue of exports": manager.queue.EXPORT_QUEUE,
     "queue of store audits": manager.queue.AUDIT_QUEUE,
     "signing: look-ups": provider.http.cdx.PURPOSE,
     "signing: tokens": provider.protocol.tokens.PURPOSE,
     "signing: tokens of the aggregate": provider.aggregate.catalogue.PURPOSE,
     "task of a harvest": manager.queue.TASK,
+    "task of an export": manager.queue.EXPORT_TASK,
     "task of an index file": manager.queue.INDEX_TASK,
     "task of a store audit": manager.queue.AUDIT_TASK,
 }

@@ -19,6 +19,7 @@ import manager.models
 import manager.notices.models
 import provider.aggregate.models
 import provider.clients.models
+import provider.export.models
 import provider.models
 import provider.titles.models
 import web.models
@@ -40,6 +41,7 @@ _PARTS = (
     manager.notices.models,
     provider.aggregate.models,
     provider.clients.models,
+    provider.export.models,
     provider.models,
     provider.titles.models,
     web.models,

@@ -40,6 +40,15 @@ def wacz(
     return path if not extra else _with_extra(path, extra)
 
 
+def multi_wacz(path: Path, waczs: Mapping[str, bytes], *, compression: int = zipfile.ZIP_STORED) -> Path:
+    """Write a WACZ file of WACZ files, as wabac.js has them, and return the path."""
+    package = {"profile": "multi-wacz-package", "resources": datapackage(waczs)["resources"]}
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in (*waczs.items(), ("datapackage.json", json.dumps(package).encode())):
+            file.writestr(zipfile.ZipInfo(name, (2026, 1, 2, 3, 4, 6)), data, compression)
+    return path
+
+
 def datapackage(content: Mapping[str, str | bytes]) -> dict[str, Any]:
     """The description of these members."""
     resources = [

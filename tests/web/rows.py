@@ -20,6 +20,9 @@ from harvester.store.models import AuditState, StoreAudit, damage
 from harvester.vocabulary import RunStatus
 from manager.models import RecurringJob
 from manager.schedules.service import add_schedule
+from provider.export.models import PreparedExport
+from provider.export.selection import ExportChoice
+from provider.holdings.lookup import MatchType
 from provider.titles.entries import TitleEntry
 from provider.titles.imports import apply_import, plan_import
 from provider.titles.ranges import RangeRules
@@ -167,6 +170,37 @@ def an_examination() -> Report:
         facts=facts,
         profile=Profile(slice="month", why=("token again.refused",)),
     )
+
+
+def some_exports(session: Session) -> None:
+    """Insert files prepared for download: one that is ready, one that failed, one that was removed."""
+    choice = ExportChoice(look_ups=[("http://" + "a" * 60 + ".example.cz/" + "path/" * 20, MatchType.PREFIX)])
+    common = {"form": "wacz", "selection": choice.as_json(), "queued": BEGAN, "asked_by": "Katka"}
+    ready = PreparedExport(
+        **common,
+        title="Noviny " + "staročeské " * 20,
+        state="ready",
+        reading_room=True,
+        host="archive-1",
+        ended=BEGAN,
+        expires=BEGAN + timedelta(days=7),
+        chosen=12_000,
+        examined=12_000,
+        captures=11_000,
+        left_out={"withheld": 999, "damaged": 1},
+        bytes=3_000_000_000,
+    )
+    failed = PreparedExport(
+        **common, title="Telč", state="failed", ended=BEGAN, failure_code="export_too_large",
+        failure_facts={"limit": 1000, "setting": "provider.export_bytes"},
+    )  # fmt: skip
+    removed = PreparedExport(
+        **common, title="Telč", state="removed", removed=BEGAN, failure_code="export_withdrawn",
+        failure_facts={"count": 2},
+    )  # fmt: skip
+    for row in (ready, failed, removed):
+        session.add(row)
+        session.flush()
 
 
 def some_titles(session: Session) -> None:

@@ -31,6 +31,7 @@ from tests.web.rows import (
     a_schedule,
     a_store_audit,
     an_examination,
+    some_exports,
     some_titles,
 )
 from web.auth.users import find_user, set_language
@@ -112,6 +113,7 @@ def _fill_details(session: Session, telc: Repository) -> None:
     a_filtering_set(session)
     session.add(Takedown(targets=["http://" + "a" * 60 + ".example.cz/*"], reason=_LONG, requester=_LONG))
     some_titles(session)
+    some_exports(session)
     a_bibliographic_record(session, telc, title="Slovník " + "staročeský " * 20)
     telc.examined, telc.examination = BEGAN, an_examination().as_json()
     telc.profile = an_examination().profile.as_json()

@@ -19,6 +19,7 @@ TITLES: Final[Mapping[int, str]] = MappingProxyType(
         405: "Method not allowed",
         408: "Request timed out",
         409: "Not possible in the current state",
+        410: "No longer there",
         413: "Body too large",
         415: "Body is not JSON",
         422: "Invalid value",

@@ -67,6 +67,7 @@ PLACES: Final[Mapping[str, PathParameter]] = MappingProxyType(
         "worker": _number("Number of the worker."),
         "mute": _number("Number of the mute."),
         "audit_schedule": _number("Number of the schedule of audits."),
+        "export": _number("Number of the prepared file."),
         "takedown": _number("Number of the take-down."),
         "store_audit": _number("Number of the audit of a store.", long=True),
         "rule": _number("Number of the filter or normalise rule."),

@@ -55,7 +55,7 @@ async def listing(request: web.Request) -> web.Response:
         status=200 if fault is None else 422,
         url=url,
         match=match.value,
-        matches=_matches(),
+        matches=matches(),
         fault=fault,
         found=result.found if result else [],
         next=f"{end.capture.hex if end.capture else ''}.{end.host or ''}" if end else None,
@@ -170,7 +170,8 @@ def _match(request: web.Request, url: str) -> MatchType:
     return MatchType.DOMAIN if "." in url and "/" not in url else MatchType.EXACT
 
 
-def _matches() -> list[tuple[str, str]]:
+def matches() -> list[tuple[str, str]]:
+    """Return how URLs can be matched, each with its label."""
     return [
         (MatchType.EXACT.value, _("this URL")),
         (MatchType.PREFIX.value, _("all URLs with this prefix")),

@@ -264,6 +264,9 @@ _LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
         "embargo": Look(icon="hourglass", tone="caution"),
         "withheld": Look(icon="stop", tone="bad"),
         "hidden": Look(icon="stop", tone="bad"),
+        # Files prepared for download.
+        "ready": Look(icon="check", tone="good"),
+        "removed": Look(icon="bin", tone="neutral"),
         # Titles.
         "listed": Look(icon="check", tone="good"),
         "not public": Look(icon="stop", tone="neutral"),

@@ -148,6 +148,8 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "card-revoked": mark("The link to the report card is no longer valid."),
         "card-checked": mark("The check has begun; load this page again in a minute."),
         "card-too-soon": mark("The last check was less than an hour ago; try again later."),
+        "export-queued": mark("The file is queued; this page reloads by itself."),
+        "export-removed": mark("The file was removed."),
         "taken-down": mark("The take-down is in the register."),
         "titles-imported": mark("The titles were imported."),
         "take-down-ended": mark("The take-down has ended."),

@@ -182,8 +182,8 @@ def _records(path: Path) -> list[tuple[str, str, str, bytes]]:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "give either URLs .* or one set"),
-        (("a.example", "--set", "domain:example:a"), "give either URLs .* or one set"),
+        ((), "give URLs .*, one set with --set, or one --of-title"),
+        (("a.example", "--set", "domain:example:a"), "give URLs .*, one set with --set, or one --of-title"),
         (("a.example", "--format", "wacz"), "cannot be written to standard output"),
         (("http://a.example/none", "--out", "x.warc.gz"), "no captures; nothing is written"),
         (("--set", "collection:none", "--out", "x.warc.gz"), "no set 'collection:none'"),

@@ -29,7 +29,7 @@ from provider.storage.zip_directory import read_directory
 from tests.provider.archives import Page, frame, packed, skippable, warc_other, warc_record, write_archive
 from tests.provider.holdings.test_documents_access import revisit
 from tests.provider.reading.test_zstd_frames import DICTIONARIES
-from tests.provider.waczs import datapackage, wacz
+from tests.provider.waczs import datapackage, multi_wacz, wacz
 
 OPTIONS = IndexOptions(margin=1)
 PAGES = [
@@ -69,6 +69,18 @@ def forms(folder: Path) -> dict[str, Path]:
         "wacz with zstd": wacz(folder / "z.wacz", {"x.warc.zst": with_dictionary}),
         "wacz with extra fields": wacz(
             folder / "e.wacz", {"x.warc.gz": GZIPPED}, extra=struct.pack("<2H8s", 0xCAFE, 8, b"x" * 8)
+        ),
+        "wacz files in a wacz": multi_wacz(
+            folder / "multi.wacz",
+            {
+                "one.wacz": wacz(
+                    folder / "parts" / "one.wacz",
+                    {"x.warc.gz": b"".join(packed(Path("x.gz"), record) for record in RECORDS[:3])},
+                ).read_bytes(),
+                "parts/two.wacz": wacz(
+                    folder / "parts" / "two.wacz", {"x.warc": b"".join(RECORDS[3:])}
+                ).read_bytes(),
+            },
         ),
         "two files": wacz(
             folder / "two.wacz",
@@ -253,7 +265,7 @@ def overlapping(path: Path) -> Path:
         (named("archive/../../x.warc.gz"), "its path is absolute, has parts such as .."),
         (named("archive\\x.warc.gz"), "its path is absolute, has parts such as .."),
         (named("x.warc.gz"), "are in its folder archive"),
-        (named("archive/x.wacz"), "a WACZ file in a WACZ file"),
+        (named("archive/x.wacz#y.warc.gz"), "its path has .wacz#"),
     ],
 )
 def test_a_member_that_cannot_be_read_in_place_is_refused(
@@ -267,6 +279,48 @@ def test_a_member_that_cannot_be_read_in_place_is_refused(
         assert reason in problem.reason
     with database.session() as session:
         assert session.scalar(select(func.count()).select_from(Document)) == 0
+
+
+_Nested = Callable[[Path, bytes], Path]
+
+
+def _multi(name: str = "in.wacz", change: Callable[[Path], Path] = nothing) -> _Nested:
+    return lambda path, inner: change(multi_wacz(path, {name: inner}))
+
+
+def _twice_nested(path: Path, inner: bytes) -> Path:
+    middle = multi_wacz(path.with_name("middle"), {"in.wacz": inner})
+    return multi_wacz(path, {"middle.wacz": middle.read_bytes()})
+
+
+@pytest.mark.parametrize(
+    ("nest", "reason"),
+    [
+        (_twice_nested, "a WACZ file may be in one other WACZ file only"),
+        (_multi("../in.wacz"), "its path is absolute, has parts such as .."),
+        (_multi(change=altered(size=100)), "has another size"),
+        (_multi(change=altered(size=10**9)), "overlaps another member or the directory"),
+        (_multi(change=encrypted), "it is encrypted"),
+        (lambda path, inner: multi_wacz(path, {"in.wacz": inner}, compression=8), "stored as they are"),
+        (lambda path, inner: multi_wacz(path, {"in.wacz": inner[:-30]}), "not a readable ZIP file"),
+    ],
+)
+def test_a_wacz_in_a_wacz_that_cannot_be_read_in_place_is_refused(
+    database: Database, tmp_path: Path, nest: _Nested, reason: str
+) -> None:
+    inner = wacz(tmp_path / "in" / "x.wacz", {"x.warc.gz": GZIPPED}).read_bytes()
+    (report,) = index(database, nest(tmp_path / "x.wacz", inner))
+    (problem,) = report.merged.problems
+    assert (report.indexed, reason in problem.reason) == (False, True), problem.reason
+
+
+def test_digests_of_a_wacz_in_a_wacz_are_checked(database: Database, tmp_path: Path) -> None:
+    inner = wacz(tmp_path / "in" / "x.wacz", {"x.warc.gz": GZIPPED}).read_bytes()
+    damaged = inner.replace(GZIPPED, GZIPPED[:-40] + b"\xff" * 40)
+    reports = index(database, multi_wacz(tmp_path / "x.wacz", {"a.wacz": damaged, "b.wacz": inner}))
+    assert [(one.indexed, one.merged.new) for one in reports] == [(False, 0), (True, 5)]
+    assert str(reports[1].path) == f"{tmp_path}/x.wacz#b.wacz#archive/x.warc.gz"
+    assert "does not have the digest in datapackage.json" in reports[0].merged.problems[0].reason
 
 
 def test_a_compressed_member_and_one_with_a_wrong_checksum_are_refused(
@@ -404,7 +458,7 @@ def test_verify_takes_a_wacz_as_all_files_in_it(database: Database, tmp_path: Pa
     ("stored", "member"),
     [
         ("/a/x.wacz#archive/y.warc", "archive/y.warc"),
-        ("s3://b/X.WACZ#archive/y.wacz#z", "archive/y.wacz#z"),
+        ("s3://b/X.WACZ#archive/y.wacz#z", "z"),
         ("file:///a/%E8.wacz#archive/y.warc", "archive/y.warc"),
         ("/a/x.wacz", None),
         ("file:///a/x.wacz%23archive/y.warc", None),

@@ -28,7 +28,7 @@ from tests.provider.archives import Page, offsets, warc_other, warc_record, writ
 from tests.provider.conftest import BASE_URL
 from tests.provider.indexing.indexed import check_counts, counts
 from tests.provider.storage.object_store import BUCKET, ObjectStore
-from tests.provider.waczs import wacz
+from tests.provider.waczs import multi_wacz, wacz
 
 _OPTIONS = IndexOptions(margin=1)
 _PAGES = [
@@ -86,18 +86,22 @@ def test_an_object_gives_the_same_documents_as_a_file(
     check_counts(database)
 
 
+@pytest.mark.parametrize("inner", ["", "in.wacz#"])
 def test_files_in_a_wacz_give_the_same_documents_in_a_store_as_outside(
-    database: Database, store: ObjectStore, tmp_path: Path
+    database: Database, store: ObjectStore, tmp_path: Path, inner: str
 ) -> None:
     content = _archive(tmp_path, "x.warc.gz")
     index_file(database, tmp_path / "x.warc.gz", _OPTIONS)
     as_file = _documents(database)
     (tmp_path / "x.warc.gz").unlink()
 
-    store.put("packed/1.wacz", wacz(tmp_path / "1.wacz", {"x.warc.gz": content}).read_bytes())
+    file = wacz(tmp_path / "1.wacz", {"x.warc.gz": content})
+    if inner:
+        multi_wacz(file, {"in.wacz": file.read_bytes()})
+    store.put("packed/1.wacz", file.read_bytes())
     found = search([place_given(f"s3://{BUCKET}/packed/")]).archives
 
-    assert list(map(str, found)) == [f"s3://{BUCKET}/packed/1.wacz#archive/x.warc.gz"]
+    assert list(map(str, found)) == [f"s3://{BUCKET}/packed/1.wacz#{inner}archive/x.warc.gz"]
     assert [counts(index_file(database, one, _OPTIONS)) for one in found] == [(0, 0, 3, 0)]
     assert _documents(database) == as_file
     with database.session() as session:

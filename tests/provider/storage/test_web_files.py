@@ -22,7 +22,7 @@ from tests.provider.conftest import BASE_URL
 from tests.provider.indexing.indexed import counts
 from tests.provider.reading.test_zstd_frames import DICTIONARIES
 from tests.provider.storage.fault_proxy import Faults
-from tests.provider.waczs import wacz
+from tests.provider.waczs import multi_wacz, wacz
 
 Files = tuple[Path, Faults]
 _OPTIONS = IndexOptions(margin=1)
@@ -51,17 +51,21 @@ async def test_a_list_is_indexed_and_its_documents_are_served(
     assert "replaced" in await answer.text()
 
 
+@pytest.mark.parametrize("inner", ["", "in.wacz#"])
 async def test_files_in_a_wacz_are_read_by_ranges(
-    database: Database, settings: Settings, files: Files, aiohttp_client: AiohttpClient
+    database: Database, settings: Settings, files: Files, aiohttp_client: AiohttpClient, inner: str
 ) -> None:
     folder, faults = files
     records = [frame(warc_record(page), DICTIONARIES[0]) for page in _PAGES]
     packed = skippable(DICTIONARIES[0].dict_content, 0x5D) + b"".join(records)
     large = Page(url="http://a.example/large", body=random.Random(1).randbytes(3 << 20))
     archives = {"x.warc.zst": packed, "y.warc": warc_record(large)}
-    wacz(folder / "x.wacz", archives)
+    file = wacz(folder / "x.wacz", archives)
+    if inner:
+        multi_wacz(file, {"in.wacz": file.read_bytes()})
     found = search([place_given(f"{faults.address}/x.wacz")]).archives
-    assert [str(one) for one in found] == [f"{faults.address}/x.wacz#archive/{name}" for name in archives]
+    place = f"{faults.address}/x.wacz#{inner}archive"
+    assert [str(one) for one in found] == [f"{place}/{name}" for name in archives]
     assert [counts(index_file(database, one, _OPTIONS)) for one in found] == [(3, 0, 0, 0), (1, 0, 0, 0)]
     assert index_file(database, found[0], _OPTIONS).skipped
     with database.session() as session:
@@ -73,10 +77,10 @@ async def test_files_in_a_wacz_are_read_by_ranges(
         assert (answer.status, await answer.read()) == (200, page.body)
     assert len(faults.asked) == 1  # the directory and the dictionary are known
 
-    wacz(folder / "x.wacz", {"x.warc.zst": packed})
+    wacz(file, {"x.warc.zst": packed})
     answer = await client.get(f"/archive/{keys[_PAGES[0].url].hex}")
     assert (answer.status, "replaced" in await answer.text()) == (503, True)
-    assert presence(f"{faults.address}/x.wacz#archive/y.warc") is Presence.GONE
+    assert presence(f"{place}/y.warc") is Presence.GONE
 
 
 @pytest.mark.parametrize(

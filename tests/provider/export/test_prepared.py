@@ -1,0 +1,225 @@
+"""A file prepared for download: what stops it, and what makes it unusable afterwards."""
+
+import io
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from oai.cli import Invocation
+from oai.console import Console
+from oai.database import Database
+from oai.disk import NoRoomError
+from oai.errors import ExitCode, UsageError
+from oai.failures import Failure, FailureCode
+from oai.sections import ProviderSettings
+from oai.settings import Settings
+from provider.export import preparing
+from provider.export.models import ExportForm, PreparedExport
+from provider.export.prepared import add_export, claim, count_withdrawn, find_export, remove, sweep
+from provider.export.selection import ChosenTitle, ExportChoice, choose
+from provider.holdings.lookup import MatchType
+from provider.models import Document
+from tests.provider.archives import Page
+from tests.provider.export.archive_of_all_kinds import (
+    DAMAGED,
+    ELSEWHERE,
+    EMBARGO,
+    NEW,
+    OLD,
+    ROOM,
+    ROOM_AGAIN,
+    SAME,
+    SECRET,
+    make_archive,
+)
+from tests.provider.export.wacz_checks import read_wacz
+
+_HOST = ExportChoice(look_ups=[("a.example", MatchType.HOST)])
+
+
+def _of(*pages: Page) -> ExportChoice:
+    return ExportChoice(look_ups=[(page.url, MatchType.EXACT) for page in pages])
+
+
+@pytest.fixture
+def archive(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An archive of captures of every kind; the process runs within this one."""
+    monkeypatch.setattr(preparing, "end_with_parent", lambda: None)
+    make_archive(database, tmp_path)
+    return tmp_path
+
+
+def queued(database: Database, choice: ExportChoice, **more: Any) -> int:
+    values = {"form": ExportForm.WACZ, "asked_by": "Katka", "total_bytes": 10**9, **more}
+    with database.session() as session:
+        export_id = add_export(session, choice, **values).export_id
+        assert claim(session, export_id, "here")
+        session.commit()
+    return export_id
+
+
+def prepare(database: Database, settings: Settings, export_id: int) -> tuple[ExitCode, PreparedExport]:
+    arguments = Namespace(export_id=export_id)
+    console = Console(quiet=True, out=io.StringIO())
+    code = preparing.prepare_queued(Invocation(arguments=arguments, settings=settings, console=console))
+    return code, found(database, export_id)
+
+
+def found(database: Database, export_id: int) -> PreparedExport:
+    with database.session() as session:
+        return find_export(session, export_id)
+
+
+@pytest.mark.usefixtures("archive")
+def test_a_file_that_is_ready_says_what_it_has_and_lacks(database: Database, settings: Settings) -> None:
+    export_id = queued(database, _HOST, title="A host")
+    code, row = prepare(database, settings, export_id)
+    assert (code, row.state, row.captures, row.chosen, row.examined) == (0, "ready", 5, 12, 12)
+    assert row.left_out["restricted"] == 2
+    assert row.ended
+    assert row.expires
+    assert row.expires > row.ended
+    file = settings.exports / row.file_name
+    assert (file.stat().st_size, len(read_wacz(file).captures)) == (row.bytes, 5)
+    assert list(settings.exports.iterdir()) == [file]
+
+
+@pytest.mark.usefixtures("archive")
+def test_a_title_has_what_is_in_its_ranges_and_not_carved_out(database: Database, settings: Settings) -> None:
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO title (title_id, key, source, source_key, name, public, datestamp)"
+            " VALUES (1, gen_random_uuid(), 's', '1', 'A', true, now())"
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO title_segment (low, high, title_id, is_carve_out) VALUES"
+            " ('example,a)/n', 'example,a)/o', 1, false), ('example,a)/o', 'example,a)/p', 1, true)"
+        )
+    choice = ExportChoice(title=ChosenTitle(1, "A"))
+    _, row = prepare(database, settings, queued(database, choice))
+    assert row.title == "title A"
+    assert set(read_wacz(settings.exports / row.file_name).captures) == {
+        (page.url, page.date) for page in (NEW, SAME)
+    }
+
+
+_UNPREPARABLE: tuple[tuple[ExportChoice, dict[str, int], str, dict[str, int]], ...] = (
+    (_of(Page(url="http://c.example/")), {}, "export_empty", {"left_out": 0}),
+    (_of(SECRET), {}, "export_empty", {"left_out": 1}),
+    (_HOST, {"export_bytes": 2000}, "export_too_large", {"limit": 2000}),
+    (_HOST, {"export_total_bytes": 2000}, "export_folder_full", {"limit": 2000}),
+)
+
+
+@pytest.mark.usefixtures("archive")
+def test_what_cannot_be_prepared_says_why_and_leaves_nothing(database: Database, settings: Settings) -> None:
+    for choice, limits, code, facts in _UNPREPARABLE:
+        changed = settings.model_copy(update={"provider": ProviderSettings.model_validate(limits)})
+        exit_code, row = prepare(database, changed, queued(database, choice))
+        assert (exit_code, row.state, row.failure_code, row.bytes) == (3, "failed", code, 0)
+        assert row.failure_facts is not None
+        assert facts.items() <= row.failure_facts.items()
+        assert row.failure is not None
+        assert "%(" not in row.failure.sentence()
+        assert list(settings.exports.iterdir()) == []
+
+
+@pytest.mark.usefixtures("archive")
+def test_a_full_disk_is_named(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = {"folder": "/x", "free": 1, "floor": 2, "setting": "harvester.floor_bytes"}
+
+    def full(*_: object) -> None:
+        raise NoRoomError(Failure(code=FailureCode.DISK_FLOOR, facts=facts))
+
+    monkeypatch.setattr(preparing, "open_floor", full)
+    _, row = prepare(database, settings, queued(database, _HOST))
+    assert (row.state, row.failure_code) == ("failed", "export_disk_full")
+    assert row.failure_facts == {"folder": "/x", "free": 1, "floor": 2}
+    settings.exports.rmdir()
+    settings.exports.write_text("not a folder")
+    _, row = prepare(database, settings, queued(database, _HOST))
+    assert row.failure_code == "export_incomplete"
+    assert row.failure_facts is not None
+    assert str(settings.exports) in row.failure_facts["said"]
+
+
+@pytest.mark.usefixtures("archive")
+def test_one_that_is_removed_meanwhile_is_given_up(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export_id = queued(database, _HOST)
+    monkeypatch.setattr(preparing, "_NOTED_EVERY", 0)
+
+    def removed_then(*arguments: Any) -> list[str]:
+        with database.session() as session:
+            assert remove(session, export_id, by="Katka")
+            session.commit()
+        return choose(*arguments)
+
+    monkeypatch.setattr(preparing, "choose", removed_then)
+    code, row = prepare(database, settings, export_id)
+    assert (code, row.state, row.removed_by) == (0, "removed", "Katka")
+    assert list(settings.exports.iterdir()) == []
+
+
+@pytest.mark.usefixtures("archive")
+def test_documents_that_may_no_longer_be_read_make_a_file_unusable(
+    database: Database, settings: Settings
+) -> None:
+    plain, room = queued(database, _HOST), queued(database, _of(ROOM_AGAIN), reading_room=True)
+    prepare(database, settings, plain)
+    prepare(database, settings, room)
+
+    def counts(page: Page, **columns: object) -> tuple[int, int]:
+        """Numbers for both files, with a changed document."""
+        with database.session() as session:
+            session.execute(update(Document).where(Document.url == page.url).values(columns))
+            one, two = (count_withdrawn(session, find_export(session, number)) for number in (plain, room))
+            session.rollback()
+        return one, two
+
+    assert counts(ELSEWHERE, deleted=True) == (0, 0)
+    assert counts(OLD, deleted=True) == (1, 0)
+    assert counts(NEW, access="reading room") == (2, 0)  # a capture, and the revisit that got its content
+    assert counts(ROOM, access="withheld") == (1, 1)  # its URL is among what was left out; the original
+    assert counts(ROOM, access="embargo") == (0, 1)
+    assert counts(EMBARGO, deleted=True) == (1, 0)
+    assert counts(EMBARGO, access="open") == (0, 0)
+    assert counts(DAMAGED, access="reading room") == (0, 0)
+    assert counts(SECRET, access="open") == (0, 0)
+
+
+def test_only_own_files_that_are_not_wanted_are_swept(database: Database, settings: Settings) -> None:
+    folder = settings.exports
+    with database.session() as session:
+        assert sweep(session, folder) == []
+    folder.mkdir(parents=True)
+    kept = ["mine.wacz", "export-1.txt", "export-2.wacz", "export-3.warc.gz~part"]
+    gone = ["export-1.wacz", "export-2.wacz~part", "export-99999999.wacz"]
+    for name in (*kept, *gone):
+        (folder / name).touch()
+    with database.session() as session:
+        for number, state in enumerate(("failed", "ready", "running"), start=1):
+            session.add(PreparedExport(export_id=number, form="wacz", selection={}, title="", state=state))
+        session.flush()
+        assert sorted(file.name for file in sweep(session, folder)) == gone
+    assert sorted(file.name for file in folder.iterdir()) == sorted(kept)
+
+
+@pytest.mark.parametrize(
+    ("choice", "total_bytes", "message"),
+    [
+        (ExportChoice(set_spec="collection:none"), 10**9, "no set 'collection:none'"),
+        (_HOST, 0, "the prepared files have 0 bytes together"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_it_is_queued(
+    database: Database, choice: ExportChoice, total_bytes: int, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        queued(database, choice, total_bytes=total_bytes)
