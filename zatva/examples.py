@@ -64,6 +64,7 @@ zatva provider aggregate update
 zatva provider titles import titles.jsonl --source library --dry-run
 zatva provider titles import seeds.json --format archive-it --source archive-it
 zatva provider titles import postgresql://reader@seeder.example/seeder --source seeder
+zatva provider titles import --dry-run
 zatva provider titles list
 zatva provider titles show library:web20132499695
 zatva provider titles update

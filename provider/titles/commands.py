@@ -4,6 +4,7 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,16 +14,16 @@ from sqlalchemy.orm import Session
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.datestamps import format_datestamp
-from oai.errors import ExitCode, UsageError
+from oai.errors import ExitCode, UsageError, ZatvaError
 from oai.sections import ProviderSettings
-from provider.models import Access
 from provider.titles.access import count_pending, settle_access
 from provider.titles.entries import READERS, Read
 from provider.titles.imports import ClaimedTwice, ImportPlan, apply_import, name_conflicts, plan_import
 from provider.titles.models import Title, TitleSeed
+from provider.titles.proposals import state_rules
 from provider.titles.publication import count_new
 from provider.titles.ranges import range_rules
-from provider.titles.seeder import StateRules, read_seeder
+from provider.titles.seeder import read_seeder
 
 _COLUMNS: Final = {
     "title_id": "ID",
@@ -45,10 +46,39 @@ _SHOWN: Final = 20
 def import_titles(invocation: Invocation) -> ExitCode:
     """`provider titles import`: import the titles of a source."""
     arguments, settings = invocation.arguments, invocation.settings.provider
+    source = _source(arguments.source, arguments.file, settings)
+    with _noting(invocation, source):
+        report = _imported(invocation, source)
+    invocation.about(source, source, **report["counts"])
+    invocation.console.result(report, "\n".join(_in_words(report)))
+    unread = sum(not one["is_decision"] for one in report["not_taken"])
+    return ExitCode.RECORDS_REFUSED if unread else ExitCode.DONE
+
+
+def _source(given: str | None, file: str | None, settings: ProviderSettings) -> str:
+    if given is not None:
+        return given
+    if file is None:
+        return settings.seeder_source
+    raise UsageError("name the source with --source; an import only changes its titles")
+
+
+@contextmanager
+def _noting(invocation: Invocation, source: str) -> Iterator[None]:
+    """Note in the audit log why an import failed, so that the dashboard can show it."""
+    try:
+        yield
+    except ZatvaError as error:
+        invocation.about(source, source, reason=str(error))
+        raise
+
+
+def _imported(invocation: Invocation, source: str) -> dict[str, Any]:
+    arguments, settings = invocation.arguments, invocation.settings.provider
     found = _reader(arguments.file, arguments.format, settings)
     rules = range_rules(settings)
     with open_database(invocation.settings) as database, database.session() as session:
-        plan = plan_import(session, arguments.source, found, rules)
+        plan = plan_import(session, source, found, rules)
         if not arguments.dry_run and not arguments.approve:
             plan.check(settings.title_change_percent)
         conflicts = apply_import(session, plan, rules, margin=settings.publish_margin)
@@ -58,18 +88,18 @@ def import_titles(invocation: Invocation) -> ExitCode:
         else:
             session.commit()
             settle_access(session, margin=settings.publish_margin)
-    invocation.about(arguments.source, arguments.source, **_counts(plan))
-    report = {**_report(plan, named, dry_run=arguments.dry_run), "documents": pending}
-    invocation.console.result(report, "\n".join(_in_words(report)))
-    return ExitCode.DONE if not _unread(plan) else ExitCode.RECORDS_REFUSED
+    return {**_report(plan, named, dry_run=arguments.dry_run), "documents": pending}
 
 
-def _reader(given: str, kind: str | None, settings: ProviderSettings) -> Iterator[Read]:
+def _reader(given: str | None, kind: str | None, settings: ProviderSettings) -> Iterator[Read]:
     """Return the titles of a file or a database. An address may contain a password; no message quotes it."""
+    if given is None:
+        if settings.seeder_url is None or (kind or "seeder") != "seeder":
+            raise UsageError("name a file, or set provider.seeder_url to the address of Seeder's database")
+        return read_seeder(settings.seeder_url.get_secret_value(), state_rules(settings))
     is_address = _ADDRESS.match(given) is not None
     if (kind or "seeder") == "seeder" and given.startswith(_POSTGRESQL):
-        states = StateRules(public=settings.seeder_public_states, ended=Access(settings.seeder_ended_access))
-        return read_seeder(given, states)
+        return read_seeder(given, state_rules(settings))
     if kind == "seeder" or is_address:
         raise UsageError(
             "only a file, or Seeder's database as postgresql://USER@HOST/DATABASE (--format seeder), can be "
@@ -87,10 +117,6 @@ def _format_of(file: Path) -> str:
     if suffix not in READERS:
         raise UsageError(f"{file}: say what it is with --format: {', '.join(READERS)}")
     return suffix
-
-
-def _unread(plan: ImportPlan) -> int:
-    return sum(not one.is_decision for one in plan.refused)
 
 
 def _counts(plan: ImportPlan) -> dict[str, int]:

@@ -199,9 +199,7 @@ async def _organisation_of(request: web.Request) -> Organisation:
     return found
 
 
-async def _page(
-    request: web.Request, organisation: Organisation | None, form: Form | None
-) -> web.Response:
+async def _page(request: web.Request, organisation: Organisation | None, form: Form | None) -> web.Response:
     repositories, candidates, search = None, None, text_in(request, "find").strip()
     if organisation is not None:
         repositories = await _repositories(request, organisation)

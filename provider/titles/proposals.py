@@ -1,4 +1,4 @@
-"""Imports of an uploaded file in two steps: what it would change, and, once a person agrees, the change.
+"""Imports in two steps: what an import would change, and, once a person agrees, the change.
 
 The first step makes the import and rolls it back, so that it knows the conflicts and the documents concerned.
 The second one does everything again and stops if it would change something else than what was shown.
@@ -7,12 +7,14 @@ The second one does everything again and stops if it would change something else
 import hashlib
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from psycopg.errors import LockNotAvailable
+from pydantic import SecretStr
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
@@ -20,13 +22,26 @@ from sqlalchemy.orm import Session
 from oai.errors import UsageError
 from oai.sections import ProviderSettings
 from provider.holdings.publication import CHUNK
+from provider.models import Access
 from provider.titles.access import count_pending, settle_access
-from provider.titles.entries import READERS
+from provider.titles.entries import READERS, Read
 from provider.titles.imports import ClaimedTwice, ImportPlan, apply_import, name_conflicts, plan_import
-from provider.titles.ranges import RangeRules, range_rules
+from provider.titles.ranges import range_rules
+from provider.titles.seeder import StateRules, read_seeder, seeder_place
 
 _WAIT: Final = "SET LOCAL lock_timeout = '10s'"
 """A person waits for the response, and an import by command may take minutes."""
+
+
+class Incoming(Protocol):
+    """Something that can be imported; both steps read it."""
+
+    @property
+    def source(self) -> str:
+        """The name of the source whose titles it contains."""
+
+    def read(self) -> AbstractContextManager[Iterator[Read]]:
+        """Yield the titles. Raises UsageError or RemoteError if they cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +54,47 @@ class Upload:
     name: str
     """Its name, for messages."""
     content: bytes
+
+    @contextmanager
+    def read(self) -> Iterator[Iterator[Read]]:
+        """Yield the titles of the file."""
+        with tempfile.TemporaryDirectory(prefix="zatva-titles-") as folder:
+            file = Path(folder) / "titles"
+            file.write_bytes(self.content)
+            yield READERS[self.kind](file, self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeederDatabase:
+    """Seeder's database, as the settings name it."""
+
+    source: str
+    address: SecretStr
+    states: StateRules
+
+    @property
+    def place(self) -> str:
+        """Where it is, without the password. Raises UsageError if the address cannot be read."""
+        return seeder_place(self.address.get_secret_value())
+
+    @contextmanager
+    def read(self) -> Iterator[Iterator[Read]]:
+        """Yield the titles of the database."""
+        yield read_seeder(self.address.get_secret_value(), self.states)
+
+
+def seeder_database(settings: ProviderSettings) -> SeederDatabase | None:
+    """Return Seeder's database; None if the settings have none."""
+    if settings.seeder_url is None:
+        return None
+    return SeederDatabase(
+        source=settings.seeder_source, address=settings.seeder_url, states=state_rules(settings)
+    )
+
+
+def state_rules(settings: ProviderSettings) -> StateRules:
+    """Return what the settings say about the states of sources."""
+    return StateRules(public=settings.seeder_public_states, ended=Access(settings.seeder_ended_access))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,25 +132,26 @@ class NeedsApprovalError(UsageError):
     """The import changes or removes more titles than the settings allow without approval."""
 
 
-def propose(session: Session, upload: Upload, settings: ProviderSettings) -> Proposal:
+def propose(session: Session, incoming: Incoming, settings: ProviderSettings) -> Proposal:
     """Return what an import would change; nothing is changed.
 
-    Raises UsageError if the file cannot be read, or while another import is running.
+    Raises UsageError or RemoteError if the titles cannot be read, and UsageError while another import is
+    running.
     """
-    proposal = _carried_out(session, upload, settings)
+    proposal = _carried_out(session, incoming, settings)
     session.rollback()
     return proposal
 
 
 def accept(
-    session: Session, upload: Upload, settings: ProviderSettings, digest: str, *, approved: bool
+    session: Session, incoming: Incoming, settings: ProviderSettings, digest: str, *, approved: bool
 ) -> Proposal:
-    """Import the file and commit if the proposal is still the one with this digest.
+    """Import the titles and commit if the proposal is still the one with this digest.
 
     The manager lets documents follow changed rules if they are more than one chunk. Raises PlanChangedError,
-    NeedsApprovalError, and UsageError as `propose` does.
+    NeedsApprovalError, and the errors of `propose`.
     """
-    proposal = _carried_out(session, upload, settings)
+    proposal = _carried_out(session, incoming, settings)
     if proposal.digest != digest:
         raise PlanChangedError(
             "The titles have changed since this plan was made. Nothing was imported; look at the new plan."
@@ -109,11 +166,12 @@ def accept(
     return proposal
 
 
-def _carried_out(session: Session, upload: Upload, settings: ProviderSettings) -> Proposal:
+def _carried_out(session: Session, incoming: Incoming, settings: ProviderSettings) -> Proposal:
     rules = range_rules(settings)
     session.execute(text(_WAIT))
     try:
-        plan = _plan(session, upload, rules)
+        with incoming.read() as found:
+            plan = plan_import(session, incoming.source, found, rules)
     except OperationalError as error:
         if not isinstance(error.orig, LockNotAvailable):
             raise
@@ -126,10 +184,3 @@ def _carried_out(session: Session, upload: Upload, settings: ProviderSettings) -
         documents=count_pending(session),
         needs_approval=plan.exceeds(settings.title_change_percent),
     )
-
-
-def _plan(session: Session, upload: Upload, rules: RangeRules) -> ImportPlan:
-    with tempfile.TemporaryDirectory(prefix="zatva-titles-") as folder:
-        file = Path(folder) / "titles"
-        file.write_bytes(upload.content)
-        return plan_import(session, upload.source, READERS[upload.kind](file, upload.name), rules)
