@@ -7,6 +7,7 @@ import pytest
 from web.site.formats import (
     ago,
     clock,
+    coded,
     day,
     duration,
     exact,
@@ -104,3 +105,11 @@ def test_the_exact_time_is_in_the_tooltip() -> None:
     assert exact(local) == element.format("", "1 Jul 2026 00:30")
     assert second(local) == element.format("", "1 Jul 2026 00:30:00")
     assert (moment(None), exact(None), second(None)) == ("never", "never", "never")
+
+
+def test_code_is_marked_and_the_rest_is_escaped() -> None:
+    shown = coded("<b>: see `zatva rule list`, not ` or `a<b`")
+
+    assert shown == (
+        '&lt;b&gt;: see <code translate="no">zatva rule list</code>, not <code translate="no"> or </code>a&lt;b`'
+    )

@@ -104,7 +104,7 @@ async def test_what_is_wrong_with_seeder_is_said_without_its_password(curator: B
 
 @pytest.mark.parametrize("settings", [_NO_SERVER], indirect=True)
 async def test_the_last_imports_say_why_a_command_failed(server: Server, curator: Browser) -> None:
-    environment = environment_for(server.settings)
+    environment = {**environment_for(server.settings), "ZATVA_PROVIDER__SEEDER_URL": _NO_SERVER}
 
     done = await zatva_beside(environment, "provider", "titles", "import")
     missing = await zatva_beside(environment, "provider", "titles", "import", "x.csv")
