@@ -18,7 +18,7 @@ from aiohttp import web
 from multidict import MultiMapping
 from pydantic import Field, field_validator
 
-from oai.audit import AuditEntry, Filter, list_entries
+from oai.audit import BEGUN, AuditEntry, Filter, list_entries
 from oai.errors import RemoteError, UsageError
 from oai.rights import Right
 from provider.titles.entries import READERS
@@ -36,7 +36,7 @@ from provider.titles.proposals import (
 from web.archive.pages_titles import words
 from web.auth.access import about, needs
 from web.auth.csrf import posted_of, takes_file
-from web.site.forms import Form, FormModel, read_form
+from web.site.forms import Form, FormModel, Problem, read_form
 from web.site.i18n import _, told
 from web.site.keys import SETTINGS, database_of
 from web.site.render import render
@@ -155,7 +155,9 @@ async def _step(request: web.Request, origin: _Origin, asked: PlanForm, form: Fo
             return await _import(request, origin, asked, form)
         return await _plan(request, origin, form)
     except (UsageError, RemoteError) as error:
-        return await _form(request, form.with_error(origin.field, told(error)))
+        # What is wrong with a file is at its field; Seeder's form has none to correct.
+        problem = Problem(title=_("Nothing was imported.")) if origin.field == "seeder" else None
+        return await _form(request, form.with_error(origin.field, told(error), problem))
 
 
 async def _import(request: web.Request, origin: _Origin, asked: PlanForm, form: Form) -> web.Response:
@@ -230,7 +232,9 @@ async def _form(request: web.Request, form: Form) -> web.Response:
 
 
 def _is_import(entry: AuditEntry) -> bool:
-    return not _FIRST_REFUSAL <= entry.status < _FIRST_FAULT
+    """Return whether an import ended or, if by a command, began; on pages, the present request has begun."""
+    is_refusal = _FIRST_REFUSAL <= entry.status < _FIRST_FAULT
+    return not is_refusal and (entry.status != BEGUN or entry.via == "command")
 
 
 async def _plan(request: web.Request, origin: _Origin, form: Form, fault: str = "") -> web.Response:
