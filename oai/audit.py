@@ -8,7 +8,7 @@ of the work does not remove the entry. The table keeps the prefix `web_` of the 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
@@ -32,6 +32,7 @@ from oai.models import Base
 
 BEGUN: Final = 0
 _PAGE: Final = 50
+_LOOKED_AT: Final = 10_000
 _FIRST_REFUSAL: Final = 400
 _FIRST_FAULT: Final = 500
 """From this status on, work may have been done before the failure."""
@@ -255,10 +256,20 @@ def list_entries(
     return list(session.scalars(rows))
 
 
-def list_actions(session: Session) -> list[str]:
-    """Return every action in the last 10,000 entries."""
-    last = select(AuditEntry.action).order_by(AuditEntry.audit_id.desc()).limit(10_000).subquery()
-    return list(session.scalars(select(last.c.action).distinct().order_by(last.c.action)))
+class Occurring(NamedTuple):
+    """What the last entries contain, each in alphabetical order."""
+
+    users: Sequence[str]
+    actions: Sequence[str]
+    kinds: Sequence[str]
+
+
+def occurring(session: Session) -> Occurring:
+    """Return the users, actions and object kinds of the last 10,000 entries."""
+    columns = (AuditEntry.user_name, AuditEntry.action, AuditEntry.object_kind)
+    last = select(*columns).order_by(AuditEntry.audit_id.desc()).limit(_LOOKED_AT).subquery()
+    found = session.execute(select(*last.c).distinct()).all()
+    return Occurring(*(sorted({row[place] for row in found} - {None}) for place in range(len(columns))))
 
 
 def _filtered(wanted: Filter) -> Select[AuditEntry]:

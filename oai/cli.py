@@ -166,7 +166,8 @@ def _audited(action: "Action", handler: Handler, invocation: Invocation) -> int:
             if code != ExitCode.DONE:
                 invocation.noted["details"] = {**invocation.noted.get("details", {}), "exit_code": code}
         except UsageError:
-            status = _WRONG_INPUT
+            # Wrong input leaves no entry, unless the command has noted why it could not do its work.
+            status = _FAULT if "reason" in invocation.noted.get("details", {}) else _WRONG_INPUT
             raise
         finally:
             days, subject = invocation.settings.web.audit_days, _subject(action, invocation)

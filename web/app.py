@@ -38,8 +38,8 @@ from web.auth.identify import sessions
 from web.auth.openid import PROVIDER, RETURN, OpenIdProvider
 from web.errors import pages as errors
 from web.imports import pages as imports
+from web.imports import pages_marc, pages_sets
 from web.imports import pages_records as imported_records
-from web.imports import pages_sets
 from web.imports.sources import IMPORTS, ImportProcesses
 from web.jobs import pages as jobs
 from web.overview import exports, guide, search
@@ -84,6 +84,7 @@ _ROUTES = (
     record.ROUTES,
     imported_records.ROUTES,
     imports.ROUTES,
+    pages_marc.ROUTES,
     pages_sets.ROUTES,
     diagnostics.ROUTES,
     report_card.ROUTES,

@@ -71,6 +71,7 @@ zatva provider titles import seeds.json --format archive-it --source archive-it
 zatva provider titles import postgresql://reader@seeder.example/seeder --source seeder
 zatva provider titles enrich --source seeder --repository 7 --dry-run
 zatva provider titles enrich records.xml --source library
+zatva provider titles import --dry-run
 zatva provider titles list
 zatva provider titles show library:web20132499695
 zatva provider titles update

@@ -344,6 +344,18 @@ class ProviderSettings(Section):
         description="Share of a source's titles, in percent, that an import may change or remove without "
         "`--approve`; 20 titles are always allowed.",
     )
+    seeder_url: SecretStr | None = Field(
+        None,
+        description="Seeder's database, `postgresql://USER@HOST/DATABASE`, from which the dashboard and "
+        "`zatva provider titles import` without a file import titles. The password is better in PGPASSWORD "
+        "or ~/.pgpass.",
+    )
+    seeder_source: str = Field(
+        "seeder",
+        min_length=1,
+        max_length=200,
+        description="Name of the source to which the titles of `seeder_url` belong.",
+    )
     seeder_public_states: tuple[Literal["success", "forced", "terminated", "expired"], ...] = Field(
         ("success",),
         description="States of sources in Seeder whose titles are public; the other three of these states "

@@ -38,14 +38,15 @@ def _add_import(titles: "Subcommands") -> None:
     bring.add_argument(
         "file",
         metavar="FILE|URL",
+        nargs="?",
         help="what the source exported, in UTF-8, or postgresql://USER@HOST/DATABASE of Seeder (password: "
-        "PGPASSWORD or ~/.pgpass)",
+        "PGPASSWORD or ~/.pgpass); default: provider.seeder_url",
     )
     bring.add_argument(
         "--source",
-        required=True,
         metavar="NAME",
-        help="name of the source; an import only changes its titles",
+        help="name of the source; an import only changes its titles (default without FILE: "
+        "provider.seeder_source)",
     )
     bring.add_argument(
         "--format",

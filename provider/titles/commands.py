@@ -4,6 +4,7 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,10 +15,9 @@ from oai.cli import Invocation
 from oai.console import some
 from oai.database import open_database
 from oai.datestamps import format_datestamp
-from oai.errors import ExitCode, UsageError
+from oai.errors import ExitCode, UsageError, ZatvaError
 from oai.sections import ProviderSettings
 from oai.sections.provider import ListMeaning
-from provider.models import Access
 from provider.titles.access import count_pending, settle_access
 from provider.titles.enrichment import ENRICHED
 from provider.titles.entries import READERS, Read
@@ -33,9 +33,9 @@ from provider.titles.imports import (
 )
 from provider.titles.lists import ListPlan, closed_addresses, counted_addresses
 from provider.titles.models import Title, TitleEnrichment, TitleSeed
+from provider.titles.proposals import seeder_database
 from provider.titles.publication import count_new
 from provider.titles.ranges import range_rules
-from provider.titles.seeder import StateRules, read_seeder
 
 _COLUMNS: Final = {
     "title_id": "ID",
@@ -58,10 +58,39 @@ _NAMED: Final = 3
 def import_titles(invocation: Invocation) -> ExitCode:
     """`provider titles import`: import the titles of a source."""
     arguments, settings = invocation.arguments, invocation.settings.provider
+    source = _source(arguments.source, arguments.file, settings)
+    with _noting(invocation, source):
+        report = _imported(invocation, source)
+    invocation.about(source, source, **report["counts"])
+    invocation.console.result(report, "\n".join(_in_words(report)))
+    unread = sum(not one["is_decision"] for one in report["not_taken"])
+    return ExitCode.RECORDS_REFUSED if unread else ExitCode.DONE
+
+
+def _source(given: str | None, file: str | None, settings: ProviderSettings) -> str:
+    if given is not None:
+        return given
+    if file is None:
+        return settings.seeder_source
+    raise UsageError("name the source with --source; an import only changes its titles")
+
+
+@contextmanager
+def _noting(invocation: Invocation, source: str) -> Iterator[None]:
+    """Note in the audit log why an import failed, so that the dashboard can show it."""
+    try:
+        yield
+    except ZatvaError as error:
+        invocation.about(source, source, reason=str(error))
+        raise
+
+
+def _imported(invocation: Invocation, source: str) -> dict[str, Any]:
+    arguments, settings = invocation.arguments, invocation.settings.provider
     found, meanings = _reader(arguments.file, arguments.format, settings)
     rules = range_rules(settings)
     with open_database(invocation.settings) as database, database.session() as session:
-        plan = plan_import(session, arguments.source, found, rules, meanings)
+        plan = plan_import(session, source, found, rules, meanings)
         if not arguments.dry_run and not arguments.approve:
             plan.check(settings.title_change_percent)
         if arguments.dry_run:
@@ -75,23 +104,23 @@ def import_titles(invocation: Invocation) -> ExitCode:
         else:
             session.commit()
             settle_access(session, margin=settings.publish_margin)
-    invocation.about(arguments.source, arguments.source, **_counts(plan))
-    report = {**_report(plan, named, dry_run=arguments.dry_run), "lists": lists, "documents": pending}
-    invocation.console.result(report, "\n".join(_in_words(report)))
-    return ExitCode.DONE if not _unread(plan) else ExitCode.RECORDS_REFUSED
+    return {**_report(plan, named, dry_run=arguments.dry_run), "lists": lists, "documents": pending}
 
 
 def _reader(
-    given: str, kind: str | None, settings: ProviderSettings
+    given: str | None, kind: str | None, settings: ProviderSettings
 ) -> tuple[Iterator[Read], Mapping[str, ListMeaning]]:
     """Return the titles of a file or a database, and what its lists mean.
 
     An address may contain a password; no message quotes it.
     """
-    is_address = _ADDRESS.match(given) is not None
-    if (kind or "seeder") == "seeder" and given.startswith(_POSTGRESQL):
-        states = StateRules(public=settings.seeder_public_states, ended=Access(settings.seeder_ended_access))
-        return read_seeder(given, states, media_url=settings.seeder_media_url), settings.seeder_lists
+    is_address = given is not None and _ADDRESS.match(given) is not None
+    if (kind or "seeder") == "seeder" and (given is None or given.startswith(_POSTGRESQL)):
+        seeder = seeder_database(settings, given)
+        if seeder is not None:
+            return seeder.titles(), seeder.meanings
+    if given is None:
+        raise UsageError("name a file, or set provider.seeder_url to the address of Seeder's database")
     if kind == "seeder" or is_address:
         raise UsageError(
             "only a file, or Seeder's database as postgresql://USER@HOST/DATABASE (--format seeder), can be "
@@ -111,25 +140,6 @@ def _format_of(file: Path) -> str:
     return suffix
 
 
-def _unread(plan: ImportPlan) -> int:
-    return sum(not one.is_decision for one in plan.not_taken)
-
-
-def _counts(plan: ImportPlan) -> dict[str, int]:
-    counts = {
-        "new": len(plan.new),
-        "changed": len(plan.changed),
-        "gone": len(plan.gone),
-        "unchanged": plan.unchanged,
-        "not_taken": len(plan.not_taken),
-        "collections": len(plan.collections.names),
-    }
-    if plan.lists:
-        counts["addresses_added"] = sum(one.added for one in plan.lists)
-        counts["addresses_removed"] = sum(one.removed for one in plan.lists)
-    return counts
-
-
 def _list_report(session: Session, plan: ListPlan) -> dict[str, Any]:
     closed = closed_addresses(session, plan.addresses) if plan.meaning == "open" else []
     return {
@@ -147,7 +157,7 @@ def _list_report(session: Session, plan: ListPlan) -> dict[str, Any]:
 def _report(plan: ImportPlan, conflicts: Sequence[ClaimedTwice], *, dry_run: bool) -> dict[str, Any]:
     return {
         "dry_run": dry_run,
-        "counts": _counts(plan),
+        "counts": plan.counts,
         "new": [one.entry.name for one in plan.new],
         "changed": [{"name": one.entry.name, "fields": list(one.fields)} for one in plan.changed],
         "gone": [name for _, name in plan.gone],

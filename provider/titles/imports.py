@@ -94,6 +94,22 @@ class ImportPlan:
         return [*self.refused, *(one for listed in self.lists for one in listed.refused)]
 
     @property
+    def counts(self) -> dict[str, int]:
+        """The numbers for reports and the audit log."""
+        counts = {
+            "new": len(self.new),
+            "changed": len(self.changed),
+            "gone": len(self.gone),
+            "unchanged": self.unchanged,
+            "not_taken": len(self.not_taken),
+            "collections": len(self.collections.names),
+        }
+        if self.lists:
+            counts["addresses_added"] = sum(one.added for one in self.lists)
+            counts["addresses_removed"] = sum(one.removed for one in self.lists)
+        return counts
+
+    @property
     def changes_nothing(self) -> bool:
         """Whether everything is stored as it was found."""
         lists = any(one.added or one.removed for one in self.lists)

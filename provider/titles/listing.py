@@ -1,5 +1,6 @@
 """Titles for those who maintain them: a list of all titles, listed or not, and everything about one."""
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -124,12 +125,13 @@ class TitleDetails:
     """Without the roots of their trees."""
 
 
-def title_details(session: Session, title_id: int, rules: RangeRules) -> TitleDetails | None:
-    """Return everything about a title; None if it does not exist."""
-    title = session.get(Title, title_id)
+def title_details(session: Session, wanted: int | uuid.UUID, rules: RangeRules) -> TitleDetails | None:
+    """Return everything about the title with that number or key; None if it does not exist."""
+    column = Title.key if isinstance(wanted, uuid.UUID) else Title.title_id
+    title = session.scalars(select(Title).where(column == wanted)).one_or_none()
     if title is None:
         return None
-    of_title = TitleSeed.title_id == title_id
+    of_title = TitleSeed.title_id == title.title_id
     seeds = session.scalars(
         select(TitleSeed).where(of_title).order_by(TitleSeed.position).limit(MOST_SEEDS)
     ).all()
@@ -137,7 +139,7 @@ def title_details(session: Session, title_id: int, rules: RangeRules) -> TitleDe
     sets = session.scalars(
         select(TitleSet)
         .join(TitleMembership, member)
-        .where(TitleMembership.title_id == title_id, TitleSet.set_spec.contains(":"))
+        .where(TitleMembership.title_id == title.title_id, TitleSet.set_spec.contains(":"))
         .order_by(TitleSet.set_spec)
     ).all()
     return TitleDetails(

@@ -267,6 +267,11 @@ def read_seeder(
         raise RemoteError(f"Seeder's database {place}: {_said(error)}; nothing has been imported") from None
 
 
+def seeder_place(address: str) -> str:
+    """Return where a database of Seeder is, without the password. Raises UsageError as `read_seeder` does."""
+    return _place(_parameters(address))
+
+
 def _parameters(address: str) -> dict[str, Any]:
     """Return the address as libpq's parameters, which the messages of libpq may quote in part."""
     try:

@@ -21,6 +21,7 @@ PAGES: Final = (
     "/records/bibliographic/1",
     "/imports",
     "/imports/1",
+    "/imports/1/marc",
     "/imports/sets",
     "/imports/sets/new",
     "/imports/sets/1/edit",

@@ -244,3 +244,16 @@ def test_entries_are_kept_for_the_days_that_are_set(database: Database) -> None:
         session.flush()
 
         assert [entry.action for entry in list_entries(session, Filter())] == ["fourth", "third"]
+
+
+async def test_the_filters_offer_what_occurs_and_keep_what_is_chosen(
+    server: Server, administrator: Browser
+) -> None:
+    await administrator.post(f"/schedules/{_a_schedule(server)}/pause")
+
+    _, page = await administrator.get("/admin/audit?user=Somebody&action=schedule.pause")
+
+    for option in ('value="Alena">', 'value="Somebody" selected', 'value="schedule.pause" selected',
+                   'value="sign-in">', 'value="schedule">'):  # fmt: skip
+        assert option in page, option
+    assert 'value="job">' not in page

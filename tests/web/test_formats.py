@@ -3,10 +3,12 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
+from markupsafe import Markup
 
 from web.site.formats import (
     ago,
     clock,
+    coded,
     day,
     duration,
     exact,
@@ -104,3 +106,9 @@ def test_the_exact_time_is_in_the_tooltip() -> None:
     assert exact(local) == element.format("", "1 Jul 2026 00:30")
     assert second(local) == element.format("", "1 Jul 2026 00:30:00")
     assert (moment(None), exact(None), second(None)) == ("never", "never", "never")
+
+
+def test_code_is_marked_and_the_rest_is_escaped() -> None:
+    code = '<code translate="no">'
+    assert coded("<b>: see `rule list`, a`") == f"&lt;b&gt;: see {code}rule list</code>, a`"
+    assert coded(Markup("<b>`x`</b>")) == f"<b>{code}x</code></b>"

@@ -5,6 +5,7 @@ import hashlib
 import html
 import re
 import uuid
+from importlib.resources import files
 
 import pytest
 from sqlalchemy import delete, select
@@ -21,6 +22,7 @@ from web.auth.organisations import (
     give_repository,
     remove_organisation,
 )
+from web.imports.pages_marc import RULES
 from web.imports.sources import IMPORTS
 from web.models import User
 from web.site.keys import PageSizes
@@ -64,8 +66,8 @@ def repository(server: Server) -> int:
         return telc.repository_id
 
 
-def _stored(number: int, title: str) -> bytes:
-    inside = marcxml(f"001 nr{number}", f"245 10 $a{title}")
+def _stored(number: int, title: str, *fields: str) -> bytes:
+    inside = marcxml(f"001 nr{number}", f"245 10 $a{title}", *fields)
     return (
         '<record xmlns="http://www.openarchives.org/OAI/2.0/"><header>'
         f"<identifier>oai:x:{number}</identifier><datestamp>2026-01-01</datestamp></header>"
@@ -319,3 +321,44 @@ async def test_a_harvested_record_and_the_one_made_from_it_lead_to_each_other(
     assert f'href="{there}"' in stored
     assert f'href="{here}"' in described
     assert there.endswith(f"/{told['bibliographic_id']}")
+
+
+async def test_the_marc_report_counts_findings_by_rule_with_records_as_examples(
+    server: Server, owner: Browser, colleague: Browser, repository: int
+) -> None:
+    data = _stored(2, "Mapy", "041 0# $aczech", "24 ## $ax")
+    (server.settings.store / "telc" / "2.xml").write_bytes(data)
+    with server.database.session() as session:
+        found = session.scalars(select(Record).where(Record.filename == "2.xml")).one()
+        found.digest = hashlib.sha256(data).digest()
+        session.commit()
+
+    _, page = await owner.get(f"/imports/{repository}/marc")
+    _, structure = await owner.get(f"/imports/{repository}/marc?level=1&records=1000")
+
+    language = page.partition("undefined code of a language")[2].partition("</tr>")[0]
+    assert ("041$a" in language, "czech" in language) == (True, True)
+    assert f'href="/repositories/{repository}/records?identifier=oai%3Ax%3A2"' in language
+    assert "Level 3: Coded values and dates" in page
+    assert "tag of a data field" in structure
+    assert "undefined code of a language" not in structure
+    assert (await colleague.get(f"/imports/{repository}/marc"))[0] == 404
+    assert (await owner.get(f"/imports/{repository}/marc?level=9&records=x"))[0] == 200
+
+
+async def test_a_source_without_marc_records_has_no_report(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        number = a_repository(session).repository_id
+        session.commit()
+
+    assert "No MARC records are stored." in (await administrator.get(f"/imports/{number}/marc"))[1]
+
+
+def test_every_rule_of_the_validation_has_words() -> None:
+    folder = files("harvester.bibliographic.marc21")
+    modules = ("structure.py", "designations.py", "coded_values.py")
+    written = "".join((folder / name).read_text(encoding="utf-8") for name in modules)
+    codes = set(re.findall(r'"([a-z]+(?:_[a-z]+)+)"', written))
+
+    assert len(codes) > 30
+    assert codes == set(RULES)

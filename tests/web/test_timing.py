@@ -24,6 +24,8 @@ from web.site.i18n import catalogue, language, translations
         ("0 1 * * 0", "every week on Sunday at 01:00"),
         ("monthly on 31 at 03:00", "every month on day 31 at 03:00"),
         ("every 6 hours", "every 6 hours"),
+        ("Every  minute", "every minute"),
+        ("every 1 days", "every day"),
         ("30 2 * * 1-5", "30 2 * * 1-5"),
     ],
 )
@@ -47,6 +49,9 @@ def test_days_are_written_as_in_czech() -> None:
     before = language.set("cs"), translations.set(catalogue("cs"))
     try:
         assert often("5 1 * * 1,3") == "každý týden v pondělí a\xa0ve středu v 01:05"
+        assert [often(f"every {count} minutes") for count in (1, 2, 10)] == [
+            "každou minutu", "každé 2 minuty", "každých 10 minut",
+        ]  # fmt: skip
     finally:
         language.reset(before[0])
         translations.reset(before[1])

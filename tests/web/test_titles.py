@@ -93,7 +93,7 @@ async def test_a_plan_changes_nothing_and_the_import_does(server: Server, curato
     assert (entry.user_name, entry.object_id, entry.after) == (
         "Katka",
         "library",
-        {"new": 3, "changed": 0, "gone": 0, "unchanged": 0, "not_taken": 1},
+        {"new": 3, "changed": 0, "gone": 0, "unchanged": 0, "not_taken": 1, "collections": 0},
     )
     _, text, _ = await _send(curator, {"source": "library"}, titles)
     assert "There is nothing to import." in text
@@ -177,9 +177,9 @@ async def test_a_plan_that_no_longer_holds_is_shown_again(server: Server, curato
 async def test_documents_follow_at_once_or_by_the_manager(
     curator: Browser, monkeypatch: pytest.MonkeyPatch, documents: int
 ) -> None:
-    monkeypatch.setattr("provider.titles.uploads.count_pending", lambda _session: documents)
+    monkeypatch.setattr("provider.titles.proposals.count_pending", lambda _session: documents)
     settled = []
-    monkeypatch.setattr("provider.titles.uploads.settle_access", lambda *_, **__: settled.append(1))
+    monkeypatch.setattr("provider.titles.proposals.settle_access", lambda *_, **__: settled.append(1))
     await _import(curator, _title("1", "http://b.example/", access="withheld"))
     assert len(settled) == (1 if documents <= CHUNK else 0)
 
@@ -243,3 +243,8 @@ async def test_the_token_is_needed_and_other_forms_take_no_file(curator: Browser
     form = aiohttp.FormData({"csrf_token": await curator.token()}, default_to_multipart=True)
     async with curator.http.post(curator.base_url + "/archive/takedowns/new", data=form) as answer:
         assert answer.status == 400
+
+
+async def test_without_an_address_there_is_no_import_from_seeder(curator: Browser) -> None:
+    assert (await curator.post(f"{_PATH}/seeder"))[0] == 404
+    assert "Seeder" not in (await curator.get(_PATH))[1]

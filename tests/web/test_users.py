@@ -220,11 +220,19 @@ async def test_an_administrator_keeps_organisations(server: Server, administrato
 
     assert (await administrator.post("/admin/organisations/new", new))[0] == 303
     assert (await administrator.post("/admin/organisations/new", new))[0] == 422
-    given = {"repository": str(number)}
-    assert (await administrator.post("/admin/organisations/3/repositories", given))[0] == 303
-    assert "Library of Telč" in (await administrator.get("/admin/organisations/3"))[1]
-    given = {"repository": "99"}
-    assert (await administrator.post("/admin/organisations/3/repositories", given))[0] == 404
+    at = "/admin/organisations/3"
+    offered = f'name="repository" value="{number}"'
+    assert offered in (await administrator.get(f"{at}?find=TEL"))[1]
+    assert offered not in (await administrator.get(f"{at}?find=other"))[1]
+    assert (await administrator.post(f"{at}/repositories", {"repository": str(number)}))[0] == 303
+    assert f'id="repository-{number}"' in (await administrator.get(at))[1]
+    others = (await administrator.get("/admin/organisations/1"))[1].partition('id="assign"')[2]
+    assert "Slovak National Library" in others
+    assert (await administrator.post(f"{at}/repositories", {"repository": "99"}))[0] == 404
+    assert (await administrator.post(f"{at}/repositories"))[0] == 400
+    given = {"repository": str(number), "back": "yes"}
+    assert (await administrator.post(f"{at}/repositories", given))[0] == 303
+    assert f'id="repository-{number}"' not in (await administrator.get(at))[1]
     renamed = {"name": "", "short_name": "snk2"}
     assert (await administrator.post("/admin/organisations/3", renamed))[0] == 303
     assert (await administrator.post("/admin/organisations/1/remove"))[0] == 409
@@ -276,3 +284,19 @@ async def test_the_page_of_users_filters_goes_on_and_is_exported(
     assert "Zdena 54" in second
     assert "Olga" not in second
     assert len(table.splitlines()) == 6
+
+
+async def test_the_last_administrator_is_shown_where_others_are(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        alena = find_user(session, "Alena")
+        assert alena is not None
+        at = f"/admin/users/{alena.user_id}"
+
+    status, disabling, _ = await administrator.post(f"{at}/disable")
+    wrong, changing, _ = await administrator.post(at, {"role": "viewer", "organisation": ""})
+
+    assert (status, wrong) == (409, 422)
+    for page in (disabling, changing):
+        assert 'href="/admin/users?state=active"' in page

@@ -31,13 +31,17 @@ def _command(unit: Path) -> list[str]:
     return parser["Service"]["ExecStart"].split()
 
 
-def test_there_is_a_unit_for_each_server() -> None:
-    assert [unit.stem for unit in _UNITS] == ["zatva-manager", "zatva-provider", "zatva-web", "zatva-worker"]
+def test_there_is_a_unit_for_each_server_and_each_timer() -> None:
+    servers = ["zatva-manager", "zatva-provider", "zatva-titles", "zatva-web", "zatva-worker"]
+    assert [unit.stem for unit in _UNITS] == servers
+    timers = sorted((_DEPLOY / "systemd").glob("*.timer"))
+    assert [timer.stem for timer in timers] == ["zatva-titles"]
 
 
 @pytest.mark.parametrize("unit", _UNITS, ids=lambda unit: unit.stem)
 def test_a_unit_is_valid_and_closed(unit: Path) -> None:
-    told = _analyze("verify", "--man=no", unit)
+    timer = unit.with_suffix(".timer")
+    told = _analyze("verify", "--man=no", unit, *([timer] if timer.exists() else []))
     faults = [line for line in told.stderr.splitlines() if "is not executable" not in line]
     assert faults == []
     rated = _analyze("security", "--offline=true", f"--threshold={_MOST_EXPOSED}", "--no-pager", unit)

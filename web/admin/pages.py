@@ -17,7 +17,7 @@ from manager.models import Worker
 from manager.notices.letters import Letter, compose, send
 from manager.notices.outbox import NotSentError, NoWordError
 from manager.worker.registry import drain, manager_status
-from oai.audit import AuditEntry, Filter, list_actions, list_entries
+from oai.audit import AuditEntry, Filter, list_entries, occurring
 from oai.datestamps import utc_now
 from oai.disk import disks_of
 from oai.errors import UsageError
@@ -242,10 +242,20 @@ async def audit_log(request: web.Request) -> web.Response:
         entries=entries[:_PAGE],
         changes=_changes,
         form=Form(values=given),
-        actions=await database.run(list_actions),
+        choices=await _choices(request, given),
         query=urlencode(given),
         older=urlencode(older) if older else None,
     )
+
+
+async def _choices(request: web.Request, given: dict[str, str]) -> dict[str, list[tuple[str, str]]]:
+    """Return the options of the filters: what the last entries contain, and what is chosen now."""
+    found = await database_of(request).run(occurring)
+    columns = {"user": found.users, "action": found.actions, "kind": found.kinds}
+    return {
+        name: [("", _("all")), *((one, one) for one in sorted({*values, given.get(name, "")}) if one)]
+        for name, values in columns.items()
+    }
 
 
 @administrators_only

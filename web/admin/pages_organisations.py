@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -10,9 +11,11 @@ from sqlalchemy.orm import Session
 
 from harvester.listing import find_repositories
 from harvester.models import Repository
+from oai.audit import Subject
 from oai.errors import UsageError
 from oai.owners import Organisation
 from web.auth.access import about, administrators_only, asked_for, repositories_of
+from web.auth.audit import change_one
 from web.auth.organisations import (
     MOST_BYTES,
     MOST_RECORDS,
@@ -20,12 +23,14 @@ from web.auth.organisations import (
     OrganisationView,
     add_organisation,
     change_organisation,
+    find_candidates,
     fullness,
     give_repository,
     limit_organisation,
     list_organisations,
     remove_organisation,
 )
+from web.repositories.listing import is_id
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
@@ -35,6 +40,8 @@ from web.site.params import NUMBER, number_of
 from web.site.render import render
 
 _GIGA: Final = 10**9
+_MOST_TICKED: Final = PAGE
+"""Repositories that are offered, and assigned by one form."""
 _COLUMNS: Final = columns_of(
     "organisation_id", "short_name", "name", "created", "users", "repositories", "records", "max_records",
     "bytes", "max_bytes",
@@ -59,13 +66,6 @@ class ChangeForm(OrganisationForm):
     @classmethod
     def _empty_is_none(cls, value: str) -> str | None:
         return value.strip() or None
-
-
-class GivingForm(FormModel):
-    """A repository to assign to the organisation or to take away from it."""
-
-    repository: int = Field(ge=1, le=999_999_999)
-    back: bool = False
 
 
 @administrators_only
@@ -139,17 +139,25 @@ async def change(request: web.Request) -> web.Response:
 
 @administrators_only
 async def give(request: web.Request) -> web.Response:
-    """Assign a repository to the organisation, or return it to the administrators."""
-    organisation = await _organisation_of(request)
-    asked, form = read_form(GivingForm, await request.post())
-    if asked is None:
-        return await _page(request, organisation, None, form)
-    await asked_for(request, Repository, asked.repository)
-    number = organisation.organisation_id
-    await database_of(request).run(give_repository, asked.repository, None if asked.back else number)
-    owner = None if asked.back else organisation.short_name
-    about(request, "repository", asked.repository, organisation=owner)
-    raise web.HTTPSeeOther(f"/admin/organisations/{number}?done=repository-given")
+    """Assign the ticked repositories to the organisation, or return them to the administrators."""
+    organisation, posted = await _organisation_of(request), await request.post()
+    numbers = sorted({int(text) for text in map(str, posted.getall("repository", [])) if is_id(text)})
+    if not numbers:
+        raise web.HTTPBadRequest(text=_("Select repositories first."))
+    number, back = organisation.organisation_id, "back" in posted
+    ticked = [(await asked_for(request, Repository, one))[1] for one in numbers[:_MOST_TICKED]]
+    for row in ticked:
+        subject = Subject(
+            kind="repository",
+            number=str(row.repository_id),
+            name=row.repository_name or row.base_url,
+            details={"organisation": None if back else organisation.short_name},
+        )
+        work = partial(
+            give_repository, repository_id=row.repository_id, organisation_id=None if back else number
+        )
+        await change_one(request, subject, work)
+    raise web.HTTPSeeOther(f"/admin/organisations/{number}?done=repositories-given")
 
 
 @administrators_only
@@ -191,22 +199,24 @@ async def _organisation_of(request: web.Request) -> Organisation:
     return found
 
 
-async def _page(
-    request: web.Request, organisation: Organisation | None, form: Form | None, given: Form | None = None
-) -> web.Response:
-    repositories = None
+async def _page(request: web.Request, organisation: Organisation | None, form: Form | None) -> web.Response:
+    repositories, candidates, search = None, None, text_in(request, "find").strip()
     if organisation is not None:
         repositories = await _repositories(request, organisation)
+        candidates = await database_of(request).run(
+            find_candidates, organisation.organisation_id, limit=_MOST_TICKED + 1, search=search
+        )
         form = form or Form(values=_values(organisation))
-    faulty = [one for one in (form, given) if one is not None and one.errors]
     return render(
         request,
         "admin_organisation.html",
-        status=422 if faulty else 200,
+        status=422 if form is not None and form.errors else 200,
         organisation=organisation,
         form=form,
-        given=given or Form(values={}),
         repositories=repositories,
+        candidates=candidates,
+        most=_MOST_TICKED,
+        find=search,
         stored=await _stored(request, organisation),
     )
 

@@ -16,6 +16,7 @@ from web.auth.organisations import name_organisations
 from web.auth.sign_in import make_link
 from web.auth.users import (
     STATES,
+    LastAdministratorError,
     UserView,
     add_user,
     change_role,
@@ -26,6 +27,7 @@ from web.auth.users import (
 )
 from web.models import LinkKind, Role
 from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.faults import RemediableConflict
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, told
 from web.site.keys import SETTINGS, database_of
@@ -33,6 +35,8 @@ from web.site.params import NUMBER, number_of
 from web.site.render import render
 
 _PAGE: Final = 50
+_OTHERS: Final = "/admin/users?state=active"
+"""Where another administrator is chosen."""
 _COLUMNS: Final = columns_of(
     "user_id", "name", "role", "organisation", "state", "created", "last_sign_in", "disabled", "has_password",
 )  # fmt: skip
@@ -136,7 +140,8 @@ async def change(request: web.Request) -> web.Response:
             change_role, user.user_id, asked.role, organisation_id=asked.organisation
         )
     except UsageError as error:
-        return await _page(request, user, form.with_error("role", told(error)))
+        is_last = isinstance(error, LastAdministratorError)
+        return await _page(request, user, form.with_error("role", told(error)), is_last=is_last)
     raise web.HTTPSeeOther(f"/admin/users/{user.user_id}?done=user-changed")
 
 
@@ -178,6 +183,8 @@ async def disable(request: web.Request) -> web.StreamResponse:
     user = await _user_of(request)
     try:
         await database_of(request).run(disable_user, user.user_id)
+    except LastAdministratorError as error:
+        raise RemediableConflict(told(error), path=_OTHERS, label=_("Choose another administrator")) from None
     except UsageError as error:
         raise web.HTTPConflict(text=told(error)) from None
     raise web.HTTPSeeOther(f"/admin/users/{user.user_id}?done=user-disabled")
@@ -265,6 +272,7 @@ async def _page(
     *,
     link: str | None = None,
     invitation: bool = False,
+    is_last: bool = False,
 ) -> web.Response:
     web_settings = request.config_dict[SETTINGS].web
     if form is None and user is not None:
@@ -277,6 +285,7 @@ async def _page(
         form=form,
         link=link,
         invitation=invitation,
+        others=_OTHERS if is_last else None,
         hours=f"{web_settings.invitation_hours:g}",
         minutes=f"{web_settings.link_minutes:g}",
         **await _choices(request),

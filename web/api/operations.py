@@ -88,6 +88,13 @@ PLACES: Final[Mapping[str, PathParameter]] = MappingProxyType(
             example="f728b4fa-4248-4e3a-8a5d-2f346baa9455",
             read=str,
         ),
+        "title": PathParameter(
+            pattern=r"[0-9a-f]{32}",
+            schema={"type": "string", "pattern": "^[0-9a-f]{32}$"},
+            meaning="Key of the title: the last part of its OAI identifier.",
+            example="f728b4fa42484e3a8a5d2f346baa9455",
+            read=str,
+        ),
         "collection": PathParameter(
             pattern=rf"collection(?::{_SPEC_PART})*",
             schema={"type": "string", "pattern": rf"^collection(:{_SPEC_PART})*$", "maxLength": 1000},

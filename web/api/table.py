@@ -19,7 +19,7 @@ from web.api.faults import MEDIA_TYPE, TITLES, Problem
 from web.api.operations import PLACES, PREFIX, Operation
 from web.api.shapes import NoQuery
 from web.archive import api as archive
-from web.archive import api_activity, api_collections, api_exports, api_takedowns
+from web.archive import api_activity, api_collections, api_exports, api_takedowns, api_titles
 from web.auth.access import needs
 from web.errors import api as errors
 from web.imports import api as imports
@@ -190,6 +190,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
     *api_collections.OPERATIONS,
     *api_takedowns.OPERATIONS,
     *api_exports.OPERATIONS,
+    *api_titles.OPERATIONS,
     *people.OPERATIONS,
     *search.OPERATIONS,
 )

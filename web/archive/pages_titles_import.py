@@ -1,12 +1,16 @@
-"""Import of titles from an uploaded file: the form, a page with what would change, and the import.
+"""Import of titles from a file or from Seeder: the form, a page with what would change, and the import.
 
 The page with the plan carries the file, compressed, so that nothing is kept on the server between the two
-steps and any dashboard process can carry out the second one.
+steps and any dashboard process can carry out the second one. Seeder's database is read in both steps; its
+address is in the settings and is never sent by a browser.
 """
 
 import base64
 import binascii
 import zlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -14,22 +18,24 @@ from aiohttp import web
 from multidict import MultiMapping
 from pydantic import Field, field_validator
 
-from oai.errors import UsageError
+from oai.audit import BEGUN, AuditEntry, Filter, list_entries
+from oai.errors import RemoteError, UsageError
 from oai.rights import Right
 from provider.titles.entries import READERS
 from provider.titles.listing import sources
-from provider.titles.uploads import (
+from provider.titles.proposals import (
+    Incoming,
     NeedsApprovalError,
     PlanChangedError,
-    Proposal,
     Upload,
     accept,
     propose,
+    seeder_database,
 )
 from web.archive.pages_titles import words
 from web.auth.access import about, needs
 from web.auth.csrf import posted_of, takes_file
-from web.site.forms import Form, FormModel, read_form
+from web.site.forms import Form, FormModel, Problem, read_form
 from web.site.i18n import _, told
 from web.site.keys import SETTINGS, database_of
 from web.site.render import render
@@ -41,10 +47,26 @@ _MOST_POSTED: Final = 12 * 1024 * 1024
 _SHOWN: Final = 100
 """Lines of each kind that the plan shows."""
 _LONGEST: Final = 200
+_LAST: Final = 10
+"""Imports that are listed."""
+_LOOKED_AT: Final = 50
+"""Entries of the audit log in which they are sought; others are refusals."""
 _OWN_FORMAT: Final = "by name"
+_FIRST_REFUSAL: Final = 400
+_FIRST_FAULT: Final = 500
 
 
-class ImportForm(FormModel):
+class PlanForm(FormModel):
+    """The second step: what a person agrees to."""
+
+    do: str = ""
+    """`import` in the second step."""
+    digest: str = ""
+    """Of the plan that was shown."""
+    approve: str = ""
+
+
+class ImportForm(PlanForm):
     """The form without the file."""
 
     source: str = Field(min_length=1, max_length=_LONGEST)
@@ -52,9 +74,6 @@ class ImportForm(FormModel):
     """A key of `READERS`, or what the file's name ends with."""
     name: str = Field("", max_length=_LONGEST)
     """The file's name, in the second step."""
-    digest: str = ""
-    """Of the plan that was shown, in the second step."""
-    approve: str = ""
 
     @field_validator("format")
     @classmethod
@@ -62,6 +81,20 @@ class ImportForm(FormModel):
         if value not in {*READERS, _OWN_FORMAT}:
             raise ValueError(_("Choose one of the options."))
         return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Origin:
+    """Where titles come from, as the page with the plan shows it and sends it again."""
+
+    incoming: Incoming
+    field: str
+    """The field of the form at which its errors are shown."""
+    path: str
+    label: str
+    name: str
+    kept: Mapping[str, str]
+    """Hidden fields."""
 
 
 @needs(Right.ARCHIVE)
@@ -82,25 +115,65 @@ async def bring(request: web.Request) -> web.Response:
         upload = _upload(asked, posted)
     except UsageError as error:
         return await _form(request, form.with_error("file", told(error)))
-    if posted.get("do") != "import":
-        return await _plan(request, upload, form)
-    return await _import(request, upload, asked, form)
+    kept = {"source": upload.source, "format": upload.kind, "name": upload.name}
+    origin = _Origin(
+        incoming=upload,
+        field="file",
+        path="/archive/titles/import",
+        label=_("File"),
+        name=upload.name,
+        kept={**kept, "content": _packed(upload.content)},
+    )
+    return await _step(request, origin, asked, form)
 
 
-async def _import(request: web.Request, upload: Upload, asked: ImportForm, form: Form) -> web.Response:
-    settings, approved = request.config_dict[SETTINGS].provider, asked.approve == "yes"
-    about(request, "titles", upload.source, upload.source)
+@needs(Right.ARCHIVE)
+async def bring_from_seeder(request: web.Request) -> web.Response:
+    """Show what Seeder's database would change, or, in the second step, import it."""
+    seeder = seeder_database(request.config_dict[SETTINGS].provider)
+    if seeder is None:
+        raise web.HTTPNotFound(text=_("No address of Seeder's database is set."))
+    asked, form = read_form(PlanForm, await request.post())
+    if asked is None:
+        return await _form(request, form)
     try:
-        done = await database_of(request).run(accept, upload, settings, asked.digest, approved=approved)
+        place = seeder.place
+    except UsageError as error:
+        return await _form(request, form.with_error("seeder", told(error)))
+    origin = _Origin(
+        incoming=seeder, field="seeder", path="/archive/titles/import/seeder", label=_("Database"),
+        name=place, kept={},
+    )  # fmt: skip
+    return await _step(request, origin, asked, form)
+
+
+async def _step(request: web.Request, origin: _Origin, asked: PlanForm, form: Form) -> web.Response:
+    """Take the step that the form asks for; an error of reading is shown in the form of the beginning."""
+    try:
+        if asked.do == "import":
+            return await _import(request, origin, asked, form)
+        return await _plan(request, origin, form)
+    except (UsageError, RemoteError) as error:
+        # What is wrong with a file is at its field; Seeder's form has none to correct.
+        problem = Problem(title=_("Nothing was imported.")) if origin.field == "seeder" else None
+        return await _form(request, form.with_error(origin.field, told(error), problem))
+
+
+async def _import(request: web.Request, origin: _Origin, asked: PlanForm, form: Form) -> web.Response:
+    settings, approved = request.config_dict[SETTINGS].provider, asked.approve == "yes"
+    source = origin.incoming.source
+    about(request, "titles", source, source)
+    try:
+        done = await database_of(request).run(
+            accept, origin.incoming, settings, asked.digest, approved=approved
+        )
     except PlanChangedError as error:
-        return await _plan(request, upload, form, fault=told(error))
+        return await _plan(request, origin, form, fault=told(error))
     except NeedsApprovalError:
         message = _("Tick this box if you want these changes.")
-        return await _plan(request, upload, form.with_error("approve", message))
-    except UsageError as error:
-        return await _form(request, form.with_error("file", told(error)))
-    about(request, "titles", upload.source, upload.source, **_counts(done))
-    raise web.HTTPSeeOther(f"/archive/titles?{urlencode({'source': upload.source})}&done=titles-imported")
+        return await _plan(request, origin, form.with_error("approve", message))
+    about(request, "titles", source, source, **done.plan.counts)
+    raise web.HTTPSeeOther(f"/archive/titles?{urlencode({'source': source})}&done=titles-imported")
 
 
 def _upload(asked: ImportForm, posted: MultiMapping[Any]) -> Upload:
@@ -143,23 +216,30 @@ async def _form(request: web.Request, form: Form) -> web.Response:
         ("csv", _("CSV")),
         ("archive-it", _("Seeds from Archive-It (JSON)")),
     ]
+    database, settings = database_of(request), request.config_dict[SETTINGS].provider
+    entries = await database.run(list_entries, Filter(action="titles.import"), limit=_LOOKED_AT)
     return render(
         request,
         "archive_titles_import.html",
         status=422 if form.errors else 200,
         form=form,
         formats=formats,
-        known=await database_of(request).run(sources),
+        known=await database.run(sources),
+        seeder_source=settings.seeder_source if settings.seeder_url else None,
+        imports=[one for one in entries if _is_import(one)][:_LAST],
     )
 
 
-async def _plan(request: web.Request, upload: Upload, form: Form, fault: str = "") -> web.Response:
-    """Show what the file would change now; `fault` is why it was not imported."""
+def _is_import(entry: AuditEntry) -> bool:
+    """Return whether an import ended or, if by a command, began; on pages, the present request has begun."""
+    is_refusal = _FIRST_REFUSAL <= entry.status < _FIRST_FAULT
+    return not is_refusal and (entry.status != BEGUN or entry.via == "command")
+
+
+async def _plan(request: web.Request, origin: _Origin, form: Form, fault: str = "") -> web.Response:
+    """Show what the titles would change now; `fault` is why they were not imported."""
     settings = request.config_dict[SETTINGS].provider
-    try:
-        found = await database_of(request).run(propose, upload, settings)
-    except UsageError as error:
-        return await _form(request, form.with_error("file", told(error)))
+    found = await database_of(request).run(propose, origin.incoming, settings)
     return render(
         request,
         "archive_titles_plan.html",
@@ -169,27 +249,17 @@ async def _plan(request: web.Request, upload: Upload, form: Form, fault: str = "
         found=found,
         plan=found.plan,
         nothing=found.plan.changes_nothing,
-        upload=upload,
-        content=_packed(upload.content),
+        origin=origin,
+        unread=[one for one in found.plan.not_taken if not one.is_decision],
+        left_out=Counter(one.reason for one in found.plan.not_taken if one.is_decision).most_common(),
         percent=settings.title_change_percent,
         shown=_SHOWN,
         **words(),
     )
 
 
-def _counts(done: Proposal) -> dict[str, int]:
-    plan = done.plan
-    return {
-        "new": len(plan.new),
-        "changed": len(plan.changed),
-        "gone": len(plan.gone),
-        "unchanged": plan.unchanged,
-        "not_taken": len(plan.refused),
-        "collections": len(plan.collections.names),
-    }
-
-
 ROUTES: Final = (
     web.get("/archive/titles/import", ask),
     web.post("/archive/titles/import", bring),
+    web.post("/archive/titles/import/seeder", bring_from_seeder),
 )

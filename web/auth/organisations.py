@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from harvester.bibliographic.filtering_sets import NamedSet, list_sets, set_by_id
 from harvester.bibliographic.models import FilteringSet
+from harvester.listing import matching_repositories
 from harvester.models import Repository
 from harvester.recognition import RepositoryFacts
 from harvester.repositories import FolderTakenError, add_repository, folder_key
@@ -283,6 +284,33 @@ def give_repository(session: Session, repository_id: int, organisation_id: int |
         session.execute(update(table).where(table.repository_id == repository_id).values(owner=owner))
     guarded = update(Repository).where(Repository.repository_id == repository_id)
     session.execute(guarded.values(guarded=owner is not None))
+
+
+class Candidate(NamedTuple):
+    """A repository that may be assigned to an organisation, and the one that owns it now."""
+
+    repository: Repository
+    owner: str | None
+    """None: the administrators."""
+
+
+def find_candidates(
+    session: Session, organisation_id: int, *, limit: int, search: str | None = None
+) -> Sequence[Candidate]:
+    """Return repositories that do not belong to the organisation, those without an organisation first.
+
+    `search` matches the name or the base URL.
+    """
+    owner = Organisation.organisation_id
+    query = (
+        matching_repositories(search)
+        .outerjoin(RepositoryOwner, RepositoryOwner.repository_id == Repository.repository_id)
+        .outerjoin(Organisation, owner == RepositoryOwner.organisation_id)
+        .add_columns(Organisation.name)
+        .where(owner.is_distinct_from(organisation_id))
+        .order_by(owner.is_not(None), Repository.repository_name, Repository.repository_id)
+    )
+    return [Candidate(*row) for row in session.execute(query.limit(limit))]
 
 
 def claim(session: Session, who: SignedIn, repository_id: int) -> None:

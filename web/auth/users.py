@@ -21,6 +21,10 @@ _IS_ADMINISTRATOR: Final = and_(User.role == Role.ADMINISTRATOR, User.disabled.i
 STATES: Final = ("active", "invited", "disabled")
 
 
+class LastAdministratorError(UsageError):
+    """The change would leave no administrator."""
+
+
 def add_user(
     session: Session, name: str, role: Role = Role.VIEWER, *, organisation_id: int | None = None
 ) -> User:
@@ -147,7 +151,7 @@ def _check_not_the_last_administrator(session: Session, user: User) -> None:
     if user.role != Role.ADMINISTRATOR or user.disabled is not None:
         return
     if list(session.scalars(select(User.user_id).where(_IS_ADMINISTRATOR))) == [user.user_id]:
-        raise UsageError(
+        raise LastAdministratorError(
             _("%(name)s is the last administrator; make another user an administrator first")
             % {"name": repr(user.name)}
         )

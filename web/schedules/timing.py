@@ -14,7 +14,7 @@ from babel.lists import format_list
 
 from manager.schedules.frequency import WEEKDAYS
 from web.site.formats import locale
-from web.site.i18n import _, mark
+from web.site.i18n import _, mark, ngettext
 
 NO_WEEKDAY: Final = "weekly on no day"
 """The frequency of a form without a weekday; its validation asks for one."""
@@ -125,10 +125,26 @@ def weekday_names() -> list[str]:
 
 
 def often(frequency: str | None) -> str:
-    """Return when a schedule with this frequency runs, in words; that of an expert as it is written."""
-    return timing_of(frequency).in_words() or str(frequency)
+    """Return when a schedule with this frequency runs, in words; a cron expression as it is written."""
+    return timing_of(frequency).in_words() or _every(frequency or "") or str(frequency)
 
 
+def _every(frequency: str) -> str | None:
+    found = _EVERY.fullmatch(" ".join(frequency.lower().split()))
+    if found is None:
+        return None
+    count = int(found["number"] or 1)
+    words = {
+        "second": ngettext("every second", "every %(count)s seconds", count),
+        "minute": ngettext("every minute", "every %(count)s minutes", count),
+        "hour": ngettext("every %(count)s hour", "every %(count)s hours", count),
+        "day": ngettext("every day", "every %(count)s days", count),
+        "week": ngettext("every week", "every %(count)s weeks", count),
+    }
+    return words[found["unit"]] % {"count": count}
+
+
+_EVERY: Final = re.compile(r"every (?:(?P<number>[0-9]{1,9}) )?(?P<unit>second|minute|hour|day|week)s?")
 _PATTERNS: Final = (
     (re.compile(rf"daily at {_AT}"), When.DAILY),
     (re.compile(rf"weekly on (?P<weekday>{'|'.join(WEEKDAYS)}) at {_AT}"), When.WEEKLY),

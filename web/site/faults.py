@@ -23,6 +23,14 @@ from web.site.render import render
 _log = logging.getLogger("web.faults")
 
 
+class RemediableConflict(web.HTTPConflict):
+    """Status 409 with a link to the page where the user can do something about it."""
+
+    def __init__(self, text: str, *, path: str, label: str) -> None:
+        super().__init__(text=text)
+        self.remedy = (path, label)
+
+
 @web.middleware
 async def faults(request: web.Request, handler: Handler) -> web.StreamResponse:  # noqa: PLR0911 one for each kind of error
     """Convert every error to a response that says what happened and what to do."""
@@ -31,7 +39,8 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
     except web.HTTPException as error:
         if error.status < 400:  # noqa: PLR2004 a redirect
             raise
-        return _answer(request, error.status, _explanation(error), _kept_headers(error))
+        remedy = error.remedy if isinstance(error, RemediableConflict) else None
+        return _answer(request, error.status, _explanation(error), _kept_headers(error), remedy)
     except web.RequestPayloadError:
         leave_unread(request)
         text = _("The form could not be read: it is incomplete or not in UTF-8.")
@@ -50,14 +59,19 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
         return _answer(request, 500, text, {})
 
 
-def _answer(request: web.Request, status: int, text: str, headers: dict[str, str]) -> web.StreamResponse:
+def _answer(
+    request: web.Request,
+    status: int,
+    text: str,
+    headers: dict[str, str],
+    remedy: tuple[str, str] | None = None,
+) -> web.StreamResponse:
     if canonical(request) in STREAMS or canonical(request) == "/static":
         return web.Response(status=status, text=text, headers=headers)
     if is_api(request):
         return problem(status, text, headers=headers)
-    return render(
-        request, "fault.html", status=status, headers=headers, title=_title(status), text=text, code=status
-    )
+    shown = {"title": _title(status), "text": text, "code": status, "remedy": remedy}
+    return render(request, "fault.html", status=status, headers=headers, **shown)
 
 
 def _title(status: int) -> str:

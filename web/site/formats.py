@@ -1,5 +1,6 @@
 """Formatting of numbers, sizes, times and durations for people."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -10,7 +11,7 @@ from babel import Locale
 from babel.core import get_global
 from babel.dates import format_date, format_skeleton, format_time, format_timedelta
 from babel.numbers import format_decimal, format_percent
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from manager.jobs.reasons import Reason, in_words
 from oai.datestamps import parse_datestamp, utc_now
@@ -18,6 +19,7 @@ from oai.languages import LANGUAGES, SOURCE
 from web.site.i18n import _, language
 from web.site.zones import here, local
 
+_CODE: Final = re.compile(r"`([^`]+)`")
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 _DAY: Final = 86400
@@ -40,6 +42,12 @@ _TIMES: Final = frozenset({"at", "since", "until"})
 def number(value: int) -> str:
     """Return the number with the separators of the reader's language."""
     return format_decimal(value, locale=locale())
+
+
+def coded(text: str) -> Markup:
+    """Return the text as HTML, in which what stands between backticks is code."""
+    # As plain text: what is substituted into Markup would be escaped.
+    return Markup(_CODE.sub(r'<code translate="no">\1</code>', str(escape(text))))  # noqa: S704 escaped here
 
 
 def decimal(value: float) -> str:

@@ -177,7 +177,7 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "organisation-removed": mark(
             "The organisation was removed. Its repositories now belong to the administrators."
         ),
-        "repository-given": mark("The repository with its schedules and jobs was assigned."),
+        "repositories-given": mark("The repositories with their schedules and jobs were assigned."),
     }
 )
 
@@ -221,6 +221,7 @@ def environment() -> Environment:
         second=formats.second,
         hour=formats.hour,
         duration=formats.duration,
+        coded=formats.coded,
         decimal=formats.decimal,
         language_name=formats.language_name,
         day=formats.day,

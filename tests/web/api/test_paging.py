@@ -82,7 +82,7 @@ _LISTS = (
         api="/organisations",
         key="organisation_id",
     ),
-    _List(page="/admin/organisations/1", row=r'href="/repositories/(\d+)"'),
+    _List(page="/admin/organisations/1", row=r'id="repository-(\d+)"'),
     _List(
         page="/archive/collections",
         row=r'href="/archive/collections/(collection[:c0-9]*)"',

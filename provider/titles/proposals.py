@@ -1,4 +1,4 @@
-"""Imports of an uploaded file in two steps: what it would change, and, once a person agrees, the change.
+"""Imports in two steps: what an import would change, and, once a person agrees, the change.
 
 The first step rehearses the import, so that it knows the conflicts and the documents concerned, and rolls it
 back. The second one does everything again and stops if it would change something else than what was shown.
@@ -7,22 +7,26 @@ back. The second one does everything again and stops if it would change somethin
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from psycopg.errors import LockNotAvailable
+from pydantic import SecretStr
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
 from oai.sections import ProviderSettings
+from oai.sections.provider import ListMeaning
 from provider.holdings.publication import CHUNK
+from provider.models import Access
 from provider.titles.access import count_pending, settle_access
-from provider.titles.entries import READERS
+from provider.titles.entries import READERS, Read
 from provider.titles.imports import (
     ClaimedTwice,
     ImportPlan,
@@ -32,9 +36,25 @@ from provider.titles.imports import (
     rehearse_import,
 )
 from provider.titles.ranges import Conflict, RangeRules, range_rules
+from provider.titles.seeder import StateRules, read_seeder, seeder_place
 
 _WAIT: Final = "SET LOCAL lock_timeout = '10s'"
 """A person waits for the response, and an import by command may take minutes."""
+
+
+class Incoming(Protocol):
+    """Something that can be imported; both steps read it."""
+
+    @property
+    def source(self) -> str:
+        """The name of the source whose titles it contains."""
+
+    @property
+    def meanings(self) -> Mapping[str, ListMeaning]:
+        """What its lists of addresses mean (`provider.titles.lists`)."""
+
+    def read(self) -> AbstractContextManager[Iterator[Read]]:
+        """Yield the titles. Raises UsageError or RemoteError if they cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +67,54 @@ class Upload:
     name: str
     """Its name, for messages."""
     content: bytes
+    meanings: Mapping[str, ListMeaning] = field(default_factory=dict)
+
+    @contextmanager
+    def read(self) -> Iterator[Iterator[Read]]:
+        """Yield the titles of the file."""
+        with tempfile.TemporaryDirectory(prefix="zatva-titles-") as folder:
+            file = Path(folder) / "titles"
+            file.write_bytes(self.content)
+            yield READERS[self.kind](file, self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeederDatabase:
+    """Seeder's database, and what the settings say about its contents."""
+
+    source: str
+    address: SecretStr
+    states: StateRules
+    media_url: str | None
+    meanings: Mapping[str, ListMeaning]
+
+    @property
+    def place(self) -> str:
+        """Where it is, without the password. Raises UsageError if the address cannot be read."""
+        return seeder_place(self.address.get_secret_value())
+
+    @contextmanager
+    def read(self) -> Iterator[Iterator[Read]]:
+        """Yield the titles of the database."""
+        yield self.titles()
+
+    def titles(self) -> Iterator[Read]:
+        """Return the titles of the database. Raises UsageError or RemoteError if they cannot be read."""
+        return read_seeder(self.address.get_secret_value(), self.states, media_url=self.media_url)
+
+
+def seeder_database(settings: ProviderSettings, address: str | None = None) -> SeederDatabase | None:
+    """Return Seeder's database at the address, or else at that of the settings; None if these have none."""
+    given = settings.seeder_url if address is None else SecretStr(address)
+    if given is None:
+        return None
+    return SeederDatabase(
+        source=settings.seeder_source,
+        address=given,
+        states=StateRules(public=settings.seeder_public_states, ended=Access(settings.seeder_ended_access)),
+        media_url=settings.seeder_media_url,
+        meanings=settings.seeder_lists,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +139,10 @@ class Proposal:
             plan.source, plan.stored, plan.unchanged, plan.kept_because, plan.warnings,
             [(one.entry.model_dump(mode="json"), one.licence) for one in plan.new],
             [(one.entry.model_dump(mode="json"), one.licence, one.fields) for one in plan.changed],
-            plan.gone, [(one.place, one.reason) for one in plan.refused], self.conflicts, self.needs_approval,
+            plan.gone, [(one.place, one.reason) for one in plan.not_taken], self.conflicts,
+            self.needs_approval,
             {spec: one.model_dump() for spec, one in plan.collections.changed.items()}, plan.collections.gone,
+            [(one.key, one.meaning, one.access, one.addresses) for one in plan.lists],
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(changes).encode()).hexdigest()
 
@@ -85,25 +155,28 @@ class NeedsApprovalError(UsageError):
     """The import changes or removes more titles than the settings allow without approval."""
 
 
-def propose(session: Session, upload: Upload, settings: ProviderSettings) -> Proposal:
+def propose(session: Session, incoming: Incoming, settings: ProviderSettings) -> Proposal:
     """Return what an import would change; nothing is changed.
 
-    Raises UsageError if the file cannot be read, or while another import is running.
+    Raises UsageError or RemoteError if the titles cannot be read, and UsageError while another import is
+    running.
     """
-    proposal = _carried_out(session, upload, settings, rehearse_import)
+    proposal = _carried_out(session, incoming, settings, rehearse_import)
     session.rollback()
     return proposal
 
 
 def accept(
-    session: Session, upload: Upload, settings: ProviderSettings, digest: str, *, approved: bool
+    session: Session, incoming: Incoming, settings: ProviderSettings, digest: str, *, approved: bool
 ) -> Proposal:
-    """Import the file and commit if the proposal is still the one with this digest.
+    """Import the titles and commit if the proposal is still the one with this digest.
 
     The manager lets documents follow changed rules if they are more than one chunk. Raises PlanChangedError,
-    NeedsApprovalError, and UsageError as `propose` does.
+    NeedsApprovalError, and the errors of `propose`.
     """
-    proposal = _carried_out(session, upload, settings, partial(apply_import, margin=settings.publish_margin))
+    proposal = _carried_out(
+        session, incoming, settings, partial(apply_import, margin=settings.publish_margin)
+    )
     if proposal.digest != digest:
         raise PlanChangedError(
             "The titles have changed since this plan was made. Nothing was imported; look at the new plan."
@@ -122,12 +195,13 @@ _CarryOut = Callable[[Session, ImportPlan, RangeRules], Sequence[Conflict]]
 
 
 def _carried_out(
-    session: Session, upload: Upload, settings: ProviderSettings, carry_out: _CarryOut
+    session: Session, incoming: Incoming, settings: ProviderSettings, carry_out: _CarryOut
 ) -> Proposal:
     rules = range_rules(settings)
     session.execute(text(_WAIT))
     try:
-        plan = _plan(session, upload, rules)
+        with incoming.read() as found:
+            plan = plan_import(session, incoming.source, found, rules, incoming.meanings)
     except OperationalError as error:
         if not isinstance(error.orig, LockNotAvailable):
             raise
@@ -140,10 +214,3 @@ def _carried_out(
         documents=count_pending(session),
         needs_approval=plan.exceeds(settings.title_change_percent),
     )
-
-
-def _plan(session: Session, upload: Upload, rules: RangeRules) -> ImportPlan:
-    with tempfile.TemporaryDirectory(prefix="zatva-titles-") as folder:
-        file = Path(folder) / "titles"
-        file.write_bytes(upload.content)
-        return plan_import(session, upload.source, READERS[upload.kind](file, upload.name), rules)
