@@ -26,6 +26,8 @@ from provider.holdings.loads import ADD_UP_EVERY, add_up, begin_load, end_load
 from provider.holdings.sets import collection_set_spec
 from provider.holdings.status import archive_status, run_status, run_statuses
 from provider.holdings.url_key_fill import FILL_KEYS, fill_keys
+from provider.holdings.urlkeys import WwwRule
+from provider.holdings.www_rule import settle_rule
 from provider.indexing.archive_search import find_archives, search
 from provider.indexing.first_load import begin_first_load, finish_first_load, refuse_unserved
 from provider.indexing.indexer import FileReport, IndexOptions, refused
@@ -81,6 +83,8 @@ def index(invocation: Invocation) -> ExitCode:
     arguments, settings, console = invocation.arguments, invocation.settings, invocation.console
     found = search(arguments.paths)
     with open_database(settings) as database:
+        with database.session() as session:
+            settle_rule(session, WwwRule(settings.provider.www_rule))
         options = index_options(database, arguments, settings.provider.publish_margin)
         if options.first_load:
             begin_first_load(database)

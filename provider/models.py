@@ -276,16 +276,21 @@ class TakedownRange(Base):
 
 
 class UrlKeyFill(Base):
-    """Progress of filling `document.url_key`; a single row."""
+    """Progress of filling `document.url_key`, and the rule that keys follow; a single row."""
 
     __tablename__ = "url_key_fill"
-    __table_args__ = (CheckConstraint("id = 1", name="single"),)
+    __table_args__ = (
+        CheckConstraint("id = 1", name="single"),
+        CheckConstraint("www_rule IN ('numbered', 'plain', 'kept')", name="www_rule"),
+    )
 
     id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     after_id: Mapped[int] = mapped_column(BigInteger, server_default="0")
     """The documents up to this id have been processed."""
     finished: Mapped[datetime | None]
     """When all documents had their keys and the index was built; look-ups have used the keys since then."""
+    www_rule: Mapped[str] = mapped_column(Text, server_default="numbered")
+    """How all keys of the index treat `www.` (`holdings.www_rule`)."""
 
 
 class PublicationMark(Base):

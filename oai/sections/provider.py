@@ -333,6 +333,11 @@ class ProviderSettings(Section):
         "reading room",
         description="The access rule of captures whose source in Seeder is terminated or expired.",
     )
+    www_rule: Literal["numbered", "plain", "kept"] = Field(
+        "numbered",
+        description="Hosts that URL keys do not distinguish: with `numbered`, www.x, www2.x and x, as in "
+        "pywb; with `plain`, www.x and x; with `kept`, none. It can be set only while the index is empty.",
+    )
     cdx_lines: int = Field(
         10_000, ge=1, le=1_000_000, description="Maximum captures in one answer of the CDX look-up."
     )

@@ -176,6 +176,24 @@ _COUNT_COLLECTION: Final = """
 UPDATE collection SET documents = documents + :documents, unlisted = unlisted + :documents * :unlisted
 WHERE id = :collection
 """
+# Rows are locked in id order, so that two loaders cannot deadlock.
+_COUNT_ARCS: Final = """
+WITH counted AS (SELECT arc_id, count(*) AS documents FROM fresh GROUP BY arc_id),
+locked AS (SELECT id FROM arc JOIN counted ON arc_id = id ORDER BY id FOR NO KEY UPDATE OF arc)
+UPDATE arc SET documents = arc.documents + counted.documents
+FROM counted JOIN locked ON locked.id = arc_id WHERE arc.id = arc_id
+"""
+# If the archive file itself was read, its offset is more reliable.
+_MOVE_LISTED: Final = """
+UPDATE document SET "offset" = candidate."offset"
+FROM candidate
+WHERE document.key = candidate.key AND document.arc_id = candidate.arc_id
+    AND document."offset" <> candidate."offset" AND document.length IS NULL
+"""
+_DIFFERENT: Final = """
+SELECT candidate."offset", candidate.url FROM candidate JOIN document USING (key)
+WHERE pg_temp.differ(candidate.digest, document.digest) ORDER BY candidate."offset"
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +238,30 @@ def merge(
         problems=(*vanished, *merged.problems),
         gone=merged.gone,
     )
+
+
+def merge_listed(session: Session, captures: int, datestamp: datetime, enrolment: Enrolment | None) -> Merged:
+    """Insert the new staged captures, and correct offsets known only from CDX files.
+
+    `captures` is the number of staged captures. Call this within a publishing transaction.
+    """
+    session.execute(text("ANALYZE candidate"))
+    session.execute(text(SAME_PLACE.format(arc="candidate.arc_id")))
+    new = insert_new(session, None, datestamp, enrolment)
+    session.execute(text(_COUNT_ARCS))
+    if new == captures:
+        return Merged(new=new)
+    moved = rows_changed(session, _MOVE_LISTED, {})
+    different = session.execute(text(_DIFFERENT)).all()
+    problems = tuple(
+        FramingProblem.of(
+            FailureCode.ARCHIVE_DIGEST_DIFFERS,
+            f"the digest differs from that of the document {row.url!r}: not indexed",
+            offset=row.offset,
+        )
+        for row in different
+    )
+    return Merged(new=new, moved=moved, unchanged=captures - new - moved - len(different), problems=problems)
 
 
 def insert_new(session: Session, arc_id: int | None, datestamp: datetime, enrolment: Enrolment | None) -> int:

@@ -15,6 +15,8 @@ from oai.database import open_database
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode, UsageError
 from oai.sections import ProviderSettings
+from provider.holdings.urlkeys import WwwRule
+from provider.holdings.www_rule import settle_rule
 from provider.models import Access
 from provider.titles.access import count_pending, settle_access
 from provider.titles.entries import READERS, Read
@@ -48,6 +50,7 @@ def import_titles(invocation: Invocation) -> ExitCode:
     found = _reader(arguments.file, arguments.format, settings)
     rules = range_rules(settings)
     with open_database(invocation.settings) as database, database.session() as session:
+        settle_rule(session, WwwRule(settings.www_rule))
         plan = plan_import(session, arguments.source, found, rules)
         if not arguments.dry_run and not arguments.approve:
             plan.check(settings.title_change_percent)

@@ -16,6 +16,8 @@ from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
 from oai.errors import UsageError
+from provider.holdings.urlkeys import WwwRule
+from provider.holdings.www_rule import hold_rule, www_rule
 from provider.models import UNLISTED, Access
 from provider.titles.access import IMPORTING, note_pending
 from provider.titles.entries import Read, Refused, Remark, TitleEntry
@@ -90,6 +92,7 @@ def plan_import(session: Session, source: str, found: Iterable[Read], rules: Ran
     Waits for another import to end, and keeps others away until the transaction ends.
     """
     session.execute(select(func.pg_advisory_xact_lock(IMPORTING)))
+    www = www_rule(session)
     plan = ImportPlan(source=source)
     stored = {title.source_key: title for title in session.scalars(_stored(source))}
     seeds = _seeds_of(session, source)
@@ -106,7 +109,7 @@ def plan_import(session: Session, source: str, found: Iterable[Read], rules: Ran
             )
         else:
             seen[one.key] = one.name
-            _compare(plan, one, stored.get(one.key), seeds, rules)
+            _compare(plan, one, stored.get(one.key), seeds, rules, www)
     missing = [title for key, title in stored.items() if key not in seen and not title.gone]
     plan.kept_because = _why_kept(plan, seen) if missing else None
     if plan.kept_because is None:
@@ -152,6 +155,7 @@ def _compare(
     title: Title | None,
     seeds: Mapping[int, list[dict[str, Any]]],
     rules: RangeRules,
+    www: WwwRule,
 ) -> None:
     licence = licence_of(entry.licence) if entry.licence else None
     if entry.licence and licence is None:
@@ -159,7 +163,7 @@ def _compare(
             f"{entry.key}: {entry.licence[:100]!r} is not a licence that is known; it gets none"
         )
     for seed in entry.seeds:
-        if not ranges_of(seed.url, rules):
+        if not ranges_of(seed.url, rules, www):
             plan.warnings.append(
                 f"{entry.key}: the {_SEEDS[seed.kind]} {seed.url[:200]!r} is no URL with a host; "
                 "it means no captures"
@@ -262,12 +266,15 @@ def assign_ranges(session: Session, rules: RangeRules) -> tuple[Sequence[Conflic
         # What a title closed stays closed when the title is gone: no decision to open it has been made.
         .where(~Title.gone | ((Title.access != Access.OPEN) & (TitleSeed.kind == SeedKind.INCLUDE)))
     )
+    www = hold_rule(session)
     claims = []
     access: dict[int, str | None] = {}
     for seed in seeds:
         access[seed.title_id] = seed.access
         carved = seed.kind == SeedKind.CARVE_OUT
-        claims += [Claim(found, seed.title_id, carved, seed.gone) for found in ranges_of(seed.url, rules)]
+        claims += [
+            Claim(found, seed.title_id, carved, seed.gone) for found in ranges_of(seed.url, rules, www)
+        ]
     segments, conflicts = divide(claims)
     wanted = {
         (

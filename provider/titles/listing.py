@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import ColumnElement, and_, exists, func, or_, select, text
 from sqlalchemy.orm import Session
 
+from provider.holdings.www_rule import www_rule
 from provider.titles.folding import folded, folded_words
 from provider.titles.models import Title, TitleMembership, TitleSeed, TitleSet
 from provider.titles.ranges import RangeRules, keys_in, ranges_of
@@ -150,7 +151,8 @@ def title_details(session: Session, title_id: int, rules: RangeRules) -> TitleDe
 
 
 def _with_ranges(session: Session, seeds: Sequence[TitleSeed], rules: RangeRules) -> list[ShownSeed]:
-    meant = [(seed, ranges_of(seed.url, rules)) for seed in seeds]
+    rule = www_rule(session)
+    meant = [(seed, ranges_of(seed.url, rules, rule)) for seed in seeds]
     lows = [one.low for _seed, ranges in meant for one in ranges]
     owners = {row.low: row for row in session.execute(text(_OWNERS), {"lows": lows})}
     return [

@@ -1,7 +1,8 @@
 """Which URL keys a seed means (`provider.holdings.urlkeys`), and how overlapping seeds share the keys.
 
-Keys have no user, no `www.`, no default port and no slash at the end, and are sorted by bytes. So a seed with
-or without any of these means the same. A port other than the default one is part of the host.
+Keys have no user, no `www.` (unless the rule of the index keeps it), no default port and no slash at the end,
+and are sorted by bytes. So a seed with or without any of these means the same. A port other than the default
+one is part of the host.
 """
 
 import re
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from oai.sections import ProviderSettings
-from provider.holdings.urlkeys import host_key, parts_of, url_key
+from provider.holdings.urlkeys import WwwRule, host_key, parts_of, url_key
 from provider.models import Access
 
 HostScope = Literal["host", "domain"]
@@ -50,12 +51,12 @@ def range_rules(settings: ProviderSettings) -> RangeRules:
     )
 
 
-def ranges_of(url: str, rules: RangeRules) -> list[KeyRange]:
+def ranges_of(url: str, rules: RangeRules, www: WwwRule) -> list[KeyRange]:
     """Return the ranges of keys that a seed means; empty if the URL has no host with at least two labels."""
     parts = parts_of(url)
     if "." not in parts.host.strip(".") and ":" not in parts.host:
         return []
-    key = url_key(url)
+    key = url_key(url, www)
     host, _, path = key.partition(")")
     query = bool(parts.query)
     if (query or (_FILE.search(parts.path) and not parts.path.endswith("/"))) and rules.file == "url":
@@ -68,7 +69,7 @@ def ranges_of(url: str, rules: RangeRules) -> list[KeyRange]:
         )
     if path in {"", "/"}:
         # The port stands between the host's labels and the parenthesis.
-        whole = rules.host == "domain" and host == host_key(url)
+        whole = rules.host == "domain" and host == host_key(url, www)
         return [KeyRange(f"{host})", f"{host}-") if whole else _below(host, ")")]
     directory = f"{host}){path}"
     return [_one(directory), _below(directory, "/"), _below(directory, "?")]
@@ -77,9 +78,9 @@ def ranges_of(url: str, rules: RangeRules) -> list[KeyRange]:
 def keys_in(found: KeyRange) -> str:
     """Return which keys a range of `ranges_of` has, with `*` for any continuation.
 
-    >>> [keys_in(one) for one in ranges_of("http://x.cz/a", RangeRules())]
+    >>> [keys_in(one) for one in ranges_of("http://x.cz/a", RangeRules(), WwwRule.NUMBERED)]
     ['cz,x)/a', 'cz,x)/a/*', 'cz,x)/a?*']
-    >>> [keys_in(one) for one in ranges_of("http://x.cz/", RangeRules(host="domain"))]
+    >>> [keys_in(one) for one in ranges_of("http://x.cz/", RangeRules(host="domain"), WwwRule.NUMBERED)]
     ['cz,x)* cz,x,*']
     """
     low, high = found
