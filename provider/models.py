@@ -210,6 +210,11 @@ class Document(Base):
     """Bytes of the record in the archive file, compressed if the file is, so that one request reads it from
     an object store; none for a record of 2 GiB and more, one that only a CDX file has listed, and one that
     an earlier version has indexed."""
+    recognised_mime_id: Mapped[int | None]
+    """The type recognised from the content, if the declared one is none or wrong; only with the setting
+    `provider.recognise_types`."""
+    declared_mime_id: Mapped[int | None]
+    """The declared type, if the recognised one is that of the document's sets (`mime_id`)."""
 
 
 # There are few of them among millions, and the landing page shows them.

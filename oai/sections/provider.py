@@ -273,6 +273,12 @@ class ProviderSettings(Section):
         description="Largest archived document, in bytes, whose digest is checked before the first byte is "
         "sent.",
     )
+    recognise_types: Literal["off", "stored", "used"] = Field(
+        "off",
+        description="Whether indexing recognises the types of documents by their content where the server "
+        "declared none or a wrong one: not at all; stored beside the declared type; or also used for sets "
+        "and formats of new documents.",
+    )
     aggregate_name: str | None = Field(
         None,
         min_length=1,

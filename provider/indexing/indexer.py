@@ -41,7 +41,7 @@ from provider.indexing.first_load import refuse_unserved
 from provider.indexing.merge import Merged, merge, merge_listed
 from provider.indexing.staging import Dimensions, open_staging, stage
 from provider.models import Arc
-from provider.reading.captures import Capture, Ignored, read_captures
+from provider.reading.captures import Capture, ContentOptions, Ignored, read_captures
 from provider.reading.cdx_files import CDX_SUFFIXES, FaultyLine, read_cdx
 from provider.reading.framing import (
     MOST_PROBLEMS,
@@ -169,6 +169,8 @@ class IndexOptions:
     """The list indexes have been dropped, and will be rebuilt."""
     archive_dir: Container | None = None
     """The folder of the archive files that CDX files list."""
+    content: ContentOptions = field(default_factory=ContentOptions)
+    """What is found out from the content of captures."""
     load_id: int | None = None
     """The load that counts what is published; None: it appears in no list of loads."""
 
@@ -283,7 +285,7 @@ class Indexer:
         try:
             if path.name.lower().endswith(CDX_SUFFIXES):
                 return self._index_list(file, check)
-            reading = _Reading(file, check)
+            reading = _Reading(file, self._options.content, check)
             merged = self._publish(file, reading)
         except (psycopg.DataError, sqlalchemy.exc.DataError, PublishingError, AlteredMemberError) as error:
             session.rollback()
@@ -368,8 +370,9 @@ def _unreadable(error: OSError) -> FramingProblem:
 class _Reading:
     """The captures of one file; counts everything else that it finds."""
 
-    def __init__(self, file: ArchiveFile, check: Check) -> None:
+    def __init__(self, file: ArchiveFile, options: ContentOptions, check: Check) -> None:
         self._file = file
+        self._options = options
         self._check = check
         self.ignored: Counter[str] = Counter()
         self.problems: list[FramingProblem] = []
@@ -401,7 +404,7 @@ class _Reading:
         member.verify()
 
     def _captures(self, file: BinaryIO) -> Iterator[Capture]:
-        for number, item in enumerate(read_captures(file)):
+        for number, item in enumerate(read_captures(file, self._options)):
             if number % _CHECK_EVERY == 0:
                 self._check(getattr(item, "offset", 0))
             if isinstance(item, Capture):

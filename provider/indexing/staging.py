@@ -154,7 +154,8 @@ _TABLES: Final = (
     CREATE TEMP TABLE IF NOT EXISTS candidate (
         key uuid, "offset" bigint, archived timestamptz, length bigint, arc_id int, tld_id int, domain_id int,
         host_id int, mime_major_id int, mime_id int, http_status smallint, url text COLLATE "C", digest text,
-        record_type text, title text, url_key text COLLATE "C", packed_length int
+        record_type text, title text, url_key text COLLATE "C", packed_length int, recognised_mime_id int,
+        declared_mime_id int
     )
     """,
     """
@@ -186,7 +187,7 @@ _HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TAIL: Final = b"\xff\xff"
 _NULL: Final = b"\xff\xff\xff\xff"
 _FIXED: Final = struct.Struct("!h i16s iq iq")
-_FIELDS: Final = 17
+_FIELDS: Final = 19
 _INT2: Final = struct.Struct("!ih")
 _INT4: Final = struct.Struct("!ii")
 _INT8: Final = struct.Struct("!iq")
@@ -214,7 +215,8 @@ def stage(session: Session, captures: Iterable[Capture], dimensions: Dimensions,
     number = 0
     packer = _Packer(dimensions, rule)
     for batch in _batches(captures):
-        dimensions.learn(session, {one.host for one in batch}, {one.mime_type for one in batch})
+        types = {name for one in batch for name in (one.mime_type, one.recognised_type)}
+        dimensions.learn(session, {one.host for one in batch}, types)
         connection = cast(
             "psycopg.Connection[tuple[object, ...]]", session.connection().connection.driver_connection
         )
@@ -239,11 +241,11 @@ class _Packer:
         self._rule = rule
 
     def row(self, capture: Capture) -> bytes:
-        """Return the row of one capture, whose host and MIME type are already in `dimensions`."""
+        """Return the row of one capture, whose host and MIME types are already in `dimensions`."""
         archived = capture.archived - _EPOCH
         moment = archived.days * _DAY + archived.seconds * _SECOND + archived.microseconds
         tld, domain, host = self._dimensions.hosts[capture.host]
-        major, full = self._dimensions.mimetypes[capture.mime_type]
+        (major, full), recognised, declared = self._types(capture)
         return b"".join(
             (
                 _FIXED.pack(
@@ -263,8 +265,20 @@ class _Packer:
                 _text(capture.title),
                 _text(stored_key(capture.url, self._rule)),
                 _integer(capture.packed_length),
+                _integer(recognised),
+                _integer(declared),
             )
         )
+
+    def _types(self, capture: Capture) -> tuple[MimetypeIds, int | None, int | None]:
+        """Return the types of its sets, the recognised one, and the declared one if its sets hide it."""
+        declared = self._dimensions.mimetypes[capture.mime_type]
+        if capture.recognised_type is None:
+            return declared, None, None
+        recognised = self._dimensions.mimetypes[capture.recognised_type]
+        if capture.uses_recognised:
+            return recognised, recognised.full, declared.full
+        return declared, recognised.full, None
 
 
 def _integer(value: int | None) -> bytes:

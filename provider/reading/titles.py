@@ -36,6 +36,7 @@ _HTTP_CHARSET = re.compile(
     rb"\ncontent-type[ \t]*:[^\r\n]*charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE
 )
 _ENCODING = re.compile(rb"\ncontent-encoding[ \t]*:[ \t]*([a-z-]+)", re.IGNORECASE)
+_KNOWN_ENCODINGS: Final = frozenset({b"gzip", b"x-gzip", b"deflate", b"identity"})
 _CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:[ \t]*chunked", re.IGNORECASE)
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})[^\r\n]{0,200}\r\n")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
@@ -55,7 +56,7 @@ def find_title(payload: bytes, head: bytes, host: str) -> str | None:
     determine how the payload is read. Brotli is not supported: there is no library for it here. Entities
     are resolved, white space is collapsed, and titles of more than 300 characters end with an ellipsis.
     """
-    page = _unpacked(payload, head)
+    page = unpacked(payload, head)
     if page[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         page = page.decode("utf-16", "replace").encode()
         head = b""
@@ -110,7 +111,17 @@ def _stated(page: bytes, head: bytes) -> list[str]:
     return charsets
 
 
-def _unpacked(payload: bytes, head: bytes) -> bytes:
+def has_known_encoding(head: bytes) -> bool:
+    """Return whether `unpacked` knows the Content-Encoding of an HTTP header, or there is none."""
+    encoding = _ENCODING.search(head)
+    return encoding is None or encoding[1].lower() in _KNOWN_ENCODINGS
+
+
+def unpacked(payload: bytes, head: bytes) -> bytes:
+    """Return the beginning of a payload without chunks and compression; up to `TITLE_WINDOW` bytes of it.
+
+    Empty if its Content-Encoding is wrong; unchanged if it is unknown.
+    """
     if _CHUNKED.search(head):
         payload = _joined(payload)
     encoding = _ENCODING.search(head)
