@@ -307,6 +307,11 @@ class ProviderSettings(Section):
         description="URL of an archived site, such as 'https://wayback.example/wayback/*/{url}'; `{url}` is "
         "the title's main address, `{key}` its key. Without it, the page of the title.",
     )
+    title_front_pages: bool = Field(
+        default=False,
+        description="Let the search of titles also find words on the front page: the newest capture of a "
+        "title's main address that everyone may see.",
+    )
     titles_marc_profile: Literal["marc", "nkp"] = Field(
         "marc",
         description="How titles are described in MARC 21: the archived site in field 857, or as in the "

@@ -67,19 +67,25 @@ def find_title(payload: bytes, head: bytes, host: str) -> str | None:
     found = _TITLE.search(page)
     if found is None or _BODY.search(page, 0, found.start()):
         return None
-    text = html.unescape(_decoded(found[1][:_LONGEST_RAW], page, head, host))
+    text = html.unescape(decoded(found[1][:_LONGEST_RAW], page, head, host))
     return tidy(text)
 
 
 def tidy(text: str) -> str | None:
     """Return a title without control characters and repeated blanks, shortened; None if it is blank."""
-    folded = " ".join(_CONTROL.sub(" ", text).split())
+    folded = in_one_line(text)
     if len(folded) > _LONGEST:
         folded = folded[: _LONGEST - 1].rstrip() + "…"
     return folded or None
 
 
-def _decoded(raw: bytes, page: bytes, head: bytes, host: str) -> str:
+def in_one_line(text: str) -> str:
+    """Return a text without control characters and repeated blanks."""
+    return " ".join(_CONTROL.sub(" ", text).split())
+
+
+def decoded(raw: bytes, page: bytes, head: bytes, host: str) -> str:
+    """Return bytes of a page as text, in the first character set that it declares and that decodes them."""
     if raw.isascii():
         return raw.decode("ascii")
     for charset in (*_stated(page, head), "utf-8"):
@@ -117,8 +123,8 @@ def has_known_encoding(head: bytes) -> bool:
     return encoding is None or encoding[1].lower() in _KNOWN_ENCODINGS
 
 
-def unpacked(payload: bytes, head: bytes) -> bytes:
-    """Return the beginning of a payload without chunks and compression; up to `TITLE_WINDOW` bytes of it.
+def unpacked(payload: bytes, head: bytes, most: int = TITLE_WINDOW) -> bytes:
+    """Return the beginning of a payload without chunks and compression; up to `most` bytes if compressed.
 
     Empty if its Content-Encoding is wrong; unchanged if it is unknown.
     """
@@ -129,16 +135,16 @@ def unpacked(payload: bytes, head: bytes) -> bytes:
         return payload
     name = encoding[1].lower()
     if name in {b"gzip", b"x-gzip"}:
-        return _inflated(payload, 16 + zlib.MAX_WBITS)
+        return _inflated(payload, 16 + zlib.MAX_WBITS, most)
     if name == b"deflate":
         # Servers send it with and without zlib's header.
-        return _inflated(payload, zlib.MAX_WBITS) or _inflated(payload, -zlib.MAX_WBITS)
+        return _inflated(payload, zlib.MAX_WBITS, most) or _inflated(payload, -zlib.MAX_WBITS, most)
     return payload
 
 
-def _inflated(payload: bytes, window: int) -> bytes:
+def _inflated(payload: bytes, window: int, most: int) -> bytes:
     try:
-        return zlib.decompressobj(window).decompress(payload, TITLE_WINDOW)
+        return zlib.decompressobj(window).decompress(payload, most)
     except zlib.error:
         return b""
 

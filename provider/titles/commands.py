@@ -20,6 +20,7 @@ from provider.holdings.www_rule import settle_rule
 from provider.models import Access
 from provider.titles.access import count_pending, settle_access
 from provider.titles.entries import READERS, Read
+from provider.titles.front_pages import read_front_pages
 from provider.titles.imports import ClaimedTwice, ImportPlan, apply_import, name_conflicts, plan_import
 from provider.titles.models import Title, TitleSeed
 from provider.titles.publication import count_new
@@ -233,10 +234,16 @@ def _hexadecimal(text: str) -> uuid.UUID:
 
 
 def update_titles(invocation: Invocation) -> ExitCode:
-    """`provider titles update`: count new captures."""
+    """`provider titles update`: count new captures, and read front pages if that is set."""
     settings = invocation.settings
     with open_database(settings) as database, database.session() as session:
         changed = count_new(session, margin=settings.provider.publish_margin)
         session.commit()
-    invocation.console.result({"changed": changed}, f"{changed:,} titles have a new datestamp")
+        pages = 0
+        while settings.provider.title_front_pages and (read := read_front_pages(database, settings.provider)):
+            pages += read
+    told = f"; {pages:,} front pages were looked at" if settings.provider.title_front_pages else ""
+    invocation.console.result(
+        {"changed": changed, "front_pages": pages}, f"{changed:,} titles have a new datestamp{told}"
+    )
     return ExitCode.DONE

@@ -15,6 +15,7 @@ from provider.holdings.mark import reserve
 from provider.models import UNLISTED
 from provider.protocol.catalogue import SetRow
 from provider.titles.folding import SORT_NAME, WORDS
+from provider.titles.front_pages import mark_front_pages
 from provider.titles.models import TitleSet
 
 _LISTED: Final = "NOT document.deleted AND document.access <> 'withheld'"
@@ -140,6 +141,7 @@ def publish(session: Session, title_ids: Collection[int], *, margin: float) -> i
     if title_ids:
         session.execute(text(_COUNT), {"ids": sorted(title_ids)})
     changed = list(session.scalars(text(_CHANGES)))
+    mark_front_pages(session, {*title_ids, *changed})
     if changed:
         values = {"datestamp": reserve(session, margin), "ids": changed}
         session.execute(text(_DATE), values)
