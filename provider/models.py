@@ -215,6 +215,8 @@ class Document(Base):
     `provider.recognise_types`."""
     declared_mime_id: Mapped[int | None]
     """The declared type, if the recognised one is that of the document's sets (`mime_id`)."""
+    language: Mapped[str | None] = mapped_column(Text)
+    """Language of the text, a code of ISO 639; only with the setting `provider.recognise_languages`."""
 
 
 # There are few of them among millions, and the landing page shows them.

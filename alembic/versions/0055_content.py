@@ -1,4 +1,4 @@
-"""The rule by which URL keys treat `www.`; recognised types of documents; text of titles' front pages."""
+"""The rule by which URL keys treat `www.`; types and languages of documents; front pages of titles."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -20,6 +20,7 @@ def upgrade() -> None:
     )
     for name in _TYPES:
         op.add_column("document", sa.Column(name, sa.Integer(), nullable=True))
+    op.add_column("document", sa.Column("language", sa.Text(), nullable=True))
     _create_front_pages()
 
 
@@ -52,6 +53,6 @@ def _create_front_pages() -> None:
 def downgrade() -> None:
     """Remove them. Keys by another rule stay as they are, and look-ups no longer find them."""
     op.drop_table("title_front_page")
-    for name in _TYPES:
+    for name in ("language", *_TYPES):
         op.drop_column("document", name)
     op.drop_column("url_key_fill", "www_rule")

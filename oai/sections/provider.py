@@ -279,6 +279,11 @@ class ProviderSettings(Section):
         "declared none or a wrong one: not at all; stored beside the declared type; or also used for sets "
         "and formats of new documents.",
     )
+    recognise_languages: bool = Field(
+        default=False,
+        description="Detect the language of pages and plain texts by their content while indexing, for "
+        "dc:language in oai_dc. Needs the extra `languages`.",
+    )
     aggregate_name: str | None = Field(
         None,
         min_length=1,

@@ -81,12 +81,12 @@ WITH inserted AS (
     INSERT INTO document (
         key, arc_id, "offset", length, url, archived, datestamp, tld_id, domain_id, host_id, mime_major_id,
         mime_id, http_status, digest, record_type, title, url_key, packed_length, access, embargo_until,
-        recognised_mime_id, declared_mime_id
+        recognised_mime_id, declared_mime_id, language
     )
     SELECT
         key, coalesce(arc_id, :arc_id), "offset", length, url, archived, :datestamp, tld_id, domain_id,
         host_id, mime_major_id, mime_id, http_status, digest, record_type, title, url_key, packed_length,
-        :access, :embargo_until, recognised_mime_id, declared_mime_id
+        :access, :embargo_until, recognised_mime_id, declared_mime_id, language
     FROM candidate
     ORDER BY host_id, key, "offset"
     ON CONFLICT (key) DO NOTHING
@@ -104,7 +104,8 @@ SELECT DISTINCT ON (candidate.key)
     candidate.key, document.id, document.arc_id, candidate."offset", document."offset",
     pg_temp.differ(candidate.digest, document.digest),
     candidate.length IS NOT NULL
-        AND (document.length IS NULL OR document.title IS NULL AND candidate.title IS NOT NULL)
+        AND (document.length IS NULL OR document.title IS NULL AND candidate.title IS NOT NULL
+            OR document.language IS NULL AND candidate.language IS NOT NULL)
 FROM candidate
 JOIN document USING (key)
 WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.key = candidate.key)
@@ -138,7 +139,8 @@ WHERE known.id = document.id AND known.state IN ('unchanged', 'moved')
 """
 _COMPLETE: Final = """
 UPDATE document SET
-    length = candidate.length, title = candidate.title,
+    length = candidate.length, title = coalesce(candidate.title, document.title),
+    language = coalesce(candidate.language, document.language),
     digest = coalesce(document.digest, candidate.digest),
     http_status = coalesce(document.http_status, candidate.http_status), record_type = candidate.record_type,
     datestamp = CASE WHEN document.datestamp = :unlisted THEN :unlisted ELSE :datestamp END
@@ -210,7 +212,7 @@ class Merged:
     moved: int = 0
     duplicates: int = 0
     completed: int = 0
-    """Unchanged and moved documents that were known only from a CDX file, or had no title."""
+    """Unchanged and moved documents that were known only from a CDX file, or had no title or language."""
     problems: tuple[FramingProblem, ...] = ()
     gone: tuple[int, ...] = field(default=(), repr=False)
     """Ids of missing files from which documents were moved here."""

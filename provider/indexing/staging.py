@@ -155,7 +155,7 @@ _TABLES: Final = (
         key uuid, "offset" bigint, archived timestamptz, length bigint, arc_id int, tld_id int, domain_id int,
         host_id int, mime_major_id int, mime_id int, http_status smallint, url text COLLATE "C", digest text,
         record_type text, title text, url_key text COLLATE "C", packed_length int, recognised_mime_id int,
-        declared_mime_id int
+        declared_mime_id int, language text
     )
     """,
     """
@@ -187,7 +187,7 @@ _HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TAIL: Final = b"\xff\xff"
 _NULL: Final = b"\xff\xff\xff\xff"
 _FIXED: Final = struct.Struct("!h i16s iq iq")
-_FIELDS: Final = 19
+_FIELDS: Final = 20
 _INT2: Final = struct.Struct("!ih")
 _INT4: Final = struct.Struct("!ii")
 _INT8: Final = struct.Struct("!iq")
@@ -267,6 +267,7 @@ class _Packer:
                 _integer(capture.packed_length),
                 _integer(recognised),
                 _integer(declared),
+                _text(capture.language),
             )
         )
 

@@ -23,8 +23,17 @@ from provider.reading.headers import (
     http_status,
     read_header,
 )
+from provider.reading.languages import language_of, refuse_without_library
 from provider.reading.recognition import FRONT, recognised_type
-from provider.reading.titles import TITLE_WINDOW, find_title, has_known_encoding, may_have_title, unpacked
+from provider.reading.titles import (
+    TITLE_WINDOW,
+    find_title,
+    has_known_encoding,
+    is_success,
+    may_have_title,
+    unpacked,
+)
+from provider.reading.visible_text import text_of
 
 TAKEN = frozenset({"response", "resource", "revisit"})
 """Types of records that are documents."""
@@ -78,6 +87,8 @@ class Capture(NamedTuple):
     """The type recognised from the content, if the declared one is none or wrong."""
     uses_recognised: bool = False
     """Whether it is in the sets of the recognised type, if there is one, and not in those of `mime_type`."""
+    language: str | None = None
+    """Of a page or plain text, detected by `provider.reading.languages`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,14 +110,21 @@ class ContentOptions:
 
     types: Literal["off", "stored", "used"] = "off"
     """Whether types are recognised (`provider.reading.recognition`), and whether sets use them."""
+    languages: bool = False
+    """Whether languages are detected (`provider.reading.languages`)."""
 
 
 _NOTHING_MORE = ContentOptions()
 
 
 def content_options(settings: ProviderSettings) -> ContentOptions:
-    """Return what is found out from the content, from the settings."""
-    return ContentOptions(types=settings.recognise_types)
+    """Return what is found out from the content, from the settings.
+
+    Raises UsageError if a library for it is not installed.
+    """
+    if settings.recognise_languages:
+        refuse_without_library()
+    return ContentOptions(types=settings.recognise_types, languages=settings.recognise_languages)
 
 
 def read_captures(
@@ -180,12 +198,15 @@ class _Captures:
         head = http_head(content, header)
         payload = header.block + len(head)
         status, mime_type = http_status(head), _mime_type(head, header)
-        recognised = title = None
+        recognised = title = language = None
         if header.record_type != "revisit":
             if self._options.types != "off":
                 recognised = _recognised(_front(content, header, payload, FRONT), head, mime_type)
             if may_have_title(recognised or mime_type, status):
                 title = find_title(_front(content, header, payload, TITLE_WINDOW), head, address[1])
+            if self._options.languages and is_success(status):
+                front = _front(content, header, payload, TITLE_WINDOW)
+                language = _language(front, head, address[1], recognised or mime_type)
         return Capture(
             offset=offset,
             record_type=header.record_type,
@@ -200,6 +221,7 @@ class _Captures:
             date_adjusted=time[1],
             recognised_type=recognised,
             uses_recognised=self._options.types == "used",
+            language=language,
         )
 
 
@@ -211,6 +233,11 @@ def _front(content: Content, header: RecordHeader, payload: int, size: int) -> b
 
 def _recognised(front: bytes, head: bytes, declared: str | None) -> str | None:
     return recognised_type(declared, unpacked(front, head)) if has_known_encoding(head) else None
+
+
+def _language(front: bytes, head: bytes, host: str, mime_type: str | None) -> str | None:
+    text = text_of(front, head, host, mime_type)
+    return language_of(text) if text else None
 
 
 def _pass_payload(

@@ -42,9 +42,14 @@ _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})[^\r\n]{0,200}\r\n")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
 
 
+def is_success(http_status: int | None) -> bool:
+    """Return whether a response has a successful status, or there is no HTTP."""
+    return http_status is None or http_status in _SUCCESS
+
+
 def may_have_title(mime_type: str | None, http_status: int | None) -> bool:
     """Return whether to search: HTML or XHTML with a successful status, or without HTTP."""
-    if not mime_type or not (http_status is None or http_status in _SUCCESS):
+    if not mime_type or not is_success(http_status):
         return False
     return mime_type[:21].lower().startswith(_HTML)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from lxml import etree
 
-from provider.reading.titles import decoded, has_known_encoding, in_one_line, unpacked
+from provider.reading.titles import decoded, has_known_encoding, in_one_line, may_have_title, unpacked
 
 PAGE_BYTES: Final = 512 * 1024
 """Bytes of a payload that are read, before and after decompression."""
@@ -26,6 +26,14 @@ _INLINE: Final = frozenset(
     )
 )  # fmt: skip
 """Elements that do not separate words."""
+
+
+def text_of(payload: bytes, head: bytes, host: str, mime_type: str | None) -> str | None:
+    """Return the text of the beginning of a page or a plain text, as `visible_text`; None for other types."""
+    if (mime_type or "")[:10].lower() != "text/plain":
+        return visible_text(payload, head, host) if may_have_title(mime_type, None) else None
+    page = unpacked(payload[:PAGE_BYTES], head, PAGE_BYTES) if has_known_encoding(head) else b""
+    return in_one_line(decoded(page, page, head, host))[:MOST_CHARACTERS]
 
 
 def visible_text(payload: bytes, head: bytes, host: str) -> str:
