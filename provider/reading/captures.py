@@ -23,17 +23,16 @@ from provider.reading.headers import (
     http_status,
     read_header,
 )
-from provider.reading.languages import language_of, refuse_without_library
+from provider.reading.languages import TEXT_CHARACTERS, language_of, refuse_without_library
 from provider.reading.recognition import FRONT, recognised_type
 from provider.reading.titles import (
     TITLE_WINDOW,
     find_title,
     has_known_encoding,
-    is_success,
     may_have_title,
     unpacked,
 )
-from provider.reading.visible_text import text_of
+from provider.reading.visible_text import may_have_text, text_of
 
 TAKEN = frozenset({"response", "resource", "revisit"})
 """Types of records that are documents."""
@@ -198,15 +197,9 @@ class _Captures:
         head = http_head(content, header)
         payload = header.block + len(head)
         status, mime_type = http_status(head), _mime_type(head, header)
-        recognised = title = language = None
+        shown = _Shown(None, None, None)
         if header.record_type != "revisit":
-            if self._options.types != "off":
-                recognised = _recognised(_front(content, header, payload, FRONT), head, mime_type)
-            if may_have_title(recognised or mime_type, status):
-                title = find_title(_front(content, header, payload, TITLE_WINDOW), head, address[1])
-            if self._options.languages and is_success(status):
-                front = _front(content, header, payload, TITLE_WINDOW)
-                language = _language(front, head, address[1], recognised or mime_type)
+            shown = self._shown(content, header, head, address[1], (mime_type, status))
         return Capture(
             offset=offset,
             record_type=header.record_type,
@@ -217,27 +210,46 @@ class _Captures:
             mime_type=mime_type,
             digest=_pass_payload(content, header, payload, check),
             length=header.end - payload,
-            title=title,
             date_adjusted=time[1],
-            recognised_type=recognised,
             uses_recognised=self._options.types == "used",
-            language=language,
+            **shown._asdict(),
         )
+
+    def _shown(
+        self,
+        content: Content,
+        header: RecordHeader,
+        head: bytes,
+        host: str,
+        said: tuple[str | None, int | None],
+    ) -> "_Shown":
+        """Return what the content shows; `said` is the declared type and the HTTP status."""
+        begin = header.block + len(head)
+        recognised = title = language = None
+        if self._options.types != "off" and has_known_encoding(head):
+            front = unpacked(_front(content, header, begin, FRONT), head)
+            recognised = recognised_type(said[0], front)
+        mime_type = recognised or said[0]
+        if may_have_title(mime_type, said[1]):
+            title = find_title(_front(content, header, begin, TITLE_WINDOW), head, host)
+        if self._options.languages and may_have_text(mime_type, said[1]):
+            front = _front(content, header, begin, TITLE_WINDOW)
+            language = language_of(text_of(front, head, host, mime_type, TEXT_CHARACTERS))
+        return _Shown(recognised, title, language)
+
+
+class _Shown(NamedTuple):
+    """What the content of a capture shows."""
+
+    recognised_type: str | None
+    title: str | None
+    language: str | None
 
 
 def _front(content: Content, header: RecordHeader, payload: int, size: int) -> bytes:
     """Return up to `size` bytes of the payload from its beginning."""
     end = min(payload + size, header.end)
     return content.extend(end)[payload:end]
-
-
-def _recognised(front: bytes, head: bytes, declared: str | None) -> str | None:
-    return recognised_type(declared, unpacked(front, head)) if has_known_encoding(head) else None
-
-
-def _language(front: bytes, head: bytes, host: str, mime_type: str | None) -> str | None:
-    text = text_of(front, head, host, mime_type)
-    return language_of(text) if text else None
 
 
 def _pass_payload(
