@@ -210,10 +210,10 @@ class Document(Base):
     """Bytes of the record in the archive file, compressed if the file is, so that one request reads it from
     an object store; none for a record of 2 GiB and more, one that only a CDX file has listed, and one that
     an earlier version has indexed."""
-    recognised_mime_id: Mapped[int | None]
+    recognised_type: Mapped[str | None] = mapped_column(Text)
     """The type recognised from the content, if the declared one is none or wrong; only with the setting
     `provider.recognise_types`."""
-    declared_mime_id: Mapped[int | None]
+    declared_type: Mapped[str | None] = mapped_column(Text)
     """The declared type, if the recognised one is that of the document's sets (`mime_id`)."""
     language: Mapped[str | None] = mapped_column(Text)
     """Language of the text, a code of ISO 639; only with the setting `provider.recognise_languages`."""

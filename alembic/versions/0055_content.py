@@ -9,7 +9,7 @@ down_revision = "0049"
 branch_labels = None
 depends_on = None
 
-_TYPES = ("recognised_mime_id", "declared_mime_id")
+_TYPES = ("recognised_type", "declared_type")
 
 
 def upgrade() -> None:
@@ -19,7 +19,7 @@ def upgrade() -> None:
         op.f("ck_url_key_fill_www_rule"), "url_key_fill", "www_rule IN ('numbered', 'plain', 'kept')"
     )
     for name in _TYPES:
-        op.add_column("document", sa.Column(name, sa.Integer(), nullable=True))
+        op.add_column("document", sa.Column(name, sa.Text(), nullable=True))
     op.add_column("document", sa.Column("language", sa.Text(), nullable=True))
     _create_front_pages()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session
 
 from provider.holdings.takedowns import holding
 from provider.models import UNLISTED, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
@@ -54,18 +54,15 @@ class DocumentFacts:
 
 def document_facts(session: Session, key: uuid.UUID) -> DocumentFacts | None:
     """Return the document with this key, or None if there is none."""
-    recognised = aliased(Mimetype)
     row = session.execute(
         select(
             Document,
             Arc,
-            Mimetype.name.label("mime_type"),
-            recognised.name.label("recognised_type"),
+            func.coalesce(Document.declared_type, Mimetype.name).label("mime_type"),
             Domain.set_spec.label("host"),
         )
         .join(Arc, Arc.id == Document.arc_id)
-        .join(Mimetype, Mimetype.id == func.coalesce(Document.declared_mime_id, Document.mime_id))
-        .outerjoin(recognised, recognised.id == Document.recognised_mime_id)
+        .join(Mimetype, Mimetype.id == Document.mime_id)
         .outerjoin(Domain, Domain.id == Document.host_id)
         .where(Document.key == key)
     ).one_or_none()
@@ -79,7 +76,7 @@ def document_facts(session: Session, key: uuid.UUID) -> DocumentFacts | None:
         archived=document.archived,
         datestamp=None if document.datestamp == UNLISTED else document.datestamp,
         mime_type=row.mime_type,
-        recognised_type=row.recognised_type,
+        recognised_type=document.recognised_type,
         http_status=document.http_status,
         length=document.length,
         digest=document.digest,

@@ -302,11 +302,12 @@ WITH page AS (
     ORDER BY {keys} LIMIT :most
 )
 SELECT
-    page.n, page.indexed, page.id, page.key, page.url, page.archived, mimetype.name AS mime_type,
+    page.n, page.indexed, page.id, page.key, page.url, page.archived,
+    coalesce(page.declared_type, mimetype.name) AS mime_type,
     page.http_status, page.digest, page.length, page."offset", page.record_type, page.access, page.deleted,
     coalesce(arc.path, arc.listed_name, arc.name) AS path, page.packed_length
 FROM page
-JOIN mimetype ON mimetype.id = coalesce(page.declared_mime_id, page.mime_id)
+JOIN mimetype ON mimetype.id = page.mime_id
 JOIN arc ON arc.id = page.arc_id
 ORDER BY {keys}
 """

@@ -81,12 +81,12 @@ WITH inserted AS (
     INSERT INTO document (
         key, arc_id, "offset", length, url, archived, datestamp, tld_id, domain_id, host_id, mime_major_id,
         mime_id, http_status, digest, record_type, title, url_key, packed_length, access, embargo_until,
-        recognised_mime_id, declared_mime_id, language
+        recognised_type, declared_type, language
     )
     SELECT
         key, coalesce(arc_id, :arc_id), "offset", length, url, archived, :datestamp, tld_id, domain_id,
         host_id, mime_major_id, mime_id, http_status, digest, record_type, title, url_key, packed_length,
-        :access, :embargo_until, recognised_mime_id, declared_mime_id, language
+        :access, :embargo_until, recognised_type, declared_type, language
     FROM candidate
     ORDER BY host_id, key, "offset"
     ON CONFLICT (key) DO NOTHING
@@ -130,12 +130,12 @@ FROM known WHERE known.id = document.id AND known.state = 'moved'
 # be recognised now. A document stays in its sets: a harvester of a set does not learn that it has left.
 _MEASURE: Final = """
 UPDATE document SET packed_length = candidate.packed_length,
-    recognised_mime_id = coalesce(candidate.recognised_mime_id, document.recognised_mime_id)
+    recognised_type = coalesce(candidate.recognised_type, document.recognised_type)
 FROM known JOIN candidate ON candidate.key = known.key AND candidate."offset" = known.new_offset
 WHERE known.id = document.id AND known.state IN ('unchanged', 'moved')
     AND (document.packed_length IS DISTINCT FROM candidate.packed_length
-        OR document.recognised_mime_id
-            IS DISTINCT FROM coalesce(candidate.recognised_mime_id, document.recognised_mime_id))
+        OR document.recognised_type
+            IS DISTINCT FROM coalesce(candidate.recognised_type, document.recognised_type))
 """
 _COMPLETE: Final = """
 UPDATE document SET

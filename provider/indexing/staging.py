@@ -154,8 +154,8 @@ _TABLES: Final = (
     CREATE TEMP TABLE IF NOT EXISTS candidate (
         key uuid, "offset" bigint, archived timestamptz, length bigint, arc_id int, tld_id int, domain_id int,
         host_id int, mime_major_id int, mime_id int, http_status smallint, url text COLLATE "C", digest text,
-        record_type text, title text, url_key text COLLATE "C", packed_length int, recognised_mime_id int,
-        declared_mime_id int, language text
+        record_type text, title text, url_key text COLLATE "C", packed_length int, recognised_type text,
+        declared_type text, language text
     )
     """,
     """
@@ -215,8 +215,7 @@ def stage(session: Session, captures: Iterable[Capture], dimensions: Dimensions,
     number = 0
     packer = _Packer(dimensions, rule)
     for batch in _batches(captures):
-        types = {name for one in batch for name in (one.mime_type, one.recognised_type)}
-        dimensions.learn(session, {one.host for one in batch}, types)
+        dimensions.learn(session, {one.host for one in batch}, {one.set_type for one in batch})
         connection = cast(
             "psycopg.Connection[tuple[object, ...]]", session.connection().connection.driver_connection
         )
@@ -241,11 +240,13 @@ class _Packer:
         self._rule = rule
 
     def row(self, capture: Capture) -> bytes:
-        """Return the row of one capture, whose host and MIME types are already in `dimensions`."""
+        """Return the row of one capture, whose host and MIME type are already in `dimensions`."""
         archived = capture.archived - _EPOCH
         moment = archived.days * _DAY + archived.seconds * _SECOND + archived.microseconds
         tld, domain, host = self._dimensions.hosts[capture.host]
-        (major, full), recognised, declared = self._types(capture)
+        major, full = self._dimensions.mimetypes[capture.set_type]
+        hidden = capture.set_type != capture.mime_type
+        declared = mimetype_set_specs(capture.mime_type)[-1][1] if hidden else None
         return b"".join(
             (
                 _FIXED.pack(
@@ -265,21 +266,11 @@ class _Packer:
                 _text(capture.title),
                 _text(stored_key(capture.url, self._rule)),
                 _integer(capture.packed_length),
-                _integer(recognised),
-                _integer(declared),
+                _text(capture.recognised_type),
+                _text(declared),
                 _text(capture.language),
             )
         )
-
-    def _types(self, capture: Capture) -> tuple[MimetypeIds, int | None, int | None]:
-        """Return the types of its sets, the recognised one, and the declared one if its sets hide it."""
-        declared = self._dimensions.mimetypes[capture.mime_type]
-        if capture.recognised_type is None:
-            return declared, None, None
-        recognised = self._dimensions.mimetypes[capture.recognised_type]
-        if capture.uses_recognised:
-            return recognised, recognised.full, declared.full
-        return declared, recognised.full, None
 
 
 def _integer(value: int | None) -> bytes:

@@ -89,6 +89,11 @@ class Capture(NamedTuple):
     language: str | None = None
     """Of a page or plain text, detected by `provider.reading.languages`."""
 
+    @property
+    def set_type(self) -> str | None:
+        """The type in whose sets it is."""
+        return (self.uses_recognised and self.recognised_type) or self.mime_type
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ignored:

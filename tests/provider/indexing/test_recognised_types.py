@@ -88,7 +88,7 @@ def test_reading_again_adds_the_type_and_leaves_sets_and_datestamps(database: Da
     assert {name: one.datestamp for name, one in found.items() if name != "none"} == dated
     assert sets(database) == DECLARED
     with database.session() as session:
-        written = session.scalar(text("SELECT count(*) FROM document WHERE recognised_mime_id IS NOT NULL"))
+        written = session.scalar(text("SELECT count(*) FROM document WHERE recognised_type IS NOT NULL"))
         before = session.scalars(select(text("xmin::text")).select_from(Document).order_by(Document.id)).all()
         session.rollback()
         index_file(database, file, IndexOptions(margin=1, again=True))
