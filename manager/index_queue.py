@@ -55,7 +55,7 @@ def _queued_run(invocation: Invocation, files: Sequence[Place]) -> int | None:
     """Add a run with these files and queue them; return its id, None without files."""
     arguments = invocation.arguments
     with open_database(invocation.settings) as database:
-        options = index_options(database, arguments, invocation.settings.provider.publish_margin)
+        options = index_options(database, arguments, invocation.settings.provider)
         with database.session() as session:
             refuse_unserved(session)
             if not files:

@@ -18,6 +18,7 @@ from oai.database import Database, open_database
 from oai.disk import open_floor
 from oai.errors import ExitCode, UsageError
 from oai.failures import Failure, explained, failure_columns
+from oai.sections import ProviderSettings
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
 from provider.holdings import access, collections
 from provider.holdings.fixity import Checker, Fault, FileCheck, FixityChoice, FixityFinding
@@ -26,10 +27,13 @@ from provider.holdings.loads import ADD_UP_EVERY, add_up, begin_load, end_load
 from provider.holdings.sets import collection_set_spec
 from provider.holdings.status import archive_status, run_status, run_statuses
 from provider.holdings.url_key_fill import FILL_KEYS, fill_keys
+from provider.holdings.urlkeys import WwwRule
+from provider.holdings.www_rule import settle_rule
 from provider.indexing.archive_search import find_archives, search
 from provider.indexing.first_load import begin_first_load, finish_first_load, refuse_unserved
 from provider.indexing.indexer import FileReport, IndexOptions, refused
 from provider.indexing.parallel import index_files, size_of
+from provider.reading.captures import content_options
 from provider.storage.places import Container, Place, stored_name, stored_path
 from provider.titles.figures import forget_figures
 from provider.titles.publication import count_new
@@ -82,7 +86,9 @@ def index(invocation: Invocation) -> ExitCode:
     arguments, settings, console = invocation.arguments, invocation.settings, invocation.console
     found = search(arguments.paths)
     with open_database(settings) as database:
-        options = index_options(database, arguments, settings.provider.publish_margin)
+        with database.session() as session:
+            settle_rule(session, WwwRule(settings.provider.www_rule))
+        options = index_options(database, arguments, settings.provider)
         if options.first_load:
             begin_first_load(database)
         else:
@@ -106,7 +112,7 @@ def index(invocation: Invocation) -> ExitCode:
     return ExitCode.RECORDS_REFUSED if has_problems else ExitCode.DONE
 
 
-def index_options(database: Database, arguments: Namespace, margin: float) -> IndexOptions:
+def index_options(database: Database, arguments: Namespace, settings: ProviderSettings) -> IndexOptions:
     """Return the indexing options of the command line; creates the collection if it does not exist.
 
     Raises UsageError for an invalid option.
@@ -117,7 +123,8 @@ def index_options(database: Database, arguments: Namespace, margin: float) -> In
         raise UsageError(f"--archive-dir {folder}: no such folder")
     with database.session() as session:
         return IndexOptions(
-            margin=margin,
+            margin=settings.publish_margin,
+            content=content_options(settings),
             collections=_family(session, spec),
             again=arguments.again,
             first_load=arguments.first_load,

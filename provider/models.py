@@ -213,6 +213,13 @@ class Document(Base):
     """Bytes of the record in the archive file, compressed if the file is, so that one request reads it from
     an object store; none for a record of 2 GiB and more, one that only a CDX file has listed, and one that
     an earlier version has indexed."""
+    recognised_type: Mapped[str | None] = mapped_column(Text)
+    """The type recognised from the content, if the declared one is none or wrong; only with the setting
+    `provider.recognise_types`."""
+    declared_type: Mapped[str | None] = mapped_column(Text)
+    """The declared type, if the recognised one is that of the document's sets (`mime_id`)."""
+    language: Mapped[str | None] = mapped_column(Text)
+    """Language of the text, a code of ISO 639; only with the setting `provider.recognise_languages`."""
 
 
 # There are few of them among millions, and the landing page shows them.
@@ -285,16 +292,21 @@ class TakedownRange(Base):
 
 
 class UrlKeyFill(Base):
-    """Progress of filling `document.url_key`; a single row."""
+    """Progress of filling `document.url_key`, and the rule that keys follow; a single row."""
 
     __tablename__ = "url_key_fill"
-    __table_args__ = (CheckConstraint("id = 1", name="single"),)
+    __table_args__ = (
+        CheckConstraint("id = 1", name="single"),
+        CheckConstraint("www_rule IN ('numbered', 'plain', 'kept')", name="www_rule"),
+    )
 
     id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     after_id: Mapped[int] = mapped_column(BigInteger, server_default="0")
     """The documents up to this id have been processed."""
     finished: Mapped[datetime | None]
     """When all documents had their keys and the index was built; look-ups have used the keys since then."""
+    www_rule: Mapped[str] = mapped_column(Text, server_default="numbered")
+    """How all keys of the index treat `www.` (`holdings.www_rule`)."""
 
 
 class PublicationMark(Base):

@@ -25,6 +25,8 @@ from oai.serving import address, open_listener, own_address, serving, told_to_st
 from oai.settings import Settings
 from provider.app import create_app
 from provider.holdings.url_key_fill import warn_if_incomplete
+from provider.holdings.urlkeys import WwwRule
+from provider.holdings.www_rule import settle_rule
 from provider.http.endpoint import PATH
 from provider.indexing.first_load import refuse_unserved
 
@@ -224,6 +226,7 @@ def _serve(
     ):
         with database.session() as session:
             refuse_unserved(session)
+            settle_rule(session, WwwRule(provider.www_rule))
             warn_if_incomplete(session)
         replicas = [
             opened.enter_context(

@@ -8,6 +8,8 @@ from oai.console import counted
 from oai.errors import ExitCode, UsageError
 from provider.collection_commands import margin_of, parse_moment, session_of
 from provider.holdings import takedowns
+from provider.holdings.urlkeys import WwwRule
+from provider.holdings.www_rule import settle_rule
 from provider.models import Takedown
 
 _COLUMNS = {
@@ -25,6 +27,7 @@ def add(invocation: Invocation) -> ExitCode:
     arguments, console = invocation.arguments, invocation.console
     targets = (*arguments.targets, *(_read(arguments.list) if arguments.list else ()))
     with session_of(invocation) as session:
+        settle_rule(session, WwwRule(invocation.settings.provider.www_rule))
         found = takedowns.preview(session, targets)
         if arguments.dry_run:
             console.result(_seen(found), _in_words(found))

@@ -12,6 +12,8 @@ from oai.database import Database, open_database
 from oai.errors import ExitCode
 from oai.serving import address, open_listener, serving, told_to_stop
 from oai.settings import Settings
+from provider.holdings.urlkeys import WwwRule
+from provider.holdings.www_rule import settle_rule
 from web.app import create_app
 from web.site.keys import THREADS
 
@@ -28,6 +30,8 @@ def serve(invocation: Invocation) -> ExitCode:
         open_listener(arguments.host, arguments.port) as listener,
         open_database(settings, pool_size=THREADS, statement_seconds=STATEMENT_SECONDS) as database,
     ):
+        with database.session() as session:
+            settle_rule(session, WwwRule(settings.provider.www_rule))
         asyncio.run(_serve(invocation, settings, database, listener))
     return ExitCode.DONE
 

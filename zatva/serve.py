@@ -16,6 +16,8 @@ from oai.errors import ExitCode
 from oai.serving import address, open_listener, own_address, serving, told_to_stop
 from oai.settings import Settings
 from provider.holdings.url_key_fill import warn_if_incomplete
+from provider.holdings.urlkeys import WwwRule
+from provider.holdings.www_rule import settle_rule
 from provider.indexing.first_load import refuse_unserved
 from web.serving import STATEMENT_SECONDS
 from web.site.keys import THREADS
@@ -58,6 +60,7 @@ async def everything(
     ):
         with archive.session() as session:
             refuse_unserved(session)
+            settle_rule(session, WwwRule(own.www_rule))
             warn_if_incomplete(session)
         base_url = own.base_url or f"{own_address(provider_listener)}{provider.app.PATH}"
         oai_pmh = provider.app.create_app(settings, archive, base_url=base_url)

@@ -288,6 +288,17 @@ class ProviderSettings(Section):
         description="Largest archived document, in bytes, whose digest is checked before the first byte is "
         "sent.",
     )
+    recognise_types: Literal["off", "stored", "used"] = Field(
+        "off",
+        description="Whether indexing recognises the types of documents by their content where the server "
+        "declared none or a wrong one: not at all; stored beside the declared type; or also used for sets "
+        "and formats of new documents.",
+    )
+    recognise_languages: bool = Field(
+        default=False,
+        description="Detect the language of pages and plain texts by their content while indexing, for "
+        "dc:language in oai_dc. Needs the extra `languages`.",
+    )
     aggregate_name: str | None = Field(
         None,
         min_length=1,
@@ -315,6 +326,11 @@ class ProviderSettings(Section):
         None,
         description="URL of an archived site, such as 'https://wayback.example/wayback/*/{url}'; `{url}` is "
         "the title's main address, `{key}` its key. Without it, the page of the title.",
+    )
+    title_front_pages: bool = Field(
+        default=False,
+        description="Let the search of titles also find words on the front page: the newest capture of a "
+        "title's main address that everyone may see.",
     )
     titles_marc_profile: Literal["marc", "nkp"] = Field(
         "marc",
@@ -376,6 +392,11 @@ class ProviderSettings(Section):
         description="What each of Seeder's blacklists means, by its id or title: withheld or reading room "
         "(access rules of the captures of its addresses), open (closes nothing), or ignore. Lists that are "
         "not named are ignored and reported.",
+    )
+    www_rule: Literal["numbered", "plain", "kept"] = Field(
+        "numbered",
+        description="Hosts that URL keys do not distinguish: with `numbered`, www.x, www2.x and x, as in "
+        "pywb; with `plain`, www.x and x; with `kept`, none. It can be set only while the index is empty.",
     )
     cdx_lines: int = Field(
         10_000, ge=1, le=1_000_000, description="Maximum captures in one answer of the CDX look-up."

@@ -24,7 +24,7 @@ from provider.export.captures import ExportedCapture
 from provider.export.manifest import Manifest
 from provider.export.sorted_lines import SortedLines
 from provider.export.warc_records import information
-from provider.holdings.urlkeys import url_key
+from provider.holdings.urlkeys import WwwRule, url_key
 
 VERSION: Final = "1.1.1"
 PROFILE: Final = "data-package"
@@ -189,7 +189,10 @@ class WaczFile:
 
 
 def _index_line(capture: ExportedCapture, *, offset: int, filename: str) -> bytes:
-    """Return a line of the index, all of whose values are texts, as pywb and wabac.js expect."""
+    """Return a line of the index, all of whose values are texts, as pywb and wabac.js expect.
+
+    Its key follows their rule, whatever the rule of this archive.
+    """
     values = {
         "url": capture.url,
         "mime": capture.mime_type or "unk",
@@ -200,7 +203,7 @@ def _index_line(capture: ExportedCapture, *, offset: int, filename: str) -> byte
         "filename": filename,
     }
     time = capture.archived.astimezone(UTC).strftime("%Y%m%d%H%M%S")
-    return f"{url_key(capture.url)} {time} {json.dumps(values)}".encode()
+    return f"{url_key(capture.url, WwwRule.NUMBERED)} {time} {json.dumps(values)}".encode()
 
 
 def _page(capture: ExportedCapture) -> dict[str, str]:

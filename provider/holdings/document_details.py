@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from provider.holdings.takedowns import holding
@@ -33,6 +33,9 @@ class DocumentFacts:
     datestamp: datetime | None
     """None if it was never listed because a rule withholds it."""
     mime_type: str
+    """As declared."""
+    recognised_type: str | None
+    """The type recognised from the content, if the declared one is none or wrong."""
     http_status: int | None
     length: int | None
     digest: str | None
@@ -52,7 +55,12 @@ class DocumentFacts:
 def document_facts(session: Session, key: uuid.UUID) -> DocumentFacts | None:
     """Return the document with this key, or None if there is none."""
     row = session.execute(
-        select(Document, Arc, Mimetype.name.label("mime_type"), Domain.set_spec.label("host"))
+        select(
+            Document,
+            Arc,
+            func.coalesce(Document.declared_type, Mimetype.name).label("mime_type"),
+            Domain.set_spec.label("host"),
+        )
         .join(Arc, Arc.id == Document.arc_id)
         .join(Mimetype, Mimetype.id == Document.mime_id)
         .outerjoin(Domain, Domain.id == Document.host_id)
@@ -68,6 +76,7 @@ def document_facts(session: Session, key: uuid.UUID) -> DocumentFacts | None:
         archived=document.archived,
         datestamp=None if document.datestamp == UNLISTED else document.datestamp,
         mime_type=row.mime_type,
+        recognised_type=document.recognised_type,
         http_status=document.http_status,
         length=document.length,
         digest=document.digest,

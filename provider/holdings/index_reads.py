@@ -21,8 +21,10 @@ from provider.holdings.selection import INDEXED_CHARACTERS
 from provider.holdings.sets import domain_set_specs
 from provider.holdings.urlkeys import (
     KEY_CHARACTERS,
+    WwwRule,
     bare_roots,
     host_key,
+    hosts_alike,
     key_prefix,
     parts_of,
     prefixes,
@@ -99,45 +101,49 @@ class Group:
     """Estimated number of documents, if known; never too low."""
 
 
-def of_url(url: str) -> Group:
+def of_url(url: str, rule: WwwRule) -> Group:
     """Return the ranges of one URL in all its spellings."""
-    return _of_beginnings(spellings(url), _NEXT)
+    return _of_beginnings(spellings(url, rule), _NEXT)
 
 
-def of_prefix(url: str) -> Group:
+def of_prefix(url: str, rule: WwwRule) -> Group:
     """Return the ranges of all URLs with this prefix; a root includes itself archived without its slash."""
-    below = _of_beginnings(prefixes(url), _LAST).ranges
-    return Group(ranges=[*below, *_of_starts(bare_roots(url), _WITHOUT_SLASH)])
+    below = _of_beginnings(prefixes(url, rule), _LAST).ranges
+    return Group(ranges=[*below, *_of_starts(bare_roots(url, rule), _WITHOUT_SLASH)])
 
 
-def of_host(url: str) -> Group:
+def of_host(url: str, rule: WwwRule) -> Group:
     """Return the ranges of all URLs of the host."""
-    host = parts_of(url).host
-    bare = without_www(host)
-    return Group(ranges=_of_names(dict.fromkeys((host, bare, f"www.{bare}"))))
+    return Group(ranges=_of_names(hosts_alike(parts_of(url).host, rule)))
 
 
 def of_domain(
-    session: Session, url: str, *, first: str = "", at_once: int = _HOSTS_AT_ONCE, withheld: bool = True
+    session: Session,
+    url: str,
+    rule: WwwRule,
+    *,
+    first: str = "",
+    at_once: int = _HOSTS_AT_ONCE,
+    withheld: bool = True,
 ) -> Iterator[Group]:
     """Yield a group for each host at or below that of a URL, with its `www.`, from a set spec on."""
-    top = domain_set_specs(without_www(parts_of(url).host))[-1][0]
+    top = domain_set_specs(without_www(parts_of(url).host, rule))[-1][0]
     values = {"top": top, "below": f"{top}:", "behind": f"{top};", "most": at_once, "withheld": withheld}
     while True:
         rows = session.execute(text(_HOSTS), {**values, "first": first}).all()
         for row in rows:
-            if leader(row.name) == row.name:
-                names = [row.name, *(name for name in row.others if leader(name) == row.name)]
+            if leader(row.name, rule) == row.name:
+                names = [row.name, *(name for name in row.others if leader(name, rule) == row.name)]
                 yield Group(ranges=_of_names(names), host=row.set_spec, documents=row.documents)
         if len(rows) < at_once:
             return
         first = behind(rows[-1].set_spec)
 
 
-def leader(host: str) -> str:
+def leader(host: str, rule: WwwRule) -> str:
     """Return the host that heads a host's group: without its `www.`, unless the rest begins with it, too."""
-    bare = without_www(host)
-    return bare if without_www(bare) == bare else host
+    bare = without_www(host, rule)
+    return bare if without_www(bare, rule) == bare else host
 
 
 def behind(set_spec: str) -> str:
@@ -163,32 +169,32 @@ def _of_beginnings(urls: Iterable[str], end: str) -> Group:
     return Group(ranges=[UrlRange(start=start, low=start, high=start + end) for start in starts])
 
 
-def of_key(url: str) -> Group:
+def of_key(url: str, rule: WwwRule) -> Group:
     """Return the range of all URLs with this URL's key."""
-    key = stored_key(url)
+    key = stored_key(url, rule)
     return _of_keys((key, key + _NEXT))
 
 
-def of_keys_onward(url: str) -> Group:
+def of_keys_onward(url: str, rule: WwwRule) -> Group:
     """Return the range of this URL's key and all keys after it, as in outbackcdx."""
-    return _of_keys((stored_key(url), _LAST))
+    return _of_keys((stored_key(url, rule), _LAST))
 
 
-def of_key_prefix(url: str) -> Group:
+def of_key_prefix(url: str, rule: WwwRule) -> Group:
     """Return the range of all keys that begin like this URL's, as pywb does."""
-    beginning = key_prefix(url)[:KEY_CHARACTERS]
+    beginning = key_prefix(url, rule)[:KEY_CHARACTERS]
     return _of_keys((beginning, beginning + _LAST))
 
 
-def of_key_host(url: str) -> Group:
+def of_key_host(url: str, rule: WwwRule) -> Group:
     """Return the ranges of the keys of a host: those of pywb, and those with other ports."""
-    host = host_key(url)
+    host = host_key(url, rule)
     return _of_keys((f"{host})", f"{host}*"), (f"{host}:", f"{host};"))
 
 
-def of_key_domain(url: str) -> Group:
+def of_key_domain(url: str, rule: WwwRule) -> Group:
     """Return the ranges of the keys of a host and the hosts below it: the comma is between `)` and `-`."""
-    host = host_key(url)
+    host = host_key(url, rule)
     return _of_keys((f"{host})", f"{host}-"), (f"{host}:", f"{host};"))
 
 
@@ -296,7 +302,8 @@ WITH page AS (
     ORDER BY {keys} LIMIT :most
 )
 SELECT
-    page.n, page.indexed, page.id, page.key, page.url, page.archived, mimetype.name AS mime_type,
+    page.n, page.indexed, page.id, page.key, page.url, page.archived,
+    coalesce(page.declared_type, mimetype.name) AS mime_type,
     page.http_status, page.digest, page.length, page."offset", page.record_type, page.access, page.deleted,
     coalesce(arc.path, arc.listed_name, arc.name) AS path, page.packed_length
 FROM page

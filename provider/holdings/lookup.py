@@ -34,6 +34,7 @@ from provider.holdings.selection import INDEXED_CHARACTERS
 from provider.holdings.sets import domain_set_specs
 from provider.holdings.url_key_fill import FILL_KEYS, keys_complete
 from provider.holdings.urlkeys import (
+    WwwRule,
     bare_roots,
     key_prefix,
     parts_of,
@@ -42,6 +43,7 @@ from provider.holdings.urlkeys import (
     stored_key,
     url_key,
 )
+from provider.holdings.www_rule import www_rule
 from provider.models import Access, Document
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -161,18 +163,19 @@ def find_captures(session: Session, query: Query) -> LookupResult:
 def _sift(session: Session, query: Query) -> LookupResult:
     """Collect matching captures up to the limits."""
     place = _begin(session, query.begin)
-    edge = _edge(session, place)
+    rule = www_rule(session)
+    edge = _edge(session, place, rule)
     found: list[FoundCapture] = []
     examined = 0
-    meant = _meant(query, keyed=place.keyed)
-    groups = _groups(session, query, place, edge)
+    meant = _meant(query, rule, keyed=place.keyed)
+    groups = _groups(session, query, rule, place, edge)
     for batch in batches(session, groups, _reading(query, keyed=place.keyed), edge, _at_once(query)):
         if query.examined is not None and examined >= query.examined:
             return LookupResult(found=found, end=place, cut=True)
         for row in batch.rows:
             if len(found) == query.limit:
                 return LookupResult(found=found, end=place)
-            one = _found(row)
+            one = _found(row, rule)
             run = place.run
             if meant(one) and _is_wanted(one, query):
                 run = query.collapse.run(one) if query.collapse else None
@@ -191,27 +194,27 @@ def _begin(session: Session, place: LookupPlace) -> LookupPlace:
     return place if begun else replace(place, keyed=keys_complete(session))
 
 
-def _meant(query: Query, *, keyed: bool) -> Callable[[FoundCapture], bool]:
+def _meant(query: Query, rule: WwwRule, *, keyed: bool) -> Callable[[FoundCapture], bool]:
     """Return a predicate for captures that also checks the characters that are not in the index."""
     if query.onward:
-        first = url_key(query.url)
+        first = url_key(query.url, rule)
         return lambda one: one.url_key >= first
     if query.match is MatchType.EXACT:
-        key, urls = url_key(query.url), frozenset(spellings(query.url))
+        key, urls = url_key(query.url, rule), frozenset(spellings(query.url, rule))
         return lambda one: one.url_key == key if keyed else one.url in urls
     if query.match is MatchType.PREFIX:
-        roots = bare_roots(query.url)
-        beginnings = (*prefixes(query.url), *(f"{root}?" for root in roots))
-        prefix = key_prefix(query.url)
+        roots = bare_roots(query.url, rule)
+        beginnings = (*prefixes(query.url, rule), *(f"{root}?" for root in roots))
+        prefix = key_prefix(query.url, rule)
         return lambda one: (
             one.url_key.startswith(prefix) if keyed else one.url.startswith(beginnings) or one.url in roots
         )
     return lambda _: True
 
 
-def _found(row: RowMapping) -> FoundCapture:
+def _found(row: RowMapping, rule: WwwRule) -> FoundCapture:
     values = {name: value for name, value in row.items() if name not in {"n", "indexed"}}
-    return FoundCapture(**values, url_key=url_key(row["url"]))
+    return FoundCapture(**values, url_key=url_key(row["url"], rule))
 
 
 def _is_wanted(one: FoundCapture, query: Query) -> bool:
@@ -244,27 +247,29 @@ def _reading(query: Query, *, keyed: bool) -> IndexReading:
     )
 
 
-def _edge(session: Session, place: LookupPlace) -> Edge | None:
+def _edge(session: Session, place: LookupPlace, rule: WwwRule) -> Edge | None:
     if place.capture is None:
         return None
     row = session.scalar(select(Document).where(Document.key == place.capture))
     if row is None:
         raise UsageError("cannot continue from this position; start again from the beginning")
-    indexed = stored_key(row.url) if place.keyed else row.url[:INDEXED_CHARACTERS]
+    indexed = stored_key(row.url, rule) if place.keyed else row.url[:INDEXED_CHARACTERS]
     return Edge(id=row.id, indexed=indexed, archived=row.archived)
 
 
-def _groups(session: Session, query: Query, place: LookupPlace, edge: Edge | None) -> Iterator[Group]:
+def _groups(
+    session: Session, query: Query, rule: WwwRule, place: LookupPlace, edge: Edge | None
+) -> Iterator[Group]:
     if query.onward:
         if not place.keyed:
             raise UsageError(f"a range of keys needs the keys of all documents; {FILL_KEYS}")
-        return iter([index_reads.of_keys_onward(query.url)])
+        return iter([index_reads.of_keys_onward(query.url, rule)])
     if place.keyed:
-        return iter([_KEYED[query.match](query.url)])
+        return iter([_KEYED[query.match](query.url, rule)])
     if query.match is MatchType.DOMAIN:
-        first = _first_host(place, edge)
-        return index_reads.of_domain(session, query.url, first=first, withheld=query.hidden)
-    return iter([_SINGLE[query.match](query.url)])
+        first = _first_host(place, edge, rule)
+        return index_reads.of_domain(session, query.url, rule, first=first, withheld=query.hidden)
+    return iter([_SINGLE[query.match](query.url, rule)])
 
 
 _KEYED: Final = {
@@ -280,10 +285,10 @@ _SINGLE: Final = {
 }
 
 
-def _first_host(place: LookupPlace, edge: Edge | None) -> str:
+def _first_host(place: LookupPlace, edge: Edge | None, rule: WwwRule) -> str:
     """Return the set spec from which a domain's remaining hosts are read."""
     if edge is not None:
-        return domain_set_specs(index_reads.leader(parts_of(edge.indexed).host))[-1][0]
+        return domain_set_specs(index_reads.leader(parts_of(edge.indexed).host, rule))[-1][0]
     if place.host is not None:
         return index_reads.behind(place.host)
     return ""

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from provider.holdings.selection import one_of_urls
 from provider.holdings.url_key_fill import keys_complete
 from provider.holdings.urlkeys import spellings, stored_key
+from provider.holdings.www_rule import www_rule
 from provider.models import Document
 from provider.reading.archived_record import Description
 from provider.reading.digests import is_of_nothing, same_digest, written_forms
@@ -90,9 +91,10 @@ class Search:
 
 def _same_url(session: Session, url: str) -> ColumnElement[bool]:
     """Return the condition for captures of a URL, which the record may spell in another way."""
+    rule = www_rule(session)
     if keys_complete(session):
-        return Document.url_key == stored_key(url)
-    return one_of_urls(spellings(url))
+        return Document.url_key == stored_key(url, rule)
+    return one_of_urls(spellings(url, rule))
 
 
 def _url(text: str | None) -> str:

@@ -23,7 +23,8 @@ from provider.holdings.publication import BEGIN_CHUNK, CHUNK, Check, no_check, p
 from provider.holdings.selection import COVERED
 from provider.holdings.unlisted import count_changes, unlisted_numbers
 from provider.holdings.url_key_fill import FILL_KEYS, keys_complete
-from provider.holdings.urlkeys import KEY_CHARACTERS, host_key, key_prefix, parts_of, stored_key
+from provider.holdings.urlkeys import KEY_CHARACTERS, WwwRule, host_key, key_prefix, parts_of, stored_key
+from provider.holdings.www_rule import hold_rule, www_rule
 from provider.models import UNLISTED, Document, Takedown, TakedownRange
 
 _log = logging.getLogger(__name__)
@@ -117,7 +118,7 @@ class Preview:
 Range = tuple[str, str]
 
 
-def ranges_of(targets: Sequence[str]) -> list[Range]:
+def ranges_of(targets: Sequence[str], rule: WwwRule) -> list[Range]:
     """Return the ranges of URL keys that the targets mean, both ends included.
 
     Raises UsageError, which lists every line without a host, or with a top-level domain as its host.
@@ -131,7 +132,7 @@ def ranges_of(targets: Sequence[str]) -> list[Range]:
     found: dict[Range, None] = {}
     faults = []
     for number, target in enumerate(targets, start=1):
-        ranges = _ranges(target)
+        ranges = _ranges(target, rule)
         found.update(dict.fromkeys(ranges))
         if not ranges:
             faults.append(f"{number}: {target[:100]!r}")
@@ -143,10 +144,10 @@ def ranges_of(targets: Sequence[str]) -> list[Range]:
     return list(found)
 
 
-def _ranges(target: str) -> list[Range]:
+def _ranges(target: str, rule: WwwRule) -> list[Range]:
     """Return the ranges of one target; none if it has no host, or its host is a top-level domain."""
     url, match = read_wildcard(target.strip())
-    host = host_key(url)
+    host = host_key(url, rule)
     if (
         "," not in host
         or not parts_of(url).host
@@ -158,14 +159,15 @@ def _ranges(target: str) -> list[Range]:
         # After a host's key comes `)`, the port, or the next label.
         return [(f"{host}{sign}", f"{host}{sign}{_LAST}") for sign in "),:"]
     if match is MatchType.PREFIX:
-        low = key_prefix(url)[:KEY_CHARACTERS]
+        low = key_prefix(url, rule)[:KEY_CHARACTERS]
         return [(low, low + _LAST)]
-    return [(stored_key(url), stored_key(url))]
+    key = stored_key(url, rule)
+    return [(key, key)]
 
 
 def preview(session: Session, targets: Sequence[str]) -> Preview:
     """Count what the targets cover; changes nothing. Raises UsageError like `ranges_of`."""
-    ranges = ranges_of(targets)
+    ranges = ranges_of(targets, www_rule(session))
     _check_keys(session)
     lows, highs = [low for low, _ in ranges], [high for _, high in ranges]
     values = {"lows": lows, "highs": highs, "unlisted": UNLISTED}
@@ -186,7 +188,7 @@ def enter(session: Session, request: TakedownRequest) -> int:
     Commits. From now on, documents that are added are covered. Raises UsageError for bad values.
     """
     targets = tuple(dict.fromkeys(target.strip() for target in request.targets))
-    ranges = ranges_of(targets)
+    ranges = ranges_of(targets, hold_rule(session))
     _check_keys(session)
     if not request.reason.strip() or not request.requester.strip():
         raise UsageError("the register needs a reason and a requester; give both")

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from oai.database import Database
 from provider.holdings.urlkeys import stored_key
+from provider.holdings.www_rule import www_rule
 from provider.indexing.first_load import refuse_unserved
 from provider.titles.access import NOTE_ALL
 
@@ -176,8 +177,9 @@ def _fill_rest(
 
 def _fill(session: Session, statement: str, values: dict[str, int]) -> int:
     """Fill the documents that a statement selects and locks; return how many."""
+    rule = www_rule(session)
     rows = session.execute(text(statement), values).all()
-    keys = [stored_key(row.url) for row in rows]
+    keys = [stored_key(row.url, rule) for row in rows]
     session.execute(text(_FILL), {"ids": [row.id for row in rows], "keys": keys})
     return len(rows)
 

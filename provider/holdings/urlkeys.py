@@ -4,11 +4,13 @@ A key consists of the host's labels in reverse order, joined by commas, then `)`
 `cz,webarchiv)/a?b=1` (the Sort-friendly URI Reordering Transform). Parts that rarely make a difference
 are normalised away: scheme, user, `www.`, default port, capitals, escapes, dots in the path, the order of
 arguments, session ids, a trailing slash, the fragment. The rules are those of the Wayback Machine (class
-`WaybackURLKeyMaker` of webarchive-commons) as pywb applies them, so that keys equal those in pywb's indexes.
+`WaybackURLKeyMaker` of webarchive-commons) as pywb applies them, so that keys equal those in pywb's indexes,
+unless another `WwwRule` is chosen.
 """
 
 import re
 import socket
+from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import quote, quote_from_bytes, unquote_to_bytes
@@ -26,7 +28,6 @@ _LONGEST_HOST: Final = 255
 _SPLIT: Final = re.compile(r"([^:]*):(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?", re.DOTALL)
 _UNTOUCHED: Final = "!\"$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _TOUCHED: Final = re.compile(r"[^!\"$&-~]")
-_LEADING_WWW: Final = re.compile(r"\Awww[0-9]*\.", re.ASCII)
 _NUMBERS: Final = re.compile(r"[1-9][0-9]*(?:\.[0-9]+){1,3}|0[0-7]*(?:\.[0-7]+){1,3}", re.ASCII)
 _IN_QUERY: Final = tuple(
     re.compile(rf"(.*){session}(?:&(.*))?")
@@ -47,9 +48,29 @@ _PARTS: Final = re.compile(
     r"(?::(?P<port>[0-9]*))?(?P<path>[^?#]*)(?P<query>\?[^#]*)?",
     re.IGNORECASE,
 )
-_WWW: Final = re.compile(r"www[0-9]*\.(?=.*\.)")
 _ADDRESS: Final = re.compile(r"[0-9.]+|.*:.*")
 _SCHEMES: Final = {"http": "80", "https": "443"}
+
+
+class WwwRule(StrEnum):
+    """Which first label of a host makes no difference, so that the key has none of it.
+
+    All keys of an index follow the same rule (`provider.holdings.www_rule`).
+    """
+
+    NUMBERED = "numbered"
+    """`www.`, and `www2.` or any other number: the rule of the Wayback Machine and of pywb."""
+    PLAIN = "plain"
+    """`www.` only: `www2.` is another host."""
+    KEPT = "kept"
+    """None: `www.` is part of the key."""
+
+
+_LEADING_WWW: Final = {
+    WwwRule.NUMBERED: re.compile(r"\Awww[0-9]*\.", re.ASCII),
+    WwwRule.PLAIN: re.compile(r"\Awww\."),
+}
+_REST_WITH_DOT: Final = re.compile(r".*\.")
 
 
 class Parts(NamedTuple):
@@ -74,7 +95,7 @@ def parts_of(url: str) -> Parts:
     return Parts(host_of(f"http://{found['host']}/") or "", port, found["path"], found["query"] or "")
 
 
-def url_key(url: str) -> str:
+def url_key(url: str, rule: WwwRule) -> str:
     """Return the whole key of a URL, which may lack a scheme; in ASCII and without blanks.
 
     A URL without a host keeps its scheme: `urn:some:id`.
@@ -90,7 +111,7 @@ def url_key(url: str) -> str:
     if not host and path and scheme.lower().startswith("http"):
         host, _, rest = path.lstrip("/").partition("/")
         path = f"/{rest}"
-    host = _host_key(host)
+    host = _host_key(host, rule)
     path, query = _plain_path(path, hierarchical=bool(host)), _plain_query(query)
     if not host:
         return f"{scheme}:{path or '/'[: len(query)]}{query}"
@@ -98,19 +119,19 @@ def url_key(url: str) -> str:
     return f"{host}{'' if own_port else f':{port}'}){path or '/'}{query}"
 
 
-def stored_key(url: str) -> str:
+def stored_key(url: str, rule: WwwRule) -> str:
     """Return the part of a URL's key that is stored."""
-    return url_key(url)[:KEY_CHARACTERS]
+    return url_key(url, rule)[:KEY_CHARACTERS]
 
 
-def host_key(url: str) -> str:
+def host_key(url: str, rule: WwwRule) -> str:
     """Return the beginning of the keys of a URL's host, without port and parenthesis: `cz,webarchiv`."""
-    return _host_key(parts_of(url).host)
+    return _host_key(parts_of(url).host, rule)
 
 
-def key_prefix(url: str) -> str:
+def key_prefix(url: str, rule: WwwRule) -> str:
     """Return the common beginning of the keys of all URLs that begin with this one, as pywb does."""
-    key = url_key(url)
+    key = url_key(url, rule)
     return f"{key}{url[-1:]}" if url.endswith(("/", "?")) and not key.endswith(url[-1]) else key
 
 
@@ -136,8 +157,8 @@ def _host_and_port(authority: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=65_536)
-def _host_key(host: str) -> str:
-    """Return the labels of a host in reverse order, in lower case and ASCII, without a leading `www.`."""
+def _host_key(host: str, rule: WwwRule) -> str:
+    """Return the labels of a host in reverse order, in lower case and ASCII, without `www.` by the rule."""
     raw = _unescaped(host)
     if not raw.isascii():
         try:
@@ -145,8 +166,14 @@ def _host_key(host: str) -> str:
         except UnicodeError:
             raw = raw.lower()
     text = quote_from_bytes(raw.replace(b"..", b".").strip(b"."), safe=_UNTOUCHED).lower()
-    plain = _address(text) or _LEADING_WWW.sub("", text)
+    plain = _address(text) or text[_www_length(text, rule) :]
     return ",".join(reversed(plain.split(".")))
+
+
+def _www_length(host: str, rule: WwwRule) -> int:
+    """Return the number of characters at the beginning of a host that its key leaves out, with the dot."""
+    found = _LEADING_WWW[rule].match(host) if rule in _LEADING_WWW else None
+    return found.end() if found else 0
 
 
 def _address(host: str) -> str | None:
@@ -216,45 +243,52 @@ def _unescaped(text: str) -> bytes:
     return raw
 
 
-def spellings(url: str) -> list[str]:
+def spellings(url: str, rule: WwwRule) -> list[str]:
     """Return the URLs under which the same page may have been archived.
 
-    The exact URL, and with either scheme, with and without `www.`, with and without a trailing slash.
+    The exact URL, and with either scheme, with and without a trailing slash, and with and without `www.`
+    unless the rule keeps it.
     """
     path, query = parts_of(url)[2:]
     bare = path.rstrip("/")
-    found = [f"{begin}{one}{query}" for begin in _beginnings(url) for one in (f"{bare}/", bare)]
+    found = [f"{begin}{one}{query}" for begin in _beginnings(url, rule) for one in (f"{bare}/", bare)]
     return list(dict.fromkeys((url, *found)))
 
 
-def prefixes(url: str) -> list[str]:
-    """Return the prefixes equivalent to this one, with either scheme, with and without `www.`."""
+def prefixes(url: str, rule: WwwRule) -> list[str]:
+    """Return the prefixes equivalent to this one, as in `spellings`."""
     path, query = parts_of(url)[2:]
-    found = [f"{begin}{path or '/'}{query}" for begin in _beginnings(url)]
+    found = [f"{begin}{path or '/'}{query}" for begin in _beginnings(url, rule)]
     as_it_is = [url] if path and "://" in url else []
     return list(dict.fromkeys((*as_it_is, *found)))
 
 
-def bare_roots(url: str) -> list[str]:
+def bare_roots(url: str, rule: WwwRule) -> list[str]:
     """Return a root URL without its slash, in the spellings of `prefixes`; empty for any other URL."""
     path, query = parts_of(url)[2:]
     if path not in {"", "/"} or query or "#" in url:
         return []
     as_it_is = [url.removesuffix("/")] if "://" in url else []
-    return list(dict.fromkeys((*as_it_is, *_beginnings(url))))
+    return list(dict.fromkeys((*as_it_is, *_beginnings(url, rule))))
 
 
-def without_www(host: str) -> str:
-    """Return a host without a leading `www.`, `www2.` and the like."""
-    return _WWW.sub("", host, count=1) if _WWW.match(host) else host
+def without_www(host: str, rule: WwwRule) -> str:
+    """Return a host without the `www.` that its key leaves out, unless only one label would remain."""
+    bare = host[_www_length(host, rule) :]
+    return bare if _REST_WITH_DOT.match(bare) else host
 
 
-def _beginnings(url: str) -> list[str]:
+def hosts_alike(host: str, rule: WwwRule) -> list[str]:
+    """Return the hosts of the same pages: with and without `www.`, unless the rule keeps it."""
+    bare = without_www(host, rule)
+    with_www = () if rule is WwwRule.KEPT or _ADDRESS.fullmatch(bare) else (f"www.{bare}",)
+    return list(dict.fromkeys((host, bare, *with_www)))
+
+
+def _beginnings(url: str, rule: WwwRule) -> list[str]:
     host, port = parts_of(url)[:2]
-    bare = without_www(host)
-    hosts = dict.fromkeys((host, bare) if _ADDRESS.fullmatch(bare) else (host, bare, f"www.{bare}"))
     found = []
-    for one in hosts:
+    for one in hosts_alike(host, rule):
         name = f"[{one}]" if ":" in one else one
         for scheme, own_port in _SCHEMES.items():
             ports = [f":{port}"] if port else ["", f":{own_port}"]

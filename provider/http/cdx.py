@@ -17,6 +17,7 @@ from oai.errors import UsageError
 from oai.signing import signing_keys
 from provider.holdings.lookup import LookupPlace, LookupResult, MatchType, Query, find_captures
 from provider.holdings.urlkeys import url_key
+from provider.holdings.www_rule import www_rule
 from provider.http.admission import admitted
 from provider.http.cdx_arguments import Asked, CdxLimits, read_arguments
 from provider.http.cdx_dialects import DIALECTS
@@ -87,7 +88,8 @@ async def _answer(request: web.Request) -> web.Response:
             keys = ResumeKeys(signing_keys(session, PURPOSE))
             asked = read_arguments(request.query, dialect, limits, keys.read)
             result = find_captures(session, asked.query)
-        return _response(request, asked, result, keys)
+            key = url_key(asked.query.url, www_rule(session))
+        return _response(request, asked, result, keys, key)
 
     try:
         return await admitted(request, work, lengthy=_is_lengthy(request))
@@ -104,7 +106,9 @@ def _is_lengthy(request: web.Request) -> bool:
     return wide or "filter" in request.query
 
 
-def _response(request: web.Request, asked: Asked, result: LookupResult, keys: ResumeKeys) -> web.Response:
+def _response(
+    request: web.Request, asked: Asked, result: LookupResult, keys: ResumeKeys, url_key: str
+) -> web.Response:
     """Return the answer with the next key; raises UsageError if it was cut and cannot be continued."""
     headers = {"Cache-Control": "no-cache"}
     key = _next_key(asked, result, keys)
@@ -112,7 +116,7 @@ def _response(request: web.Request, asked: Asked, result: LookupResult, keys: Re
         following = [(name, value) for name, value in request.query.items() if name not in _OF_THE_FIRST]
         headers["Link"] = f'<?{urlencode([*following, ("resumeKey", key)])}>; rel="next"'
     if asked.dialect.key_header is not None:
-        headers[asked.dialect.key_header] = url_key(asked.query.url)
+        headers[asked.dialect.key_header] = url_key
     found = result.found
     for step in asked.steps:
         found = step(found)

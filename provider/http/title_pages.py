@@ -6,6 +6,7 @@ A title that is not listed has no page. A page has no scripts; the data in it is
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
@@ -182,7 +183,8 @@ async def _search(request: web.Request) -> web.Response:
     page, database = Page(request, up=""), request.app[DATABASE]
 
     def work() -> web.Response:
-        query = read_query(request.query)
+        settings = request.app[SETTINGS].provider
+        query = replace(read_query(request.query), front_pages=settings.title_front_pages)
         with database.session() as session:
             if not has_titles(session):
                 return page.notice(404, "none")

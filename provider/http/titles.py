@@ -12,7 +12,8 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from oai.database import first_line
+from oai.database import Database, first_line
+from oai.sections import ProviderSettings
 from provider.http import endpoint, landing
 from provider.http.admission import admitted
 from provider.http.aggregate import background_engine
@@ -22,6 +23,7 @@ from provider.protocol.repository import OaiAnswer, Repository
 from provider.protocol.requests import Pairs
 from provider.titles.catalogue import has_titles, make_titles
 from provider.titles.formats import FORMATS
+from provider.titles.front_pages import read_front_pages
 from provider.titles.publication import count_new
 
 _BELOW: Final = "/titles"
@@ -83,12 +85,23 @@ async def counting(app: web.Application) -> AsyncIterator[None]:
         while True:
             await asyncio.sleep(settings.titles_seconds)
             await asyncio.to_thread(_count, engine, settings.publish_margin)
+            while settings.title_front_pages and await asyncio.to_thread(_read_pages, engine, settings):
+                pass  # in small steps, because a running one delays the end of the application
 
     task = asyncio.create_task(keep_counting())
     yield
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
+
+
+def _read_pages(engine: Engine, settings: ProviderSettings) -> bool:
+    """Read some front pages; return whether there may be more."""
+    try:
+        return read_front_pages(Database(engine=engine), settings) > 0
+    except SQLAlchemyError as error:
+        _log.warning("front pages of titles were not read: %s", first_line(error))
+        return False
 
 
 def _count(engine: Engine, margin: float) -> None:

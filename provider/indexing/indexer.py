@@ -9,7 +9,7 @@ import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -34,12 +34,14 @@ from provider.holdings.arcs import (
 from provider.holdings.loads import note_part
 from provider.holdings.publication import PublishingError, publish
 from provider.holdings.rules import Enrolment, enrolment
+from provider.holdings.urlkeys import WwwRule
+from provider.holdings.www_rule import hold_rule, www_rule
 from provider.indexing.archive_search import is_wacz, refusal, refuse_wacz
 from provider.indexing.first_load import refuse_unserved
-from provider.indexing.merge import SAME_PLACE, Merged, insert_new, merge, rows_changed
+from provider.indexing.merge import Merged, merge, merge_listed
 from provider.indexing.staging import Dimensions, open_staging, stage
 from provider.models import Arc
-from provider.reading.captures import Capture, Ignored, read_captures
+from provider.reading.captures import Capture, ContentOptions, Ignored, read_captures
 from provider.reading.cdx_files import CDX_SUFFIXES, FaultyLine, read_cdx
 from provider.reading.framing import (
     MOST_PROBLEMS,
@@ -51,24 +53,6 @@ from provider.reading.wacz import AlteredMemberError, WaczMember
 from provider.storage.files import UNREAD, ArchiveFile, Presence, look_at, presence
 from provider.storage.places import ARCHIVE_SUFFIXES, Container, Member, Place, stored_name, stored_path
 
-# Rows are locked in id order, so that two loaders cannot deadlock.
-_COUNT_ARCS: Final = """
-WITH counted AS (SELECT arc_id, count(*) AS documents FROM fresh GROUP BY arc_id),
-locked AS (SELECT id FROM arc JOIN counted ON arc_id = id ORDER BY id FOR NO KEY UPDATE OF arc)
-UPDATE arc SET documents = arc.documents + counted.documents
-FROM counted JOIN locked ON locked.id = arc_id WHERE arc.id = arc_id
-"""
-# If the archive file itself was read, its offset is more reliable.
-_MOVE: Final = """
-UPDATE document SET "offset" = candidate."offset"
-FROM candidate
-WHERE document.key = candidate.key AND document.arc_id = candidate.arc_id
-    AND document."offset" <> candidate."offset" AND document.length IS NULL
-"""
-_DIFFERENT: Final = """
-SELECT candidate."offset", candidate.url FROM candidate JOIN document USING (key)
-WHERE pg_temp.differ(candidate.digest, document.digest) ORDER BY candidate."offset"
-"""
 _CHECK_EVERY: Final = 256
 _FILE_CLASS: Final = 0x5A46  # "ZF": separates these keys from other advisory locks
 _TRY_FILE: Final = "SELECT pg_try_advisory_lock(:class, :key)"
@@ -171,30 +155,6 @@ class ListedCaptures:
             self.more_problems += 1
 
 
-def merge_listed(session: Session, captures: int, datestamp: datetime, enrolment: Enrolment | None) -> Merged:
-    """Insert the new staged captures, and correct offsets known only from CDX files.
-
-    `captures` is the number of staged captures. Call this within a publishing transaction.
-    """
-    session.execute(text("ANALYZE candidate"))
-    session.execute(text(SAME_PLACE.format(arc="candidate.arc_id")))
-    new = insert_new(session, None, datestamp, enrolment)
-    session.execute(text(_COUNT_ARCS))
-    if new == captures:
-        return Merged(new=new)
-    moved = rows_changed(session, _MOVE, {})
-    different = session.execute(text(_DIFFERENT)).all()
-    problems = tuple(
-        FramingProblem.of(
-            FailureCode.ARCHIVE_DIGEST_DIFFERS,
-            f"the digest differs from that of the document {row.url!r}: not indexed",
-            offset=row.offset,
-        )
-        for row in different
-    )
-    return Merged(new=new, moved=moved, unchanged=captures - new - moved - len(different), problems=problems)
-
-
 @dataclass(frozen=True, kw_only=True)
 class IndexOptions:
     """Options for all files of a run."""
@@ -209,6 +169,8 @@ class IndexOptions:
     """The list indexes have been dropped, and will be rebuilt."""
     archive_dir: Container | None = None
     """The folder of the archive files that CDX files list."""
+    content: ContentOptions = field(default_factory=ContentOptions)
+    """What is found out from the content of captures."""
     load_id: int | None = None
     """The load that counts what is published; None: it appears in no list of loads."""
 
@@ -323,9 +285,8 @@ class Indexer:
         try:
             if path.name.lower().endswith(CDX_SUFFIXES):
                 return self._index_list(file, check)
-            reading = _Reading(file, check)
-            captures = stage(session, reading, self._dimensions)
-            merged = self._publish(file, reading, captures)
+            reading = _Reading(file, self._options.content, check)
+            merged = self._publish(file, reading)
         except (psycopg.DataError, sqlalchemy.exc.DataError, PublishingError, AlteredMemberError) as error:
             session.rollback()
             code = getattr(error, "failure_code", FailureCode.ARCHIVE_NOT_INDEXED)
@@ -341,10 +302,12 @@ class Indexer:
             indexed=reading.whole,
         )
 
-    def _publish(self, file: ArchiveFile, reading: "_Reading", captures: int) -> Merged:
+    def _publish(self, file: ArchiveFile, reading: "_Reading") -> Merged:
         session = self._session
+        rule, captures = self._staged(reading)
 
         def change(datestamp: datetime) -> Merged:
+            _hold(session, rule)
             home = settle(session, file, whole=reading.whole)
             enrolment = self._enrolment()
             merged = merge(session, home, captures, datestamp, enrolment)
@@ -361,9 +324,10 @@ class Indexer:
         """Index the captures that a CDX file lists."""
         session = self._session
         listed = ListedCaptures(session, file, self._options.archive_dir, check)
-        captures = stage(session, listed, self._dimensions)
+        rule, captures = self._staged(listed)
 
         def change(datestamp: datetime) -> Merged:
+            _hold(session, rule)
             enrolment = self._enrolment()
             merged = merge_listed(session, captures, datestamp, enrolment)
             self._note_part(datestamp, enrolment)
@@ -375,6 +339,11 @@ class Indexer:
             path=file.path, merged=replace(merged, problems=problems), ignored=dict(listed.ignored)
         )
 
+    def _staged(self, captures: Iterable[Capture]) -> tuple[WwwRule, int]:
+        """Stage captures; return the rule of their keys, and how many there were."""
+        rule = www_rule(self._session)
+        return rule, stage(self._session, captures, self._dimensions, rule)
+
     def _note_part(self, datestamp: datetime, enrolment: Enrolment | None) -> None:
         if self._options.load_id is not None:
             note_part(self._session, self._options.load_id, datestamp, enrolment)
@@ -382,6 +351,11 @@ class Indexer:
     def _enrolment(self) -> Enrolment | None:
         collections = self._options.collections
         return enrolment(self._session, collections[0]) if collections else None
+
+
+def _hold(session: Session, rule: WwwRule) -> None:
+    if hold_rule(session) is not rule:
+        raise PublishingError("the rule of URL keys has changed meanwhile; index the file again")
 
 
 def refused(path: Place, problem: FramingProblem) -> FileReport:
@@ -396,8 +370,9 @@ def _unreadable(error: OSError) -> FramingProblem:
 class _Reading:
     """The captures of one file; counts everything else that it finds."""
 
-    def __init__(self, file: ArchiveFile, check: Check) -> None:
+    def __init__(self, file: ArchiveFile, options: ContentOptions, check: Check) -> None:
         self._file = file
+        self._options = options
         self._check = check
         self.ignored: Counter[str] = Counter()
         self.problems: list[FramingProblem] = []
@@ -429,7 +404,7 @@ class _Reading:
         member.verify()
 
     def _captures(self, file: BinaryIO) -> Iterator[Capture]:
-        for number, item in enumerate(read_captures(file)):
+        for number, item in enumerate(read_captures(file, self._options)):
             if number % _CHECK_EVERY == 0:
                 self._check(getattr(item, "offset", 0))
             if isinstance(item, Capture):

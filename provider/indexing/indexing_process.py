@@ -16,11 +16,13 @@ from sqlalchemy.orm import Session
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
+from oai.sections import ProviderSettings
 from provider.holdings import collections
 from provider.holdings.loads import ADD_UP_EVERY, add_up, end_load, load_of_run
 from provider.indexing.index_runs import is_over, settle
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import IndexFile, IndexRun
+from provider.reading.captures import content_options
 from provider.storage.places import Place, container_of, place_of
 
 _STANDARD_INPUT: Final = 0
@@ -33,7 +35,7 @@ def index_queued(invocation: Invocation) -> ExitCode:
     file_id = invocation.arguments.file_id
     with open_database(invocation.settings) as database:
         with database.session() as session:
-            path, options = _request(session, file_id, invocation.settings.provider.publish_margin)
+            path, options = _request(session, file_id, invocation.settings.provider)
         report = index_file(database, path, options)
         with database.session() as session:
             settle(session, file_id, report)
@@ -45,7 +47,7 @@ def index_queued(invocation: Invocation) -> ExitCode:
     return ExitCode.RECORDS_REFUSED if report.merged.problems else ExitCode.DONE
 
 
-def _request(session: Session, file_id: int, margin: float) -> tuple[Place, IndexOptions]:
+def _request(session: Session, file_id: int, settings: ProviderSettings) -> tuple[Place, IndexOptions]:
     row = session.get(IndexFile, file_id)
     if row is None:
         raise UsageError(f"no row {file_id} in index_file; its run may have been removed")
@@ -54,7 +56,12 @@ def _request(session: Session, file_id: int, margin: float) -> tuple[Place, Inde
     folder = None if run.archive_dir is None else container_of(run.archive_dir)
     load_id = load_of_run(session, run.id, family[0] if family else None)
     return place_of(row.path), IndexOptions(
-        margin=margin, collections=family, again=run.again, archive_dir=folder, load_id=load_id
+        margin=settings.publish_margin,
+        content=content_options(settings),
+        collections=family,
+        again=run.again,
+        archive_dir=folder,
+        load_id=load_id,
     )
 
 

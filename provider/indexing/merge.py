@@ -90,12 +90,13 @@ WITH inserted AS (
     INSERT INTO document (
         key, arc_id, "offset", length, url, archived, datestamp, tld_id, domain_id, host_id, mime_major_id,
         mime_id, http_status, digest, record_type, title, url_key, title_id, packed_length, access,
-        embargo_until
+        embargo_until, recognised_type, declared_type, language
     )
     SELECT
         key, coalesce(arc_id, :arc_id), "offset", length, url, archived, :datestamp, tld_id, domain_id,
         host_id, mime_major_id, mime_id, http_status, digest, record_type, title, url_key,
-        {TITLE_OF.format(key="candidate.url_key")}, packed_length, :access, :embargo_until
+        {TITLE_OF.format(key="candidate.url_key")}, packed_length, :access, :embargo_until, recognised_type,
+        declared_type, language
     FROM candidate
     ORDER BY host_id, key, "offset"
     ON CONFLICT (key) DO NOTHING
@@ -113,7 +114,8 @@ SELECT DISTINCT ON (candidate.key)
     candidate.key, document.id, document.arc_id, candidate."offset", document."offset",
     pg_temp.differ(candidate.digest, document.digest),
     candidate.length IS NOT NULL
-        AND (document.length IS NULL OR document.title IS NULL AND candidate.title IS NOT NULL)
+        AND (document.length IS NULL OR document.title IS NULL AND candidate.title IS NOT NULL
+            OR document.language IS NULL AND candidate.language IS NOT NULL)
 FROM candidate
 JOIN document USING (key)
 WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.key = candidate.key)
@@ -134,16 +136,21 @@ _MOVE: Final = """
 UPDATE document SET arc_id = :arc_id, "offset" = known.new_offset
 FROM known WHERE known.id = document.id AND known.state = 'moved'
 """
-# No datestamp changes: harvesters do not see it. The file may have been compressed differently.
+# No datestamp changes: harvesters do not see it. The file may have been compressed differently, and types may
+# be recognised now. A document stays in its sets: a harvester of a set does not learn that it has left.
 _MEASURE: Final = """
-UPDATE document SET packed_length = candidate.packed_length
+UPDATE document SET packed_length = candidate.packed_length,
+    recognised_type = coalesce(candidate.recognised_type, document.recognised_type)
 FROM known JOIN candidate ON candidate.key = known.key AND candidate."offset" = known.new_offset
 WHERE known.id = document.id AND known.state IN ('unchanged', 'moved')
-    AND document.packed_length IS DISTINCT FROM candidate.packed_length
+    AND (document.packed_length IS DISTINCT FROM candidate.packed_length
+        OR document.recognised_type
+            IS DISTINCT FROM coalesce(candidate.recognised_type, document.recognised_type))
 """
 _COMPLETE: Final = """
 UPDATE document SET
-    length = candidate.length, title = candidate.title,
+    length = candidate.length, title = coalesce(candidate.title, document.title),
+    language = coalesce(candidate.language, document.language),
     digest = coalesce(document.digest, candidate.digest),
     http_status = coalesce(document.http_status, candidate.http_status), record_type = candidate.record_type,
     datestamp = CASE WHEN document.datestamp = :unlisted THEN :unlisted ELSE :datestamp END
@@ -186,6 +193,24 @@ _COUNT_COLLECTION: Final = """
 UPDATE collection SET documents = documents + :documents, unlisted = unlisted + :documents * :unlisted
 WHERE id = :collection
 """
+# Rows are locked in id order, so that two loaders cannot deadlock.
+_COUNT_ARCS: Final = """
+WITH counted AS (SELECT arc_id, count(*) AS documents FROM fresh GROUP BY arc_id),
+locked AS (SELECT id FROM arc JOIN counted ON arc_id = id ORDER BY id FOR NO KEY UPDATE OF arc)
+UPDATE arc SET documents = arc.documents + counted.documents
+FROM counted JOIN locked ON locked.id = arc_id WHERE arc.id = arc_id
+"""
+# If the archive file itself was read, its offset is more reliable.
+_MOVE_LISTED: Final = """
+UPDATE document SET "offset" = candidate."offset"
+FROM candidate
+WHERE document.key = candidate.key AND document.arc_id = candidate.arc_id
+    AND document."offset" <> candidate."offset" AND document.length IS NULL
+"""
+_DIFFERENT: Final = """
+SELECT candidate."offset", candidate.url FROM candidate JOIN document USING (key)
+WHERE pg_temp.differ(candidate.digest, document.digest) ORDER BY candidate."offset"
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +222,7 @@ class Merged:
     moved: int = 0
     duplicates: int = 0
     completed: int = 0
-    """Unchanged and moved documents that were known only from a CDX file, or had no title."""
+    """Unchanged and moved documents that were known only from a CDX file, or had no title or language."""
     problems: tuple[FramingProblem, ...] = ()
     gone: tuple[int, ...] = field(default=(), repr=False)
     """Ids of missing files from which documents were moved here."""
@@ -230,6 +255,30 @@ def merge(
         problems=(*vanished, *merged.problems),
         gone=merged.gone,
     )
+
+
+def merge_listed(session: Session, captures: int, datestamp: datetime, enrolment: Enrolment | None) -> Merged:
+    """Insert the new staged captures, and correct offsets known only from CDX files.
+
+    `captures` is the number of staged captures. Call this within a publishing transaction.
+    """
+    session.execute(text("ANALYZE candidate"))
+    session.execute(text(SAME_PLACE.format(arc="candidate.arc_id")))
+    new = insert_new(session, None, datestamp, enrolment)
+    session.execute(text(_COUNT_ARCS))
+    if new == captures:
+        return Merged(new=new)
+    moved = rows_changed(session, _MOVE_LISTED, {})
+    different = session.execute(text(_DIFFERENT)).all()
+    problems = tuple(
+        FramingProblem.of(
+            FailureCode.ARCHIVE_DIGEST_DIFFERS,
+            f"the digest differs from that of the document {row.url!r}: not indexed",
+            offset=row.offset,
+        )
+        for row in different
+    )
+    return Merged(new=new, moved=moved, unchanged=captures - new - moved - len(different), problems=problems)
 
 
 def insert_new(session: Session, arc_id: int | None, datestamp: datetime, enrolment: Enrolment | None) -> int:

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from provider.holdings.identifiers import capture_digest
 from provider.holdings.sets import domain_set_specs, mimetype_set_specs
-from provider.holdings.urlkeys import stored_key
+from provider.holdings.urlkeys import WwwRule, stored_key
 from provider.reading.captures import Capture
 
 _MOST_KEPT: Final = 100_000
@@ -154,7 +154,8 @@ _TABLES: Final = (
     CREATE TEMP TABLE IF NOT EXISTS candidate (
         key uuid, "offset" bigint, archived timestamptz, length bigint, arc_id int, tld_id int, domain_id int,
         host_id int, mime_major_id int, mime_id int, http_status smallint, url text COLLATE "C", digest text,
-        record_type text, title text, url_key text COLLATE "C", packed_length int
+        record_type text, title text, url_key text COLLATE "C", packed_length int, recognised_type text,
+        declared_type text, language text
     )
     """,
     """
@@ -187,7 +188,7 @@ _HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TAIL: Final = b"\xff\xff"
 _NULL: Final = b"\xff\xff\xff\xff"
 _FIXED: Final = struct.Struct("!h i16s iq iq")
-_FIELDS: Final = 17
+_FIELDS: Final = 20
 _INT2: Final = struct.Struct("!ih")
 _INT4: Final = struct.Struct("!ii")
 _INT8: Final = struct.Struct("!iq")
@@ -204,17 +205,18 @@ def open_staging(session: Session) -> None:
     session.commit()
 
 
-def stage(session: Session, captures: Iterable[Capture], dimensions: Dimensions) -> int:
+def stage(session: Session, captures: Iterable[Capture], dimensions: Dimensions, rule: WwwRule) -> int:
     """Fill the temporary table `candidate` with exactly these captures; return how many there were.
 
-    `fresh` and `known` are emptied. New sets get their rows. Commits.
+    Their keys follow `rule`, which the publishing transaction has to hold (`hold_rule`). `fresh` and `known`
+    are emptied. New sets get their rows. Commits.
     """
     session.execute(text(_EMPTY))
     session.commit()
     number = 0
-    packer = _Packer(dimensions)
+    packer = _Packer(dimensions, rule)
     for batch in _batches(captures):
-        dimensions.learn(session, {one.host for one in batch}, {one.mime_type for one in batch})
+        dimensions.learn(session, {one.host for one in batch}, {one.set_type for one in batch})
         connection = cast(
             "psycopg.Connection[tuple[object, ...]]", session.connection().connection.driver_connection
         )
@@ -234,15 +236,18 @@ def _batches(captures: Iterable[Capture]) -> Iterator[Sequence[Capture]]:
 class _Packer:
     """Writes captures as rows of the binary format, in a third of the time that the driver takes."""
 
-    def __init__(self, dimensions: Dimensions) -> None:
+    def __init__(self, dimensions: Dimensions, rule: WwwRule) -> None:
         self._dimensions = dimensions
+        self._rule = rule
 
     def row(self, capture: Capture) -> bytes:
         """Return the row of one capture, whose host and MIME type are already in `dimensions`."""
         archived = capture.archived - _EPOCH
         moment = archived.days * _DAY + archived.seconds * _SECOND + archived.microseconds
         tld, domain, host = self._dimensions.hosts[capture.host]
-        major, full = self._dimensions.mimetypes[capture.mime_type]
+        major, full = self._dimensions.mimetypes[capture.set_type]
+        hidden = capture.set_type != capture.mime_type
+        declared = mimetype_set_specs(capture.mime_type)[-1][1] if hidden else None
         return b"".join(
             (
                 _FIXED.pack(
@@ -260,8 +265,11 @@ class _Packer:
                 _text(capture.digest),
                 _text(capture.record_type),
                 _text(capture.title),
-                _text(stored_key(capture.url)),
+                _text(stored_key(capture.url, self._rule)),
                 _integer(capture.packed_length),
+                _text(capture.recognised_type),
+                _text(declared),
+                _text(capture.language),
             )
         )
 

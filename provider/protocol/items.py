@@ -47,6 +47,8 @@ class Item(NamedTuple):
     """The set `title:…` of the title that it belongs to."""
     collections: Sequence[Sequence[str]] | None
     """The collections it is assigned to, each as (setSpec, name), ordered by setSpec."""
+    language: str | None = None
+    """Code of ISO 639, if it has been detected."""
 
     @property
     def place(self) -> uuid.UUID:

@@ -7,9 +7,10 @@ Reads WARC records of the types response, resource and revisit, and ARC records 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple
 
 from oai.failures import FailureCode
+from oai.sections import ProviderSettings
 from provider.reading.capture_facts import RefusedError, address_of, capture_time, scheme_left
 from provider.reading.content import Content, DamageError, EndedEarlyError
 from provider.reading.digests import DigestCheck, PayloadDigest
@@ -22,7 +23,16 @@ from provider.reading.headers import (
     http_status,
     read_header,
 )
-from provider.reading.titles import TITLE_WINDOW, find_title, may_have_title
+from provider.reading.languages import TEXT_CHARACTERS, language_of, refuse_without_library
+from provider.reading.recognition import FRONT, recognised_type
+from provider.reading.titles import (
+    TITLE_WINDOW,
+    find_title,
+    has_known_encoding,
+    may_have_title,
+    unpacked,
+)
+from provider.reading.visible_text import may_have_text, text_of
 
 TAKEN = frozenset({"response", "resource", "revisit"})
 """Types of records that are documents."""
@@ -72,6 +82,17 @@ class Capture(NamedTuple):
     """Whether the record's date had another form than the format requires; see `capture_time`."""
     packed_length: int | None = None
     """Bytes of the record in its file, with what follows it up to the next one; None if unknown."""
+    recognised_type: str | None = None
+    """The type recognised from the content, if the declared one is none or wrong."""
+    uses_recognised: bool = False
+    """Whether it is in the sets of the recognised type, if there is one, and not in those of `mime_type`."""
+    language: str | None = None
+    """Of a page or plain text, detected by `provider.reading.languages`."""
+
+    @property
+    def set_type(self) -> str | None:
+        """The type in whose sets it is."""
+        return (self.uses_recognised and self.recognised_type) or self.mime_type
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,13 +108,41 @@ class Ignored:
         return cls(kind=kind if kind in _NAMED_KINDS else "other")
 
 
-def read_captures(file: BinaryIO) -> Iterator[Capture | Ignored | FramingProblem]:
+@dataclass(frozen=True, kw_only=True)
+class ContentOptions:
+    """What is found out from the content of captures, besides titles."""
+
+    types: Literal["off", "stored", "used"] = "off"
+    """Whether types are recognised (`provider.reading.recognition`), and whether sets use them."""
+    languages: bool = False
+    """Whether languages are detected (`provider.reading.languages`)."""
+
+
+_NOTHING_MORE = ContentOptions()
+
+
+def content_options(settings: ProviderSettings) -> ContentOptions:
+    """Return what is found out from the content, from the settings.
+
+    Raises UsageError if a library for it is not installed.
+    """
+    if settings.recognise_languages:
+        refuse_without_library()
+    return ContentOptions(types=settings.recognise_types, languages=settings.recognise_languages)
+
+
+def read_captures(
+    file: BinaryIO, options: ContentOptions = _NOTHING_MORE
+) -> Iterator[Capture | Ignored | FramingProblem]:
     """Yield everything in an open ARC or WARC file, plain or gzipped, in order; uses constant memory."""
-    return read_records(file, _Captures())
+    return read_records(file, _Captures(options))
 
 
 class _Captures:
     """Makes captures from records (see `provider.reading.framing.Taker`)."""
+
+    def __init__(self, options: ContentOptions) -> None:
+        self._options = options
 
     def take(self, content: Content, offset: int) -> tuple[Capture | Ignored | FramingProblem, int]:
         """Return the record's capture, or another item, and the record's length according to its header."""
@@ -110,7 +159,7 @@ class _Captures:
             content.pass_to(header.end)
             code = FailureCode.ARCHIVE_RECORD_INVALID
             return FramingProblem.of(code, str(refusal), offset=offset), header.end
-        return _capture(content, offset, header, address, time), header.end
+        return self._capture(content, offset, header, address, time), header.end
 
     def rescue(self, content: Content, offset: int, damage: DamageError) -> tuple[Capture, int]:
         """Return the capture if its payload can be verified although the record's length is wrong."""
@@ -128,7 +177,7 @@ class _Captures:
         elif header.digest is None or isinstance(damage, EndedEarlyError):
             raise damage
         check = DigestCheck(header.digest) if header.digest else None
-        found = _capture(content, offset, header, address, time, check)
+        found = self._capture(content, offset, header, address, time, check)
         if check is not None and not check.well():
             raise damage
         return found, header.end
@@ -141,36 +190,71 @@ class _Captures:
             return item._replace(packed_length=packed_length)
         return item
 
+    def _capture(
+        self,
+        content: Content,
+        offset: int,
+        header: RecordHeader,
+        address: tuple[str, str],
+        time: tuple[datetime, bool],
+        check: DigestCheck | None = None,
+    ) -> Capture:
+        head = http_head(content, header)
+        payload = header.block + len(head)
+        status, mime_type = http_status(head), _mime_type(head, header)
+        shown = _Shown(None, None, None)
+        if header.record_type != "revisit":
+            shown = self._shown(content, header, head, address[1], (mime_type, status))
+        return Capture(
+            offset=offset,
+            record_type=header.record_type,
+            url=address[0],
+            host=address[1],
+            archived=time[0],
+            http_status=status,
+            mime_type=mime_type,
+            digest=_pass_payload(content, header, payload, check),
+            length=header.end - payload,
+            date_adjusted=time[1],
+            uses_recognised=self._options.types == "used",
+            **shown._asdict(),
+        )
 
-def _capture(
-    content: Content,
-    offset: int,
-    header: RecordHeader,
-    address: tuple[str, str],
-    time: tuple[datetime, bool],
-    check: DigestCheck | None = None,
-) -> Capture:
-    head = http_head(content, header)
-    payload = header.block + len(head)
-    status = http_status(head)
-    mime_type = _mime_type(head, header)
-    title = None
-    if may_have_title(mime_type, status) and header.record_type != "revisit":
-        front = content.extend(min(payload + TITLE_WINDOW, header.end))
-        title = find_title(front[payload : min(payload + TITLE_WINDOW, header.end)], head, address[1])
-    return Capture(
-        offset=offset,
-        record_type=header.record_type,
-        url=address[0],
-        host=address[1],
-        archived=time[0],
-        http_status=status,
-        mime_type=mime_type,
-        digest=_pass_payload(content, header, payload, check),
-        length=header.end - payload,
-        title=title,
-        date_adjusted=time[1],
-    )
+    def _shown(
+        self,
+        content: Content,
+        header: RecordHeader,
+        head: bytes,
+        host: str,
+        said: tuple[str | None, int | None],
+    ) -> "_Shown":
+        """Return what the content shows; `said` is the declared type and the HTTP status."""
+        begin = header.block + len(head)
+        recognised = title = language = None
+        if self._options.types != "off" and has_known_encoding(head):
+            front = unpacked(_front(content, header, begin, FRONT), head)
+            recognised = recognised_type(said[0], front)
+        mime_type = recognised or said[0]
+        if may_have_title(mime_type, said[1]):
+            title = find_title(_front(content, header, begin, TITLE_WINDOW), head, host)
+        if self._options.languages and may_have_text(mime_type, said[1]):
+            front = _front(content, header, begin, TITLE_WINDOW)
+            language = language_of(text_of(front, head, host, mime_type, TEXT_CHARACTERS))
+        return _Shown(recognised, title, language)
+
+
+class _Shown(NamedTuple):
+    """What the content of a capture shows."""
+
+    recognised_type: str | None
+    title: str | None
+    language: str | None
+
+
+def _front(content: Content, header: RecordHeader, payload: int, size: int) -> bytes:
+    """Return up to `size` bytes of the payload from its beginning."""
+    end = min(payload + size, header.end)
+    return content.extend(end)[payload:end]
 
 
 def _pass_payload(

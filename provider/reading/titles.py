@@ -36,14 +36,20 @@ _HTTP_CHARSET = re.compile(
     rb"\ncontent-type[ \t]*:[^\r\n]*charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE
 )
 _ENCODING = re.compile(rb"\ncontent-encoding[ \t]*:[ \t]*([a-z-]+)", re.IGNORECASE)
+_KNOWN_ENCODINGS: Final = frozenset({b"gzip", b"x-gzip", b"deflate", b"identity"})
 _CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:[ \t]*chunked", re.IGNORECASE)
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})[^\r\n]{0,200}\r\n")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
 
 
+def is_success(http_status: int | None) -> bool:
+    """Return whether a response has a successful status, or there is no HTTP."""
+    return http_status is None or http_status in _SUCCESS
+
+
 def may_have_title(mime_type: str | None, http_status: int | None) -> bool:
     """Return whether to search: HTML or XHTML with a successful status, or without HTTP."""
-    if not mime_type or not (http_status is None or http_status in _SUCCESS):
+    if not mime_type or not is_success(http_status):
         return False
     return mime_type[:21].lower().startswith(_HTML)
 
@@ -55,7 +61,7 @@ def find_title(payload: bytes, head: bytes, host: str) -> str | None:
     determine how the payload is read. Brotli is not supported: there is no library for it here. Entities
     are resolved, white space is collapsed, and titles of more than 300 characters end with an ellipsis.
     """
-    page = _unpacked(payload, head)
+    page = unpacked(payload, head)
     if page[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         page = page.decode("utf-16", "replace").encode()
         head = b""
@@ -66,19 +72,25 @@ def find_title(payload: bytes, head: bytes, host: str) -> str | None:
     found = _TITLE.search(page)
     if found is None or _BODY.search(page, 0, found.start()):
         return None
-    text = html.unescape(_decoded(found[1][:_LONGEST_RAW], page, head, host))
+    text = html.unescape(decoded(found[1][:_LONGEST_RAW], page, head, host))
     return tidy(text)
 
 
 def tidy(text: str) -> str | None:
     """Return a title without control characters and repeated blanks, shortened; None if it is blank."""
-    folded = " ".join(_CONTROL.sub(" ", text).split())
+    folded = in_one_line(text)
     if len(folded) > _LONGEST:
         folded = folded[: _LONGEST - 1].rstrip() + "…"
     return folded or None
 
 
-def _decoded(raw: bytes, page: bytes, head: bytes, host: str) -> str:
+def in_one_line(text: str) -> str:
+    """Return a text without control characters and repeated blanks."""
+    return " ".join(_CONTROL.sub(" ", text).split())
+
+
+def decoded(raw: bytes, page: bytes, head: bytes, host: str) -> str:
+    """Return bytes of a page as text, in the first character set that it declares and that decodes them."""
     if raw.isascii():
         return raw.decode("ascii")
     for charset in (*_stated(page, head), "utf-8"):
@@ -110,7 +122,17 @@ def _stated(page: bytes, head: bytes) -> list[str]:
     return charsets
 
 
-def _unpacked(payload: bytes, head: bytes) -> bytes:
+def has_known_encoding(head: bytes) -> bool:
+    """Return whether `unpacked` knows the Content-Encoding of an HTTP header, or there is none."""
+    encoding = _ENCODING.search(head)
+    return encoding is None or encoding[1].lower() in _KNOWN_ENCODINGS
+
+
+def unpacked(payload: bytes, head: bytes, most: int = TITLE_WINDOW) -> bytes:
+    """Return the beginning of a payload without chunks and compression; up to `most` bytes if compressed.
+
+    Empty if its Content-Encoding is wrong; unchanged if it is unknown.
+    """
     if _CHUNKED.search(head):
         payload = _joined(payload)
     encoding = _ENCODING.search(head)
@@ -118,16 +140,16 @@ def _unpacked(payload: bytes, head: bytes) -> bytes:
         return payload
     name = encoding[1].lower()
     if name in {b"gzip", b"x-gzip"}:
-        return _inflated(payload, 16 + zlib.MAX_WBITS)
+        return _inflated(payload, 16 + zlib.MAX_WBITS, most)
     if name == b"deflate":
         # Servers send it with and without zlib's header.
-        return _inflated(payload, zlib.MAX_WBITS) or _inflated(payload, -zlib.MAX_WBITS)
+        return _inflated(payload, zlib.MAX_WBITS, most) or _inflated(payload, -zlib.MAX_WBITS, most)
     return payload
 
 
-def _inflated(payload: bytes, window: int) -> bytes:
+def _inflated(payload: bytes, window: int, most: int) -> bytes:
     try:
-        return zlib.decompressobj(window).decompress(payload, TITLE_WINDOW)
+        return zlib.decompressobj(window).decompress(payload, most)
     except zlib.error:
         return b""
 

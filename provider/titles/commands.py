@@ -18,9 +18,12 @@ from oai.datestamps import format_datestamp
 from oai.errors import ExitCode, UsageError, ZatvaError
 from oai.sections import ProviderSettings
 from oai.sections.provider import ListMeaning
+from provider.holdings.urlkeys import WwwRule
+from provider.holdings.www_rule import settle_rule
 from provider.titles.access import count_pending, settle_access
 from provider.titles.enrichment import ENRICHED
 from provider.titles.entries import READERS, Read
+from provider.titles.front_pages import read_front_pages
 from provider.titles.imports import (
     NO_MEANINGS,
     ClaimedTwice,
@@ -90,6 +93,7 @@ def _imported(invocation: Invocation, source: str) -> dict[str, Any]:
     found, meanings = _reader(arguments.file, arguments.format, settings)
     rules = range_rules(settings)
     with open_database(invocation.settings) as database, database.session() as session:
+        settle_rule(session, WwwRule(settings.www_rule))
         plan = plan_import(session, source, found, rules, meanings)
         if not arguments.dry_run and not arguments.approve:
             plan.check(settings.title_change_percent)
@@ -299,13 +303,19 @@ def _hexadecimal(text: str) -> uuid.UUID:
 
 
 def update_titles(invocation: Invocation) -> ExitCode:
-    """`provider titles update`: count new captures, and let documents follow their titles."""
+    """`provider titles update`: count new captures; documents and front pages follow their titles."""
     settings = invocation.settings
     with open_database(settings) as database, database.session() as session:
         rules, margin = range_rules(settings.provider), settings.provider.publish_margin
         changed = follow_setting(session, rules, margin=margin) + count_new(session, margin=margin)
         session.commit()
         documents = settle_access(session, margin=margin)
+    pages = 0
+    while settings.provider.title_front_pages and (read := read_front_pages(database, settings.provider)):
+        pages += read
     told = f"{changed:,} titles have a new datestamp, and {documents:,} documents"
-    invocation.console.result({"changed": changed, "documents": documents}, told)
+    if settings.provider.title_front_pages:
+        told += f"; {pages:,} front pages were looked at"
+    counts = {"changed": changed, "documents": documents, "front_pages": pages}
+    invocation.console.result(counts, told)
     return ExitCode.DONE

@@ -39,7 +39,12 @@ def prefix_query(text: str) -> str:
     >>> prefix_query("Žluťoučký kůň")
     'zlutoucky:* & kun:*'
     """
-    return " & ".join(f"{word}:*" for word in _WORD.findall(_plain(text)))
+    return " & ".join(prefix_queries(text))
+
+
+def prefix_queries(text: str) -> list[str]:
+    """Return such a tsquery for each word of the text."""
+    return [f"{word}:*" for word in _WORD.findall(_plain(text))]
 
 
 def folded_words(text: str) -> list[str]:

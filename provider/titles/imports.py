@@ -17,6 +17,8 @@ from sqlalchemy.orm import Session
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from oai.sections.provider import ListMeaning
+from provider.holdings.urlkeys import WwwRule
+from provider.holdings.www_rule import hold_rule, www_rule
 from provider.models import UNLISTED, Access
 from provider.titles.access import IMPORTING, note_pending
 from provider.titles.collections import CollectionChanges, compare_collections, store_collections
@@ -162,6 +164,7 @@ def plan_import(
     and keeps others away until the transaction ends.
     """
     session.execute(select(func.pg_advisory_xact_lock(IMPORTING)))
+    www = www_rule(session)
     plan = ImportPlan(source=source)
     lists: list[AddressList] = []
     stored = {title.source_key: title for title in session.scalars(_stored(source))}
@@ -184,7 +187,7 @@ def plan_import(
             )
         else:
             seen[one.key] = one.name
-            _compare(plan, one, stored.get(one.key), seeds, rules)
+            _compare(plan, one, stored.get(one.key), seeds, rules, www)
     missing = [title for key, title in stored.items() if key not in seen and not title.gone]
     plan.kept_because = _why_kept(plan, seen) if missing else None
     if plan.kept_because is None:
@@ -235,6 +238,7 @@ def _compare(
     title: Title | None,
     seeds: Mapping[int, list[dict[str, Any]]],
     rules: RangeRules,
+    www: WwwRule,
 ) -> None:
     licence = licence_of(entry.licence) if entry.licence else None
     if entry.licence and licence is None:
@@ -242,7 +246,7 @@ def _compare(
             f"{entry.key}: {entry.licence[:100]!r} is not a licence that is known; it gets none"
         )
     for seed in entry.seeds:
-        if not ranges_of(seed.url, rules):
+        if not ranges_of(seed.url, rules, www):
             plan.warnings.append(
                 f"{entry.key}: the {_SEEDS[seed.kind]} {seed.url[:200]!r} is no URL with a host "
                 f"and a key of at most {MOST_KEY:,} characters; it means no captures"
@@ -376,6 +380,7 @@ def assign_ranges(session: Session, rules: RangeRules) -> tuple[Sequence[Conflic
         # What a title closed stays closed when the title is gone: no decision to open it has been made.
         .where(~Title.gone | ((Title.access != Access.OPEN) & (TitleSeed.kind == SeedKind.INCLUDE)))
     )
+    www = hold_rule(session)
     claims = []
     access: dict[int | None, str | None] = {}
     in_sets: set[int] = set()
@@ -384,8 +389,10 @@ def assign_ranges(session: Session, rules: RangeRules) -> tuple[Sequence[Conflic
         if rules.document_sets and seed.public and not seed.gone:
             in_sets.add(seed.title_id)
         carved = seed.kind == SeedKind.CARVE_OUT
-        claims += [Claim(found, seed.title_id, carved, seed.gone) for found in ranges_of(seed.url, rules)]
-    segments, conflicts = divide(claims, listed_ranges(session))
+        claims += [
+            Claim(found, seed.title_id, carved, seed.gone) for found in ranges_of(seed.url, rules, www)
+        ]
+    segments, conflicts = divide(claims, listed_ranges(session, www))
     wanted: set[_Row] = {
         (
             *one.range,

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import ColumnElement, and_, exists, func, or_, select, text
 from sqlalchemy.orm import Session
 
+from provider.holdings.www_rule import www_rule
 from provider.titles.folding import folded, folded_words
 from provider.titles.models import Title, TitleMembership, TitleSeed, TitleSet
 from provider.titles.ranges import RangeRules, keys_in, ranges_of
@@ -152,7 +153,8 @@ def title_details(session: Session, wanted: int | uuid.UUID, rules: RangeRules) 
 
 
 def _with_ranges(session: Session, seeds: Sequence[TitleSeed], rules: RangeRules) -> list[ShownSeed]:
-    meant = [(seed, ranges_of(seed.url, rules)) for seed in seeds]
+    rule = www_rule(session)
+    meant = [(seed, ranges_of(seed.url, rules, rule)) for seed in seeds]
     lows = [one.low for _seed, ranges in meant for one in ranges]
     owners = {row.low: row for row in session.execute(text(_OWNERS), {"lows": lows})}
     return [

@@ -22,7 +22,8 @@ from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
 from oai.sections.provider import ListMeaning
-from provider.holdings.urlkeys import host_key
+from provider.holdings.urlkeys import WwwRule, host_key
+from provider.holdings.www_rule import www_rule
 from provider.models import Access
 from provider.titles.entries import AddressList, Refused
 from provider.titles.models import AccessList
@@ -218,7 +219,8 @@ def checked_address(given: str) -> str:
     if authority is None:
         raise ValueError("it does not begin with a host, or with http://, https:// or ftp:// and a host")
     _check_host(authority[1])
-    if not ranges_of_address(f"http://{address}"):
+    # No other rule gives longer keys.
+    if not ranges_of_address(f"http://{address}", WwwRule.KEPT):
         raise ValueError(f"its URL key is longer than {MOST_KEY:,} characters")
     return address
 
@@ -230,7 +232,7 @@ def _check_host(host: str) -> None:
     if re.fullmatch(r"[0-9.]+", host):
         ipaddress.IPv4Address(host)
         return
-    labels = host_key(f"http://{host}/").split(",")
+    labels = host_key(f"http://{host}/", WwwRule.KEPT).split(",")
     if "." not in host.strip(".") or not all(map(_LABEL.fullmatch, labels)):
         raise ValueError("it has no host with at least two labels")
 
@@ -249,19 +251,20 @@ def store_lists(session: Session, source: str, plans: Iterable[ListPlan]) -> Non
                 session.execute(written.on_conflict_do_update(index_elements=list(key), set_=change))
 
 
-def listed_ranges(session: Session) -> list[ListedRange]:
+def listed_ranges(session: Session, www: WwwRule) -> list[ListedRange]:
     """Return the ranges of keys that the stored lists close."""
     return [
         ListedRange(found, Access(row.access))
         for row in session.execute(select(AccessList.access, AccessList.addresses))
         for address in row.addresses
-        for found in ranges_of_address(f"http://{address}")
+        for found in ranges_of_address(f"http://{address}", www)
     ]
 
 
 def closed_addresses(session: Session, addresses: Iterable[str]) -> Sequence[str]:
     """Return those of these addresses of which titles or lists close something."""
-    asked = [(one, found) for one in addresses for found in ranges_of_address(f"http://{one}")]
+    www = www_rule(session)
+    asked = [(one, found) for one in addresses for found in ranges_of_address(f"http://{one}", www)]
     values = {
         "addresses": [address for address, _ in asked],
         "lows": [found.low for _, found in asked],

@@ -306,3 +306,31 @@ class TitleSearch(Base):
     words: Mapped[Any] = mapped_column(TSVECTOR)
     """The words of the names (also those of `title_enrichment`), publisher, annotation and keywords, in lower
     case without accents."""
+
+
+class TitleFrontPage(Base):
+    """The text of a title's front page (`provider.titles.front_pages`).
+
+    There are rows only with the setting `provider.title_front_pages`, and only for listed titles: a row ends
+    with that in `title_search`.
+    """
+
+    __tablename__ = "title_front_page"
+    __table_args__ = (
+        Index("ix_title_front_page_words", "words", postgresql_using="gin"),
+        Index("ix_title_front_page_waiting", "title_id", postgresql_where=text("changes <> seen")),
+    )
+
+    title_id: Mapped[int] = mapped_column(
+        ForeignKey("title_search.title_id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    document_id: Mapped[int | None] = mapped_column(BigInteger)
+    """The capture; none if there is none that everyone may see."""
+    holder_id: Mapped[int | None] = mapped_column(BigInteger)
+    """The document with its content: another one if the capture is a revisit."""
+    words: Mapped[Any | None] = mapped_column(TSVECTOR)
+    """The words that a reader of the page sees, in lower case without accents."""
+    changes: Mapped[int] = mapped_column(BigInteger, server_default="1")
+    """How often captures of the title have changed."""
+    seen: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """The value of `changes` when the front page was last looked for."""

@@ -15,6 +15,7 @@ from provider.holdings.mark import reserve
 from provider.protocol.catalogue import SetRow
 from provider.titles.figures import follow_documents, hold_figures
 from provider.titles.folding import SORT_NAME, WORDS
+from provider.titles.front_pages import mark_dated, mark_front_pages
 from provider.titles.models import TitleSet
 
 _SHOWN: Final = """
@@ -100,8 +101,10 @@ def publish(
     Returns the number of titles that got a new datestamp. The caller commits.
     """
     hold_figures(session)
+    mark_dated(session)
     touched = follow_documents(session, resegmented) | set(imported)
     changed = list(session.scalars(text(_CHANGES), {"ids": sorted(touched)})) if touched else []
+    mark_front_pages(session, touched)
     if changed:
         values = {"datestamp": reserve(session, margin), "ids": changed}
         session.execute(text(_DATE), values)

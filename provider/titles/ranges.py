@@ -1,8 +1,8 @@
 """Which URL keys a seed or an address of a list means, and how overlapping ones share the keys.
 
-Keys (`provider.holdings.urlkeys`) have no user, no `www.`, no default port and no slash at the end, and are
-sorted by bytes. So a seed with or without any of these means the same. A port other than the default one is
-part of the host.
+Keys (`provider.holdings.urlkeys`) have no user, no `www.` (unless the rule of the index keeps it), no default
+port and no slash at the end, and are sorted by bytes. So a seed with or without any of these means the same.
+A port other than the default one is part of the host.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from oai.sections import ProviderSettings
-from provider.holdings.urlkeys import host_key, parts_of, url_key
+from provider.holdings.urlkeys import WwwRule, host_key, parts_of, url_key
 from provider.models import Access
 
 HostScope = Literal["host", "domain"]
@@ -56,7 +56,7 @@ def range_rules(settings: ProviderSettings) -> RangeRules:
     )
 
 
-def ranges_of(url: str, rules: RangeRules) -> list[KeyRange]:
+def ranges_of(url: str, rules: RangeRules, www: WwwRule) -> list[KeyRange]:
     """Return the ranges of keys that a seed means.
 
     Empty if the URL has no host with at least two labels, or if its key is longer than `MOST_KEY`.
@@ -64,7 +64,7 @@ def ranges_of(url: str, rules: RangeRules) -> list[KeyRange]:
     parts = parts_of(url)
     if "." not in parts.host.strip(".") and ":" not in parts.host:
         return []
-    key = url_key(url)
+    key = url_key(url, www)
     host, _, path = key.partition(")")
     query = bool(parts.query)
     if (query or (_FILE.search(parts.path) and not parts.path.endswith("/"))) and rules.file == "url":
@@ -78,28 +78,28 @@ def ranges_of(url: str, rules: RangeRules) -> list[KeyRange]:
     if path in {"", "/"}:
         # The port stands between the host's labels and the parenthesis. The key of www.cz has one label: what
         # is below it would be all of .cz.
-        whole = rules.host == "domain" and host == host_key(url) and "," in host
+        whole = rules.host == "domain" and host == host_key(url, www) and "," in host
         return [KeyRange(f"{host})", f"{host}-") if whole else _below(host, ")")]
     directory = f"{host}){path}"
     return _stored(_one(directory), _below(directory, "/"), _below(directory, "?"))
 
 
-def ranges_of_address(url: str) -> list[KeyRange]:
+def ranges_of_address(url: str, www: WwwRule) -> list[KeyRange]:
     """Return the ranges of keys that an address of a list means; empty as for `ranges_of`.
 
     Without a path, it means the whole domain; otherwise that URL only.
     """
-    key = url_key(url)
+    key = url_key(url, www)
     is_host = key.partition(")")[2] in {"", "/"}
-    return ranges_of(url, RangeRules(host="domain")) if is_host else _stored(_one(key))
+    return ranges_of(url, RangeRules(host="domain"), www) if is_host else _stored(_one(key))
 
 
 def keys_in(found: KeyRange) -> str:
     """Return which keys a range of `ranges_of` has, with `*` for any continuation.
 
-    >>> [keys_in(one) for one in ranges_of("http://x.cz/a", RangeRules())]
+    >>> [keys_in(one) for one in ranges_of("http://x.cz/a", RangeRules(), WwwRule.NUMBERED)]
     ['cz,x)/a', 'cz,x)/a/*', 'cz,x)/a?*']
-    >>> [keys_in(one) for one in ranges_of("http://x.cz/", RangeRules(host="domain"))]
+    >>> [keys_in(one) for one in ranges_of("http://x.cz/", RangeRules(host="domain"), WwwRule.NUMBERED)]
     ['cz,x)* cz,x,*']
     """
     low, high = found

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import ColumnElement, Row, func, literal, select, text, tuple_
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Row, func, literal, select, text, tuple_, union_all
+from sqlalchemy.orm import Session, aliased
 
-from provider.titles.folding import SORT_NAME, prefix_query
+from provider.titles.folding import SORT_NAME, prefix_queries, prefix_query
+from provider.titles.front_pages import with_word
 from provider.titles.models import Title, TitleMembership, TitleSearch, TitleSet
 
 PAGE: Final = 50
@@ -29,6 +30,8 @@ class TitleQuery:
     """The part of a setSpec after the colon, by tree."""
     after: uuid.UUID | None = None
     """Key of the last title of the page before."""
+    front_pages: bool = False
+    """Whether words may also be in the text of the title's front page."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +93,9 @@ def find_titles(session: Session, query: TitleQuery) -> TitlePage:
 
 def _conditions(query: TitleQuery) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
-    if query.words.strip():
+    if query.words.strip() and query.front_pages:
+        conditions += map(_has_word, prefix_queries(query.words))
+    elif query.words.strip():
         wanted = func.to_tsquery(text("'simple'"), prefix_query(query.words))
         conditions.append(TitleSearch.words.op("@@")(wanted))
     for tree, part in query.sets.items():
@@ -99,6 +104,15 @@ def _conditions(query: TitleQuery) -> list[ColumnElement[bool]]:
         )
         conditions.append(member.exists())
     return conditions
+
+
+def _has_word(word: str) -> ColumnElement[bool]:
+    """Return the condition for a word, as a tsquery, in a title or its front page; each by its index."""
+    own = aliased(TitleSearch)
+    wanted = func.to_tsquery(text("'simple'"), word)
+    return TitleSearch.title_id.in_(
+        union_all(select(own.title_id).where(own.words.op("@@")(wanted)), with_word(word))
+    )
 
 
 def _sort_name(session: Session, key: uuid.UUID) -> str:

@@ -13,7 +13,7 @@ from oai.database import Database
 from oai.settings import Settings
 from provider.holdings.identifiers import capture_key, oai_identifier
 from provider.holdings.sets import ancestors, domain_set_specs, mimetype_set_specs
-from provider.holdings.urlkeys import stored_key
+from provider.holdings.urlkeys import WwwRule, stored_key
 from provider.models import UNLISTED, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
 
 BEGINNING = datetime(2020, 1, 1, tzinfo=UTC)
@@ -99,7 +99,7 @@ class Archive:
             offset=self._added,
             length=100,
             url=url,
-            url_key=stored_key(url),
+            url_key=stored_key(url, WwwRule.NUMBERED),
             archived=BEGINNING + timedelta(days=self._added),
             datestamp=moment,
             tld_id=hosts[0],

@@ -250,6 +250,7 @@ class DocumentOut(Out):
     archived: datetime
     datestamp: datetime | None
     mime_type: str
+    recognised_type: str | None
     http_status: int | None
     length: int | None
     digest: str | None

@@ -25,6 +25,7 @@ def write(item: Item, site: Site) -> str:
         f"<dc:date>{format_datestamp(item.archived)}</dc:date>{_type_and_format(item.media_type)}"
         f"<dc:identifier>{url}</dc:identifier>{_element('identifier', replay) if replay else ''}"
         f"{_shared_element('source', item.host) if item.host else ''}"
+        f"{_shared_element('language', item.language) if item.language else ''}"
         f"{''.join([_shared_element('relation', name) for _, name in item.collections or ()])}"
         f"{_shared_element('rights', site.rights(item))}</oai_dc:dc>"
     )

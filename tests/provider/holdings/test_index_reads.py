@@ -9,6 +9,7 @@ from oai.errors import UsageError
 from provider.holdings import index_reads
 from provider.holdings.index_reads import ReadOrder, leader
 from provider.holdings.lookup import MatchType, Query, find_captures
+from provider.holdings.urlkeys import WwwRule
 from tests.provider.holdings.staff import index
 
 
@@ -22,7 +23,7 @@ from tests.provider.holdings.staff import index
     ],
 )
 def test_a_host_is_read_with_its_www_unless_the_rest_begins_with_www_too(host: str, expected: str) -> None:
-    assert leader(host) == expected
+    assert leader(host, WwwRule.NUMBERED) == expected
 
 
 @pytest.mark.parametrize("order", [ReadOrder.REVERSE, ReadOrder.CLOSEST])
@@ -36,5 +37,5 @@ def test_other_orders_need_a_single_url(database: Database, match: MatchType, or
 def test_the_hosts_of_a_domain_are_read_in_pages(database: Database, tmp_path: Path) -> None:
     index(database, tmp_path, ["a.example.cz", "b.example.cz", "c.example.cz", "example.cz", "other.cz"])
     with database.session() as session:
-        groups = list(index_reads.of_domain(session, "http://example.cz/", at_once=1))
+        groups = list(index_reads.of_domain(session, "http://example.cz/", WwwRule.NUMBERED, at_once=1))
     assert [group.documents for group in groups] == [4, 1, 1, 1]  # the documents of a host's domain

@@ -24,6 +24,7 @@ from provider.holdings.takedowns import (
     settle_takedown,
     settle_takedowns,
 )
+from provider.holdings.urlkeys import WwwRule
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import UNLISTED, Document, Domain, Takedown
 from tests.provider.archives import Page, write_pages
@@ -87,7 +88,7 @@ def test_spelling_makes_no_difference(database: Database, targets: list[str], co
 @pytest.mark.parametrize("target", ["", "cz", "*.cz", "no host", "*", "a.*", "http://", "x" * 5000 + ".cz"])
 def test_what_means_nothing_or_too_much_is_refused_with_its_line(target: str) -> None:
     with pytest.raises(UsageError, match=r"2: "):
-        ranges_of(["a.example/", target])
+        ranges_of(["a.example/", target], WwwRule.NUMBERED)
 
 
 @pytest.mark.usefixtures("archive")

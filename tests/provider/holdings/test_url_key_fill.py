@@ -10,7 +10,7 @@ from oai.errors import DatabaseNotReadyError
 from provider.holdings import url_key_fill
 from provider.holdings.lookup import Query, find_captures
 from provider.holdings.url_key_fill import FillSizes, fill_keys, keys_complete
-from provider.holdings.urlkeys import stored_key
+from provider.holdings.urlkeys import WwwRule, stored_key
 from provider.models import Document, FirstLoad, UrlKeyFill
 from provider.titles.access import settle_access
 from provider.titles.models import TitlePending
@@ -73,7 +73,7 @@ def test_the_keys_are_stored_and_used(database: Database) -> None:
     assert found(database, URLS[3]) == 1
     assert fill_keys(database, nothing, sizes=SIZES) == 7
     assert complete(database)
-    assert keys(database) == [stored_key(url) for url in URLS]
+    assert keys(database) == [stored_key(url, WwwRule.NUMBERED) for url in URLS]
     assert found(database, asked) == found(database, URLS[3]) == 1
     assert fill_keys(database, nothing, sizes=SIZES) == 0
     with database.session() as session:

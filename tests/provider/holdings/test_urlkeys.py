@@ -2,8 +2,10 @@
 
 import pytest
 
-from provider.holdings.urlkeys import bare_roots, key_prefix, prefixes, spellings, url_key
+from provider.holdings.urlkeys import WwwRule, bare_roots, key_prefix, prefixes, spellings, url_key
 from tests.provider.holdings.pywb_keys import PYWB_KEYS
+
+NUMBERED = WwwRule.NUMBERED
 
 
 @pytest.mark.parametrize(
@@ -24,12 +26,12 @@ from tests.provider.holdings.pywb_keys import PYWB_KEYS
     ],
 )
 def test_a_key_leaves_out_what_seldom_makes_a_difference(url: str, key: str) -> None:
-    assert url_key(url) == key
+    assert url_key(url, NUMBERED) == key
 
 
 @pytest.mark.parametrize("url", PYWB_KEYS)
 def test_a_key_is_that_of_pywb(url: str) -> None:
-    assert url_key(url) == PYWB_KEYS[url]
+    assert url_key(url, NUMBERED) == PYWB_KEYS[url]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,7 @@ def test_a_key_is_that_of_pywb(url: str) -> None:
     ],
 )
 def test_a_url_that_is_none_has_a_key_in_ascii(url: str) -> None:
-    assert url_key(url).isascii()
+    assert url_key(url, NUMBERED).isascii()
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,7 @@ def test_a_url_that_is_none_has_a_key_in_ascii(url: str) -> None:
     ],
 )
 def test_a_prefix_keeps_its_last_character(url: str, beginning: str) -> None:
-    assert key_prefix(url) == beginning
+    assert key_prefix(url, NUMBERED) == beginning
 
 
 @pytest.mark.parametrize(
@@ -70,18 +72,18 @@ def test_a_prefix_keeps_its_last_character(url: str, beginning: str) -> None:
     ],
 )
 def test_all_spellings_have_one_key(url: str) -> None:
-    found = spellings(url)
-    assert {url_key(one) for one in found} == {"example,a)/x?q=1"}
+    found = spellings(url, NUMBERED)
+    assert {url_key(one, NUMBERED) for one in found} == {"example,a)/x?q=1"}
     assert {"http://a.example/x?q=1", "https://www.a.example/x/?q=1"} <= set(found)
 
 
 def test_a_port_stays_in_all_spellings() -> None:
-    assert "http://a.example:8080/x" in spellings("http://a.example:8080/x")
-    assert "http://a.example/x" not in spellings("http://a.example:8080/x")
+    assert "http://a.example:8080/x" in spellings("http://a.example:8080/x", NUMBERED)
+    assert "http://a.example/x" not in spellings("http://a.example:8080/x", NUMBERED)
 
 
 def test_an_address_has_no_www() -> None:
-    assert set(prefixes("http://[2001:db8::1]/x")) == {
+    assert set(prefixes("http://[2001:db8::1]/x", NUMBERED)) == {
         "http://[2001:db8::1]/x",
         "http://[2001:db8::1]:80/x",
         "https://[2001:db8::1]/x",
@@ -90,13 +92,13 @@ def test_an_address_has_no_www() -> None:
 
 
 def test_a_host_alone_is_a_prefix_of_its_own_urls_only() -> None:
-    assert "http://a.example/" in prefixes("a.example")
-    assert all(one.endswith("/") for one in prefixes("a.example"))
+    assert "http://a.example/" in prefixes("a.example", NUMBERED)
+    assert all(one.endswith("/") for one in prefixes("a.example", NUMBERED))
 
 
 def test_a_root_may_lack_its_slash() -> None:
-    assert {"http://a.example", "https://www.a.example"} <= set(bare_roots("http://a.example/"))
-    assert bare_roots("ftp://f.example/")[0] == "ftp://f.example"
-    assert not bare_roots("http://a.example/x")
-    assert not bare_roots("http://a.example/?x=1")
-    assert not bare_roots("http://a.example/#x")
+    assert {"http://a.example", "https://www.a.example"} <= set(bare_roots("http://a.example/", NUMBERED))
+    assert bare_roots("ftp://f.example/", NUMBERED)[0] == "ftp://f.example"
+    assert not bare_roots("http://a.example/x", NUMBERED)
+    assert not bare_roots("http://a.example/?x=1", NUMBERED)
+    assert not bare_roots("http://a.example/#x", NUMBERED)

@@ -319,7 +319,11 @@ def test_the_commands_apply_the_setting(
     assert planned["documents"] == 2
     results(environment, *asked)
     assert set(sets(database).values()) == {None}
-    assert results(switched_on, "provider", "titles", "update") == [{"changed": 1, "documents": 2}]
+    assert results(switched_on, "provider", "titles", "update") == [
+        {"changed": 1, "documents": 2, "front_pages": 0}
+    ]
     assert set(sets(database).values()) == {ONE}
-    assert results(environment, "provider", "titles", "update") == [{"changed": 1, "documents": 2}]
+    assert results(environment, "provider", "titles", "update") == [
+        {"changed": 1, "documents": 2, "front_pages": 0}
+    ]
     assert titles["1"].captures == 2

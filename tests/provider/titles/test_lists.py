@@ -9,7 +9,7 @@ from sqlalchemy import select
 from oai.database import Database
 from oai.errors import UsageError
 from oai.sections.provider import ListMeaning
-from provider.holdings.urlkeys import url_key
+from provider.holdings.urlkeys import WwwRule, url_key
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.titles.entries import AddressList
 from provider.titles.lists import checked_address, closed_addresses, read_addresses
@@ -47,9 +47,9 @@ def listing(*lines: str, key: str = "7", title: str = "Closed") -> AddressList:
     ],
 )
 def test_an_address_means_a_domain_or_a_url(given: str, inside: str, outside: str) -> None:
-    ranges = ranges_of_address(f"http://{checked_address(given)}")
-    assert any(low <= url_key(inside) < high for low, high in ranges)
-    assert not any(low <= url_key(outside) < high for low, high in ranges)
+    ranges = ranges_of_address(f"http://{checked_address(given)}", WwwRule.NUMBERED)
+    assert any(low <= url_key(inside, WwwRule.NUMBERED) < high for low, high in ranges)
+    assert not any(low <= url_key(outside, WwwRule.NUMBERED) < high for low, high in ranges)
 
 
 @pytest.mark.parametrize(

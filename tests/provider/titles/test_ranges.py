@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provider.holdings.urlkeys import url_key
+from provider.holdings.urlkeys import WwwRule, url_key
 from provider.models import Access
 from provider.titles.ranges import (
     Claim,
@@ -20,6 +20,7 @@ from provider.titles.ranges import (
     strictest_access,
 )
 
+NUMBERED = WwwRule.NUMBERED
 HOST = RangeRules()
 DOMAIN = RangeRules(host="domain")
 EXACT = RangeRules(file="url")
@@ -50,9 +51,9 @@ CASES = [
 
 @pytest.mark.parametrize(("seed", "rules", "inside", "outside"), CASES)
 def test_a_seed_means_the_urls_below_it(seed: str, rules: RangeRules, inside: str, outside: str) -> None:
-    ranges = ranges_of(seed, rules)
-    assert contains(ranges, url_key(inside))
-    assert not contains(ranges, url_key(outside))
+    ranges = ranges_of(seed, rules, NUMBERED)
+    assert contains(ranges, url_key(inside, NUMBERED))
+    assert not contains(ranges, url_key(outside, NUMBERED))
 
 
 LONG = f"http://x.cz/{'a' * 1300}"
@@ -60,7 +61,7 @@ LONG = f"http://x.cz/{'a' * 1300}"
 
 @pytest.mark.parametrize("seed", ["", "urn:isbn:1", "localhost", "about:blank", "http://", "not a url", LONG])
 def test_what_has_no_host_or_a_key_too_long_for_an_index_means_nothing(seed: str) -> None:
-    assert ranges_of(seed, HOST) == []
+    assert ranges_of(seed, HOST, NUMBERED) == []
 
 
 def contains(ranges: list[KeyRange], key: str) -> bool:
@@ -68,11 +69,11 @@ def contains(ranges: list[KeyRange], key: str) -> bool:
 
 
 def claim(url: str, title_id: int, *, out: bool = False) -> list[Claim]:
-    return [Claim(found, title_id, out) for found in ranges_of(url, HOST)]
+    return [Claim(found, title_id, out) for found in ranges_of(url, HOST, NUMBERED)]
 
 
 def owner(segments: list[Segment], url: str) -> int | None:
-    found = [each for each in segments if each.range.low <= url_key(url) < each.range.high]
+    found = [each for each in segments if each.range.low <= url_key(url, NUMBERED) < each.range.high]
     assert len(found) <= 1
     return found[0].title_id if found and not found[0].is_carve_out else None
 
@@ -120,13 +121,13 @@ def test_each_key_belongs_to_the_narrowest_claim_and_has_the_strictest_rule_of_l
     seeds: list[tuple[str, int, bool]], lists: list[tuple[str, Access]], urls: list[str]
 ) -> None:
     claims = [one for url, title_id, out in seeds for one in claim(url, title_id, out=out)]
-    listed = [ListedRange(one, access) for url, access in lists for one in ranges_of_address(url)]
+    listed = [ListedRange(one, access) for url, access in lists for one in ranges_of_address(url, NUMBERED)]
     segments, _ = divide(claims, listed)
     assert segments == sorted(segments)
     for before, after in itertools.pairwise(segments):
         assert before.range.high <= after.range.low
     for url in urls:
-        key = url_key(url)
+        key = url_key(url, NUMBERED)
         covering = [one for one in claims if one.range.low <= key < one.range.high]
         # Ranges that contain a key lie within each other, so that the narrowest begins last.
         narrowest = sorted(

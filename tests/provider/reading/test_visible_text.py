@@ -1,0 +1,54 @@
+"""The text of a page is what its reader sees."""
+
+import gzip
+
+import pytest
+
+from provider.reading.visible_text import MOST_CHARACTERS, PAGE_BYTES, visible_text
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        (b"<html><head><title>T</title></head><body><h1>One</h1><p>two</body>", "One two"),
+        (b"<p>w<b>or</b>d</p><td>next<br>line</td>", "word next line"),
+        (b"<p>a<script>var x = '<p>no</p>'</script><style>p {}</style>b<!-- no --><?no no?></p>", "ab"),
+        (b"<noscript>no</noscript><template>no</template><svg><text>no</text></svg>yes", "yes"),
+        (b"Fish &amp; chips&nbsp;caf&eacute;", "Fish & chips café"),
+        ("<meta charset=windows-1250><p>Žluťoučký".encode("cp1250"), "Žluťoučký"),
+        ("<p>Žluťoučký".encode(), "Žluťoučký"),
+        (b"<p>nul \0 bell \7 end", "nul bell end"),
+        (b"plain words", "plain words"),
+        (b"", ""),
+        (b" \n ", ""),
+        (b"<!-- only -->", ""),
+        (b"<script>never ends", ""),
+    ],
+)
+def test_the_text_is_visible(page: bytes, text: str) -> None:
+    assert visible_text(page, HEAD, "a.cz") == text
+
+
+@pytest.mark.parametrize(
+    ("encoding", "payload", "text"),
+    [
+        (b"gzip", gzip.compress(b"<p>packed"), "packed"),
+        (b"gzip", b"<p>not packed", ""),
+        (b"br", b"\x1b\x05\x00", ""),
+    ],
+)
+def test_an_encoding_is_undone_or_nothing_is_read(encoding: bytes, payload: bytes, text: str) -> None:
+    assert visible_text(payload, HEAD[:-2] + b"Content-Encoding: " + encoding + b"\r\n\r\n", "a.cz") == text
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_large_page_costs_no_more_than_its_beginning(pack: type[bytes]) -> None:
+    page = pack(b"<p>word" + b" word" * PAGE_BYTES)
+    head = HEAD if pack is bytes else HEAD[:-2] + b"Content-Encoding: gzip\r\n\r\n"
+    assert len(visible_text(page, head, "a.cz")) == MOST_CHARACTERS
+
+
+def test_elements_may_be_nested_as_deep_as_an_attacker_likes() -> None:
+    assert visible_text(b"<p>begin" + b"<div>" * 50_000 + b"end", HEAD, "a.cz").startswith("begin")
