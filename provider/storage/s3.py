@@ -7,6 +7,7 @@ from typing import Any, Final, NoReturn
 import obstore
 from obstore.exceptions import BaseError, PreconditionError
 
+from oai.object_addresses import S3
 from oai.s3 import as_os_error, http_status, open_bucket
 from provider.storage.objects import ObjectFacts, ReplacedError
 from provider.storage.places import ObjectUrl
@@ -52,7 +53,7 @@ class S3Bucket:
         try:
             for page in self._store.list(prefix.key):
                 for one in page:
-                    yield ObjectUrl(f"s3://{self._bucket}/{one['path']}")
+                    yield ObjectUrl(f"{S3}{self._bucket}/{one['path']}")
         except (BaseError, OSError) as error:
             _refuse(prefix, error)
 
