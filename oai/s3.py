@@ -106,7 +106,8 @@ def as_os_error(place: str, error: Exception) -> OSError:
     said = str(error).partition("\n")[0][:300]
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) or http_status(error) in _FORBIDDEN:
         return PermissionError(f"{place}: access denied; check the credentials (AWS_…, ~/.aws): {said}")
-    if isinstance(error, InvalidPathError):
+    # The library raises ValueError for a prefix that is no path, such as one with `..`.
+    if isinstance(error, InvalidPathError | ValueError):
         return OSError(f"{place}: the key is not valid: {said}")
     return OSError(f"{place}: the object store does not answer as it should: {said}")
 

@@ -51,6 +51,11 @@ class ObjectUrl:
         """The key of an S3 URL, as it is: `#`, `?` and `%` belong to it."""
         return bucket_and_key(self.url)[1]
 
+    @property
+    def above(self) -> "ObjectUrl":
+        """The prefix up to the slash before the last part."""
+        return ObjectUrl(f"{self.url.rstrip('/').rpartition('/')[0]}/")
+
     def joinpath(self, name: str) -> "ObjectUrl":
         """Return the URL of a name below this one."""
         return ObjectUrl(f"{self.url.rstrip('/')}/{name}")
