@@ -296,7 +296,9 @@ def _close(
     schedule = None
     if job.recurring_id is not None and ending.cause in _AT_FAULT:
         schedule = note_end(session, job.recurring_id, ended, settings)
-    status = ended.status if written else None
+    # A harvest that lost the database, and could write so after all, is no further than one that could not.
+    conclusive = written and ended.failure_code != FailureCode.DATABASE.value
+    status = ended.status if conclusive else None
     again = _another_try(
         session, job, schedule, ending, status, settings, no_room=ended.failure_code in NO_ROOM
     )

@@ -203,6 +203,9 @@ def left(tables: Tables) -> list[str]:
         "oai_history": "announced IS NULL",
         "notice": "ended IS NULL",
         "oai_leader": "true",
+        "oai_recurring_job": "id NOT IN (SELECT recurring_id FROM oai_history"
+        " WHERE status IN ('completed', 'no changes', 'not alone'))",
+        "oai_history AS run": "status NOT IN ('completed', 'no changes', 'not alone')",
     }
     return [
         f"{table}: {row._asdict()}"
