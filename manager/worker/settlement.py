@@ -251,11 +251,14 @@ def settle_orphans(session: Session, settings: ManagerSettings) -> None:
 
 
 def _written(session: Session, run: Run) -> History | None:
-    """Return the row that the harvester wrote itself, if it could."""
+    """Return the row that the harvester wrote itself, if it could.
+
+    It may have written a second one, of a failure, if the connection was lost while the first was committed.
+    """
     query = (
         select(History)
         .where(History.job_id == run.job_id, History.history_id > (run.last_history or 0))
-        .order_by(History.history_id.desc())
+        .order_by(History.status.in_(GOOD).desc(), History.history_id.desc())
     )
     return session.scalars(query.limit(1)).one_or_none()
 
