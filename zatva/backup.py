@@ -90,6 +90,8 @@ def _backup_both(invocation: Invocation, database: Database, file: Path) -> Copi
     if folder.exists():
         raise UsageError(f"{folder} already exists; give the name of a new folder")
     part = checked_output(folder).with_name(f"{folder.name}~part")
+    if part.exists():
+        raise UsageError(f"{part} is left of a backup that was killed; remove it, then run the command again")
     with unchanging_files(database) as snapshot, contextlib.ExitStack() as undone:
         stores = _stores(snapshot.session, invocation.settings)
         if any(folder.is_relative_to(store.absolute()) for store in stores.values()):

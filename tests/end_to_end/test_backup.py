@@ -63,6 +63,10 @@ async def test_a_backup_of_both_is_restored_as_it_was_at_that_moment(
         await run(*harvest)
         files = _files(store)
         await run("database", "backup", dump, "--store", copied)
+        again = await asyncio.to_thread(
+            zatva, environment, "database", "backup", tmp_path / "second.dump", "--store", copied
+        )
+        assert (again.returncode, "already exists" in again.stderr) == (2, True)
         _change(repository, changed=3, deleted=4, new=0)
         await run(*harvest)
         assert _files(store) != files
