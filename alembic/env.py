@@ -67,7 +67,7 @@ with connected() as connection:
         target_metadata=Base.metadata,
         include_name=ours,
         compare_server_default=True,
-        transaction_per_migration=False,
+        transaction_per_migration=True,
     )
     with context.begin_transaction():
         context.run_migrations()

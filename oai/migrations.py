@@ -4,11 +4,13 @@ The migrations are in `alembic/` of a checkout, and inside this package (`oai/al
 Alembic is imported only when an upgrade is necessary, because the import would slow down every command.
 """
 
+import time
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy.exc import OperationalError
 
 from oai.errors import DatabaseNotReadyError
 
@@ -16,6 +18,16 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 _UPGRADE_LOCK = 0x7A_61_74_76_61  # "zatva": one upgrade at a time
+_LOCK_MS: Final = 500
+_PAUSE: Final = 0.5
+_PATIENCE: Final = 600.0
+_YIELDED: Final = frozenset({"55P03", "40P01"})
+"""SQLSTATEs of a lock that was not granted in time, and of a deadlock."""
+_IN_USE: Final = (
+    "the tables are at revision %s; transactions of other programs kept the next migration from a table for "
+    "%.0f s; end them (SELECT pid, query FROM pg_stat_activity WHERE state <> 'idle'), then run `zatva "
+    "database upgrade` again"
+)
 
 
 def folder() -> Path:
@@ -38,10 +50,13 @@ def current(connection: Connection) -> str | None:
     return revision
 
 
-def upgrade(engine: Engine) -> tuple[str | None, str]:
-    """Upgrade the tables to this version; return the revisions before and after. Concurrent upgrades wait."""
-    from alembic import command  # noqa: PLC0415 see the module's docstring
+def upgrade(engine: Engine, *, patience: float = _PATIENCE) -> tuple[str | None, str]:
+    """Upgrade the tables to this version; return the revisions before and after. Concurrent upgrades wait.
 
+    Programs that read the tables meanwhile wait for half a second at most: a migration that needs a table for
+    itself gives way to running transactions, and is tried again. Raises DatabaseNotReadyError if they have
+    kept it from the table for `patience` seconds; the migrations before it are complete then.
+    """
     with engine.connect() as connection:
         # The lock belongs to the session, not to the transaction, so it survives the commits of the
         # migrations.
@@ -49,16 +64,51 @@ def upgrade(engine: Engine) -> tuple[str | None, str]:
         connection.commit()
         before = current(connection)
         try:
-            if before != head():
-                config = _config()
-                config.attributes["connection"] = connection
-                command.upgrade(config, "head")
-                connection.commit()
+            if before is None:
+                # One transaction: until it ends, other processes see no tables, and wait for the lock.
+                _migrate(connection)
+            elif before != head():
+                _migrate_gently(connection, patience)
         finally:
             connection.rollback()
             connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _UPGRADE_LOCK})
             connection.commit()
     return before, head()
+
+
+def _migrate(connection: Connection) -> None:
+    from alembic import command  # noqa: PLC0415 see the module's docstring
+
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+    connection.commit()
+
+
+def _migrate_gently(connection: Connection, patience: float) -> None:
+    """Migrate in a transaction for each migration, with short waits for tables that others use."""
+    # Shorter than PostgreSQL's deadlock_timeout: in a deadlock the upgrade ends its wait, not the reader.
+    connection.execute(text(f"SET lock_timeout = {_LOCK_MS}"))
+    connection.commit()
+    begun = time.monotonic()
+    try:
+        while True:
+            try:
+                return _migrate(connection)
+            except OperationalError as error:
+                connection.rollback()
+                if getattr(error.orig, "sqlstate", None) not in _YIELDED:
+                    raise
+                found = current(connection)
+                connection.commit()
+                if time.monotonic() - begun > patience:
+                    raise DatabaseNotReadyError(_IN_USE % (found, patience)) from None
+            # Whoever waited behind the upgrade goes first.
+            time.sleep(_PAUSE)
+    finally:
+        connection.rollback()
+        connection.execute(text("RESET lock_timeout"))
+        connection.commit()
 
 
 def ensure_current(engine: Engine, *, may_upgrade: bool) -> None:

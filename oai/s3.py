@@ -19,6 +19,7 @@ from obstore.exceptions import BaseError, InvalidPathError, PermissionDeniedErro
 from obstore.store import S3Store
 
 from oai.errors import RemoteError
+from oai.object_addresses import S3
 
 _CONNECT: Final = timedelta(seconds=5)
 _ANSWER: Final = timedelta(seconds=60)
@@ -74,7 +75,7 @@ class _Parts(io.RawIOBase):
     """An upload as a file."""
 
     def __init__(self, bucket: str, key: str) -> None:
-        self._place = f"s3://{bucket}/{key}"
+        self._place = f"{S3}{bucket}/{key}"
         self._upload = obstore.open_writer(open_bucket(bucket), key, buffer_size=_PART_BYTES)
 
     def complete(self) -> None:
@@ -105,7 +106,8 @@ def as_os_error(place: str, error: Exception) -> OSError:
     said = str(error).partition("\n")[0][:300]
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) or http_status(error) in _FORBIDDEN:
         return PermissionError(f"{place}: access denied; check the credentials (AWS_…, ~/.aws): {said}")
-    if isinstance(error, InvalidPathError):
+    # The library raises ValueError for a prefix that is no path, such as one with `..`.
+    if isinstance(error, InvalidPathError | ValueError):
         return OSError(f"{place}: the key is not valid: {said}")
     return OSError(f"{place}: the object store does not answer as it should: {said}")
 

@@ -13,7 +13,7 @@ from sqlalchemy import (
     ARRAY,
     BigInteger,
     CheckConstraint,
-    Computed,
+    FetchedValue,
     ForeignKey,
     Identity,
     Index,
@@ -21,6 +21,7 @@ from sqlalchemy import (
     Text,
     func,
     text,
+    true,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
@@ -109,8 +110,8 @@ class Domain(Base):
     """Documents in this set and below, including deleted ones; maintained while loading."""
     unlisted: Mapped[int] = mapped_column(BigInteger, server_default="0")
     """Those among them that were never listed, because a rule withholds them."""
-    listed: Mapped[bool] = mapped_column(Computed("documents > unlisted", persisted=True))
-    """Whether harvesters may know this set."""
+    listed: Mapped[bool] = mapped_column(server_default=true(), server_onupdate=FetchedValue())
+    """Whether harvesters may know this set: `documents > unlisted`, by a trigger."""
 
 
 class Mimetype(Base):
@@ -125,7 +126,7 @@ class Mimetype(Base):
     """`text` or `text/html`."""
     documents: Mapped[int] = mapped_column(BigInteger, server_default="0")
     unlisted: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    listed: Mapped[bool] = mapped_column(Computed("documents > unlisted", persisted=True))
+    listed: Mapped[bool] = mapped_column(server_default=true(), server_onupdate=FetchedValue())
 
 
 class Collection(Base):
@@ -153,7 +154,7 @@ class Collection(Base):
     """When its set spec last changed: records of documents dated before it have the old one."""
     documents: Mapped[int] = mapped_column(BigInteger, server_default="0")
     unlisted: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    listed: Mapped[bool] = mapped_column(Computed("documents > unlisted", persisted=True))
+    listed: Mapped[bool] = mapped_column(server_default=true(), server_onupdate=FetchedValue())
 
 
 class Document(Base):

@@ -1,5 +1,6 @@
-"""`zatva database backup` and `restore`: the whole database as one file of `pg_dump`."""
+"""`zatva database backup` and `restore`: the database as one file of `pg_dump`, and the record files."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -8,13 +9,17 @@ from pathlib import Path
 
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import text
+from sqlalchemy.orm import Session
 
+from harvester import repositories
+from harvester.store.backup import Copied, OnFault, StoreBackup, unchanging_files
 from oai import migrations
 from oai.cli import Invocation
-from oai.console import checked_output
+from oai.console import checked_output, counted
 from oai.database import Database, open_database
 from oai.errors import DatabaseNotReadyError, ExitCode, UsageError
 from oai.private_files import open_private
+from oai.settings import Settings
 
 _BESIDE = "zatva_before_restore"
 _OTHERS = text("""
@@ -24,45 +29,123 @@ _OTHERS = text("""
 
 
 def backup(invocation: Invocation) -> ExitCode:
-    """Write a consistent snapshot of the database to a file; running work continues meanwhile."""
+    """Write a consistent snapshot of the database to a file; running work continues meanwhile.
+
+    With `--store`, the record files that the snapshot names are put into a folder.
+    """
     file = checked_output(invocation.arguments.file)
     if file.exists():
         raise UsageError(f"{file} already exists; give the name of a new file")
+    with open_database(invocation.settings) as database:
+        if invocation.arguments.store is None:
+            _dump(database, file)
+            store, result = "", {}
+        else:
+            copied = _backup_both(invocation, database, file)
+            store, result = _words(copied), _fields(copied)
+    size = file.stat().st_size
+    invocation.console.result({"file": file, "bytes": size, **result}, f"{file}: {size:,} bytes{store}")
+    return ExitCode.RECORDS_REFUSED if store and not copied.whole else ExitCode.DONE
+
+
+def restore(invocation: Invocation) -> ExitCode:
+    """Replace the content of the database with a backup; if this fails, the database is unchanged.
+
+    With `--store`, the record files of the backup are written to the store afterwards.
+    """
+    file: Path = invocation.arguments.file.absolute()
+    if not file.is_file():
+        raise UsageError(f"{file}: no such file")
+    folder: Path | None = invocation.arguments.store
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder; give the folder that `database backup --store` has made")
+    with open_database(invocation.settings, check_tables=False) as database:
+        _refuse(database, force=invocation.arguments.force)
+        _replace(database, file)
+        with database.engine.connect() as connection:
+            revision = migrations.current(connection)
+        copied = None if folder is None else _restore_store(invocation, database, folder)
+    fields = {} if copied is None else _fields(copied)
+    words = f"database: restored from {file}, at {revision}{'' if copied is None else _words(copied)}"
+    invocation.console.result({"file": file, "current": revision, **fields}, words)
+    return ExitCode.DONE if copied is None or copied.whole else ExitCode.RECORDS_REFUSED
+
+
+def _dump(database: Database, file: Path, *options: str) -> None:
     part = file.with_name(f"{file.name}~part")
     # It contains the signing keys. pg_dump keeps the mode of a file that exists, and if the file cannot be
     # written, the message here is clearer than pg_dump's.
     open_private(part).close()
-    with open_database(invocation.settings) as database:
-        try:
-            _run(database, "pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={part}")
-            part.rename(file)
-        finally:
-            part.unlink(missing_ok=True)
-    size = file.stat().st_size
-    invocation.console.result({"file": file, "bytes": size}, f"{file}: {size:,} bytes")
-    return ExitCode.DONE
+    arguments = ("--format=custom", "--no-owner", "--no-privileges", *options, f"--file={part}")
+    try:
+        _run(database, "pg_dump", *arguments)
+        part.rename(file)
+    finally:
+        part.unlink(missing_ok=True)
 
 
-def restore(invocation: Invocation) -> ExitCode:
-    """Replace the content of the database with a backup; if this fails, the database is unchanged."""
-    file: Path = invocation.arguments.file.absolute()
-    if not file.is_file():
-        raise UsageError(f"{file}: no such file")
-    with open_database(invocation.settings, check_tables=False) as database:
-        _refuse(database, force=invocation.arguments.force)
-        _aside(database)
-        try:
-            _run(database, "pg_restore", "--no-owner", "--no-privileges", "--single-transaction", str(file))
-            migrations.ensure_current(database.engine, may_upgrade=True)
-        except BaseException:
-            _back(database)
-            raise
-        _statements(database, f"DROP SCHEMA {_BESIDE} CASCADE")
-        with database.engine.connect() as connection:
-            revision = migrations.current(connection)
-    words = f"database: restored from {file}, at {revision}"
-    invocation.console.result({"file": file, "current": revision}, words)
-    return ExitCode.DONE
+def _backup_both(invocation: Invocation, database: Database, file: Path) -> Copied:
+    """Write the dump and the folder of record files, of one snapshot."""
+    folder = invocation.arguments.store.absolute()
+    if folder.exists():
+        raise UsageError(f"{folder} already exists; give the name of a new folder")
+    part = checked_output(folder).with_name(f"{folder.name}~part")
+    if part.exists():
+        raise UsageError(f"{part} is left of a backup that was killed; remove it, then run the command again")
+    with unchanging_files(database) as snapshot, contextlib.ExitStack() as undone:
+        stores = _stores(snapshot.session, invocation.settings)
+        if any(folder.is_relative_to(store.absolute()) for store in stores.values()):
+            raise UsageError(f"{folder} is in the store, as a folder of record files; give another folder")
+        part.mkdir(mode=0o700)
+        undone.callback(shutil.rmtree, part)
+        with invocation.console.progress("record files") as advance:
+            backed_up = StoreBackup(part, stores, on_fault=_telling(invocation), on_progress=advance)
+            backed_up.copy(snapshot.session)
+        # Harvests may change files again: the folder has its own.
+        snapshot.release()
+        copied = backed_up.check(snapshot.session)
+        _dump(database, file, f"--snapshot={snapshot.name}")
+        part.rename(folder)
+        undone.pop_all()
+    return copied
+
+
+def _restore_store(invocation: Invocation, database: Database, folder: Path) -> Copied:
+    with database.session() as session, invocation.console.progress("record files") as advance:
+        stores = _stores(session, invocation.settings)
+        backed_up = StoreBackup(folder, stores, on_fault=_telling(invocation), on_progress=advance)
+        return backed_up.restore(session)
+
+
+def _stores(session: Session, settings: Settings) -> dict[int, Path]:
+    return {
+        one.repository_id: repositories.base_folder(one, settings)
+        for one in repositories.list_repositories(session)
+    }
+
+
+def _telling(invocation: Invocation) -> OnFault:
+    return lambda fault, path: invocation.console.note(f"{fault}: {path}")
+
+
+def _fields(copied: Copied) -> dict[str, int]:
+    return {"files": copied.files, **{fault.value: number for fault, number in copied.faults.items()}}
+
+
+def _words(copied: Copied) -> str:
+    faults = "".join(f", {number:,} {fault}" for fault, number in copied.faults.items() if number)
+    return f"; {counted(copied.files, 'record file')}{faults}"
+
+
+def _replace(database: Database, file: Path) -> None:
+    _aside(database)
+    try:
+        _run(database, "pg_restore", "--no-owner", "--no-privileges", "--single-transaction", str(file))
+        migrations.ensure_current(database.engine, may_upgrade=True)
+    except BaseException:
+        _back(database)
+        raise
+    _statements(database, f"DROP SCHEMA {_BESIDE} CASCADE")
 
 
 def _refuse(database: Database, *, force: bool) -> None:

@@ -130,14 +130,23 @@ def _add_database(database: "Subcommands") -> None:
     ):
         add_command(database, name, help=help_text, handler=f"zatva.database:{name}")
     backup = add_command(
-        database, "backup", help="back up the whole database into one file", handler="zatva.backup:backup"
+        database,
+        "backup",
+        help="back up the whole database into one file, and the record files",
+        handler="zatva.backup:backup",
     )
     backup.add_argument("file", type=Path, metavar="FILE", help="new file to write")
+    backup.add_argument(
+        "--store", type=Path, metavar="FOLDER", help="also put the record files into this new folder"
+    )
     restore = add_command(
         database, "restore", help="replace the database with a backup", handler="zatva.backup:restore"
     )
     restore.add_argument("file", type=Path, metavar="FILE", help="file written by `zatva database backup`")
     restore.add_argument("--force", action="store_true", help="replace existing tables")
+    restore.add_argument(
+        "--store", type=Path, metavar="FOLDER", help="also write the record files of this folder to the store"
+    )
 
 
 def _add_keys(keys: "Subcommands") -> None:

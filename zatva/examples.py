@@ -23,7 +23,9 @@ zatva database upgrade
 zatva database current
 zatva database check
 zatva database backup /backup/zatva.backup
+zatva database backup /backup/zatva.backup --store /backup/store
 zatva database restore /backup/zatva.backup --force
+zatva database restore /backup/zatva.backup --force --store /backup/store
 zatva keys list
 zatva keys rotate
 zatva keys rotate --overlap-hours 48

@@ -34,14 +34,25 @@ UPDATE {{tree}} SET unlisted = summed.documents FROM summed WHERE {{tree}}.id = 
 def upgrade() -> None:
     """Add the columns with the numbers of what is unlisted today, and the index of ListSets."""
     for tree in _TREES:
-        op.add_column(tree, sa.Column("unlisted", sa.BigInteger(), server_default="0", nullable=False))
+        count = sa.Column("unlisted", sa.BigInteger(), server_default="0", nullable=False)
+        op.add_column(tree, count, if_not_exists=True)
+        # A column that is generated would rewrite the table; a provider of the version before, whose snapshot
+        # is older, would then see no set at all.
+        listed = sa.Column("listed", sa.Boolean(), server_default=sa.true(), nullable=False)
+        op.add_column(tree, listed, if_not_exists=True)
+    if op.get_bind().scalar(sa.text("SELECT EXISTS (SELECT FROM document)")):
+        # The columns are committed first: their locks must not last as long as the count.
+        with op.get_context().autocommit_block():
+            _count()
+    for tree in _TREES:
+        op.execute(f"UPDATE {tree} SET listed = documents > unlisted WHERE listed <> (documents > unlisted)")  # noqa: S608 constant names
+    op.create_index("ix_domain_listed", "domain", ["set_spec"], postgresql_where=sa.text("listed"))
+
+
+def _count() -> None:
     op.execute(_OF_COLLECTIONS)
     op.execute(_OF_TREE.format(tree="domain", column="host_id"))
     op.execute(_OF_TREE.format(tree="mimetype", column="mime_id"))
-    for tree in _TREES:
-        listed = sa.Computed("documents > unlisted", persisted=True)
-        op.add_column(tree, sa.Column("listed", sa.Boolean(), listed, nullable=False))
-    op.create_index("ix_domain_listed", "domain", ["set_spec"], postgresql_where=sa.text("listed"))
 
 
 def downgrade() -> None:

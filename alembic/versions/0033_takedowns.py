@@ -11,10 +11,12 @@ depends_on = None
 
 def upgrade() -> None:
     """Create the register; what the staff has hidden so far stays hidden on its own account."""
-    op.add_column(
-        "document", sa.Column("hidden", sa.Boolean(), server_default=sa.text("false"), nullable=False)
-    )
-    op.execute("UPDATE document SET hidden = true WHERE deleted")
+    hidden = sa.Column("hidden", sa.Boolean(), server_default=sa.text("false"), nullable=False)
+    op.add_column("document", hidden, if_not_exists=True)
+    if op.get_bind().scalar(sa.text("SELECT EXISTS (SELECT FROM document WHERE deleted)")):
+        # The column is committed first: readers must not wait for the update.
+        with op.get_context().autocommit_block():
+            op.execute("UPDATE document SET hidden = true WHERE deleted AND NOT hidden")
     op.create_table(
         "takedown",
         sa.Column("takedown_id", sa.Integer(), sa.Identity(), nullable=False),

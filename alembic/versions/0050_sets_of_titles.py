@@ -13,12 +13,21 @@ _IN_TITLE = sa.text("COALESCE(title_id, 0) <> 0")
 
 
 def upgrade() -> None:
-    """Add columns, indexes and table. The indexes are empty, but all documents are read to build them."""
-    op.add_column("document", sa.Column("title_id", sa.Integer(), nullable=True))
-    op.create_index(
-        "ix_document_title", "document", ["title_id", "datestamp", "id"], postgresql_where=_TITLED
-    )
-    op.create_index("ix_document_in_title", "document", ["datestamp", "id"], postgresql_where=_IN_TITLE)
+    """Add columns, indexes and table."""
+    op.add_column("document", sa.Column("title_id", sa.Integer(), nullable=True), if_not_exists=True)
+    if op.get_bind().scalar(sa.text("SELECT EXISTS (SELECT FROM document)")):
+        # All documents are read to build the indexes, which are empty. The column is committed first, and
+        # nobody waits meanwhile. An index of an upgrade that was interrupted may be invalid.
+        with op.get_context().autocommit_block():
+            limit = op.get_bind().scalar(sa.text("SHOW lock_timeout"))
+            # It waits for transactions without keeping anybody from the table.
+            op.execute("SET lock_timeout = 0")
+            for name in ("ix_document_title", "ix_document_in_title"):
+                op.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+            _create_indexes(concurrently=True)
+            op.execute(f"SET lock_timeout = '{limit}'")
+    else:
+        _create_indexes(concurrently=False)
     op.add_column(
         "title_segment", sa.Column("in_set", sa.Boolean(), server_default=sa.text("false"), nullable=False)
     )
@@ -49,6 +58,16 @@ def upgrade() -> None:
     op.create_index(
         "ix_title_documents_listed", "title_documents", ["set_spec"], postgresql_where=sa.text("listed")
     )
+
+
+def _create_indexes(*, concurrently: bool) -> None:
+    for name, columns, condition in (
+        ("ix_document_title", ["title_id", "datestamp", "id"], _TITLED),
+        ("ix_document_in_title", ["datestamp", "id"], _IN_TITLE),
+    ):
+        op.create_index(
+            name, "document", columns, postgresql_where=condition, postgresql_concurrently=concurrently
+        )
 
 
 def downgrade() -> None:

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0057"
-down_revision = "0055"
+down_revision = "0056"
 branch_labels = None
 depends_on = None
 

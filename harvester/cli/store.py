@@ -33,9 +33,9 @@ from oai.console import Console, checked_output, counted
 from oai.database import Database, open_database
 from oai.disk import open_floor
 from oai.errors import ExitCode, UsageError
+from oai.object_addresses import S3, bucket_and_key, check_address, missing_extra
 from oai.output_files import complete_file
 
-_S3 = "s3://"
 _COLUMNS = {
     "quarantine_id": "No.",
     "repository_id": "Repository",
@@ -143,7 +143,7 @@ def export_records(invocation: Invocation) -> ExitCode:
 def disk_watch(invocation: Invocation) -> Callable[[int], None]:
     """Return what counts the written bytes; standard output leads to the disk of somebody else, if any."""
     out: str | None = invocation.arguments.out
-    if out is None or out.startswith(_S3):
+    if out is None or out.startswith(S3):
         return lambda _bytes: None
     return open_floor(invocation.settings, Path(out).absolute().parent).wrote
 
@@ -259,17 +259,14 @@ def _rebuilt_words(rebuilt: Rebuilt) -> str:
 
 
 def _object(url: str) -> AbstractContextManager[BinaryIO]:
-    bucket, _, key = url.removeprefix(_S3).partition("/")
-    if "@" in bucket:
-        raise UsageError("--out: write the address as s3://BUCKET/KEY, without credentials")
-    if not bucket or not key:
-        raise UsageError(f"--out {url}: write the address as s3://BUCKET/KEY")
+    check_address(url)
+    bucket, key = bucket_and_key(url)
+    if not key:
+        raise UsageError(f"--out {url}: the URL names no object; write it as s3://BUCKET/KEY")
     try:
         from oai.s3 import writing  # noqa: PLC0415 needs the extra, and starts threads
     except ModuleNotFoundError:
-        raise UsageError(
-            f"--out {url}: object stores need the extra `s3`; install it with  pip install 'zatva[s3]'"
-        ) from None
+        raise missing_extra(url) from None
     return writing(bucket, key)
 
 
@@ -282,7 +279,7 @@ def open_output(given: str | None) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    if given.startswith(_S3):
+    if given.startswith(S3):
         with _object(given) as out:
             yield out
         return

@@ -242,8 +242,10 @@ def only_harvest(database: Database, repository_id: int) -> Iterator[None]:
             check_unlocked(connection, repository_id)
             yield
         finally:
-            connection.execute(text("SELECT pg_advisory_unlock(:class, :id)"), key)
-            connection.execute(text("RESET lock_timeout"))
+            # The server has released the lock of a connection that it has lost.
+            if not connection.invalidated:
+                connection.execute(text("SELECT pg_advisory_unlock(:class, :id)"), key)
+                connection.execute(text("RESET lock_timeout"))
 
 
 def _busy(repository_id: int, holder: Row[Any] | None) -> RepositoryBusyError:

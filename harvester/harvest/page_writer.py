@@ -15,6 +15,7 @@ from harvester.harvest.room import Quota, Stored
 from harvester.harvest.seen_identifiers import mark
 from harvester.harvest.transform import Prepared, RecordBatch
 from harvester.store import deletions
+from harvester.store.backup import wait_for_backup
 from harvester.store.deletions import Tombstone
 from harvester.store.files import FileStore
 from harvester.store.paths import is_deleted_path, place_files, record_path
@@ -106,9 +107,12 @@ class PageWriter:
         others = [record for record in batch.records if fates[record.key] != "unchanged"]
         changed = [record for record in others if fates[record.key] not in _NOT_WRITTEN]
         paths = self._paths(session, changed, known)
+        files, leaving = _files(others, known, paths)
+        if leaving or any(record.key in known for record in others):
+            wait_for_backup(session)
         # Before the files are overwritten.
         self.versions.keep(session, self.store, [known[record.key] for record in updated])
-        self.store.begin(*_files(others, known, paths))
+        self.store.begin(files, leaving)
         rows = [_row(one, paths.get(one.key), fates[one.key], known.get(one.key)) for one in changed]
         written = write_records(
             session,

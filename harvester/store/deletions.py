@@ -10,6 +10,7 @@ from pathlib import Path
 from sqlalchemy import RowMapping, text
 from sqlalchemy.orm import Session
 
+from harvester.store.backup import wait_for_backup
 from harvester.store.files import FileStore, marked_deleted
 from harvester.store.paths import deleted_path, without_twins
 from harvester.store.records import RecordRow, RunKey, write_records
@@ -42,8 +43,9 @@ def part_with(
     """Treat the files according to the policy, durably; return what their rows are to state.
 
     Repeating it, because rows were not committed, gives the same result. A file that is not a record is moved
-    or kept unchanged.
+    or kept unchanged. Waits while a backup copies the files; the caller commits.
     """
+    wait_for_backup(session)
     if policy is DeletionPolicy.REMOVE:
         store.remove_all([file.filename for file in files if file.filename])
         return [(None, None)] * len(files)

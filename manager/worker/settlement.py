@@ -251,11 +251,14 @@ def settle_orphans(session: Session, settings: ManagerSettings) -> None:
 
 
 def _written(session: Session, run: Run) -> History | None:
-    """Return the row that the harvester wrote itself, if it could."""
+    """Return the row that the harvester wrote itself, if it could.
+
+    It may have written a second one, of a failure, if the connection was lost while the first was committed.
+    """
     query = (
         select(History)
         .where(History.job_id == run.job_id, History.history_id > (run.last_history or 0))
-        .order_by(History.history_id.desc())
+        .order_by(History.status.in_(GOOD).desc(), History.history_id.desc())
     )
     return session.scalars(query.limit(1)).one_or_none()
 
@@ -296,7 +299,9 @@ def _close(
     schedule = None
     if job.recurring_id is not None and ending.cause in _AT_FAULT:
         schedule = note_end(session, job.recurring_id, ended, settings)
-    status = ended.status if written else None
+    # A harvest that lost the database, and could write so after all, is no further than one that could not.
+    conclusive = written and ended.failure_code != FailureCode.DATABASE.value
+    status = ended.status if conclusive else None
     again = _another_try(
         session, job, schedule, ending, status, settings, no_room=ended.failure_code in NO_ROOM
     )

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, SecretStr
 
 from oai.datestamps import parse_datestamp
-from oai.errors import MalformedXmlError
+from oai.errors import MalformedXmlError, UsageError
+from oai.object_addresses import S3, check_address
 from oai.sections.section import (
     BodySeconds,
     ConnectionsPerAddress,
@@ -96,13 +97,27 @@ def _xml_container(value: str) -> str:
     return value
 
 
+def _index_root(value: str) -> str:
+    """Return a folder as it is, and a prefix with the slash at its end."""
+    if "://" not in value:
+        return value
+    if not value.startswith(S3):
+        raise ValueError(f"{value!r} cannot be listed; give a folder, or a prefix as s3://bucket/prefix/")
+    try:
+        check_address(value)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+    return f"{value.rstrip('/')}/"
+
+
 class ProviderSettings(Section):
     """The OAI-PMH data provider."""
 
-    index_roots: tuple[Path, ...] = Field(
+    index_roots: tuple[Annotated[str, AfterValidator(_index_root)], ...] = Field(
         (),
-        description="Folders below which the dashboard may index archive files; workers must see them at the "
-        "same paths. Empty: files are indexed by commands only.",
+        description="Folders, and prefixes such as s3://bucket/prefix/, below which the dashboard may index "
+        "archive files; workers must see folders at the same paths. Empty: files are indexed by commands "
+        "only.",
     )
     export_folder: Path | None = Field(
         None,

@@ -1,10 +1,11 @@
-"""Archive files below the configured folders (`provider.index_roots`), and what the index knows of them.
+"""Archive files below the configured places (`provider.index_roots`), and what the index knows of them.
 
 Only for the dashboard: a command may name any path, because who runs it can read the files anyway.
 """
 
+import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -15,10 +16,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
+from oai.object_addresses import S3
 from provider.indexing.archive_search import SUFFIXES, is_wacz, refusal, with_members
 from provider.models import Arc, IndexFile, IndexFileState
-from provider.storage.files import look_at
-from provider.storage.places import Place, stored_path
+from provider.storage.clients import client_of
+from provider.storage.files import ArchiveFile, look_at
+from provider.storage.places import Container, Member, ObjectUrl, Place, stored_path
 
 MOST_SHOWN: Final = 1000
 """Entries of one folder that are shown; all are indexed with the folder."""
@@ -79,14 +82,17 @@ class ArchiveFolder:
     """Entries that are not shown."""
 
 
-def inside(roots: Iterable[Path], path: str) -> Path:
-    """Return the real path of a file or folder below one of the roots.
+def inside(roots: Iterable[str], path: str) -> Container:
+    """Return the real path of a file or folder below one of the roots, or the URL of an object or prefix.
 
     Symbolic links are followed first, so that none leads outside. Raises UsageError for anything else.
     """
+    roots = list(roots)
+    if path.startswith(S3) and any(root.startswith(S3) and path.startswith(root) for root in roots):
+        return ObjectUrl(path)
     try:
         real = Path(path).resolve(strict=True)
-        bases = [root.resolve() for root in roots]
+        bases = _bases(roots)
     except (OSError, ValueError, RuntimeError):
         real, bases = Path(), []
     if not any(real.is_relative_to(base) for base in bases):
@@ -94,76 +100,131 @@ def inside(roots: Iterable[Path], path: str) -> Path:
     return real
 
 
-def list_folder(session: Session, roots: Sequence[Path], path: str) -> ArchiveFolder:
-    """Return a folder's subfolders and archive files. Raises UsageError if it cannot be read."""
+def _bases(roots: Iterable[str]) -> list[Path]:
+    return [Path(root).resolve() for root in roots if not root.startswith(S3)]
+
+
+def list_folder(session: Session, roots: Sequence[str], path: str) -> ArchiveFolder:
+    """Return a folder's or prefix's subfolders and archive files. Raises UsageError if it cannot be read."""
     folder = inside(roots, path)
-    try:
-        with os.scandir(folder) as found:
-            entries = sorted((not one.is_dir(), one.name) for one in found)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UsageError("%(path)s cannot be read: %(reason)s", path=repr(path), reason=reason) from None
-    kept = [(folder / name, is_file) for is_file, name in entries if not is_file or _concerns(folder / name)]
+    with _readable(path):
+        below, there = _look_below(folder)
+    kept = [*below, *(one for one in there if _concerns(one))]
     shown = kept[:MOST_SHOWN]
-    files = _files(session, [one for one, is_file in shown if is_file])
-    is_root = folder in {root.resolve() for root in roots}
+    files = _files(session, [one for one in shown if one in there], there)
+    if isinstance(folder, Path):
+        above, is_root = stored_path(folder.parent), folder in _bases(roots)
+    else:
+        above, is_root = str(folder.above), str(folder) in roots
     return ArchiveFolder(
         path=stored_path(folder),
-        above=None if is_root else stored_path(folder.parent),
+        above=None if is_root else above,
         entries=[
-            files[one] if is_file else ArchiveEntry(name=one.name, path=stored_path(one), is_folder=True)
-            for one, is_file in shown
+            files.get(one) or ArchiveEntry(name=one.name, path=stored_path(one), is_folder=True)
+            for one in shown
         ],
         more=len(kept) - len(shown),
     )
 
 
-def find_files(roots: Sequence[Path], chosen: Iterable[str]) -> list[Place]:
+@contextlib.contextmanager
+def _readable(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError("%(path)s cannot be read: %(reason)s", path=repr(path), reason=reason) from None
+
+
+Looks = Mapping[Container, ArchiveFile | None]
+"""Files with what the listing says of them; None if they have to be looked at."""
+
+
+def _look_below(folder: Container) -> tuple[list[Container], Looks]:
+    """Return the subfolders and files. Raises OSError."""
+    if isinstance(folder, Path):
+        with os.scandir(folder) as found:
+            entries = sorted((not one.is_dir(), one.name) for one in found)
+        below: list[Container] = [folder / name for is_file, name in entries if not is_file]
+        return below, {folder / name: None for is_file, name in entries if is_file}
+    listed = client_of(folder).folder(folder)
+    looks: dict[Container, ArchiveFile | None] = {
+        place: ArchiveFile(path=place, size=facts.size, modified=facts.modified, tag=facts.tag)
+        for place, facts in sorted(listed.objects.items())
+    }
+    return [*sorted(listed.prefixes)], looks
+
+
+def find_files(roots: Sequence[str], chosen: Iterable[str]) -> list[Place]:
     """Return the archive files among the chosen ones and below chosen folders, sorted; of WACZ, those in it.
 
-    Files that a symbolic link takes out of the roots are left out. Raises UsageError for a path outside.
+    Files that a symbolic link takes out of the roots are left out. Raises UsageError for a path outside, and
+    for one that cannot be read.
     """
-    found: set[Path] = set()
+    found: set[Container] = set()
     for path in chosen:
-        real = inside(roots, path)
-        if not real.is_dir():
-            found.add(real)
-            continue
-        for parent, _folders, names in os.walk(real):
-            found.update(Path(parent, name) for name in names if name.lower().endswith(SUFFIXES))
-    bases = [root.resolve() for root in roots]
-    within = (file for file in found if any(file.resolve().is_relative_to(base) for base in bases))
+        place = inside(roots, path)
+        if isinstance(place, ObjectUrl):
+            with _readable(path):
+                names = client_of(place).names(place) if place.url.endswith("/") else [place]
+                found.update(name for name in names if name.name.lower().endswith(SUFFIXES))
+        elif not place.is_dir():
+            found.add(place)
+        else:
+            for parent, _folders, names_there in os.walk(place):
+                found.update(Path(parent, name) for name in names_there if name.lower().endswith(SUFFIXES))
+    bases = _bases(roots)
+    within = (file for file in found if isinstance(file, ObjectUrl) or _is_within(file, bases))
     return sorted(with_members(within), key=stored_path)
+
+
+def _is_within(file: Path, bases: Iterable[Path]) -> bool:
+    return any(file.resolve().is_relative_to(base) for base in bases)
 
 
 def changed_files(session: Session, files: Sequence[Place]) -> list[Place]:
     """Return those of the files that are new, changed or failed, and are not waiting already."""
     wanted = (FileKnown.NEW, FileKnown.CHANGED, FileKnown.FAILED)
+    looks = _listed(files)
     return [
         file
         for begin in range(0, len(files), _AT_ONCE)
-        for file, entry in _files(session, files[begin : begin + _AT_ONCE]).items()
+        for file, entry in _files(session, files[begin : begin + _AT_ONCE], looks).items()
         if entry.known in wanted
     ]
 
 
-def _concerns(path: Path) -> bool:
-    return path.name.lower().endswith(SUFFIXES) or refusal(path) is not None
+def _concerns(file: Place) -> bool:
+    return file.name.lower().endswith(SUFFIXES) or refusal(file) is not None
 
 
-def _files(session: Session, files: Sequence[Place]) -> dict[Place, ArchiveEntry]:
+def _files(session: Session, files: Sequence[Place], looks: Looks) -> dict[Place, ArchiveEntry]:
     members: dict[Place, list[Place]] = {
-        file: list(with_members([file])) for file in files if isinstance(file, Path) and is_wacz(file)
+        file: list(with_members([file])) for file in files if not isinstance(file, Member) and is_wacz(file)
     }
     stored = {one: stored_path(one) for file in files for one in members.get(file, [file])}
     arcs = {arc.path: arc for arc in session.scalars(select(Arc).where(Arc.path.in_(stored.values())))}
     latest = select(IndexFile).where(IndexFile.path.in_(stored.values())).order_by(IndexFile.id)
     runs = {row.path: row for row in session.scalars(latest)}
-    found = {file: _entry(file, path, arcs.get(path), runs.get(path)) for file, path in stored.items()}
+    found = {
+        file: _entry(
+            file, None if isinstance(file, Member) else looks.get(file), arcs.get(path), runs.get(path)
+        )
+        for file, path in stored.items()
+    }
     return {
         file: _summary(file, [found[one] for one in members[file]]) if file in members else found[file]
         for file in files
     }
+
+
+def _listed(files: Iterable[Place]) -> Looks:
+    """Return what listings say of those files that are objects: one request for many."""
+    looks: dict[Container, ArchiveFile | None] = {}
+    for prefix in {file.above for file in files if isinstance(file, ObjectUrl)}:
+        with contextlib.suppress(OSError):  # the entries of its files say what is wrong
+            looks.update(_look_below(prefix)[1])
+    return looks
 
 
 def _summary(wacz: Place, members: Sequence[ArchiveEntry]) -> ArchiveEntry:
@@ -178,17 +239,16 @@ def _summary(wacz: Place, members: Sequence[ArchiveEntry]) -> ArchiveEntry:
     )
 
 
-def _entry(file: Place, path: str, arc: Arc | None, run: IndexFile | None) -> ArchiveEntry:
-    problem = refusal(file)
+def _entry(file: Place, here: ArchiveFile | None, arc: Arc | None, run: IndexFile | None) -> ArchiveEntry:
+    problem, path = refusal(file), stored_path(file)
     try:
-        here = look_at(file)
+        here = here or look_at(file)
     except OSError as error:
         reason = error.strerror or str(error)
         return ArchiveEntry(name=file.name, path=path, is_folder=False, reason=reason)
     known = FileKnown.NEW
     if arc is not None:
-        same = (arc.size, arc.modified) == (here.size, here.modified)
-        known = FileKnown.INDEXED if same else FileKnown.CHANGED
+        known = FileKnown.INDEXED if _is_same(arc, here) else FileKnown.CHANGED
     if run is not None and run.state != IndexFileState.DONE and known is not FileKnown.INDEXED:
         known = FileKnown(run.state)
     return ArchiveEntry(
@@ -201,3 +261,10 @@ def _entry(file: Place, path: str, arc: Arc | None, run: IndexFile | None) -> Ar
         reason=problem.reason if problem else run.reason if run and known is FileKnown.FAILED else None,
         run_id=run.run_id if run else None,
     )
+
+
+def _is_same(arc: Arc, here: ArchiveFile) -> bool:
+    """Return whether the file is as it was indexed; listings of objects have other times than answers."""
+    if here.tag is not None:
+        return (arc.size, arc.tag) == (here.size, here.tag)
+    return (arc.size, arc.modified) == (here.size, here.modified)

@@ -3,7 +3,7 @@
 import os
 from functools import cache
 
-from oai.errors import UsageError
+from oai.object_addresses import S3, missing_extra
 from provider.storage.objects import ObjectClient
 from provider.storage.places import ObjectUrl
 from provider.storage.web_files import WebFiles
@@ -23,10 +23,7 @@ def _client(_process: int, *, is_s3: bool, where: str) -> ObjectClient:
     try:
         from provider.storage.s3 import S3Bucket  # noqa: PLC0415 needs the extra, and starts threads
     except ModuleNotFoundError:
-        raise UsageError(
-            f"s3://{where}: reading from object stores needs the extra `s3`; install it with  "
-            "pip install 'zatva[s3]'"
-        ) from None
+        raise missing_extra(f"{S3}{where}") from None
     return S3Bucket(where)
 
 

@@ -10,7 +10,7 @@ its documents move to another file:
 - any other `OSError`: the server cannot be reached, or answers with something else; nothing is known.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -34,6 +34,15 @@ class ObjectFacts:
     """UTC."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ObjectFolder:
+    """What is directly below a prefix."""
+
+    prefixes: Sequence[ObjectUrl]
+    """Longer prefixes up to the next slash."""
+    objects: Mapping[ObjectUrl, ObjectFacts]
+
+
 class ObjectClient(Protocol):
     """Reads objects of one bucket or host; may be used by several threads."""
 
@@ -48,3 +57,6 @@ class ObjectClient(Protocol):
 
     def names(self, prefix: ObjectUrl) -> Iterator[ObjectUrl]:
         """Yield the objects below a prefix. Raises OSError, and UsageError where nothing can be listed."""
+
+    def folder(self, prefix: ObjectUrl) -> ObjectFolder:
+        """Return what is directly below a prefix. Raises as `names` does."""

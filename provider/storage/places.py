@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote_from_bytes, unquote, unquote_to_bytes, urlsplit
 
-from oai.errors import UsageError
+from oai.object_addresses import S3, bucket_and_key, check_address
 
 _FILE_URI: Final = "file://"
 ARCHIVE_SUFFIXES: Final = (".arc", ".arc.gz", ".warc", ".warc.gz", ".warc.zst")
 WACZ_SUFFIX: Final = ".wacz"
 _IN_WACZ: Final = re.compile(r"(.+?\.wacz)#(.+)", re.IGNORECASE | re.DOTALL)
-SCHEMES: Final = ("s3://", "https://", "http://")
+SCHEMES: Final = (S3, "https://", "http://")
 """How the URL of an archive file may begin."""
 
 
@@ -40,17 +40,22 @@ class ObjectUrl:
     @property
     def is_s3(self) -> bool:
         """Whether it is in an object store that speaks S3; otherwise it is behind HTTP."""
-        return self.url.startswith("s3://")
+        return self.url.startswith(S3)
 
     @property
     def bucket(self) -> str:
         """The bucket of an S3 URL."""
-        return self.url.removeprefix("s3://").partition("/")[0]
+        return bucket_and_key(self.url)[0]
 
     @property
     def key(self) -> str:
         """The key of an S3 URL, as it is: `#`, `?` and `%` belong to it."""
-        return self.url.removeprefix("s3://").partition("/")[2]
+        return bucket_and_key(self.url)[1]
+
+    @property
+    def above(self) -> "ObjectUrl":
+        """The prefix up to the slash before the last part."""
+        return ObjectUrl(f"{self.url.rstrip('/').rpartition('/')[0]}/")
 
     def joinpath(self, name: str) -> "ObjectUrl":
         """Return the URL of a name below this one."""
@@ -92,16 +97,9 @@ def place_given(text: str) -> Container:
     """Return the place that a user names. Raises UsageError for a URL that names no object."""
     if not text.lower().startswith(SCHEMES):
         return Path(text)
+    check_address(text)
     scheme, _, rest = text.partition("://")
-    host, _, path = rest.partition("/")
-    if not host:
-        raise UsageError(f"{text}: the URL names no {'bucket' if scheme.lower() == 's3' else 'host'}")
-    if "@" in host:
-        raise UsageError(
-            f"{scheme}://…@{host.rpartition('@')[2]}/{path}: credentials do not belong in the URL, which "
-            "is stored; use the environment or the profile files of the object store"
-        )
-    return ObjectUrl(f"{scheme.lower()}://{host}/{path}")
+    return ObjectUrl(f"{scheme.lower()}://{rest}")
 
 
 def stored_path(place: Place) -> str:

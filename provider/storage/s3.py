@@ -7,8 +7,9 @@ from typing import Any, Final, NoReturn
 import obstore
 from obstore.exceptions import BaseError, PreconditionError
 
+from oai.object_addresses import S3
 from oai.s3 import as_os_error, http_status, open_bucket
-from provider.storage.objects import ObjectFacts, ReplacedError
+from provider.storage.objects import ObjectFacts, ObjectFolder, ReplacedError
 from provider.storage.places import ObjectUrl
 
 _NO_SUCH_KEY: Final = "<Code>NoSuchKey</Code>"
@@ -51,10 +52,30 @@ class S3Bucket:
         """Yield the objects whose keys begin with the prefix."""
         try:
             for page in self._store.list(prefix.key):
-                for one in page:
-                    yield ObjectUrl(f"s3://{self._bucket}/{one['path']}")
-        except (BaseError, OSError) as error:
+                yield from map(self._url, page)
+        except (BaseError, OSError, ValueError) as error:
             _refuse(prefix, error)
+
+    def folder(self, prefix: ObjectUrl) -> ObjectFolder:
+        """Return the prefixes and objects up to the next slash."""
+        try:
+            found = self._store.list_with_delimiter(prefix.key)
+        except (BaseError, OSError, ValueError) as error:
+            _refuse(prefix, error)
+        return ObjectFolder(
+            prefixes=[
+                ObjectUrl(f"{S3}{self._bucket}/{key.rstrip('/')}/") for key in found["common_prefixes"]
+            ],
+            objects={
+                self._url(one): ObjectFacts(
+                    size=one["size"], tag=one["e_tag"] or "", modified=one["last_modified"].astimezone(UTC)
+                )
+                for one in found["objects"]
+            },
+        )
+
+    def _url(self, one: Any) -> ObjectUrl:  # noqa: ANN401 the library's type exists for type checkers only
+        return ObjectUrl(f"{S3}{self._bucket}/{one['path']}")
 
     def _empty(self, place: ObjectUrl) -> Any:  # noqa: ANN401 the library's type exists for type checkers only
         try:

@@ -61,9 +61,7 @@ class WebFiles:
     def names(self, prefix: ObjectUrl) -> Iterator[ObjectUrl]:
         """Yield the files that a list names, one URL per line, absolute or relative to the list."""
         if not prefix.name.lower().endswith(_LIST):
-            raise UsageError(
-                f"{prefix}: HTTP has no folders; name a file, or a list of files that ends in {_LIST}"
-            )
+            self.folder(prefix)
         try:
             with _request(prefix, {}) as answer:
                 content: bytes = answer.read(_LONGEST_LIST + 1)
@@ -77,6 +75,12 @@ class WebFiles:
                 if not url.startswith(SCHEMES):
                     raise UsageError(f"{prefix}, line {number}: {name[:200]!r} is not the URL of a file")
                 yield ObjectUrl(url)
+
+    def folder(self, prefix: ObjectUrl) -> NoReturn:
+        """Raise UsageError: servers have no common way to list what is below a URL."""
+        raise UsageError(
+            f"{prefix}: HTTP has no folders; name a file, or a list of files that ends in {_LIST}"
+        )
 
     def _read(self, place: ObjectUrl, begin: int, end: int, tag: str) -> bytes:
         condition = "If-Unmodified-Since" if tag.startswith(_DATED) else "If-Match"

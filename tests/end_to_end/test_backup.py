@@ -1,4 +1,4 @@
-"""Database first, store after: a restored pair is made whole by the next harvest."""
+"""Database and store restored together: as one point, or made whole by the next harvest."""
 
 import asyncio
 import shutil
@@ -49,3 +49,33 @@ async def test_a_store_that_was_copied_after_the_database_is_made_whole_by_a_har
         files = {path.read_bytes() for path in store.rglob("*.xml")}
     assert len(files) == len([item for item in repository.items if not item.deleted])
     assert sum(b"A new title" in file for file in files) == 2
+
+
+async def test_a_backup_of_both_is_restored_as_it_was_at_that_moment(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    async def run(*words: str | Path) -> None:
+        await asyncio.to_thread(results, environment, *words)
+
+    store, copied, dump = tmp_path / "store", tmp_path / "copied", tmp_path / "zatva.dump"
+    async with serve(FakeRepository(items=many(30))) as repository:
+        harvest = ("harvest", repository.url, "--out", store)
+        await run(*harvest)
+        files = _files(store)
+        await run("database", "backup", dump, "--store", copied)
+        again = await asyncio.to_thread(
+            zatva, environment, "database", "backup", tmp_path / "second.dump", "--store", copied
+        )
+        assert (again.returncode, "already exists" in again.stderr) == (2, True)
+        _change(repository, changed=3, deleted=4, new=0)
+        await run(*harvest)
+        assert _files(store) != files
+
+        shutil.rmtree(store)
+        await run("database", "restore", dump, "--force", "--store", copied)
+        assert _files(store) == files
+        assert (await asyncio.to_thread(zatva, environment, "store", "verify", "1")).returncode == 0
+
+
+def _files(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -1,13 +1,16 @@
 """Everything at once, as processes on one machine, while parts of it are killed, stopped and replaced.
 
 A database with two synchronous replicas, two managers, four workers, two providers, harvesters, an indexer.
-The test kills the leading manager, a worker, a provider and the primary, and suspends a worker and a replica
-for a while. Nothing is lost, nothing is in the stores twice, and harvesters of the providers miss nothing.
+The test kills the leading manager, a worker, a provider and the primary, suspends a worker and a replica for
+some time, lets the disks of the primary and of the harvests hang, and cuts the workers off from all
+databases: first nothing passes, then the connections end with what was under way. Nothing is lost, nothing is
+in the stores twice, and harvesters of the providers miss nothing.
 """
 
 import asyncio
 import json
 import random
+import re
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -19,6 +22,7 @@ from pydantic import SecretStr
 
 from oai.database import open_database
 from oai.settings import Settings
+from tests.end_to_end.partition import Partition, partition
 from tests.end_to_end.processes import running
 from tests.manager.conftest import Tables, until
 from tests.manager.notices.receiver import receiver
@@ -54,9 +58,13 @@ async def test_nothing_is_lost_whatever_happens_to_the_parts(
             "ZATVA_DATA": str(settings.data),
             "ZATVA_PROVIDER__REPLICA_URLS": json.dumps([copy.address for copy in servers.copies]),
         }
-        with open_database(settings) as database, ExitStack() as providers:
-            scene = Scene(environment, servers, Tables(database), tmp_path, providers)
-            await scene.run(settings, schedules)
+        sockets = [servers.folder, *(copy.folder for copy in servers.copies)]
+        async with partition(quick_folder, sockets) as (network, places):
+            with open_database(settings) as database, ExitStack() as providers:
+                scene = Scene(environment, servers, Tables(database), tmp_path, providers)
+                scene.network, scene.places = network, places
+                await scene.run(settings, schedules)
+            assert network.connections > 0, "the workers' connections take another way"
     assert leftovers(settings.data) == []
 
 
@@ -76,6 +84,9 @@ class Scene:
         self._tables = tables
         self._folder = folder
         self._stack = providers
+        self.network = Partition()
+        self.places: dict[str, str] = {}
+        """Folders of the sockets on the workers' side of the network, by those of the servers."""
         self._kills: list[Callable[[], None]] = []
         self._workload = Workload([])
 
@@ -107,7 +118,13 @@ class Scene:
     async def _harvest(self, chance: random.Random, schedules: int, seed: str) -> None:
         async with repositories(self._tables) as harvested, receiver() as told:
             self._tables.add("notice_rule", kind="always", channel="webhook", target=told.url)
-            async with Processes(self._environment, self._tables, managers=2, workers=4) as processes:
+            address = self._servers.address
+            for server, place in self.places.items():
+                address = re.sub(rf"{re.escape(server)}(?=[,&])", place, address)
+            far = {"ZATVA_DATABASE_URL": address}
+            async with Processes(
+                self._environment, self._tables, managers=2, workers=4, of_workers=far
+            ) as processes:
                 plan(self._tables, schedules, real=False)
                 await self._disturb(chance, schedules, processes)
                 await rest(self._tables, schedules)
@@ -120,6 +137,9 @@ class Scene:
             partial(self._stop_a_worker, processes),
             self._kill_a_provider,
             self._stop_a_replica,
+            self._hang_the_disk_of_the_primary,
+            partial(self._hang_the_disk_of_the_store, processes),
+            partial(self.network.last, _STILL_SECONDS),
             self._fail_over,
         ]
         chance.shuffle(troubles)
@@ -142,6 +162,16 @@ class Scene:
         """One that is a replica still."""
         copy = next(copy for copy in self._servers.copies if copy.is_replica())
         with copy.stopped():
+            await asyncio.sleep(_STILL_SECONDS)
+
+    async def _hang_the_disk_of_the_primary(self) -> None:
+        """Whichever server that is by now."""
+        promoted = next((copy for copy in self._servers.copies if not copy.is_replica()), None)
+        with promoted.stopped() if promoted else self._servers.stopped_primary():
+            await asyncio.sleep(_STILL_SECONDS)
+
+    async def _hang_the_disk_of_the_store(self, processes: Processes) -> None:
+        with processes.stopped_writers():
             await asyncio.sleep(_STILL_SECONDS)
 
     async def _fail_over(self) -> None:

@@ -113,6 +113,27 @@ def test_what_a_lost_harvest_had_written_itself_decides(
     assert (minutes_to_the_next_try(tables) is not None) is tried_again
 
 
+@pytest.mark.parametrize(("code", "tried_again"), [("database", True), ("not_oai_pmh", False)])
+def test_a_harvest_that_lost_the_database_is_tried_again_although_it_wrote_its_row(
+    database: Database, tables: Tables, code: str, *, tried_again: bool
+) -> None:
+    running_job(tables)
+    run = {"status": "failed", "failure_code": code, "harvest_start_time": "2026-01-01"}
+    tables.add("oai_history", repository_id=1, job_id=1, **run)
+    settle_job(database, Ending(cause=Cause.ENDED, exit_code=6))
+    assert (minutes_to_the_next_try(tables) is not None) is tried_again
+
+
+def test_a_good_end_counts_although_the_harvest_lost_the_database_while_it_committed_it(
+    database: Database, tables: Tables
+) -> None:
+    running_job(tables)
+    for columns in ({"status": "completed"}, {"status": "failed", "failure_code": "database"}):
+        tables.add("oai_history", repository_id=1, job_id=1, harvest_start_time="2026-01-01", **columns)
+    settle_job(database, Ending(cause=Cause.ENDED, exit_code=6))
+    assert minutes_to_the_next_try(tables) is None
+
+
 @pytest.mark.parametrize(("status", "tried_again"), [("completed", False), ("failed", True)])
 def test_a_harvest_that_ends_well_after_all_is_not_tried_again(
     database: Database, tables: Tables, status: str, *, tried_again: bool

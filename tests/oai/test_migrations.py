@@ -1,6 +1,7 @@
 """Migrations make the tables that the models describe, once, whoever comes first."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
@@ -95,6 +96,57 @@ def test_the_revision_known_to_the_kernel_is_the_newest_migration() -> None:
 
 def test_upgrading_twice_changes_nothing(database: Database) -> None:
     assert migrations.upgrade(database.engine) == (migrations.head(), migrations.head())
+
+
+def test_no_table_that_an_earlier_provider_reads_is_rewritten(settings: Settings) -> None:
+    """To a snapshot from before, a table that was rewritten has no rows (PostgreSQL's manual, 13.6)."""
+    names = [table.name for table in Base.metadata.sorted_tables if table.name in _READ_BY_PROVIDERS]
+    with open_database(settings) as database:
+        _back_to(database, _RELEASED)
+        before = _places(database, names)
+        migrations.upgrade(database.engine)
+        after = _places(database, names)
+    assert len(before) == len(_READ_BY_PROVIDERS)
+    assert before == after
+
+
+def _places(database: Database, names: list[str]) -> dict[str, int]:
+    """The files of the tables, which change when a table is rewritten."""
+    with database.engine.connect() as connection:
+        query = sa.text("SELECT relname, relfilenode FROM pg_class WHERE relname = ANY(:names)")
+        return {name: place for name, place in connection.execute(query, {"names": names})}  # noqa: C416 a row is no pair to mypy
+
+
+def test_an_upgrade_gives_way_to_transactions_that_use_its_tables(settings: Settings) -> None:
+    with open_database(settings) as database, ThreadPoolExecutor(1) as beside:
+        _back_to(database, _RELEASED)
+        with database.engine.connect() as reading:
+            reading.execute(_READ)
+            with pytest.raises(DatabaseNotReadyError, match="revision 0016; transactions of other programs"):
+                migrations.upgrade(database.engine, patience=0)
+            upgrading = beside.submit(migrations.upgrade, database.engine)
+            for _ in range(3):
+                _wait_for_a_lock(database)
+                # Would wait behind the upgrade for as long as that waits for the first reader.
+                with database.engine.begin() as other:
+                    other.execute(sa.text("SET LOCAL statement_timeout = '60s'"))
+                    other.execute(_READ)
+            assert not upgrading.done()
+        assert upgrading.result() == ("0016", migrations.head())
+
+
+def _wait_for_a_lock(database: Database) -> None:
+    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        while not connection.scalar(_WAITS):
+            pass
+
+
+_RELEASED = "0012"
+_READ_BY_PROVIDERS = frozenset(
+    {"arc", "collection", "document", "document_collection", "document_month", "domain", "mimetype"}
+)
+_READ = sa.text("SELECT count(*) FROM document")
+_WAITS = sa.text("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'document'::regclass)")
 
 
 def test_many_may_open_an_empty_database_at_once(settings: Settings) -> None:

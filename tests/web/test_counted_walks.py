@@ -194,7 +194,7 @@ async def test_a_curator_indexes_new_files_in_four_clicks(walk: Walk, tmp_path: 
     for name in ("a", "b"):
         write_pages(root / f"{name}.warc.gz", [Capture(url=f"http://a.example/{name}")])
     old = walk.server.app[SETTINGS]
-    provider = old.provider.model_copy(update={"index_roots": (root,)})
+    provider = old.provider.model_copy(update={"index_roots": (str(root),)})
     # Settings are read once; tests alone change them under a running application.
     walk.server.app._state[SETTINGS] = old.model_copy(update={"provider": provider})  # noqa: SLF001
     await walk.sign_in("Katka")

@@ -39,7 +39,7 @@ def _write(path: Path, more: str = "") -> Path:
 def _use(server: Server, *roots: Path) -> None:
     # Settings are read once; tests alone change them under a running application.
     old = server.app[SETTINGS]
-    provider = old.provider.model_copy(update={"index_roots": roots})
+    provider = old.provider.model_copy(update={"index_roots": tuple(map(str, roots))})
     server.app._state[SETTINGS] = old.model_copy(update={"provider": provider})  # noqa: SLF001
 
 

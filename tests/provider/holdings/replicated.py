@@ -75,12 +75,8 @@ class Copy:
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         """Freeze all of its processes: connections stay open without an answer."""
-        processes = _processes(self.folder)
-        _signal(processes, signal.SIGSTOP)
-        try:
+        with _stopped(self.folder):
             yield
-        finally:
-            _signal(processes, signal.SIGCONT)
 
 
 @dataclass(frozen=True)
@@ -117,6 +113,10 @@ class Replicated:
         with psycopg.connect(self.primary.conninfo, autocommit=True) as connection:
             for (pid,) in connection.execute("SELECT pid FROM pg_stat_replication"):
                 os.kill(pid, signal.SIGSTOP)
+
+    def stopped_primary(self) -> contextlib.AbstractContextManager[None]:
+        """Freeze all of the primary's processes, as a disk that hangs does in the end."""
+        return _stopped(self.folder)
 
     def kill_primary(self) -> None:
         """End all of the primary's processes at once."""
@@ -200,6 +200,16 @@ def _copy(primary: Database, cluster: Path, number: int) -> Iterator[Copy]:
 
 def _conninfo(sockets: Path, name: str) -> str:
     return f"host={sockets} user=zatva application_name={name}"
+
+
+@contextlib.contextmanager
+def _stopped(cluster: Path) -> Iterator[None]:
+    processes = _processes(cluster)
+    _signal(processes, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        _signal(processes, signal.SIGCONT)
 
 
 def _signal(processes: list[int], number: signal.Signals) -> None:

@@ -418,13 +418,13 @@ def test_a_directory_of_too_many_bytes_is_not_read(tmp_path: Path) -> None:
 
 def test_the_browser_shows_a_wacz_as_one_file(database: Database, tmp_path: Path) -> None:
     path = wacz(tmp_path / "x.wacz", {"x.warc.gz": GZIPPED, "y.warc": b"".join(RECORDS)})
-    files = find_files([tmp_path], [str(tmp_path)])
+    files = find_files([str(tmp_path)], [str(tmp_path)])
     assert [stored_path(one) for one in files] == [
         f"{path}#archive/x.warc.gz",
         f"{path}#archive/y.warc",
     ]
     with database.session() as session:
-        (entry,) = list_folder(session, [tmp_path], str(tmp_path)).entries
+        (entry,) = list_folder(session, [str(tmp_path)], str(tmp_path)).entries
         assert (entry.name, entry.known, entry.size) == (
             "x.wacz",
             FileKnown.NEW,
@@ -436,7 +436,7 @@ def test_the_browser_shows_a_wacz_as_one_file(database: Database, tmp_path: Path
         assert changed_files(session, files) == files[1:]
     index_file(database, files[1], OPTIONS)
     with database.session() as session:
-        (entry,) = list_folder(session, [tmp_path], str(tmp_path)).entries
+        (entry,) = list_folder(session, [str(tmp_path)], str(tmp_path)).entries
         assert entry.known is FileKnown.INDEXED
 
 

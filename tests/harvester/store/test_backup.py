@@ -1,0 +1,91 @@
+"""A backup's files are those of its snapshot, whatever a harvest changes meanwhile."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from harvester.store.backup import Fault, StoreBackup, unchanging_files
+from tests.harvester.library import Library
+from tests.manager.conftest import until
+
+_WAITS = text("SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)")
+_LATER = "2024-06-02T00:00:00Z"
+
+
+def _tombstone(library: Library) -> None:
+    library.delete(4)
+
+
+def _vanish(library: Library) -> None:
+    library.forgets()
+    del library.fake.items[4]
+
+
+def _change(library: Library) -> None:
+    library.fake.items[4] = replace(library.fake.items[4], title="Another", datestamp=_LATER)
+
+
+def _waits(library: Library) -> bool:
+    with library.database.session() as session:
+        return bool(session.scalar(_WAITS))
+
+
+@pytest.mark.parametrize("alter", [_tombstone, _vanish, _change])
+async def test_what_a_harvest_removes_or_overwrites_waits_for_the_backup(
+    library: Library, tmp_path: Path, alter: Callable[[Library], None]
+) -> None:
+    await library.run()
+    before = library.files()
+    alter(library)
+    found: list[tuple[Fault, str]] = []
+    stores = {library.repository_id: library.folder}
+    backup = StoreBackup(tmp_path / "backup", stores, on_fault=lambda *fault: found.append(fault))
+    with unchanging_files(library.database) as snapshot:
+        # In a thread: the end of a run waits in its event loop.
+        run = asyncio.create_task(asyncio.to_thread(asyncio.run, library.run(full=True)))
+        await until(lambda: _waits(library))
+        assert library.files() == before
+        backup.copy(snapshot.session)
+        snapshot.release()
+        await run
+        assert library.files() != before
+        copied = backup.check(snapshot.session)
+    folder = tmp_path / "backup" / str(library.repository_id)
+    kept = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.xml")}
+    assert (kept, copied.files, found) == (before, len(before), [])
+
+
+async def test_a_harvest_that_only_adds_does_not_wait(library: Library) -> None:
+    with unchanging_files(library.database):
+        assert (await library.run()).counts["new"] == len(library.fake.items)
+
+
+async def test_files_that_rows_do_not_state_are_named_by_backup_and_restore(
+    library: Library, tmp_path: Path
+) -> None:
+    await library.run()
+    gone, damaged, *_ = sorted(library.files())
+    whole = library.files()[damaged]
+    (library.folder / gone).unlink()
+    (library.folder / damaged).write_bytes(b"damaged")
+    found: list[tuple[Fault, str]] = []
+    stores = {library.repository_id: library.folder}
+    backup = StoreBackup(tmp_path / "backup", stores, on_fault=lambda *fault: found.append(fault))
+    with unchanging_files(library.database) as snapshot:
+        backup.copy(snapshot.session)
+        backup.check(snapshot.session)
+    assert sorted(found) == [(Fault.ALTERED, damaged), (Fault.MISSING, gone)]
+
+    found.clear()
+    (backup.folder / str(library.repository_id) / "more.xml").write_bytes(b"?")
+    (backup.folder / "other").mkdir()
+    (library.folder / damaged).unlink()
+    (library.folder / damaged).write_bytes(whole)
+    with library.database.session() as session:
+        restored = StoreBackup(backup.folder, stores, on_fault=backup.on_fault).restore(session)
+    strays = [(Fault.STRAY, f"{library.repository_id}/more.xml"), (Fault.STRAY, "other")]
+    assert (sorted(found), restored.files) == ([(Fault.MISSING, gone), *strays], len(library.files()))
