@@ -18,6 +18,7 @@ import oai.owners
 import provider.aggregate.models
 import provider.clients.models
 import provider.export.models
+import provider.indexing.models
 import provider.models
 import provider.titles.models
 import web.models
@@ -36,6 +37,7 @@ _PARTS = (  # imported for their tables
     provider.aggregate.models,
     provider.clients.models,
     provider.export.models,
+    provider.indexing.models,
     provider.models,
     provider.titles.models,
     oai.audit,

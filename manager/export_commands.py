@@ -73,7 +73,7 @@ def remove_prepared(invocation: Invocation) -> ExitCode:
     export_id = invocation.arguments.export_id
     with open_database(invocation.settings) as database, database.session() as session:
         if not remove_export(session, invocation.settings, export_id, by=account_name()):
-            raise UsageError(f"prepared file {export_id} is not there any more; it failed or was removed")
+            raise UsageError(f"prepared file {export_id} is no longer available: it failed or was removed")
     invocation.console.result({"export_id": export_id}, f"file {export_id} removed")
     return ExitCode.DONE
 

@@ -3,6 +3,7 @@
 The provider prepares them (`provider.export`); only the queue and the leader's duties are here.
 """
 
+import functools
 import logging
 from pathlib import Path
 
@@ -92,10 +93,20 @@ def clear(session: Session, folder: Path) -> None:
     try:
         removed = prepared.sweep(session, folder)
     except OSError as error:
-        logger.warning("the folder of prepared files: %s", error)
+        _warn_once(folder, str(error))
         return
     for file in removed:
         logger.info("removed %s", file)
+
+
+@functools.lru_cache(maxsize=1)
+def _warn_once(folder: Path, error: str) -> None:
+    """Log a fault of the folder when it changes; it is tried again every few seconds."""
+    logger.warning(
+        "the folder of prepared files (provider.export_folder) %s: %s; grant the manager access to it",
+        folder,
+        error,
+    )
 
 
 def _incomplete(reason: str) -> Failure:

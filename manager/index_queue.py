@@ -21,8 +21,8 @@ from provider.indexing.archive_search import search
 from provider.indexing.browsing import changed_files
 from provider.indexing.first_load import refuse_unserved
 from provider.indexing.index_runs import add_run
+from provider.indexing.models import IndexRun
 from provider.indexing.parallel import size_of
-from provider.models import IndexRun
 from provider.storage.places import Place, stored_path
 
 _HERE_ONLY: Final = {"jobs": "--jobs", "first_load": "--first-load"}

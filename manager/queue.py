@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import procrastinate
@@ -43,14 +44,40 @@ _AWAY_SECONDS: Final = 60.0
 """Longer than the wait for a connection of the pool (30 s), so that heartbeats fail first."""
 _TRY_SECONDS: Final = 0.5
 
-Harvest = Callable[[int], Awaitable[None]]
-"""Called with a job id."""
-Index = Callable[[int], Awaitable[None]]
-"""Called with the id of an archive file of an indexing run."""
-AuditStore = Callable[[int], Awaitable[None]]
-"""Called with the id of an audit of a store."""
-PrepareExport = Callable[[int], Awaitable[None]]
-"""Called with the id of a file to be prepared for download."""
+Handler = Callable[[int], Awaitable[None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handlers:
+    """What a worker calls for the tasks of each queue."""
+
+    harvest: Handler
+    """Called with a job id."""
+    index: Handler
+    """Called with the id of an archive file of an indexing run."""
+    audit: Handler
+    """Called with the id of an audit of a store."""
+    export: Handler
+    """Called with the id of a file to be prepared for download."""
+
+    def add_tasks(self, app: procrastinate.App) -> None:
+        """Add the tasks; the names of their parameters are stored with each task in the queue."""
+
+        @app.task(name=TASK, queue=QUEUE)
+        async def harvest(job_id: int) -> None:
+            await self.harvest(job_id)
+
+        @app.task(name=INDEX_TASK, queue=INDEX_QUEUE)
+        async def index(file_id: int) -> None:
+            await self.index(file_id)
+
+        @app.task(name=AUDIT_TASK, queue=AUDIT_QUEUE)
+        async def audit(audit_id: int) -> None:
+            await self.audit(audit_id)
+
+        @app.task(name=EXPORT_TASK, queue=EXPORT_QUEUE)
+        async def export(export_id: int) -> None:
+            await self.export(export_id)
 
 
 class DrainingJobManager(JobManager):
@@ -154,15 +181,9 @@ def _defer_all(
 
 @contextlib.asynccontextmanager
 async def open_queue(
-    database: Database,
-    harvest: Harvest,
-    index: Index,
-    audit: AuditStore,
-    export: PrepareExport,
-    *,
-    closed: asyncio.Event,
+    database: Database, handlers: Handlers, *, closed: asyncio.Event
 ) -> AsyncIterator[procrastinate.App]:
-    """Open the queue for a worker that calls these functions with the id of each job, file, audit or export.
+    """Open the queue for a worker with these handlers.
 
     Once `closed` is set, no new tasks are taken; running ones continue.
     """
@@ -174,23 +195,7 @@ async def open_queue(
     )
     app = procrastinate.App(connector=connector)
     app.job_manager = DrainingJobManager(connector, closed)
-
-    @app.task(name=TASK, queue=QUEUE)
-    async def task(job_id: int) -> None:
-        await harvest(job_id)
-
-    @app.task(name=INDEX_TASK, queue=INDEX_QUEUE)
-    async def index_task(file_id: int) -> None:
-        await index(file_id)
-
-    @app.task(name=AUDIT_TASK, queue=AUDIT_QUEUE)
-    async def audit_task(audit_id: int) -> None:
-        await audit(audit_id)
-
-    @app.task(name=EXPORT_TASK, queue=EXPORT_QUEUE)
-    async def export_task(export_id: int) -> None:
-        await export(export_id)
-
+    handlers.add_tasks(app)
     try:
         await app.open_async()
         opening = asyncio.current_task()

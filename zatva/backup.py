@@ -2,25 +2,30 @@
 
 import contextlib
 import importlib.util
+import itertools
 import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Final
 
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from harvester import repositories
-from harvester.store.backup import Copied, OnFault, StoreBackup, unchanging_files
+from harvester.store.backup import Copied, Fault, OnFault, StoreBackup, unchanging_files
 from oai import migrations
 from oai.cli import Invocation
 from oai.console import checked_output, counted
 from oai.database import Database, open_database
 from oai.errors import DatabaseNotReadyError, ExitCode, UsageError
+from oai.output_files import UNFINISHED
 from oai.private_files import open_private
 from oai.settings import Settings
 
+_TOLD: Final = 20
+"""Files with a fault that are named."""
 _BESIDE = "zatva_before_restore"
 _OTHERS = text("""
     SELECT count(*) FROM pg_stat_activity
@@ -72,7 +77,7 @@ def restore(invocation: Invocation) -> ExitCode:
 
 
 def _dump(database: Database, file: Path, *options: str) -> None:
-    part = file.with_name(f"{file.name}~part")
+    part = file.with_name(f"{file.name}{UNFINISHED}")
     # It contains the signing keys. pg_dump keeps the mode of a file that exists, and if the file cannot be
     # written, the message here is clearer than pg_dump's.
     open_private(part).close()
@@ -89,7 +94,7 @@ def _backup_both(invocation: Invocation, database: Database, file: Path) -> Copi
     folder = invocation.arguments.store.absolute()
     if folder.exists():
         raise UsageError(f"{folder} already exists; give the name of a new folder")
-    part = checked_output(folder).with_name(f"{folder.name}~part")
+    part = checked_output(folder).with_name(f"{folder.name}{UNFINISHED}")
     if part.exists():
         raise UsageError(f"{part} is left of a backup that was killed; remove it, then run the command again")
     with unchanging_files(database) as snapshot, contextlib.ExitStack() as undone:
@@ -125,7 +130,18 @@ def _stores(session: Session, settings: Settings) -> dict[int, Path]:
 
 
 def _telling(invocation: Invocation) -> OnFault:
-    return lambda fault, path: invocation.console.note(f"{fault}: {path}")
+    told = itertools.count(1)
+
+    def tell(fault: Fault, path: str) -> None:
+        number = next(told)
+        if number <= _TOLD:
+            invocation.console.note(f"{fault}: {path}")
+        elif number == _TOLD + 1:
+            invocation.console.note(
+                "… and more; list them with `zatva store verify`; harvests bring them again"
+            )
+
+    return tell
 
 
 def _fields(copied: Copied) -> dict[str, int]:

@@ -132,7 +132,7 @@ def _add_database(database: "Subcommands") -> None:
     backup = add_command(
         database,
         "backup",
-        help="back up the whole database into one file, and the record files",
+        help="back up the whole database into one file; with --store, also the record files",
         handler="zatva.backup:backup",
     )
     backup.add_argument("file", type=Path, metavar="FILE", help="new file to write")

@@ -12,22 +12,29 @@ _TITLED = sa.text("title_id IS NOT NULL")
 _IN_TITLE = sa.text("COALESCE(title_id, 0) <> 0")
 
 
+_INVALID = """
+SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = pg_index.indexrelid
+WHERE relname IN ('ix_document_title', 'ix_document_in_title') AND NOT indisvalid
+"""
+
+
 def upgrade() -> None:
     """Add columns, indexes and table."""
     op.add_column("document", sa.Column("title_id", sa.Integer(), nullable=True), if_not_exists=True)
     if op.get_bind().scalar(sa.text("SELECT EXISTS (SELECT FROM document)")):
         # All documents are read to build the indexes, which are empty. The column is committed first, and
-        # nobody waits meanwhile. An index of an upgrade that was interrupted may be invalid.
+        # nobody waits meanwhile. An index of an upgrade that was interrupted may be invalid, or complete.
         with op.get_context().autocommit_block():
             limit = op.get_bind().scalar(sa.text("SHOW lock_timeout"))
             # It waits for transactions without keeping anybody from the table.
             op.execute("SET lock_timeout = 0")
-            for name in ("ix_document_title", "ix_document_in_title"):
-                op.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+            for name in op.get_bind().scalars(sa.text(_INVALID)).all():
+                op.execute(f"DROP INDEX CONCURRENTLY {name}")
             _create_indexes(concurrently=True)
             op.execute(f"SET lock_timeout = '{limit}'")
     else:
         _create_indexes(concurrently=False)
+    # These may give way to readers and be tried again; what is above is then done.
     op.add_column(
         "title_segment", sa.Column("in_set", sa.Boolean(), server_default=sa.text("false"), nullable=False)
     )
@@ -66,7 +73,12 @@ def _create_indexes(*, concurrently: bool) -> None:
         ("ix_document_in_title", ["datestamp", "id"], _IN_TITLE),
     ):
         op.create_index(
-            name, "document", columns, postgresql_where=condition, postgresql_concurrently=concurrently
+            name,
+            "document",
+            columns,
+            postgresql_where=condition,
+            postgresql_concurrently=concurrently,
+            if_not_exists=True,
         )
 
 

@@ -11,15 +11,28 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Create the table, and let the next count begin from the start, which fills it."""
+    """Create the tables; the next count begins from the start and fills them."""
     op.create_table(
         "title_counted",
         sa.Column("block", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("documents", postgresql.BIT(2048), nullable=False),
         sa.PrimaryKeyConstraint("block", name=op.f("pk_title_counted")),
     )
-    op.execute("DELETE FROM title_count")
+    # With another name: a provider of the version before that goes on counting would write into this one, and
+    # the next count would not begin from the start.
+    op.drop_table("title_count")
+    _create("title_extent")
     op.execute("ALTER TABLE title ALTER COLUMN title_id DROP IDENTITY")
+
+
+def _create(name: str) -> None:
+    op.create_table(
+        name,
+        sa.Column("id", sa.SmallInteger(), autoincrement=False, nullable=False),
+        sa.Column("counted", sa.DateTime(timezone=True), nullable=False),
+        sa.CheckConstraint("id = 1", name=op.f(f"ck_{name}_single")),
+        sa.PrimaryKeyConstraint("id", name=op.f(f"pk_{name}")),
+    )
 
 
 def downgrade() -> None:
@@ -29,5 +42,6 @@ def downgrade() -> None:
         "SELECT setval(pg_get_serial_sequence('title', 'title_id'), max(title_id)) FROM title"
         " HAVING max(title_id) IS NOT NULL"
     )
-    op.execute("DELETE FROM title_count")
+    op.drop_table("title_extent")
+    _create("title_count")
     op.drop_table("title_counted")

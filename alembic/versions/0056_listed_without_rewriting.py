@@ -3,6 +3,7 @@
 As a generated column, as earlier versions added it, it rewrote its table while it was added.
 """
 
+import sqlalchemy as sa
 from alembic import op
 
 revision = "0056"
@@ -25,6 +26,9 @@ WHEN (NEW.listed <> (NEW.documents > NEW.unlisted)) EXECUTE FUNCTION note_whethe
 """
 
 
+_CORRECT = "UPDATE {tree} SET listed = documents > unlisted WHERE listed <> (documents > unlisted)"
+
+
 def upgrade() -> None:
     """Make the column an ordinary one, which keeps its values and rewrites nothing, and add the triggers."""
     op.execute(_FUNCTION)
@@ -32,8 +36,12 @@ def upgrade() -> None:
         op.execute(f"ALTER TABLE {tree} ALTER COLUMN listed DROP EXPRESSION IF EXISTS")
         op.execute(f"ALTER TABLE {tree} ALTER COLUMN listed SET DEFAULT true")
         op.execute(_TRIGGER.format(tree=tree))
-        # What was counted after 0029, by whoever still ran.
-        op.execute(f"UPDATE {tree} SET listed = documents > unlisted WHERE listed <> (documents > unlisted)")  # noqa: S608 constant names
+    if op.get_bind().scalar(sa.text("SELECT EXISTS (SELECT FROM document)")):
+        # The triggers are committed first: readers must not wait while all sets are read.
+        with op.get_context().autocommit_block():
+            for tree in _TREES:
+                # What was counted after 0029, by whoever still ran.
+                op.execute(_CORRECT.format(tree=tree))
 
 
 def downgrade() -> None:

@@ -13,6 +13,7 @@ from harvester.harvest.models import Hold
 from harvester.models import Harvest, History, Repository
 from harvester.repositories import base_folder
 from harvester.store import deletions
+from harvester.store.backup import is_copying
 from harvester.store.deletions import Estate
 from harvester.store.records import RunKey
 from harvester.vocabulary import DeletionPolicy
@@ -166,9 +167,11 @@ def release(database: Database, settings: Settings, history_id: int) -> tuple[Ho
     Return the hold, and the number of records deleted.
 
     Commits by itself; the caller ensures that no harvest of the repository runs meanwhile. Raises UsageError
-    if the run is not held.
+    if the run is not held, or while a backup copies record files.
     """
     with database.session() as session:
+        if is_copying(session):
+            raise UsageError("a backup is copying the record files; release the run when it has ended")
         hold, repository_id = get_hold(session, history_id)
         run = RunKey(harvest_id=hold.harvest_id, run_started=hold.run_started)
         repository = session.get_one(Repository, repository_id)

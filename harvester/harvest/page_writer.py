@@ -123,10 +123,7 @@ class PageWriter:
             told_by=self.guard.run if self.guard.estate.tell else None,
         )
         self.guard.note_alive(session, [*written, *same])
-        counts = Counter(fates.values())
-        counts["unchanged"] += counts.pop("restored", 0)
-        counts["outdated"] = len(outdated)
-        return self._with_deletions(session, others, known, fates, counts)
+        return self._with_deletions(session, others, known, fates, _counts(fates, len(outdated)))
 
     def _check_room(self, records: Sequence[Prepared], known: Known, fates: Mapping[str, str]) -> None:
         self.floor.check()
@@ -262,6 +259,13 @@ def fate_of(record: Prepared, known: KnownRecord | None) -> str:
     if known is None or known.filename is None or known.status == RecordStatus.DELETED:
         return "new"
     return "unchanged" if known.digest == record.digest else "updated"
+
+
+def _counts(fates: Mapping[str, str], outdated: int) -> Counter[str]:
+    counts = Counter(fates.values())
+    counts["unchanged"] += counts.pop("restored", 0)
+    counts["outdated"] = outdated
+    return counts
 
 
 def _files(

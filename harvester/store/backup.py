@@ -30,6 +30,13 @@ _TRY_SHARED: Final = text("SELECT pg_try_advisory_xact_lock_shared(:class, :id)"
 _SHARED: Final = text("SELECT pg_advisory_xact_lock_shared(:class, :id)")
 _ALONE: Final = text("SELECT pg_advisory_lock(:class, :id)")
 _RELEASE: Final = text("SELECT pg_advisory_unlock_all()")
+_IS_COPYING: Final = text("""
+SELECT EXISTS (
+    SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = :class AND objid = :id AND objsubid = 2
+        AND mode = 'ExclusiveLock' AND granted
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+)
+""")
 _AT_ONCE: Final = 200
 _NO_LINK: Final = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP})
 
@@ -42,6 +49,11 @@ def wait_for_backup(session: Session) -> None:
     if not session.scalar(_TRY_SHARED, _KEY):
         _log.info("waiting until a backup has copied the record files")
         session.execute(_SHARED, _KEY)
+
+
+def is_copying(session: Session) -> bool:
+    """Return whether a backup copies record files, for which those who change files wait."""
+    return bool(session.scalar(_IS_COPYING, _KEY))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +148,7 @@ class StoreBackup:
         """Compare what was copied with the rows; afterwards the backup is on disk."""
         for number in self.stores:
             for row in file_rows(session, number):
-                self._check(row, _read(self._path(number, row.filename)))
+                self._check(number, row, _read(self._path(number, row.filename)))
         os.sync()
         return self.copied
 
@@ -164,7 +176,7 @@ class StoreBackup:
             self.copied.files += 1
             return
         data = _read(self._path(number, row.filename)) if path is not None else None
-        self._check(row, data)
+        self._check(number, row, data)
         if data is not None:
             yield row.filename, data
 
@@ -174,13 +186,13 @@ class StoreBackup:
         for name in sorted(set(os.listdir(self.folder)) - known):  # noqa: PTH208 names are enough
             self._note(Fault.STRAY, name)
 
-    def _check(self, row: FileRow, data: bytes | None) -> None:
+    def _check(self, number: int, row: FileRow, data: bytes | None) -> None:
         if data is None:
-            self._note(Fault.MISSING, row.filename)
+            self._note(Fault.MISSING, f"{number}/{row.filename}")
         elif _is_right(row, data):
             self.copied.files += 1
         else:
-            self._note(Fault.ALTERED, row.filename)
+            self._note(Fault.ALTERED, f"{number}/{row.filename}")
 
     def _note(self, fault: Fault, path: str) -> None:
         self.copied.faults[fault] += 1

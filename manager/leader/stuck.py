@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from harvester.bibliographic.models import Import
 from harvester.models import Harvest
+from harvester.store.backup import is_copying
 from manager.jobs.estimates import wait_of
 from manager.models import Job, JobStatus
 from manager.notices.announcements import tell
@@ -26,9 +27,12 @@ logger = logging.getLogger("manager.stuck")
 def flag_stuck(session: Session, settings: ManagerSettings) -> list[int]:
     """Flag harvests that are newly stuck and return their job ids; unflag those that make progress again.
 
-    With `manager.stuck_restart`, a flagged harvest is marked to be ended and continued in another process.
-    The caller commits.
+    None is while a backup copies record files, because harvests wait for that. With
+    `manager.stuck_restart`, a flagged harvest is marked to be ended and continued in another process. The
+    caller commits.
     """
+    if is_copying(session):
+        return []
     query = (
         select(Job, Harvest, _last_import())
         .outerjoin(Harvest, Harvest.job_id == Job.job_id)

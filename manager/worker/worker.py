@@ -114,8 +114,13 @@ class Worker:
             concurrency=places,
             lost_seconds=self._settings.manager.lost_seconds,
         )
-        work = (self.harvest, self._indexing.run, self._auditing.run, self._exporting.run)
-        async with queue.open_queue(self._database, *work, closed=self._drain) as app:
+        handlers = queue.Handlers(
+            harvest=self.harvest,
+            index=self._indexing.run,
+            audit=self._auditing.run,
+            export=self._exporting.run,
+        )
+        async with queue.open_queue(self._database, handlers, closed=self._drain) as app:
             self._worker_id = await self._transactions.run(registry.register, membership)
             logger.info("worker %d runs up to %d harvests at a time", self._worker_id, places)
             watching = [

@@ -1,6 +1,6 @@
 """Reads the captures of an export: each as a compressed record, or the reason why it is left out."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -110,6 +110,8 @@ class CaptureReader:
     reading_room: bool = False
     folder: Path | None = None
     """For temporary files; None means the system's folder for them."""
+    on_bytes: Callable[[int], None] = lambda _count: None
+    """Called with the length of each piece of a record before it goes to a temporary file; may raise."""
 
     def read(self, documents: Iterable[int]) -> Iterator[ExportedCapture | LeftOut]:
         """Yield the captures with these ids, in their order; one record is open at a time."""
@@ -131,7 +133,7 @@ class CaptureReader:
         except NotServedError as refusal:
             return _left_out(asked, refusal)
         try:
-            return _exported(opened, self.folder)
+            return _exported(opened, self.folder, self.on_bytes)
         except NotServedError as fault:
             return _left_out(asked, fault)
         finally:
@@ -157,9 +159,10 @@ def checked_digest(opened: OpenDocument) -> str:
     return stated or computed.text()
 
 
-def _exported(opened: OpenDocument, folder: Path | None) -> ExportedCapture:
+def _exported(opened: OpenDocument, folder: Path | None, on_bytes: Callable[[int], None]) -> ExportedCapture:
     digest = checked_digest(opened)
-    record, length = spooled(compressed(capture_header(opened, digest), _content(opened)), folder)
+    pieces = compressed(capture_header(opened, digest), _content(opened))
+    record, length = spooled(_watched(pieces, on_bytes), folder)
     said, asked, holder = opened.record.description, opened.asked, opened.holder
     return ExportedCapture(
         documents=(asked.id,) if holder is asked else (asked.id, holder.id),
@@ -174,6 +177,12 @@ def _exported(opened: OpenDocument, folder: Path | None) -> ExportedCapture:
         record=record,
         length=length,
     )
+
+
+def _watched(pieces: Iterator[bytes], on_bytes: Callable[[int], None]) -> Iterator[bytes]:
+    for piece in pieces:
+        on_bytes(len(piece))
+        yield piece
 
 
 def _content(opened: OpenDocument) -> Iterator[bytes]:

@@ -39,7 +39,7 @@ def add_exports(exports: "Subcommands", handlers: str) -> None:
         "--limit", type=int, default=50, metavar="N", help="at most this many (default: %(default)s)"
     )
     for name, help_text, handler in (
-        ("show", "show a prepared file, and what it has", "show_export"),
+        ("show", "show a prepared file and its state", "show_export"),
         ("remove", "remove a prepared file, or stop its preparation", "remove_prepared"),
     ):
         one = add_command(exports, name, help=help_text, handler=f"{handlers}:{handler}")

@@ -126,8 +126,7 @@ def fail(session: Session, export_id: int, failure: Failure) -> bool:
 
 def requeue(session: Session, export_id: int) -> bool:
     """Put a running file back for another worker; False if it has ended. The caller queues it and commits."""
-    _forget_documents(session, export_id)
-    return note_progress(
+    again = note_progress(
         session,
         export_id,
         state=ExportState.QUEUED,
@@ -135,8 +134,13 @@ def requeue(session: Session, export_id: int) -> bool:
         started=None,
         chosen=None,
         examined=0,
+        captures=0,
         bytes=0,
     )
+    # Not of a file that is ready meanwhile: they are what its downloads are checked by.
+    if again:
+        _forget_documents(session, export_id)
+    return again
 
 
 def remove(

@@ -110,6 +110,7 @@ def _write(
         settings=settings.provider,
         reading_room=export.reading_room,
         folder=settings.exports,
+        on_bytes=progress.reading,
     )
     with (
         Manifest(facts, settings.exports) as manifest,
@@ -133,6 +134,8 @@ class _Progress:
         self._noted = time.monotonic()
         self._documents: dict[bool, list[int]] = {True: [], False: []}
         self._written = 0
+        self._read = 0
+        """Bytes of the record that is read."""
 
     def looked_up(self, _found: int) -> None:
         """Note that captures are being looked up."""
@@ -143,8 +146,15 @@ class _Progress:
         """Note how many captures are to be read."""
         self._note(chosen=chosen)
 
+    def reading(self, count: int) -> None:
+        """Count bytes of a record that is read, which is on disk twice until it is in the file."""
+        self._floor.wrote(count)
+        self._read += count
+        self._check_limit(self._written + self._read)
+
     def read(self, capture: ExportedCapture | LeftOut, manifest: Manifest) -> None:
         """Note a capture that has been written or left out."""
+        self._read = 0
         if isinstance(capture, ExportedCapture):
             self._documents[True].extend(capture.documents)
         elif capture.reason is not Reason.WITHHELD:  # whose URL is not in the file
@@ -177,6 +187,9 @@ class _Progress:
     def _grown_to(self, size: int) -> None:
         self._floor.wrote(size - self._written)
         self._written = size
+        self._check_limit(size)
+
+    def _check_limit(self, size: int) -> None:
         limit = self.settings.provider.export_bytes
         if size > limit:
             raise _UnpreparableError(

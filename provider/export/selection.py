@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Self
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, select, true
 from sqlalchemy.orm import Session
 
 from oai.database import Database
@@ -15,6 +15,7 @@ from provider.export.sorted_lines import SortedLines
 from provider.holdings.lookup import MatchType, Query, find_captures
 from provider.models import UNLISTED, Document
 from provider.protocol.scopes import find_scope
+from provider.titles.document_sets import documents_between
 from provider.titles.models import TitleSegment
 
 _AT_ONCE: Final = 1000
@@ -139,10 +140,12 @@ def _in_set(session: Session, set_spec: str | None) -> Select[Any]:
 
 def _in_title(title: ChosenTitle) -> Select[Any]:
     # No two ranges overlap, so each document is found once.
-    within = (Document.url_key >= TitleSegment.low) & (Document.url_key < TitleSegment.high)
+    inside = documents_between(TitleSegment.low, TitleSegment.high)
     return (
         select(Document.id)
-        .join_from(TitleSegment, Document, within)
+        .select_from(TitleSegment)
+        .join(inside, true())
+        .join(Document, Document.id == inside.c.id)
         .where(TitleSegment.title_id == title.title_id, ~TitleSegment.is_carve_out)
     )
 

@@ -85,7 +85,7 @@ def compressed(header: bytes, blocks: Iterable[bytes]) -> Iterator[bytes]:
     yield out.getvalue()
 
 
-def spooled(pieces: Iterator[bytes], folder: Path | None) -> tuple[IO[bytes], int]:
+def spooled(pieces: Iterable[bytes], folder: Path | None) -> tuple[IO[bytes], int]:
     """Return an open file with all pieces, at its beginning, and its length; the caller closes it.
 
     Raises what the pieces raise. Long files are in the folder; None means the system's temporary folder.

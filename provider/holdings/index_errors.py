@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 from oai.errors import UsageError
 from oai.failures import Failure
 from provider.holdings.status import RunFile, is_lost, run_file
-from provider.models import Arc, ArcProblem, IndexFile, IndexFileState, IndexRun
+from provider.indexing.models import IndexFile, IndexFileState, IndexRun
+from provider.models import Arc, ArcProblem
 
 
 @dataclass(frozen=True, kw_only=True)

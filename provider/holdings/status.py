@@ -16,19 +16,8 @@ from oai.errors import ExitCode, UsageError
 from oai.failures import Failure, FailureCode, failure_columns
 from provider.holdings.url_key_fill import keys_complete
 from provider.indexing.first_load import missing_indexes
-from provider.models import (
-    UNLISTED,
-    Arc,
-    ArcProblem,
-    Collection,
-    Document,
-    DocumentMonth,
-    Domain,
-    IndexFile,
-    IndexFileState,
-    IndexRun,
-    Mimetype,
-)
+from provider.indexing.models import IndexFile, IndexFileState, IndexRun
+from provider.models import UNLISTED, Arc, ArcProblem, Collection, Document, DocumentMonth, Domain, Mimetype
 
 _REGISTERED: Final = 2
 _IDLE: Final = timedelta(minutes=30)

@@ -45,7 +45,7 @@ def settle_rule(session: Session, wanted: WwwRule) -> None:
     if session.scalar(text(_HAS_KEYS)):
         raise SettingsError(
             f"provider.www_rule is {wanted.value!r}, but this index has URL keys by the rule "
-            f"{www_rule(session).value!r}; set that, or index the archive into an empty database"
+            f"{www_rule(session).value!r}; use that value, or index the archive into an empty database"
         )
     session.execute(text(_SET), {"rule": wanted.value})
     session.commit()

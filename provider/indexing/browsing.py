@@ -18,7 +18,8 @@ from sqlalchemy.orm import Session
 from oai.errors import UsageError
 from oai.object_addresses import S3
 from provider.indexing.archive_search import SUFFIXES, is_wacz, refusal, with_members
-from provider.models import Arc, IndexFile, IndexFileState
+from provider.indexing.models import IndexFile, IndexFileState
+from provider.models import Arc
 from provider.storage.clients import client_of
 from provider.storage.files import ArchiveFile, look_at
 from provider.storage.places import Container, Member, ObjectUrl, Place, stored_path

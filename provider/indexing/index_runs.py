@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from oai.failures import Failure, failure_columns
 from provider.indexing.indexer import FileReport
-from provider.models import IndexFile, IndexFileState, IndexRun
+from provider.indexing.models import IndexFile, IndexFileState, IndexRun
 from provider.storage.places import Place, stored_path
 
 MOST_TRIES: Final = 3

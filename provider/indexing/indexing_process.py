@@ -21,7 +21,7 @@ from provider.holdings import collections
 from provider.holdings.loads import ADD_UP_EVERY, add_up, end_load, load_of_run
 from provider.indexing.index_runs import is_over, settle
 from provider.indexing.indexer import IndexOptions, index_file
-from provider.models import IndexFile, IndexRun
+from provider.indexing.models import IndexFile, IndexRun
 from provider.reading.captures import content_options
 from provider.storage.places import Place, container_of, place_of
 

@@ -213,7 +213,9 @@ def _sets(
 def _sets_of_titles(after: str, limit: int) -> Select[Any]:
     of_title = Title.title_id == TitleDocuments.id
     rows = select(TitleDocuments.set_spec, Title.name, null()).join(Title, of_title)
-    later = rows.where(TitleDocuments.set_spec > after, is_public(TitleDocuments))
+    # Documents leave the set of a title that ends in batches; its name is no longer shown at once.
+    shown = (Title.public, ~Title.gone, is_public(TitleDocuments))
+    later = rows.where(TitleDocuments.set_spec > after, *shown)
     return select(later.order_by(TitleDocuments.set_spec).limit(limit).subquery())
 
 

@@ -12,15 +12,15 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import and_, delete, func, select, text, tuple_
+from sqlalchemy import delete, func, select, text, true, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from provider.holdings.publication import BEGIN_CHUNK, Check, no_check, publish_chosen
 from provider.holdings.rules import follow_rules
 from provider.holdings.unlisted import count_changes, unlisted_numbers
-from provider.models import UNLISTED, Document
-from provider.titles.document_sets import follow_segments
+from provider.models import UNLISTED
+from provider.titles.document_sets import documents_between, follow_segments
 from provider.titles.models import TitlePending
 
 IMPORTING: Final = 0x7A_61_74_74_69
@@ -57,11 +57,12 @@ _UNLIST_NEW: Final = (
     ))
     """,
 )
+# LATERAL with OFFSET 0 forces one scan of the index of keys for each range, however many there are.
 _COUNT_PENDING: Final = """
-SELECT count(*) FROM (
-    SELECT DISTINCT document.id FROM title_pending JOIN document
-    ON document.url_key >= title_pending.low AND document.url_key < title_pending.high
-) AS counted
+SELECT count(DISTINCT inside.id) FROM title_pending CROSS JOIN LATERAL (
+    SELECT document.id FROM document
+    WHERE document.url_key >= title_pending.low AND document.url_key < title_pending.high OFFSET 0
+) AS inside
 """
 
 
@@ -118,8 +119,8 @@ def settle_access(session: Session, *, margin: float, check: Check = no_check) -
         noted = session.execute(
             select(TitlePending.low, TitlePending.high, TitlePending.noted).where(due)
         ).all()
-        inside = and_(Document.url_key >= TitlePending.low, Document.url_key < TitlePending.high)
-        chosen = select(Document.id).join(TitlePending, inside).where(due).distinct()
+        inside = documents_between(TitlePending.low, TitlePending.high)
+        chosen = select(inside.c.id).select_from(TitlePending).join(inside, true()).where(due).distinct()
         changed += publish_chosen(session, chosen, _follow, margin=margin, check=check)
         # Compare-and-swap: a range that another import has changed meanwhile stays pending.
         done = tuple_(TitlePending.low, TitlePending.high, TitlePending.noted).in_(map(tuple, noted))

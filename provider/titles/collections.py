@@ -62,7 +62,7 @@ def compare_collections(
             )
         else:
             seen[spec] = one.collection
-            if known is None or _values(one) != {name: getattr(known, name) for name in _FIELDS}:
+            if known is None or _stored(known) != _values(one):
                 changes.changed[spec] = one
     if complete:
         mine = (row for row in stored.values() if row.described_by == source)
@@ -73,8 +73,7 @@ def compare_collections(
 def store_collections(session: Session, source: str, changes: CollectionChanges) -> None:
     """Write the descriptions. Sets without a listed title are stored, too, and are not shown."""
     rows = [
-        {"set_spec": spec, "name": one.collection, **_values(one), "described_by": source}
-        for spec, one in changes.changed.items()
+        {"set_spec": spec, **_values(one), "described_by": source} for spec, one in changes.changed.items()
     ]
     if rows:
         adding = insert(TitleSet)
@@ -85,7 +84,16 @@ def store_collections(session: Session, source: str, changes: CollectionChanges)
 
 
 def _values(entry: CollectionEntry) -> Mapping[str, Any]:
-    return {"description": entry.annotation, "picture": entry.picture, "position": entry.position}
+    return {
+        "name": entry.collection,
+        "description": entry.annotation,
+        "picture": entry.picture,
+        "position": entry.position,
+    }
+
+
+def _stored(known: TitleSet) -> Mapping[str, Any]:
+    return {name: getattr(known, name) for name in ("name", *_FIELDS)}
 
 
 def described(session: Session, set_spec: str) -> TitleSet | None:

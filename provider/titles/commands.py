@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from oai.cli import Invocation
 from oai.console import some
-from oai.database import open_database
+from oai.database import Database, open_database
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode, UsageError, ZatvaError
 from oai.sections import ProviderSettings
@@ -24,21 +24,13 @@ from provider.titles.access import count_pending, settle_access
 from provider.titles.enrichment import ENRICHED
 from provider.titles.entries import READERS, Read
 from provider.titles.front_pages import read_front_pages
-from provider.titles.imports import (
-    NO_MEANINGS,
-    ClaimedTwice,
-    ImportPlan,
-    apply_import,
-    follow_setting,
-    name_conflicts,
-    plan_import,
-    rehearse_import,
-)
+from provider.titles.imports import NO_MEANINGS, ImportPlan, apply_import, plan_import, rehearse_import
 from provider.titles.lists import ListPlan, closed_addresses, counted_addresses
 from provider.titles.models import Title, TitleEnrichment, TitleSeed
 from provider.titles.proposals import seeder_database
 from provider.titles.publication import count_new
 from provider.titles.ranges import range_rules
+from provider.titles.segments import ClaimedTwice, follow_setting, name_conflicts
 
 _COLUMNS: Final = {
     "title_id": "ID",
@@ -93,7 +85,8 @@ def _imported(invocation: Invocation, source: str) -> dict[str, Any]:
     found, meanings = _reader(arguments.file, arguments.format, settings)
     rules = range_rules(settings)
     with open_database(invocation.settings) as database, database.session() as session:
-        settle_rule(session, WwwRule(settings.www_rule))
+        if not arguments.dry_run:
+            settle_rule(session, WwwRule(settings.www_rule))
         plan = plan_import(session, source, found, rules, meanings)
         if not arguments.dry_run and not arguments.approve:
             plan.check(settings.title_change_percent)
@@ -101,12 +94,14 @@ def _imported(invocation: Invocation, source: str) -> dict[str, Any]:
             conflicts = rehearse_import(session, plan, rules)
         else:
             conflicts = apply_import(session, plan, rules, margin=settings.publish_margin)
-        named, pending = name_conflicts(session, conflicts), count_pending(session)
+        named = name_conflicts(session, conflicts)
         lists = [_list_report(session, one) for one in plan.lists]
         if arguments.dry_run:
+            pending = count_pending(session)
             session.rollback()
         else:
             session.commit()
+            pending = count_pending(session)  # not before, because those who add documents would wait
             settle_access(session, margin=settings.publish_margin)
     return {**_report(plan, named, dry_run=arguments.dry_run), "lists": lists, "documents": pending}
 
@@ -305,17 +300,24 @@ def _hexadecimal(text: str) -> uuid.UUID:
 def update_titles(invocation: Invocation) -> ExitCode:
     """`provider titles update`: count new captures; documents and front pages follow their titles."""
     settings = invocation.settings
-    with open_database(settings) as database, database.session() as session:
-        rules, margin = range_rules(settings.provider), settings.provider.publish_margin
-        changed = follow_setting(session, rules, margin=margin) + count_new(session, margin=margin)
-        session.commit()
-        documents = settle_access(session, margin=margin)
-    pages = 0
-    while settings.provider.title_front_pages and (read := read_front_pages(database, settings.provider)):
-        pages += read
+    with open_database(settings) as database:
+        changed, documents = _updated(database, settings.provider)
+        pages = 0
+        while settings.provider.title_front_pages and (read := read_front_pages(database, settings.provider)):
+            pages += read
     told = f"{changed:,} titles have a new datestamp, and {documents:,} documents"
     if settings.provider.title_front_pages:
-        told += f"; {pages:,} front pages were looked at"
+        told += f"; {pages:,} front pages were checked"
     counts = {"changed": changed, "documents": documents, "front_pages": pages}
     invocation.console.result(counts, told)
     return ExitCode.DONE
+
+
+def _updated(database: Database, settings: ProviderSettings) -> tuple[int, int]:
+    """Return how many titles and how many documents got a new datestamp."""
+    margin = settings.publish_margin
+    with database.session() as session:
+        changed = follow_setting(session, range_rules(settings), margin=margin)
+        changed += count_new(session, margin=margin)
+        session.commit()
+        return changed, settle_access(session, margin=margin)

@@ -12,12 +12,13 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import Row, text
-from sqlalchemy.orm import Session
+from sqlalchemy import Row, select, text
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+from sqlalchemy.sql.selectable import LateralFromClause
 
 from provider.holdings.sets import TITLE_ROOT
 from provider.holdings.unlisted import hold_counts
-from provider.models import UNLISTED
+from provider.models import UNLISTED, Document
 
 TITLE_OF: Final = """(
     SELECT CASE WHEN {key} < high AND in_set THEN title_id END FROM title_segment
@@ -60,6 +61,16 @@ UPDATE title_documents SET documents = title_documents.documents + moved.documen
 FROM unnest(CAST(:ids AS int[]), CAST(:documents AS bigint[])) AS moved (id, documents)
 WHERE title_documents.id = moved.id
 """
+
+
+def documents_between(low: InstrumentedAttribute[str], high: InstrumentedAttribute[str]) -> LateralFromClause:
+    """Return the ids of the documents with keys from `low` to before `high`, columns of a table of ranges.
+
+    OFFSET forces one scan of the index of keys for each range: joined by its conditions alone, every document
+    would be compared with every range.
+    """
+    document = aliased(Document)  # the statement around it may have documents of its own
+    return select(document.id).where(document.url_key >= low, document.url_key < high).offset(0).lateral()
 
 
 def document_set_spec(key: UUID) -> str:

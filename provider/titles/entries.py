@@ -142,7 +142,16 @@ class AddressList:
     """Addresses, separated by blanks and line breaks (`provider.titles.lists`)."""
 
 
-Read = TitleEntry | CollectionEntry | AddressList | Refused | Remark
+@dataclass(frozen=True, kw_only=True)
+class NotDescribed:
+    """The source may describe collections, but this could not be read; what is stored stays."""
+
+    place: str
+    words: str
+    """Why."""
+
+
+Read = TitleEntry | CollectionEntry | AddressList | Refused | Remark | NotDescribed
 
 
 def read_json_lines(path: Path, name: str | None = None) -> Iterator[Read]:  # noqa: ARG001 the readers' shape

@@ -2,7 +2,7 @@
 
 A document is counted or not, and `title_counted` says which are, with one bit each. The figures of a title
 are always those of the counted documents in its segments. A count looks at the documents dated since the one
-before, compares each with its bit, adds or subtracts what differs, and turns these bits. So nobody who
+before, compares each with its bit, adds or subtracts what differs, and flips these bits. So nobody who
 changes documents has to report it or waits for a count, a change that is seen twice is counted once, and a
 count costs what has changed, however many captures the titles have.
 
@@ -108,11 +108,11 @@ FROM (SELECT unnest(CAST(:ids AS int[])) AS title_id) AS asked LEFT JOIN total U
 WHERE title.title_id = asked.title_id
 """  # noqa: S608 constant text
 _EXTENT: Final = """
-SELECT (SELECT counted FROM title_count) AS since,
+SELECT (SELECT counted FROM title_extent) AS since,
     (SELECT date_trunc('second', moment) FROM publication_mark) AS until
 """
 _COUNTED: Final = """
-INSERT INTO title_count (id, counted) VALUES (1, :until)
+INSERT INTO title_extent (id, counted) VALUES (1, :until)
 ON CONFLICT (id) DO UPDATE SET counted = excluded.counted
 """
 _ALL: Final = "SELECT title_id FROM title"
@@ -137,7 +137,7 @@ def follow_documents(session: Session, resegmented: Collection[int] = ()) -> set
             session.execute(text(statement))
         changed = stale = set(session.scalars(text(_ALL)))
     else:
-        # Changes that are not due yet are seen again by the next count, which finds their bits turned.
+        # Changes that are not due yet are seen again by the next count, which finds their bits flipped.
         rows = session.execute(text(_FOLLOW), {"since": extent.since, "unlisted": UNLISTED}).all()
         stale = {row.title_id for row in rows if row.lost_its_bounds} | set(resegmented)
         changed = {row.title_id for row in rows} | stale
@@ -150,4 +150,4 @@ def follow_documents(session: Session, resegmented: Collection[int] = ()) -> set
 def forget_figures(session: Session) -> None:
     """Let the next count begin from the start, after keys of documents have changed without a datestamp."""
     hold_figures(session)
-    session.execute(text("DELETE FROM title_count"))
+    session.execute(text("DELETE FROM title_extent"))

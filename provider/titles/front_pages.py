@@ -64,7 +64,7 @@ WHERE title_id IN (
     SELECT segment.title_id FROM document CROSS JOIN LATERAL (
         SELECT title_id, high FROM title_segment WHERE low <= document.url_key ORDER BY low DESC LIMIT 1
     ) AS segment
-    WHERE document.datestamp > (SELECT counted FROM title_count) AND document.datestamp < :unlisted
+    WHERE document.datestamp > (SELECT counted FROM title_extent) AND document.datestamp < :unlisted
         AND document.url_key < segment.high
 )
 """
@@ -77,6 +77,10 @@ class _Read(NamedTuple):
     holder_id: int | None
     """The document with the payload: another one than the capture if that is a revisit."""
     words: str | None
+
+
+class _UnreadableError(Exception):
+    """A capture that cannot be read; another time it may be."""
 
 
 _NONE: Final = _Read(None, None, None)
@@ -138,14 +142,35 @@ def _follow(database: Database, settings: ProviderSettings, title: Row[Any]) -> 
         held = {one.key: one for one in holdings(session, [one.id for one in found])}
     # The content of a revisit may have become available from another document.
     is_same = bool(found) and found[0].id == title.document_id == title.holder_id
-    read = None
-    if not is_same:
-        texts = (_text(database, settings, one, held[one.key]) for one in found if one.key in held)
-        read = next(filter(None, texts), _NONE)
+    read = (
+        None
+        if is_same
+        else _first(database, settings, [(one, held[one.key]) for one in found if one.key in held])
+    )
     values = {"title_id": title.title_id, "changes": title.changes}
     with database.session() as session:
         session.execute(text(_SAME if read is None else _STORE), values | (read._asdict() if read else {}))
         session.commit()
+
+
+def _first(
+    database: Database, settings: ProviderSettings, found: Sequence[tuple[FoundCapture, Holding]]
+) -> _Read | None:
+    """Return the text of the first capture that is a page; None if the text that is stored has to stay.
+
+    It stays if a capture cannot be read now, as after a failure of the storage: it may be the same.
+    """
+    stays = False
+    for capture, holding in found:
+        try:
+            read = _text(database, settings, capture, holding)
+        except _UnreadableError as error:
+            _log.warning("the front page %s of %s was not read: %s", capture.key, capture.url, error)
+            stays = True
+        else:
+            if read is not None:
+                return read
+    return None if stays else _NONE
 
 
 def _newest(session: Session, url: str) -> Sequence[FoundCapture]:
@@ -171,20 +196,21 @@ def _may_be_page(one: FoundCapture) -> bool:
 def _text(
     database: Database, settings: ProviderSettings, capture: FoundCapture, holding: Holding
 ) -> _Read | None:
-    """Return the text of a capture that everyone may see; None if it cannot be read, which is logged."""
+    """Return the text of a capture that everyone may see; None if it is no page.
+
+    Raises _UnreadableError if it cannot be read.
+    """
     try:
         opened = open_holding(database, settings, holding, None)
     except NotServedError as error:
-        _log.warning("the front page %s of %s was not read: %s", capture.key, capture.url, error)
-        return None
+        raise _UnreadableError(str(error)) from error
     try:
         said = opened.record.description
         if not may_have_title(said.content_type, said.http_status):
             return None
         payload = opened.held if opened.held is not None else _beginning(opened.record)
     except (DamageError, OSError) as error:
-        _log.warning("the front page %s of %s was not read: %s", capture.key, capture.url, error)
-        return None
+        raise _UnreadableError(str(error)) from error
     finally:
         opened.record.close()
     head = f"\ncontent-type: {said.content_type}\ncontent-encoding: {said.content_encoding or 'identity'}\n"

@@ -8,38 +8,40 @@ import hashlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from oai.sections.provider import ListMeaning
 from provider.holdings.urlkeys import WwwRule
-from provider.holdings.www_rule import hold_rule, www_rule
-from provider.models import UNLISTED, Access
-from provider.titles.access import IMPORTING, note_pending
+from provider.holdings.www_rule import www_rule
+from provider.models import UNLISTED
+from provider.titles.access import IMPORTING
 from provider.titles.collections import CollectionChanges, compare_collections, store_collections
-from provider.titles.document_sets import add_sets, switch_sets
-from provider.titles.entries import AddressList, CollectionEntry, Read, Refused, Remark, TitleEntry
+from provider.titles.entries import (
+    AddressList,
+    CollectionEntry,
+    NotDescribed,
+    Read,
+    Refused,
+    Remark,
+    TitleEntry,
+)
 from provider.titles.figures import hold_figures
 from provider.titles.licences import licence_of
-from provider.titles.lists import ListPlan, listed_ranges, plan_lists, store_lists
-from provider.titles.models import SeedKind, Title, TitleSeed, TitleSegment
+from provider.titles.lists import ListPlan, plan_lists, store_lists
+from provider.titles.models import SeedKind, Title, TitleSeed
 from provider.titles.publication import follow_sets, publish
 from provider.titles.ranges import (
     MOST_KEY,
-    Claim,
     Conflict,
-    KeyRange,
     RangeRules,
-    divide,
-    keys_in,
     ranges_of,
-    strictest_access,
 )
+from provider.titles.segments import assign_ranges, follow_setting, switch
 from provider.titles.sets import sets_of
 
 _FIELDS: Final = (
@@ -163,44 +165,63 @@ def plan_import(
     `meanings` are those of lists, by key or title (`provider.titles.lists`). Waits for another import to end,
     and keeps others away until the transaction ends.
     """
+    # Before the lock, for which those who add documents wait: a database may be slow to answer.
+    plan = ImportPlan(source=source)
+    entries = _sorted(plan, found)
     session.execute(select(func.pg_advisory_xact_lock(IMPORTING)))
     www = www_rule(session)
-    plan = ImportPlan(source=source)
-    lists: list[AddressList] = []
     stored = {title.source_key: title for title in session.scalars(_stored(source))}
     seeds = _seeds_of(session, source)
     plan.stored = sum(not title.gone for title in stored.values())
-    seen: dict[str, str] = {}
-    collections: list[CollectionEntry] = []
-    for one in found:
-        if isinstance(one, Refused):
-            plan.refused.append(one)
-        elif isinstance(one, CollectionEntry):
-            collections.append(one)
-        elif isinstance(one, Remark):
-            plan.warnings.append(f"{one.place}: {one.words}")
-        elif isinstance(one, AddressList):
-            lists.append(one)
-        elif one.key in seen:
-            plan.refused.append(
-                Refused(place=one.key, reason=f"its key was used before, by {seen[one.key]!r}")
-            )
-        else:
-            seen[one.key] = one.name
-            _compare(plan, one, stored.get(one.key), seeds, rules, www)
-    missing = [title for key, title in stored.items() if key not in seen and not title.gone]
-    plan.kept_because = _why_kept(plan, seen) if missing else None
-    if plan.kept_because is None:
+    for key, entry in entries.titles.items():
+        _compare(plan, entry, stored.get(key), seeds, rules, www)
+    missing = [title for key, title in stored.items() if key not in entries.titles and not title.gone]
+    reason = _why_kept(plan, entries.titles)
+    plan.kept_because = reason if missing else None
+    if reason is None:
         plan.gone = [(title.title_id, title.name) for title in missing]
-    complete = _why_kept(plan, seen) is None
-    plan.collections, warnings = compare_collections(session, source, collections, complete=complete)
+    complete = reason is None and entries.is_described
+    plan.collections, warnings = compare_collections(session, source, entries.collections, complete=complete)
     plan.warnings += warnings
-    plan.lists, warnings = plan_lists(session, source, lists, meanings)
+    plan.lists, warnings = plan_lists(session, source, entries.lists, meanings)
     plan.warnings += [*warnings, *(one.warning for one in plan.lists if one.warning)]
     return plan
 
 
-def _why_kept(plan: ImportPlan, seen: Mapping[str, str]) -> str | None:
+@dataclass(kw_only=True)
+class _Entries:
+    """What a source contains, by kind."""
+
+    titles: dict[str, TitleEntry] = field(default_factory=dict)
+    """By key."""
+    collections: list[CollectionEntry] = field(default_factory=list)
+    lists: list[AddressList] = field(default_factory=list)
+    is_described: bool = True
+    """Whether descriptions of collections could be read."""
+
+
+def _sorted(plan: ImportPlan, found: Iterable[Read]) -> _Entries:
+    """Return the entries by kind; what is refused or remarked goes into the plan."""
+    entries = _Entries()
+    for one in found:
+        if isinstance(one, Refused):
+            plan.refused.append(one)
+        elif isinstance(one, Remark | NotDescribed):
+            plan.warnings.append(f"{one.place}: {one.words}")
+            entries.is_described &= isinstance(one, Remark)
+        elif isinstance(one, CollectionEntry):
+            entries.collections.append(one)
+        elif isinstance(one, AddressList):
+            entries.lists.append(one)
+        elif one.key in entries.titles:
+            reason = f"its key was used before, by {entries.titles[one.key].name!r}"
+            plan.refused.append(Refused(place=one.key, reason=reason))
+        else:
+            entries.titles[one.key] = one
+    return entries
+
+
+def _why_kept(plan: ImportPlan, seen: Mapping[str, TitleEntry]) -> str | None:
     if not seen:
         return "the source contains no title"
     unread = sum(not one.is_decision for one in plan.refused)
@@ -300,7 +321,7 @@ def rehearse_import(session: Session, plan: ImportPlan, rules: RangeRules) -> Se
     Nothing is counted, and no datestamp is reserved, for which answers to harvesters would wait.
     """
     if plan.changes_nothing:
-        _switch(session, rules)
+        switch(session, rules)
         return []
     return _change(session, plan, rules)[1]
 
@@ -367,109 +388,3 @@ def _store_seeds(session: Session, entries: Mapping[int, TitleEntry]) -> None:
 def title_key(source: str, source_key: str) -> uuid.UUID:
     """Return the key of a title: the first 128 bits of the SHA-256 of source, a line break, and its key."""
     return uuid.UUID(bytes=hashlib.sha256(f"{source}\n{source_key}".encode()).digest()[:_KEY_BYTES])
-
-
-def assign_ranges(session: Session, rules: RangeRules) -> tuple[Sequence[Conflict], set[int]]:
-    """Divide the keys among all titles, and by what lists close.
-
-    Returns the conflicts, and the titles whose segments have changed.
-    """
-    seeds = session.execute(
-        select(TitleSeed.title_id, TitleSeed.url, TitleSeed.kind, Title.access, Title.gone, Title.public)
-        .join(Title, Title.title_id == TitleSeed.title_id)
-        # What a title closed stays closed when the title is gone: no decision to open it has been made.
-        .where(~Title.gone | ((Title.access != Access.OPEN) & (TitleSeed.kind == SeedKind.INCLUDE)))
-    )
-    www = hold_rule(session)
-    claims = []
-    access: dict[int | None, str | None] = {}
-    in_sets: set[int] = set()
-    for seed in seeds:
-        access[seed.title_id] = seed.access
-        if rules.document_sets and seed.public and not seed.gone:
-            in_sets.add(seed.title_id)
-        carved = seed.kind == SeedKind.CARVE_OUT
-        claims += [
-            Claim(found, seed.title_id, carved, seed.gone) for found in ranges_of(seed.url, rules, www)
-        ]
-    segments, conflicts = divide(claims, listed_ranges(session, www))
-    wanted: set[_Row] = {
-        (
-            *one.range,
-            one.title_id,
-            one.is_carve_out,
-            strictest_access(rules.carve_out if one.is_carve_out else access.get(one.title_id), one.listed),
-            one.title_id in in_sets and not one.is_carve_out,
-        )
-        for one in segments
-    }
-    return conflicts, _replace_segments(session, wanted)
-
-
-_SEGMENT: Final = ("low", "high", "title_id", "is_carve_out", "access", "in_set")
-_Row = tuple[str, str, int | None, bool, str | None, bool]
-"""Low, high, title, whether it is carved out, who may see its captures, and whether they are in a set."""
-
-
-def _replace_segments(session: Session, wanted: set[_Row]) -> set[int]:
-    """Store the segments, and note the ranges whose documents then have another rule or set.
-
-    Returns the titles whose segments have changed.
-    """
-    columns = tuple(getattr(TitleSegment, name) for name in _SEGMENT)
-    stored: set[_Row] = {tuple(row) for row in session.execute(select(*columns))}
-    removed, added = stored - wanted, wanted - stored
-    if removed:
-        lows = [row[0] for row in removed]
-        session.execute(
-            text("DELETE FROM title_segment WHERE low = ANY(CAST(:lows AS text[]))"), {"lows": lows}
-        )
-    if added:
-        session.execute(
-            insert(TitleSegment),
-            [dict(zip(_SEGMENT, row, strict=True)) for row in sorted(added, key=itemgetter(0))],
-        )
-        add_sets(session)
-    followed = [row for row in removed | added if row[4] not in {None, Access.OPEN} or row[5]]
-    note_pending(session, [row[:2] for row in followed])
-    return {row[2] for row in removed | added if row[2] is not None}
-
-
-def follow_setting(session: Session, rules: RangeRules, *, margin: float) -> int:
-    """Give the titles' documents sets, or take them away, if the setting is no longer what it was.
-
-    Returns the number of titles that got a new datestamp, because their records link to these sets. The
-    caller commits, and lets the documents follow (`provider.titles.access.settle_access`).
-    """
-    session.execute(select(func.pg_advisory_xact_lock(IMPORTING)))
-    hold_figures(session)
-    switched = _switch(session, rules)
-    return publish(session, switched, (), margin=margin) if switched else 0
-
-
-def _switch(session: Session, rules: RangeRules) -> set[int]:
-    """Let segments follow the setting, and note their ranges; returns the titles concerned."""
-    switched = switch_sets(session, switched_on=rules.document_sets)
-    note_pending(session, [(row.low, row.high) for row in switched])
-    return {row.title_id for row in switched}
-
-
-class ClaimedTwice(NamedTuple):
-    """A range of URL keys that two titles claim, with their names."""
-
-    range: KeyRange
-    kept_by: str
-    refused_to: str
-
-    @property
-    def keys(self) -> str:
-        """The range as people read it (`keys_in`)."""
-        return keys_in(self.range)
-
-
-def name_conflicts(session: Session, conflicts: Sequence[Conflict]) -> list[ClaimedTwice]:
-    """Return the conflicts with the names of their titles."""
-    ids = {number for one in conflicts for number in (one.kept, one.refused)}
-    rows = session.execute(select(Title.title_id, Title.name).where(Title.title_id.in_(ids)))
-    names = {row.title_id: row.name for row in rows}
-    return [ClaimedTwice(one.range, names[one.kept], names[one.refused]) for one in conflicts]

@@ -172,7 +172,7 @@ def _addresses(title: TitleItem, settings: ProviderSettings, archived: str) -> I
 def _records(settings: ProviderSettings, documents: str | None) -> Field:
     """Return the field of a related resource: the records of single captures."""
     is_nkp = settings.titles_marc_profile == _NKP
-    words = "záznamy jednotlivých archivních kopií (OAI-PMH)" if is_nkp else DOCUMENTS
+    words = "záznamy jednotlivých archivních verzí (OAI-PMH)" if is_nkp else DOCUMENTS
     return "856", "42", (("3", words), ("u", documents)) if documents else ()
 
 

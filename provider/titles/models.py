@@ -266,10 +266,10 @@ class TitleMembership(Base):
     """The title's datestamp and key, repeated for the index."""
 
 
-class TitleCount(Base):
+class TitleExtent(Base):
     """How far captures have been counted for titles; a single row."""
 
-    __tablename__ = "title_count"
+    __tablename__ = "title_extent"
     __table_args__ = (CheckConstraint("id = 1", name="single"),)
 
     id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)

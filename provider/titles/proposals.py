@@ -9,7 +9,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -27,16 +27,10 @@ from provider.holdings.publication import CHUNK
 from provider.models import Access
 from provider.titles.access import count_pending, settle_access
 from provider.titles.entries import READERS, Read
-from provider.titles.imports import (
-    ClaimedTwice,
-    ImportPlan,
-    apply_import,
-    name_conflicts,
-    plan_import,
-    rehearse_import,
-)
+from provider.titles.imports import ImportPlan, apply_import, plan_import, rehearse_import
 from provider.titles.ranges import Conflict, RangeRules, range_rules
 from provider.titles.seeder import StateRules, read_seeder, seeder_place
+from provider.titles.segments import ClaimedTwice, name_conflicts
 
 _WAIT: Final = "SET LOCAL lock_timeout = '10s'"
 """A person waits for the response, and an import by command may take minutes."""
@@ -162,6 +156,7 @@ def propose(session: Session, incoming: Incoming, settings: ProviderSettings) ->
     running.
     """
     proposal = _carried_out(session, incoming, settings, rehearse_import)
+    proposal = replace(proposal, documents=count_pending(session))
     session.rollback()
     return proposal
 
@@ -186,6 +181,8 @@ def accept(
             "This import changes many titles. Nothing was imported; approve the plan first."
         )
     session.commit()
+    # Not before, because those who add documents would wait.
+    proposal = replace(proposal, documents=count_pending(session))
     if proposal.documents <= CHUNK:
         settle_access(session, margin=settings.publish_margin)
     return proposal
@@ -211,6 +208,6 @@ def _carried_out(
     return Proposal(
         plan=plan,
         conflicts=name_conflicts(session, conflicts),
-        documents=count_pending(session),
+        documents=0,
         needs_approval=plan.exceeds(settings.title_change_percent),
     )

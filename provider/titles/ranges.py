@@ -34,7 +34,7 @@ class KeyRange(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RangeRules:
-    """How seeds are understood where that is a matter of taste, and what follows from them."""
+    """How seeds are read if they can be read in two ways, and what follows from them."""
 
     host: HostScope = "host"
     """What `http://x.cz/` means: that host, or the domain with all hosts below it."""

@@ -151,7 +151,8 @@ def choices(session: Session, tree: str, chosen: str | None) -> Sequence[tuple[s
     )
     found = list(session.execute(wanted))
     if len(found) > MOST_CHOICES:
-        name = session.scalar(select(TitleSet.name).where(TitleSet.set_spec == f"{tree}:{chosen}"))
+        known = select(TitleSet.name).where(TitleSet.set_spec == f"{tree}:{chosen}", listed.exists())
+        name = session.scalar(known)
         return [(chosen, name)] if chosen and name else []
     found.sort(key=lambda row: (row.position is None, row.position, row.name.casefold()))
     return [(row.set_spec.partition(":")[2], row.name) for row in found]

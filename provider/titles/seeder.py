@@ -8,9 +8,8 @@ have 500 MB. Names and texts are those in Czech, Seeder's default language.
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
-from typing import Any, Final, LiteralString, TypeVar
+from typing import Any, Final
 from urllib.parse import quote
 
 import psycopg
@@ -20,40 +19,30 @@ from psycopg.rows import class_row
 
 from oai.errors import RemoteError, UsageError
 from provider.models import Access
-from provider.titles.entries import AddressList, Read, Refused, Remark, read_entry
+from provider.titles.entries import AddressList, NotDescribed, Read, Refused, Remark, read_entry
 from provider.titles.models import SeedKind
+from provider.titles.seeder_rows import (
+    COLLECTIONS,
+    COLUMNS,
+    CONTRACTS,
+    DESCRIPTIONS,
+    KEYWORDS,
+    LISTS,
+    NUMBER_COLUMNS,
+    NUMBERS,
+    SEEDS,
+    SOURCES,
+    TEXT_COLUMNS,
+    Connection,
+    ContractRow,
+    DescribedRow,
+    NamedRow,
+    SeedRow,
+    SourceRow,
+    grouped_rows,
+    missing_columns,
+)
 
-COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "source_source": (
-        "id", "active", "name", "annotation", "aleph_id", "issn", "state", "publisher_id", "category_id",
-        "sub_category_id",
-    ),
-    "source_seed": ("id", "active", "source_id", "main_seed", "url", "state", "from_time", "to_time"),
-    "source_category": ("id", "name", "name_cs", "name_en"),
-    "source_subcategory": ("id", "name", "name_cs", "name_en", "subcategory_id"),
-    "source_keyword": ("id", "word"),
-    "source_source_keywords": ("source_id", "keyword_id"),
-    "publishers_publisher": ("id", "name"),
-    "contracts_contract": (
-        "id", "created", "state", "creative_commons_type", "valid_from", "valid_to", "year",
-        "contract_number",
-    ),
-    "contracts_contract_sources": ("contract_id", "source_id"),
-    "harvests_externaltopiccollection": ("id", "active", "order", "title", "title_cs"),
-    "harvests_topiccollection": ("id", "external_collection_id"),
-    "harvests_topiccollection_custom_sources": ("topiccollection_id", "source_id"),
-    "blacklists_blacklist": ("id", "title", "blacklist_type", "url_list"),
-}  # fmt: skip
-"""The columns that are read, by table (source/models.py, contracts/models.py and so on)."""
-NUMBER_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "legacy_db_transferrecord": ("original_type_id", "original_id", "target_type_id", "target_id"),
-    "django_content_type": ("id", "app_label", "model"),
-}
-"""Those that give the numbers of subject groups; without them, groups have no numbers."""
-TEXT_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "harvests_externaltopiccollection": ("annotation", "annotation_cs", "image"),
-}
-"""Those that describe collections; without them, collections have their names only."""
 _TITLES: Final = frozenset({"success", "forced", "terminated", "expired"})
 """States of sources that are or were archived. `expired` is in dumps from before 2022 only."""
 _NO_TITLES: Final = frozenset(
@@ -77,147 +66,16 @@ _DEFAULTS: Final = {
 }
 """Parameters of the connection, unless the address has them."""
 
-_LACKS: Final = """
-SELECT asked.owner, asked.name, asked.relation IS NULL AS no_table, attribute.attnum IS NULL AS no_column
-FROM (
-    SELECT owner, name, position, to_regclass(quote_ident(owner)) AS relation
-    FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY AS given (owner, name, position)
-) AS asked LEFT JOIN pg_attribute AS attribute ON attribute.attrelid = asked.relation
-    AND attribute.attname = asked.name AND attribute.attnum > 0 AND NOT attribute.attisdropped
-WHERE NOT coalesce(has_column_privilege(asked.relation, attribute.attnum, 'SELECT'), false)
-ORDER BY asked.position
-"""
-_SOURCES: Final = """
-SELECT source.id, source.active, source.state, source.name, source.annotation, source.aleph_id, source.issn,
-    publisher.name AS publisher, source.category_id,
-    coalesce(nullif(category.name_cs, ''), category.name) AS category, category.name_en AS category_en,
-    coalesce(nullif(part.name_cs, ''), part.name) AS part, part.name_en AS part_en,
-    part.subcategory_id AS notation
-FROM source_source AS source
-LEFT JOIN publishers_publisher AS publisher ON publisher.id = source.publisher_id
-LEFT JOIN source_category AS category ON category.id = source.category_id
-LEFT JOIN source_subcategory AS part ON part.id = source.sub_category_id
-ORDER BY source.id
-"""
-# First the seeds that are harvested: without a main seed, the first one is the title's address.
-_SEED_ROWS: Final = """
-SELECT source_id, id, active, main_seed, url, state, from_time, to_time FROM source_seed
-ORDER BY source_id, CASE state WHEN 'inc' THEN 0 WHEN 'old' THEN 1 ELSE 2 END, id
-"""
-# Valid as in Seeder's `ContractQuerySet.valid`, the newest first as in its `Contract.Meta.ordering`.
-_CONTRACTS: Final = """
-SELECT link.source_id, contract.creative_commons_type, contract.valid_from, contract.valid_to,
-    coalesce(contract.contract_number || '/' || contract.year, 'with id ' || contract.id) AS name
-FROM contracts_contract_sources AS link JOIN contracts_contract AS contract ON contract.id = link.contract_id
-WHERE contract.state = 'VALID' AND (contract.valid_to IS NULL OR contract.valid_to >= current_date)
-ORDER BY link.source_id, contract.created DESC, contract.id DESC
-"""
-_KEYWORDS: Final = """
-SELECT link.source_id, keyword.word AS name
-FROM source_source_keywords AS link JOIN source_keyword AS keyword ON keyword.id = link.keyword_id
-"""
-# As in Seeder, which ignores whether an internal collection is active.
-_COLLECTIONS: Final = """
-SELECT link.source_id, coalesce(nullif(shown.title_cs, ''), shown.title) AS name
-FROM harvests_externaltopiccollection AS shown
-JOIN harvests_topiccollection AS internal ON internal.external_collection_id = shown.id
-JOIN harvests_topiccollection_custom_sources AS link ON link.topiccollection_id = internal.id
-WHERE shown.active
-ORDER BY link.source_id, shown."order", shown.id
-"""
-_DESCRIPTIONS: Final = """
-SELECT id, coalesce(nullif(title_cs, ''), title) AS title,
-    coalesce(nullif(annotation_cs, ''), annotation) AS annotation, nullif(image, '') AS image
-FROM harvests_externaltopiccollection WHERE active ORDER BY "order", id
-"""
-# All of them: Seeder removes lists that are deleted, and never asks whether one is active.
-_LISTS: Final = "SELECT id, title, blacklist_type, url_list FROM blacklists_blacklist ORDER BY id"
-_NUMBERS: Final = """
-SELECT record.target_id AS source_id, min(record.original_id)::text AS name
-FROM legacy_db_transferrecord AS record
-JOIN django_content_type AS original ON original.id = record.original_type_id
-JOIN django_content_type AS target ON target.id = record.target_type_id
-WHERE (original.app_label, original.model) = ('legacy_db', 'conspectus')
-    AND (target.app_label, target.model) = ('source', 'category')
-GROUP BY record.target_id HAVING count(DISTINCT record.original_id) = 1
-"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Named:
-    source_id: int
-    """For the number of a subject group, the category's id."""
-    name: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Seed:
-    source_id: int
-    id: int
-    active: bool
-    main_seed: bool
-    url: str
-    state: str
-    from_time: date | None
-    to_time: date | None
-
-    @property
-    def is_taken(self) -> bool:
-        return self.active and bool(self.url.strip())
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Contract:
-    source_id: int
-    name: str
-    creative_commons_type: str | None
-    valid_from: date | None
-    valid_to: date | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Source:
-    id: int
-    active: bool
-    state: str
-    name: str
-    annotation: str | None
-    aleph_id: str | None
-    issn: str | None
-    publisher: str | None
-    category_id: int | None
-    category: str | None
-    category_en: str | None
-    part: str | None
-    part_en: str | None
-    notation: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Described:
-    """A published external collection."""
-
-    id: int
-    title: str
-    annotation: str | None
-    """HTML."""
-    image: str | None
-    """Path below the folder of Seeder's uploaded files."""
-
-
-_Row = TypeVar("_Row", _Named, _Seed, _Contract)
-_Connection = psycopg.Connection[Any]
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Around:
     """What belongs to sources, by their ids."""
 
-    seeds: Mapping[int, list[_Seed]]
-    contracts: Mapping[int, list[_Contract]]
-    keywords: Mapping[int, list[_Named]]
-    collections: Mapping[int, list[_Named]]
-    numbers: Mapping[int, list[_Named]]
+    seeds: Mapping[int, list[SeedRow]]
+    contracts: Mapping[int, list[ContractRow]]
+    keywords: Mapping[int, list[NamedRow]]
+    collections: Mapping[int, list[NamedRow]]
+    numbers: Mapping[int, list[NamedRow]]
     """Numbers of subject groups, by the ids of categories."""
 
 
@@ -302,41 +160,41 @@ def _said(error: psycopg.Error) -> str:
     return error.diag.message_primary or " ".join(str(error).split())[:_LONGEST] or type(error).__name__
 
 
-def _titles(connection: _Connection, place: str, states: StateRules) -> Iterator[Read]:
-    lacks = _lacks(connection, COLUMNS)
+def _titles(connection: Connection, place: str, states: StateRules) -> Iterator[Read]:
+    lacks = missing_columns(connection, COLUMNS)
     if lacks:
         raise UsageError(
             f"Seeder's database {place}: {'; '.join(lacks)}. Expected are the tables of Seeder as of 2026: "
             "apply its migrations (`manage.py migrate`), or grant the rights that docs/how-to/titles.md lists"
         )
-    lacks = _lacks(connection, NUMBER_COLUMNS)
+    lacks = missing_columns(connection, NUMBER_COLUMNS)
     if lacks:
         yield Remark(place="all", words=f"{'; '.join(lacks)}: subject groups have no numbers")
     yield from _lists(connection)
     around = _Around(
-        seeds=_grouped(connection, _Seed, _SEED_ROWS),
-        contracts=_grouped(connection, _Contract, _CONTRACTS),
-        keywords=_grouped(connection, _Named, _KEYWORDS),
-        collections=_grouped(connection, _Named, _COLLECTIONS),
-        numbers={} if lacks else _grouped(connection, _Named, _NUMBERS),
+        seeds=grouped_rows(connection, SeedRow, SEEDS),
+        contracts=grouped_rows(connection, ContractRow, CONTRACTS),
+        keywords=grouped_rows(connection, NamedRow, KEYWORDS),
+        collections=grouped_rows(connection, NamedRow, COLLECTIONS),
+        numbers={} if lacks else grouped_rows(connection, NamedRow, NUMBERS),
     )
-    with connection.cursor("sources", row_factory=class_row(_Source)) as sources:
+    with connection.cursor("sources", row_factory=class_row(SourceRow)) as sources:
         sources.itersize = _BATCH
-        for source in sources.execute(_SOURCES):
+        for source in sources.execute(SOURCES):
             yield from _title(source, around, states)
 
 
-def _collections(connection: _Connection, media_url: str | None) -> Iterator[Read]:
-    lacks = _lacks(connection, TEXT_COLUMNS)
+def _collections(connection: Connection, media_url: str | None) -> Iterator[Read]:
+    lacks = missing_columns(connection, TEXT_COLUMNS)
     if lacks:
-        yield Remark(place="all", words=f"{'; '.join(lacks)}: collections are not described")
+        yield NotDescribed(place="all", words=f"{'; '.join(lacks)}: collections are not described")
         return
-    with connection.cursor(row_factory=class_row(_Described)) as rows:
-        for position, row in enumerate(rows.execute(_DESCRIPTIONS)):
+    with connection.cursor(row_factory=class_row(DescribedRow)) as rows:
+        for position, row in enumerate(rows.execute(DESCRIPTIONS)):
             yield read_entry(f"collection {row.id}", partial(_description, row, position, media_url))
 
 
-def _description(row: _Described, position: int, media_url: str | None) -> dict[str, Any]:
+def _description(row: DescribedRow, position: int, media_url: str | None) -> dict[str, Any]:
     picture = f"{media_url.rstrip('/')}/{quote(row.image)}" if media_url and row.image else None
     return {
         "collection": row.title,
@@ -362,38 +220,15 @@ def plain_text(markup: str) -> str:
     return "\n".join(filter(None, lines))
 
 
-def _lacks(connection: _Connection, wanted: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Return in words which tables, columns and rights are missing."""
-    pairs = [(table, column) for table, columns in wanted.items() for column in columns]
-    found = connection.execute(_LACKS, [[table for table, _ in pairs], [column for _, column in pairs]])
-    words = [
-        f"no table {table} in the role's search path"
-        if no_table
-        else f"no column {table}.{column}"
-        if no_column
-        else f"no right to SELECT {table}.{column}"
-        for table, column, no_table, no_column in found
-    ]
-    return list(dict.fromkeys(words))
-
-
-def _lists(connection: _Connection) -> Iterator[AddressList]:
+def _lists(connection: Connection) -> Iterator[AddressList]:
     with connection.cursor("lists") as rows:
         rows.itersize = 1  # a list may have some megabytes
-        for number, title, kind, addresses in rows.execute(_LISTS):
+        for number, title, kind, addresses in rows.execute(LISTS):
             words = _LIST_KINDS.get(kind, f"of the type {kind}")
             yield AddressList(key=str(number), title=title, kind=words, text=addresses)
 
 
-def _grouped(connection: _Connection, kind: type[_Row], query: LiteralString) -> dict[int, list[_Row]]:
-    found: dict[int, list[_Row]] = {}
-    with connection.cursor(row_factory=class_row(kind)) as rows:
-        for row in rows.execute(query):
-            found.setdefault(row.source_id, []).append(row)
-    return found
-
-
-def _title(source: _Source, around: _Around, states: StateRules) -> Iterator[Read]:
+def _title(source: SourceRow, around: _Around, states: StateRules) -> Iterator[Read]:
     key = str(source.id)
     if not source.active:
         yield Refused(place=key, reason="it is not active", is_decision=True)
@@ -409,7 +244,7 @@ def _title(source: _Source, around: _Around, states: StateRules) -> Iterator[Rea
             yield from (Remark(place=key, words=words) for words in _remarks(source, around))
 
 
-def _values(source: _Source, around: _Around, states: StateRules) -> dict[str, Any]:
+def _values(source: SourceRow, around: _Around, states: StateRules) -> dict[str, Any]:
     contracts = around.contracts.get(source.id, ())
     begins = [contract.valid_from for contract in contracts if contract.valid_from]
     ends = [contract.valid_to for contract in contracts if contract.valid_to]
@@ -434,7 +269,7 @@ def _values(source: _Source, around: _Around, states: StateRules) -> dict[str, A
     }
 
 
-def _subjects(source: _Source, around: _Around) -> list[dict[str, Any]]:
+def _subjects(source: SourceRow, around: _Around) -> list[dict[str, Any]]:
     if not source.category:
         return []
     numbers = around.numbers.get(source.category_id or 0, ())
@@ -449,12 +284,12 @@ def _subjects(source: _Source, around: _Around) -> list[dict[str, Any]]:
     return [subject]
 
 
-def _names(found: Collection[_Named]) -> list[str]:
+def _names(found: Collection[NamedRow]) -> list[str]:
     names = (one.name.strip() for one in found if one.name)
     return list(dict.fromkeys(filter(None, names)))
 
 
-def _seeds(found: Collection[_Seed]) -> list[dict[str, Any]]:
+def _seeds(found: Collection[SeedRow]) -> list[dict[str, Any]]:
     unknown = [f"seed {seed.id} has the state {seed.state!r}" for seed in found if seed.state not in _SEEDS]
     if unknown:
         raise ValueError(f"{'; '.join(unknown)}; known are {', '.join(_SEEDS)}")
@@ -472,7 +307,7 @@ def _seeds(found: Collection[_Seed]) -> list[dict[str, Any]]:
     ]
 
 
-def _remarks(source: _Source, around: _Around) -> Iterator[str]:
+def _remarks(source: SourceRow, around: _Around) -> Iterator[str]:
     """Yield what its curators should look at."""
     yield from _seed_remarks(around.seeds.get(source.id, ()))
     contracts = around.contracts.get(source.id, ())
@@ -487,7 +322,7 @@ def _remarks(source: _Source, around: _Around) -> Iterator[str]:
             yield f"its contract {contract.name} ends on {contract.valid_to}, before it begins"
 
 
-def _seed_remarks(seeds: Collection[_Seed]) -> Iterator[str]:
+def _seed_remarks(seeds: Collection[SeedRow]) -> Iterator[str]:
     if not any(seed.is_taken and seed.state != "exc" for seed in seeds):
         yield "it has no active seed, and so no captures"
     for seed in seeds:

@@ -19,10 +19,11 @@ from provider.protocol.scopes import find_scope
 from provider.protocol.tokens import Position
 from provider.titles.access import settle_access
 from provider.titles.entries import TitleEntry
-from provider.titles.imports import apply_import, follow_setting, plan_import
+from provider.titles.imports import apply_import, plan_import
 from provider.titles.models import TitleDocuments
 from provider.titles.publication import count_new
 from provider.titles.ranges import RangeRules
+from provider.titles.segments import follow_setting
 from tests.bench import rows
 from tests.bench.measuring import say
 

@@ -31,6 +31,7 @@ import provider.holdings.rules
 import provider.holdings.unlisted
 import provider.http.cdx
 import provider.indexing.indexer
+import provider.indexing.models
 import provider.models
 import provider.protocol.tokens
 import web.auth.csrf
@@ -52,7 +53,7 @@ _ENUMS: dict[str, type[Enum]] = {
     "harvest method": harvester.vocabulary.Method,
     "held run": harvester.harvest.approval.HoldKind,
     "held run's state": harvester.harvest.approval.HoldState,
-    "indexed file's state": provider.models.IndexFileState,
+    "indexed file's state": provider.indexing.models.IndexFileState,
     "job's status": manager.models.JobStatus,
     "kind of bibliographic record": harvester.bibliographic.record.RecordKind,
     "kind of notice": manager.notices.models.Kind,

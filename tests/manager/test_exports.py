@@ -76,7 +76,7 @@ def test_what_waits_can_be_removed_once(folder: Path, environment: dict[str, str
     results(environment, *_PREPARE, "--format", "warc")
     results(environment, "provider", "exports", "remove", "1")
     again = zatva(environment, "provider", "exports", "remove", "1")
-    assert (again.returncode, "is not there any more" in again.stderr) == (2, True)
+    assert (again.returncode, "is no longer available" in again.stderr) == (2, True)
     (row,) = results(environment, "provider", "exports", "list")
     assert (row["state"], row["form"], bool(row["removed_by"])) == ("removed", "warc", True)
     assert row["selection"]["look_ups"] == [["a.example", "host"]]

@@ -20,6 +20,10 @@ async def _no_file(_file_id: int) -> None:
     """No file is queued here."""
 
 
+def _handlers(harvest: queue.Handler = _no_file) -> queue.Handlers:
+    return queue.Handlers(harvest=harvest, index=_no_file, audit=_no_file, export=_no_file)
+
+
 @pytest.mark.parametrize("meanwhile", ["nothing", "it was carried out"])
 async def test_a_task_whose_end_is_cut_off_leaves_the_queue_all_the_same(
     database: Database, tables: Tables, meanwhile: str
@@ -33,9 +37,7 @@ async def test_a_task_whose_end_is_cut_off_leaves_the_queue_all_the_same(
     with database.engine.connect() as holder, database.session() as session:
         queue.defer(session, 1, 1)
         session.commit()
-        async with queue.open_queue(
-            database, harvest, _no_file, _no_file, _no_file, closed=asyncio.Event()
-        ) as app:
+        async with queue.open_queue(database, _handlers(harvest), closed=asyncio.Event()) as app:
             # It asks so seldom that the worker notices nothing of it else.
             working = asyncio.create_task(
                 queue.work(app, queue.QUEUE, concurrency=2, poll_seconds=600, lost_seconds=1800)
@@ -63,9 +65,7 @@ def test_many_files_are_queued_in_parts_and_none_is_left_out(database: Database,
 async def test_a_cancellation_that_the_driver_loses_still_ends_a_worker_that_starts(
     database: Database, tables: Tables
 ) -> None:
-    async with queue.open_queue(
-        database, _no_file, _no_file, _no_file, _no_file, closed=asyncio.Event()
-    ) as app:
+    async with queue.open_queue(database, _handlers(), closed=asyncio.Event()) as app:
         ask = app.connector.execute_query_one_async
 
         async def losing(query: str, **arguments: object) -> dict[str, object]:
@@ -84,7 +84,7 @@ async def test_a_cancellation_that_the_driver_loses_still_ends_a_worker_that_sta
 
 async def test_an_opening_that_is_cancelled_leaves_no_task(database: Database) -> None:
     async def opened() -> None:
-        async with queue.open_queue(database, _no_file, _no_file, _no_file, _no_file, closed=asyncio.Event()):
+        async with queue.open_queue(database, _handlers(), closed=asyncio.Event()):
             await asyncio.sleep(60)
 
     for steps in range(30):

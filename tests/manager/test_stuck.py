@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harvester.store.backup import unchanging_files
 from manager.jobs import views as jobs
 from manager.jobs.reasons import Code
 from manager.leader.stuck import flag_stuck
@@ -97,6 +98,13 @@ def test_it_is_told_once_shown_and_taken_back_when_it_moves(database: Database, 
     tables("UPDATE oai_harvest SET updated = now()")
     flagged(database)
     assert tables.one("SELECT stuck_since FROM oai_job") is None
+
+
+def test_a_harvest_may_wait_for_a_backup(database: Database, tables: Tables) -> None:
+    running_harvest(tables, started=60, updated=30, pages=1000)
+    with unchanging_files(database):
+        assert flagged(database) == []
+    assert flagged(database) == [1]
 
 
 @pytest.mark.parametrize(("restart", "status"), [(False, 1), (True, 7)])

@@ -21,6 +21,7 @@ import manager.notices.models
 import provider.aggregate.models
 import provider.clients.models
 import provider.export.models
+import provider.indexing.models
 import provider.models
 import provider.titles.models
 import web.models
@@ -43,6 +44,7 @@ _PARTS = (
     provider.aggregate.models,
     provider.clients.models,
     provider.export.models,
+    provider.indexing.models,
     provider.models,
     provider.titles.models,
     web.models,

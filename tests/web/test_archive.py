@@ -19,7 +19,8 @@ from oai.settings import Settings
 from provider.app import create_app as create_provider
 from provider.clients.models import ProviderClient, ProviderList
 from provider.indexing.indexer import IndexOptions, index_file
-from provider.models import ArcProblem, Document, DocumentMonth, IndexFile, IndexRun, Mimetype
+from provider.indexing.models import IndexFile, IndexRun
+from provider.models import ArcProblem, Document, DocumentMonth, Mimetype
 from tests.provider.archive import Archive
 from tests.provider.archives import Page, write_pages
 from tests.web.conftest import Browser, Server

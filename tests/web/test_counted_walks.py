@@ -20,7 +20,8 @@ from harvester.harvest.models import Quarantined
 from harvester.repositories import add_repository
 from manager.models import Job, JobStatus
 from oai.failures import FailureCode
-from provider.models import Document, IndexFile
+from provider.indexing.models import IndexFile
+from provider.models import Document
 from tests.chromium import PATIENCE, console_messages
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.provider.archive import Archive

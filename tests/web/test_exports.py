@@ -125,7 +125,7 @@ async def test_files_with_the_reading_room_are_for_the_staff(
 ) -> None:
     await curator.post("/archive/exports", {**_HOST, "form": "warc", "reading_room": "yes"})
     file = await prepared(server, 1)
-    assert "for the archive's staff" in (await viewer.get("/archive/exports/1"))[1]
+    assert "Only the archive's staff" in (await viewer.get("/archive/exports/1"))[1]
     assert (await viewer.get("/archive/exports/1/file"))[0] == 403
     async with curator.http.get(server.base_url + "/archive/exports/1/file") as answer:
         assert (answer.content_type, await answer.read()) == ("application/warc", file.read_bytes())

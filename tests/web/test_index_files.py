@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 from sqlalchemy import text as text_of_sql
 
 from provider.indexing.indexer import IndexOptions, index_file
-from provider.models import IndexFile, IndexFileState, IndexRun
+from provider.indexing.models import IndexFile, IndexFileState, IndexRun
 from tests.provider.archives import Page, write_pages
 from tests.web.conftest import Browser, Server
 from web.site.keys import SETTINGS

@@ -131,7 +131,7 @@ EXPECTED: Final[Mapping[str, Mapping[str, list[str]]]] = {
         "655 $7": ["fd186892"],
         "856 $u": ["http://www.example.cz/", ARCHIVED, DOCUMENTS],
         "856 $z": ["archivní verze stránek"],
-        "856 $3": ["záznamy jednotlivých archivních kopií (OAI-PMH)"],
+        "856 $3": ["záznamy jednotlivých archivních verzí (OAI-PMH)"],
         "856 $4": ["N"],
     },
 }

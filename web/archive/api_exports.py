@@ -77,7 +77,7 @@ async def _send(call: Call) -> web.StreamResponse:
 async def _remove(call: Call) -> None:
     export = await _asked(call)
     if not await call.database.run(remove_export, call.settings, export.export_id, by=call.who.name):
-        raise ApiError(409, "the file is not there any more: its preparation failed, or it was removed")
+        raise ApiError(409, "the file is not available: its preparation failed, or it was removed")
 
 
 async def _asked(call: Call) -> PreparedExport:

@@ -1,5 +1,6 @@
 """WARC and WACZ files prepared for download: asked for, followed, downloaded and removed."""
 
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Self
@@ -110,15 +111,21 @@ async def queued(
     return made
 
 
+_REST: Final = re.compile(r"bytes=[1-9][0-9]+-[0-9]*")
+"""A range that lacks at least the first ten bytes."""
+
+
 async def sent(request: web.Request, export_id: int) -> web.StreamResponse:
     """Return the file as response, with its length, ETag and ranges, to those who may have all of it.
 
     Raises an HTTP error if the user may not, or if the file is not available.
     """
     export, file = await _available(request, export_id)
-    # A reader that continues a download asks for the rest, which is not another download.
-    if request.method == "GET" and request.headers.get("Range", "bytes=0-").startswith("bytes=0-"):
-        await record_export(request, "captures", export.form)
+    # A reader that continues a download asks for the rest, which is not another download. Everything else is
+    # one: ranges can be written in many ways.
+    if request.method == "GET" and not _REST.fullmatch(request.headers.get("Range", "")):
+        title = f"{export.export_id}: {export.title}"
+        await record_export(request, "captures", export.form, title=title)
     # aiohttp reads only dates in If-Range, not ETags; this file never changes, so the condition always holds.
     return web.FileResponse(
         file,
@@ -136,12 +143,14 @@ async def _available(request: web.Request, export_id: int) -> tuple[PreparedExpo
     export = await _found(request, export_id)
     if export.reading_room and not who_asks(request).may(Right.ARCHIVE):
         raise web.HTTPForbidden(
-            text=_("The file is for the archive's staff: it has documents for the reading room.")
+            text=_(
+                "Only the archive's staff can download this file: it contains documents for the reading room."
+            )
         )
     if export.state in (ExportState.QUEUED, ExportState.RUNNING):
         raise web.HTTPConflict(text=_("The file is still being prepared."))
     if export.state != ExportState.READY:
-        raise web.HTTPGone(text=_("The file is not there any more. Prepare it again."))
+        raise web.HTTPGone(text=_("The file is no longer available. Prepare it again."))
     withdrawn = await database_of(request).run(_withdrawn, export, settings.exports)
     if withdrawn:
         raise web.HTTPGone(
@@ -230,7 +239,7 @@ async def remove(request: web.Request) -> web.Response:
     export = await _found(request, number_of(request))
     settings, by = request.config_dict[SETTINGS], who_asks(request).name
     if not await database_of(request).run(remove_export, settings, export.export_id, by=by):
-        raise web.HTTPConflict(text=_("The file is not there any more. Prepare it again."))
+        raise web.HTTPConflict(text=_("The file is no longer available. Prepare it again."))
     raise web.HTTPSeeOther("/archive/exports?done=export-removed")
 
 

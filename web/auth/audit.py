@@ -107,10 +107,10 @@ async def count_refusal(request: web.Request, action: str, status: int) -> None:
     await database_of(request).run(refuse, action, actor(request), subject_of(request), status)
 
 
-async def record_export(request: web.Request, name: str, kind: str) -> None:
-    """Write an entry for a list that is exported to a file."""
+async def record_export(request: web.Request, name: str, kind: str, *, title: str | None = None) -> None:
+    """Write an entry for what is exported to a file: a list with the filters of the request, or `title`."""
     # The database takes no NUL, and one entry must not fill the log.
-    filters = request.query_string.replace("\0", "\N{REPLACEMENT CHARACTER}")[:_LONGEST_FILTERS]
+    filters = (title or request.query_string).replace("\0", "\N{REPLACEMENT CHARACTER}")[:_LONGEST_FILTERS]
     await database_of(request).run(
         record,
         f"{name.rstrip('-0123456789')}.export",

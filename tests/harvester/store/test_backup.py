@@ -78,14 +78,16 @@ async def test_files_that_rows_do_not_state_are_named_by_backup_and_restore(
     with unchanging_files(library.database) as snapshot:
         backup.copy(snapshot.session)
         backup.check(snapshot.session)
-    assert sorted(found) == [(Fault.ALTERED, damaged), (Fault.MISSING, gone)]
+    number = library.repository_id
+    missing = (Fault.MISSING, f"{number}/{gone}")
+    assert sorted(found) == [(Fault.ALTERED, f"{number}/{damaged}"), missing]
 
     found.clear()
-    (backup.folder / str(library.repository_id) / "more.xml").write_bytes(b"?")
+    (backup.folder / str(number) / "more.xml").write_bytes(b"?")
     (backup.folder / "other").mkdir()
     (library.folder / damaged).unlink()
     (library.folder / damaged).write_bytes(whole)
     with library.database.session() as session:
         restored = StoreBackup(backup.folder, stores, on_fault=backup.on_fault).restore(session)
-    strays = [(Fault.STRAY, f"{library.repository_id}/more.xml"), (Fault.STRAY, "other")]
-    assert (sorted(found), restored.files) == ([(Fault.MISSING, gone), *strays], len(library.files()))
+    strays = [(Fault.STRAY, f"{number}/more.xml"), (Fault.STRAY, "other")]
+    assert (sorted(found), restored.files) == ([missing, *strays], len(library.files()))

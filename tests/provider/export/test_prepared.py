@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from oai.cli import Invocation
 from oai.console import Console
@@ -17,8 +17,8 @@ from oai.failures import Failure, FailureCode
 from oai.sections import ProviderSettings
 from oai.settings import Settings
 from provider.export import preparing
-from provider.export.models import ExportForm, PreparedExport
-from provider.export.prepared import add_export, claim, count_withdrawn, find_export, remove, sweep
+from provider.export.models import ExportForm, PreparedExport, PreparedExportPart
+from provider.export.prepared import add_export, claim, count_withdrawn, find_export, remove, requeue, sweep
 from provider.export.selection import ChosenTitle, ExportChoice, choose
 from provider.holdings.lookup import MatchType
 from provider.models import Document
@@ -85,6 +85,12 @@ def test_a_file_that_is_ready_says_what_it_has_and_lacks(database: Database, set
     file = settings.exports / row.file_name
     assert (file.stat().st_size, len(read_wacz(file).captures)) == (row.bytes, 5)
     assert list(settings.exports.iterdir()) == [file]
+    # A worker that ends just then gives back what is ready already; downloads are still checked.
+    with database.session() as session:
+        assert not requeue(session, export_id)
+        session.commit()
+        documents = session.scalars(select(PreparedExportPart.documents)).all()
+    assert sum(map(len, documents)) >= row.captures
 
 
 @pytest.mark.usefixtures("archive")

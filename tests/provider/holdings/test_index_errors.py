@@ -5,7 +5,7 @@ import pytest
 from oai.database import Database
 from oai.errors import UsageError
 from provider.holdings.index_errors import find_run_files
-from provider.models import IndexFile, IndexRun
+from provider.indexing.models import IndexFile, IndexRun
 
 
 def test_the_files_of_a_run_come_in_pages_or_only_those_with_faults(database: Database) -> None:

@@ -12,17 +12,8 @@ from provider.holdings.loads import ListedLoad, add_up, begin_load, end_load, li
 from provider.holdings.takedowns import TakedownRequest, enter
 from provider.indexing.index_runs import add_run, is_over
 from provider.indexing.indexer import FileReport, IndexOptions, index_file
-from provider.models import (
-    Collection,
-    Document,
-    Domain,
-    IndexFile,
-    IndexFileState,
-    IndexRun,
-    Load,
-    LoadPart,
-    PublicationMark,
-)
+from provider.indexing.models import IndexFile, IndexFileState, IndexRun
+from provider.models import Collection, Document, Domain, Load, LoadPart, PublicationMark
 from tests.provider.archives import Page, write_pages
 from tests.provider.holdings.staff import WITHHELD, Staff
 from tests.provider.reading.test_cdx_files import cdxj

@@ -16,9 +16,10 @@ from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import UNLISTED, Access, Document
 from provider.titles.access import note_pending, settle_access
 from provider.titles.entries import TitleEntry
-from provider.titles.imports import follow_setting, title_key
+from provider.titles.imports import title_key
 from provider.titles.models import TitleDocuments
 from provider.titles.ranges import RangeRules
+from provider.titles.segments import follow_setting
 from tests.commands import results
 from tests.provider.archive import Archive
 from tests.provider.archives import Page, write_pages
@@ -274,6 +275,27 @@ async def test_a_set_without_listed_documents_is_not_there(
         answer = await provider.ask(verb="ListIdentifiers", metadataPrefix="oai_dc", set=set_spec)
         assert answer.codes == ["noRecordsMatch"]
     assert (await provider.ask(verb="ListSets")).set_specs == ["collection", "domain", "mimetype"]
+
+
+async def all_sets(provider: Provider) -> list[str]:
+    answer = await provider.ask(verb="ListSets")
+    found = answer.set_specs
+    while answer.token:
+        answer = await provider.ask(verb="ListSets", resumptionToken=answer.token)
+        found += answer.set_specs
+    return found
+
+
+async def test_a_title_that_ends_is_no_longer_named_before_its_documents_have_followed(
+    titles: Titles, archive: Archive, database: Database, provider: Provider
+) -> None:
+    archive.add(SITE)
+    titles.bring(entry("1", SITE))
+    settle(database)
+    make_due(database)
+    assert ONE in await all_sets(provider)
+    titles.bring(entry("1", SITE, public=False))
+    assert ONE not in await all_sets(provider)
 
 
 async def test_records_and_page_of_a_title_link_to_the_records_of_its_documents(

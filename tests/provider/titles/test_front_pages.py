@@ -104,7 +104,7 @@ def test_an_older_page_takes_the_place_of_a_hidden_one(database: Database, searc
                 " WHERE archived >= '2012-01-01'"
             )
         )
-        connection.execute(text("UPDATE title_count SET counted = '2000-01-01'"))
+        connection.execute(text("UPDATE title_extent SET counted = '2000-01-01'"))
     assert search("secret") == []
     assert search("harmless") == ["First"]
 
@@ -130,6 +130,15 @@ def test_a_page_that_cannot_be_read_is_reported(
     with caplog.at_level(logging.WARNING):
         assert search("words") == []
     assert f"of {HOME} was not read" in caplog.text
+
+
+def test_the_text_stays_while_the_archive_cannot_be_read(search: Search, tmp_path: Path) -> None:
+    assert search("words", page("words")) == ["First"]
+    search("new", page("new", year=2012), reading=False)
+    for file in tmp_path.glob("*.warc.gz"):
+        file.unlink()
+    assert search("words") == ["First"]
+    assert search("new") == []
 
 
 def test_only_one_process_reads(database: Database, settings: Settings, search: Search) -> None:

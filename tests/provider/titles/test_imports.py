@@ -6,7 +6,7 @@ import pytest
 
 from oai.errors import UsageError
 from provider.models import UNLISTED
-from provider.titles.entries import READERS, CollectionEntry, Read, Refused, TitleEntry
+from provider.titles.entries import READERS, CollectionEntry, NotDescribed, Read, Refused, TitleEntry
 from tests.provider.archive import Archive
 from tests.provider.titles.conftest import Titles, entry
 
@@ -66,7 +66,8 @@ def test_descriptions_of_collections_are_followed(titles: Titles) -> None:
     assert titles.plan(one, changed).collections.changed == {"collection:volby": changed}
     titles.bring(one, changed)
     # What was not read completely removes nothing.
-    assert titles.plan(one, Refused(place="line 2", reason="?")).changes_nothing
+    for unread in (Refused(place="line 2", reason="?"), NotDescribed(place="all", words="no right")):
+        assert titles.plan(one, unread).changes_nothing
     assert titles.plan(one).collections.gone == {"collection:volby": "Volby"}
     titles.bring(one)
     assert titles.plan(one).changes_nothing

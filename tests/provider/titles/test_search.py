@@ -7,6 +7,7 @@ from sqlalchemy import text
 from oai import migrations
 from oai.database import Database
 from provider.titles import search
+from provider.titles.entries import CollectionEntry
 from tests.provider.archive import Archive
 from tests.provider.titles.conftest import Titles, entry
 from tests.provider.titles.test_repository import FULL
@@ -31,10 +32,12 @@ def test_a_tree_with_many_sets_offers_the_chosen_one_only(
 ) -> None:
     monkeypatch.setattr(search, "MOST_CHOICES", 1)
     archive.add("http://www.example.cz/")
-    titles.bring(FULL.model_copy(update={"collections": ("A", "B")}))
+    hidden = CollectionEntry(collection="Hidden", annotation="secret")
+    titles.bring(FULL.model_copy(update={"collections": ("A", "B")}), hidden)
     with database.session() as session:
         assert search.choices(session, "collection", None) == []
         assert search.choices(session, "collection", "b") == [("b", "B")]
+        assert search.choices(session, "collection", "hidden") == []
         assert search.choices(session, "subject", None) == [("1", "Kulturní politika")]
 
 

@@ -15,6 +15,7 @@ from oai.errors import RemoteError, UsageError
 from provider.titles.entries import (
     AddressList,
     CollectionEntry,
+    NotDescribed,
     Read,
     Refused,
     Remark,
@@ -23,7 +24,8 @@ from provider.titles.entries import (
     TitleEntry,
 )
 from provider.titles.models import SeedKind
-from provider.titles.seeder import COLUMNS, NUMBER_COLUMNS, TEXT_COLUMNS, StateRules, read_seeder
+from provider.titles.seeder import StateRules, read_seeder
+from provider.titles.seeder_rows import COLUMNS, NUMBER_COLUMNS, TEXT_COLUMNS
 from tests.conftest import conninfo
 from tests.provider.archive import Archive
 from tests.provider.titles.conftest import Titles
@@ -323,7 +325,7 @@ def test_without_the_right_to_their_texts_collections_have_their_names_only(seed
     assert not [one for one in found if isinstance(one, CollectionEntry)]
     assert [one.collections for one in found if isinstance(one, TitleEntry)] == [("A",)]
     words = "no column harvests_externaltopiccollection.image: collections are not described"
-    assert Remark(place="all", words=words) in found
+    assert NotDescribed(place="all", words=words) in found
 
 
 def test_a_subject_has_a_number_only_if_there_is_one(seeder: Seeder) -> None:
