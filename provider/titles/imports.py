@@ -106,8 +106,9 @@ class ImportPlan:
             "gone": len(self.gone),
             "unchanged": self.unchanged,
             "not_taken": len(self.not_taken),
-            "collections": len(self.collections.names),
         }
+        if self.collections:
+            counts["collections"] = len(self.collections.names)
         if self.lists:
             counts["addresses_added"] = sum(one.added for one in self.lists)
             counts["addresses_removed"] = sum(one.removed for one in self.lists)

@@ -86,7 +86,6 @@ def test_titles_are_served_checked_harvested_and_read_again(
         "changed": 0,
         "gone": 0,
         "unchanged": 0,
-        "collections": 0,
         "not_taken": 0,
     }
     assert results(environment, "provider", "titles", "list") == []
@@ -162,7 +161,7 @@ def test_titles_are_imported_from_seeders_database(environment: dict[str, str], 
         for state in ("declined", "declined", "voting"):
             seeder.source(state, "http://www.b.example/")
         (counts,) = [one["counts"] for one in results(environment, *importing)]
-        assert counts == {"new": 1, "changed": 0, "gone": 0, "unchanged": 0, "collections": 0, "not_taken": 3}
+        assert counts == {"new": 1, "changed": 0, "gone": 0, "unchanged": 0, "not_taken": 3}
         seeder.change("source_source", source, name="Example")
         seeder.addresses("Closed", "www.a.example/x", "no address")
         seeder.addresses("Whitelist", "a.example")

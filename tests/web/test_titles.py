@@ -93,7 +93,7 @@ async def test_a_plan_changes_nothing_and_the_import_does(server: Server, curato
     assert (entry.user_name, entry.object_id, entry.after) == (
         "Katka",
         "library",
-        {"new": 3, "changed": 0, "gone": 0, "unchanged": 0, "not_taken": 1, "collections": 0},
+        {"new": 3, "changed": 0, "gone": 0, "unchanged": 0, "not_taken": 1},
     )
     _, text, _ = await _send(curator, {"source": "library"}, titles)
     assert "There is nothing to import." in text
