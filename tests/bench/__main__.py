@@ -89,6 +89,9 @@ def _add_tables(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]
     sites = benchmarks.add_parser("titles", help="titles and the figures of their captures")
     sites.add_argument("--documents", type=int, default=1_000_000, help="captures; a quarter of them, too")
     sites.add_argument("--titles", type=int, default=5000, help="titles, each with one seed")
+    sites.add_argument(
+        "--sets", action="store_true", help="also put all captures into sets, which takes most of the time"
+    )
     sites.set_defaults(measure=titles.measure)
     models = benchmarks.add_parser("paging-models", help="the thesis's data models and keyset pages")
     models.add_argument("--documents", type=int, default=1_000_000, help="documents; a quarter of them, too")

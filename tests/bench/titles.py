@@ -68,16 +68,16 @@ _CHANGES: Final = {
 }
 
 
-def measure(*, documents: int, titles: int) -> None:
+def measure(*, documents: int, titles: int, sets: bool) -> None:
     """Print a Markdown table with a quarter of the documents and with all."""
     say(f"{titles:,} titles, documents:", f"{documents // 4:,}", f"{documents:,}", "ratio")
     say("---", "---:", "---:", "---:")
-    small, large = (_steps(number, titles) for number in (documents // 4, documents))
+    small, large = (_steps(number, titles, sets=sets) for number in (documents // 4, documents))
     for name, seconds in small.items():
         say(name, f"{seconds:.2f} s", f"{large[name]:.2f} s", f"{large[name] / seconds:.1f}")
 
 
-def _steps(documents: int, titles: int) -> dict[str, float]:
+def _steps(documents: int, titles: int, *, sets: bool) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="zatva-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
@@ -94,8 +94,9 @@ def _steps(documents: int, titles: int) -> dict[str, float]:
                     session.execute(text(change))
                     session.commit()
                 taken[f"count after {name}"] = _count(database)
-            taken["all of them put into sets"] = _timed(database, _put_into_sets)
-            taken["100 pages of the largest set"] = _timed(database, _read_set)
+            if sets:
+                taken["all of them put into sets"] = _timed(database, _put_into_sets)
+                taken["100 pages of the largest set"] = _timed(database, _read_set)
     return taken
 
 
