@@ -14,7 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from harvester import repositories
-from harvester.store.backup import Copied, Fault, OnFault, StoreBackup, unchanging_files
+from harvester.store.backup import Copied, FileFault, OnFault, StoreBackup, unchanging_files
 from oai import migrations
 from oai.cli import Invocation
 from oai.console import checked_output, counted
@@ -132,7 +132,7 @@ def _stores(session: Session, settings: Settings) -> dict[int, Path]:
 def _telling(invocation: Invocation) -> OnFault:
     told = itertools.count(1)
 
-    def tell(fault: Fault, path: str) -> None:
+    def tell(fault: FileFault, path: str) -> None:
         number = next(told)
         if number <= _TOLD:
             invocation.console.note(f"{fault}: {path}")

@@ -87,7 +87,7 @@ def unchanging_files(database: Database) -> Iterator[Snapshot]:
             holding.execute(_RELEASE)
 
 
-class Fault(StrEnum):
+class FileFault(StrEnum):
     """What is wrong with a file of a backup."""
 
     MISSING = "missing"
@@ -97,7 +97,7 @@ class Fault(StrEnum):
     """No row names it."""
 
 
-OnFault = Callable[[Fault, str], None]
+OnFault = Callable[[FileFault, str], None]
 """Called with each fault and the path of the file."""
 
 
@@ -107,7 +107,7 @@ class Copied:
 
     files: int = 0
     """Files that are as their rows state."""
-    faults: dict[Fault, int] = field(default_factory=lambda: dict.fromkeys(Fault, 0))
+    faults: dict[FileFault, int] = field(default_factory=lambda: dict.fromkeys(FileFault, 0))
 
     @property
     def whole(self) -> bool:
@@ -169,7 +169,7 @@ class StoreBackup:
     def _wanted(self, number: int, row: FileRow | None, path: bytes | None) -> Iterator[tuple[str, bytes]]:
         """Yield the row's file unless the store has it; note what is wrong with the pair."""
         if row is None:
-            self._note(Fault.STRAY, f"{number}/{readable(path or b'')}")
+            self._note(FileFault.STRAY, f"{number}/{readable(path or b'')}")
             return
         there = _read(self.stores[number] / row.filename)
         if there is not None and _is_right(row, there):
@@ -184,17 +184,17 @@ class StoreBackup:
         """Note what is in the backup beside the folders of the repositories."""
         known = {str(number) for number in self.stores}
         for name in sorted(set(os.listdir(self.folder)) - known):  # noqa: PTH208 names are enough
-            self._note(Fault.STRAY, name)
+            self._note(FileFault.STRAY, name)
 
     def _check(self, number: int, row: FileRow, data: bytes | None) -> None:
         if data is None:
-            self._note(Fault.MISSING, f"{number}/{row.filename}")
+            self._note(FileFault.MISSING, f"{number}/{row.filename}")
         elif _is_right(row, data):
             self.copied.files += 1
         else:
-            self._note(Fault.ALTERED, f"{number}/{row.filename}")
+            self._note(FileFault.ALTERED, f"{number}/{row.filename}")
 
-    def _note(self, fault: Fault, path: str) -> None:
+    def _note(self, fault: FileFault, path: str) -> None:
         self.copied.faults[fault] += 1
         self.on_fault(fault, path)
 

@@ -146,7 +146,7 @@ def requeue(session: Session, export_id: int) -> bool:
 def remove(
     session: Session, export_id: int, *, by: str | None = None, failure: Failure | None = None
 ) -> bool:
-    """Note that a file is removed, or no longer to be prepared; `by` is None if nobody asked for that.
+    """Note that a file is removed, or no longer to be prepared; `by` is None if no user asked for that.
 
     Returns False if it has been removed or has failed. The caller commits, and then calls `sweep`.
     """

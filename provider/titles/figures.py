@@ -2,7 +2,7 @@
 
 A document is counted or not, and `title_counted` says which are, with one bit each. The figures of a title
 are always those of the counted documents in its segments. A count looks at the documents dated since the one
-before, compares each with its bit, adds or subtracts what differs, and flips these bits. So nobody who
+before, compares each with its bit, adds or subtracts what differs, and flips these bits. So no one who
 changes documents has to report it or waits for a count, a change that is seen twice is counted once, and a
 count costs what has changed, however many captures the titles have.
 

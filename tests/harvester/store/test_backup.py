@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from harvester.store.backup import Fault, StoreBackup, unchanging_files
+from harvester.store.backup import FileFault, StoreBackup, unchanging_files
 from tests.harvester.library import Library
 from tests.manager.conftest import until
 
@@ -41,7 +41,7 @@ async def test_what_a_harvest_removes_or_overwrites_waits_for_the_backup(
     await library.run()
     before = library.files()
     alter(library)
-    found: list[tuple[Fault, str]] = []
+    found: list[tuple[FileFault, str]] = []
     stores = {library.repository_id: library.folder}
     backup = StoreBackup(tmp_path / "backup", stores, on_fault=lambda *fault: found.append(fault))
     with unchanging_files(library.database) as snapshot:
@@ -72,15 +72,15 @@ async def test_files_that_rows_do_not_state_are_named_by_backup_and_restore(
     whole = library.files()[damaged]
     (library.folder / gone).unlink()
     (library.folder / damaged).write_bytes(b"damaged")
-    found: list[tuple[Fault, str]] = []
+    found: list[tuple[FileFault, str]] = []
     stores = {library.repository_id: library.folder}
     backup = StoreBackup(tmp_path / "backup", stores, on_fault=lambda *fault: found.append(fault))
     with unchanging_files(library.database) as snapshot:
         backup.copy(snapshot.session)
         backup.check(snapshot.session)
     number = library.repository_id
-    missing = (Fault.MISSING, f"{number}/{gone}")
-    assert sorted(found) == [(Fault.ALTERED, f"{number}/{damaged}"), missing]
+    missing = (FileFault.MISSING, f"{number}/{gone}")
+    assert sorted(found) == [(FileFault.ALTERED, f"{number}/{damaged}"), missing]
 
     found.clear()
     (backup.folder / str(number) / "more.xml").write_bytes(b"?")
@@ -89,5 +89,5 @@ async def test_files_that_rows_do_not_state_are_named_by_backup_and_restore(
     (library.folder / damaged).write_bytes(whole)
     with library.database.session() as session:
         restored = StoreBackup(backup.folder, stores, on_fault=backup.on_fault).restore(session)
-    strays = [(Fault.STRAY, f"{number}/more.xml"), (Fault.STRAY, "other")]
+    strays = [(FileFault.STRAY, f"{number}/more.xml"), (FileFault.STRAY, "other")]
     assert (sorted(found), restored.files) == ([missing, *strays], len(library.files()))
