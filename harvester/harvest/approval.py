@@ -171,7 +171,7 @@ def release(database: Database, settings: Settings, history_id: int) -> tuple[Ho
     """
     with database.session() as session:
         if is_copying(session):
-            raise UsageError("a backup is copying the record files; release the run when it has ended")
+            raise UsageError("a backup is copying the record files; approve the run when it has ended")
         hold, repository_id = get_hold(session, history_id)
         run = RunKey(harvest_id=hold.harvest_id, run_started=hold.run_started)
         repository = session.get_one(Repository, repository_id)
