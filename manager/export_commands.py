@@ -7,7 +7,7 @@ from oai.cli import Invocation, account_name
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from oai.models import columns_of
-from provider.export import prepared
+from provider.export import prepared_files
 from provider.export.commands import choice_of
 from provider.export.models import ExportForm, PreparedExport
 
@@ -52,7 +52,7 @@ def prepare(invocation: Invocation) -> ExitCode:
 def list_exports(invocation: Invocation) -> ExitCode:
     """List the files, newest first."""
     with open_database(invocation.settings) as database, database.session() as session:
-        rows = [_row(one) for one in prepared.list_exports(session, limit=invocation.arguments.limit)]
+        rows = [_row(one) for one in prepared_files.list_exports(session, limit=invocation.arguments.limit)]
     invocation.console.table(
         rows, _COLUMNS, empty="no prepared files; queue one with `zatva provider exports prepare`"
     )
@@ -62,7 +62,7 @@ def list_exports(invocation: Invocation) -> ExitCode:
 def show_export(invocation: Invocation) -> ExitCode:
     """Show a file; exit code 3 if it failed."""
     with open_database(invocation.settings) as database, database.session() as session:
-        row = _row(prepared.find_export(session, invocation.arguments.export_id))
+        row = _row(prepared_files.find_export(session, invocation.arguments.export_id))
     file = invocation.settings.exports / row.pop("file_name")
     invocation.console.facts({**row, "file": str(file)})
     return ExitCode.RECORDS_REFUSED if row["failure_code"] else ExitCode.DONE

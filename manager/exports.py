@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from manager import queue
 from oai.failures import Failure, FailureCode
 from oai.settings import Settings
-from provider.export import prepared
+from provider.export import prepared_files
 from provider.export.models import ExportForm, PreparedExport
 from provider.export.selection import ExportChoice
 
@@ -33,7 +33,7 @@ def queue_export(
 
     Raises UsageError if the choice cannot be looked up, or if there is no room for more files.
     """
-    row = prepared.add_export(
+    row = prepared_files.add_export(
         session,
         choice,
         form=form,
@@ -52,8 +52,8 @@ def remove_export(session: Session, settings: Settings, export_id: int, *, by: s
 
     Raises UsageError if there is no file with that number.
     """
-    prepared.find_export(session, export_id)
-    removed = prepared.remove(session, export_id, by=by)
+    prepared_files.find_export(session, export_id)
+    removed = prepared_files.remove(session, export_id, by=by)
     session.commit()
     clear(session, settings.exports)
     return removed
@@ -65,8 +65,8 @@ def give_back(session: Session, export_id: int, reason: str, *, at_fault: bool, 
     It failed if its process or worker is at fault; otherwise it is queued again. The caller commits.
     """
     if at_fault:
-        prepared.fail(session, export_id, _incomplete(reason))
-    elif prepared.requeue(session, export_id):
+        prepared_files.fail(session, export_id, _incomplete(reason))
+    elif prepared_files.requeue(session, export_id):
         queue.defer_export(session, export_id)
     clear(session, folder)
 
@@ -78,10 +78,10 @@ def tidy(session: Session, folder: Path, *, lost_seconds: float) -> None:
     """
     for export_id in queue.lost_exports(session, lost_seconds=lost_seconds):
         logger.warning("prepared file %d: its worker is lost", export_id)
-        prepared.fail(session, export_id, _incomplete("its worker is lost"))
-    for export_id in prepared.expired(session):
+        prepared_files.fail(session, export_id, _incomplete("its worker is lost"))
+    for export_id in prepared_files.expired(session):
         logger.info("prepared file %d has expired", export_id)
-        prepared.remove(session, export_id)
+        prepared_files.remove(session, export_id)
     clear(session, folder)
 
 
@@ -91,7 +91,7 @@ def clear(session: Session, folder: Path) -> None:
     The rows must be settled even then: they say that the file is not available.
     """
     try:
-        removed = prepared.sweep(session, folder)
+        removed = prepared_files.sweep(session, folder)
     except OSError as error:
         _warn_once(folder, str(error))
         return

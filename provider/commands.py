@@ -35,7 +35,7 @@ from provider.indexing.indexer import FileReport, IndexOptions, refused
 from provider.indexing.parallel import index_files, size_of
 from provider.reading.captures import content_options
 from provider.storage.places import Container, Place, stored_name, stored_path
-from provider.titles.figures import forget_figures
+from provider.titles.capture_counts import forget_figures
 from provider.titles.publication import count_new
 
 _FILE_COLUMNS = {

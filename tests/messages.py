@@ -63,7 +63,7 @@ _SPEAKING: Final = {
     "provider/holdings/selection.py": "UsageError",
     "provider/holdings/sets.py": "UsageError",
     "provider/holdings/takedowns.py": "UsageError",
-    "provider/export/prepared.py": "UsageError",
+    "provider/export/prepared_files.py": "UsageError",
     "provider/export/selection.py": "UsageError",
     "provider/indexing/browsing.py": "UsageError",
     "provider/titles/entries.py": "UsageError",

@@ -104,7 +104,7 @@ def _backup_both(invocation: Invocation, database: Database, file: Path) -> Copi
         part.mkdir(mode=0o700)
         undone.callback(shutil.rmtree, part)
         with invocation.console.progress("record files") as advance:
-            backed_up = StoreBackup(part, stores, on_fault=_telling(invocation), on_progress=advance)
+            backed_up = StoreBackup(part, stores, on_fault=_noting_faults(invocation), on_progress=advance)
             backed_up.copy(snapshot.session)
         # Harvests may change files again: the folder has its own.
         snapshot.release()
@@ -118,7 +118,7 @@ def _backup_both(invocation: Invocation, database: Database, file: Path) -> Copi
 def _restore_store(invocation: Invocation, database: Database, folder: Path) -> Copied:
     with database.session() as session, invocation.console.progress("record files") as advance:
         stores = _stores(session, invocation.settings)
-        backed_up = StoreBackup(folder, stores, on_fault=_telling(invocation), on_progress=advance)
+        backed_up = StoreBackup(folder, stores, on_fault=_noting_faults(invocation), on_progress=advance)
         return backed_up.restore(session)
 
 
@@ -129,11 +129,11 @@ def _stores(session: Session, settings: Settings) -> dict[int, Path]:
     }
 
 
-def _telling(invocation: Invocation) -> OnFault:
-    told = itertools.count(1)
+def _noting_faults(invocation: Invocation) -> OnFault:
+    numbers = itertools.count(1)
 
-    def tell(fault: FileFault, path: str) -> None:
-        number = next(told)
+    def note(fault: FileFault, path: str) -> None:
+        number = next(numbers)
         if number <= _TOLD:
             invocation.console.note(f"{fault}: {path}")
         elif number == _TOLD + 1:
@@ -141,7 +141,7 @@ def _telling(invocation: Invocation) -> OnFault:
                 "… and more; list them with `zatva store verify`; harvests bring them again"
             )
 
-    return tell
+    return note
 
 
 def _fields(copied: Copied) -> dict[str, int]:

@@ -23,7 +23,8 @@ def upgrade() -> None:
     op.add_column("document", sa.Column("title_id", sa.Integer(), nullable=True), if_not_exists=True)
     if op.get_bind().scalar(sa.text("SELECT EXISTS (SELECT FROM document)")):
         # All documents are read to build the indexes, which are empty. The column is committed first, and
-        # nobody waits meanwhile. An index of an upgrade that was interrupted may be invalid, or complete.
+        # no reader or writer waits meanwhile. An index of an upgrade that was interrupted may be invalid, or
+        # complete.
         with op.get_context().autocommit_block():
             limit = op.get_bind().scalar(sa.text("SHOW lock_timeout"))
             # It waits for transactions without keeping anybody from the table.

@@ -42,7 +42,7 @@ from manager.worker.supervision import StopRequest, supervise
 from oai.database import Database
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings
-from provider.export import prepared
+from provider.export import prepared_files
 
 logger = logging.getLogger("manager.worker")
 
@@ -89,7 +89,7 @@ class Worker:
             transactions,
             command=EXPORTER,
             what="prepared file",
-            claim=prepared.claim,
+            claim=prepared_files.claim,
             give_back=partial(exports.give_back, folder=settings.exports),
         )
         can_fork = tuple(command) == HARVESTER and sys.platform == "linux"

@@ -13,7 +13,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_shared_options(parser)
     parser.add_argument("export_id", type=int, metavar="ID", help="row in prepared_export")
-    parser.set_defaults(handler="provider.export.preparing:prepare_queued")
+    parser.set_defaults(handler="provider.export.preparation:prepare_queued")
     return parser
 
 

@@ -24,7 +24,6 @@ from provider.reading.headers import (
     read_header,
 )
 from provider.reading.languages import TEXT_CHARACTERS, language_of, refuse_without_library
-from provider.reading.recognition import FRONT, recognised_type
 from provider.reading.titles import (
     TITLE_WINDOW,
     find_title,
@@ -32,6 +31,7 @@ from provider.reading.titles import (
     may_have_title,
     unpacked,
 )
+from provider.reading.type_recognition import FRONT, recognised_type
 from provider.reading.visible_text import may_have_text, text_of
 
 TAKEN = frozenset({"response", "resource", "revisit"})
@@ -113,7 +113,7 @@ class ContentOptions:
     """What is found out from the content of captures, besides titles."""
 
     types: Literal["off", "stored", "used"] = "off"
-    """Whether types are recognised (`provider.reading.recognition`), and whether sets use them."""
+    """Whether types are recognised (`provider.reading.type_recognition`), and whether sets use them."""
     languages: bool = False
     """Whether languages are detected (`provider.reading.languages`)."""
 

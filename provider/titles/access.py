@@ -2,10 +2,10 @@
 
 A document's effective rule is the strictest of the rules of its collections and of its segment
 (`provider.holdings.rules`). That of a segment is the strictest of the title's (or, where a seed is carved
-out, the rule of carve-outs) and of the lists that name it (`provider.titles.lists`). So titles and lists
-only close documents and never open what something else closes. Documents that are indexed later follow at
-once; when an import changes rules or sets (`provider.titles.document_sets`), the ranges concerned are noted
-in its transaction, and their documents follow in batches, which may be interrupted and continued.
+out, the rule of carve-outs) and of the lists that name it (`provider.titles.address_lists`). So titles and
+lists only close documents and never open what something else closes. Documents that are indexed later follow
+at once; when an import changes rules or sets (`provider.titles.document_sets`), the ranges concerned are
+noted in its transaction, and their documents follow in batches, which may be interrupted and continued.
 """
 
 from collections.abc import Collection

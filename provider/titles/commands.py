@@ -21,11 +21,11 @@ from oai.sections.provider import ListMeaning
 from provider.holdings.urlkeys import WwwRule
 from provider.holdings.www_rule import settle_rule
 from provider.titles.access import count_pending, settle_access
+from provider.titles.address_lists import ListPlan, closed_addresses, counted_addresses
 from provider.titles.enrichment import ENRICHED
 from provider.titles.entries import READERS, Read
 from provider.titles.front_pages import read_front_pages
 from provider.titles.imports import NO_MEANINGS, ImportPlan, apply_import, plan_import, rehearse_import
-from provider.titles.lists import ListPlan, closed_addresses, counted_addresses
 from provider.titles.models import Title, TitleEnrichment, TitleSeed
 from provider.titles.proposals import seeder_database
 from provider.titles.publication import count_new

@@ -139,7 +139,7 @@ class AddressList:
     kind: str
     """What it is for, in the source's words."""
     text: str
-    """Addresses, separated by blanks and line breaks (`provider.titles.lists`)."""
+    """Addresses, separated by blanks and line breaks (`provider.titles.address_lists`)."""
 
 
 @dataclass(frozen=True, kw_only=True)

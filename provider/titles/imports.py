@@ -20,6 +20,8 @@ from provider.holdings.urlkeys import WwwRule
 from provider.holdings.www_rule import www_rule
 from provider.models import UNLISTED
 from provider.titles.access import IMPORTING
+from provider.titles.address_lists import ListPlan, plan_lists, store_lists
+from provider.titles.capture_counts import hold_figures
 from provider.titles.collections import CollectionChanges, compare_collections, store_collections
 from provider.titles.entries import (
     AddressList,
@@ -30,9 +32,7 @@ from provider.titles.entries import (
     Remark,
     TitleEntry,
 )
-from provider.titles.figures import hold_figures
 from provider.titles.licences import licence_of
-from provider.titles.lists import ListPlan, plan_lists, store_lists
 from provider.titles.models import SeedKind, Title, TitleSeed
 from provider.titles.publication import follow_sets, publish
 from provider.titles.ranges import (
@@ -163,8 +163,8 @@ def plan_import(
 ) -> ImportPlan:
     """Compare the entries with the stored titles and lists of the source; nothing is changed.
 
-    `meanings` are those of lists, by key or title (`provider.titles.lists`). Waits for another import to end,
-    and keeps others away until the transaction ends.
+    `meanings` are those of lists, by key or title (`provider.titles.address_lists`). Waits for another import
+    to end, and keeps others away until the transaction ends.
     """
     # Before the lock, for which those who add documents wait: a database may be slow to answer.
     plan = ImportPlan(source=source)

@@ -159,7 +159,7 @@ class TitleSeed(Base):
 
 
 class AccessList(Base):
-    """A list of addresses whose captures are closed, as one of Seeder's blacklists (`provider.titles.lists`).
+    """A list of addresses whose captures are closed, such as a blacklist of Seeder (`titles.address_lists`).
 
     Lists that mean nothing else than *open*, or are ignored, have no row.
     """

@@ -45,7 +45,7 @@ class Incoming(Protocol):
 
     @property
     def meanings(self) -> Mapping[str, ListMeaning]:
-        """What its lists of addresses mean (`provider.titles.lists`)."""
+        """What its lists of addresses mean (`provider.titles.address_lists`)."""
 
     def read(self) -> AbstractContextManager[Iterator[Read]]:
         """Yield the titles. Raises UsageError or RemoteError if they cannot be read."""

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from provider.holdings.mark import reserve
 from provider.protocol.catalogue import SetRow
-from provider.titles.figures import follow_documents, hold_figures
+from provider.titles.capture_counts import follow_documents, hold_figures
 from provider.titles.folding import SORT_NAME, WORDS
 from provider.titles.front_pages import mark_dated, mark_front_pages
 from provider.titles.models import TitleSet

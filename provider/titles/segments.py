@@ -13,9 +13,9 @@ from sqlalchemy.orm import Session
 from provider.holdings.www_rule import hold_rule
 from provider.models import Access
 from provider.titles.access import IMPORTING, note_pending
+from provider.titles.address_lists import listed_ranges
+from provider.titles.capture_counts import hold_figures
 from provider.titles.document_sets import add_sets, switch_sets
-from provider.titles.figures import hold_figures
-from provider.titles.lists import listed_ranges
 from provider.titles.models import SeedKind, Title, TitleSeed, TitleSegment
 from provider.titles.publication import publish
 from provider.titles.ranges import (

@@ -109,7 +109,7 @@ class World:
     """The load of all its files, in the list of what is new."""
 
     def fill(self, *, withheld: bool) -> None:
-        """Index what all may see and, in between, what nobody may know; some of both after the titles."""
+        """Index what all may see and, in between, what no one may know; some of both after the titles."""
         with self.database.session() as session:
             add_collection(session, "collection:shown", name="All may see it")
             add_collection(session, "collection:empty")

@@ -8,7 +8,7 @@ import pytest
 from manager import exports
 from oai.database import Database
 from oai.settings import Settings
-from provider.export import prepared
+from provider.export import prepared_files
 from provider.indexing.indexer import IndexOptions, index_file
 from tests.commands import results, zatva
 from tests.manager.conftest import Tables, manager_process, managing, until
@@ -89,7 +89,7 @@ def test_a_row_is_settled_also_if_the_folder_cannot_be_cleared(
     def failing(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(prepared, "sweep", failing)
+    monkeypatch.setattr(prepared_files, "sweep", failing)
     tables(
         "INSERT INTO prepared_export (form, selection, title, state, expires)"
         " VALUES ('wacz', '{}', 'A', 'ready', now()), ('wacz', '{}', 'B', 'running', NULL)"

@@ -10,9 +10,9 @@ from sqlalchemy import update
 
 from oai.cli import Invocation
 from oai.console import Console
-from provider.export import preparing
+from provider.export import preparation
 from provider.export.models import PreparedExport
-from provider.export.prepared import claim
+from provider.export.prepared_files import claim
 from provider.holdings.collections import add_collection
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Document
@@ -30,7 +30,7 @@ def archive(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with server.database.session() as session:
         add_collection(session, "collection:serials")
         session.commit()
-    monkeypatch.setattr(preparing, "end_with_parent", lambda: None)
+    monkeypatch.setattr(preparation, "end_with_parent", lambda: None)
 
 
 async def prepared(server: Server, number: int) -> Path:
@@ -42,7 +42,7 @@ async def prepared(server: Server, number: int) -> Path:
             session.commit()
         console = Console(quiet=True, out=io.StringIO())
         arguments = Namespace(export_id=number)
-        preparing.prepare_queued(Invocation(arguments=arguments, settings=server.settings, console=console))
+        preparation.prepare_queued(Invocation(arguments=arguments, settings=server.settings, console=console))
         with server.database.session() as session:
             return server.settings.exports / session.get_one(PreparedExport, number).file_name
 

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from manager.exports import remove_export
 from oai.rights import Right
 from provider.export.models import ExportForm, PreparedExport
-from provider.export.prepared import list_exports
+from provider.export.prepared_files import list_exports
 from web.api.faults import ApiError, not_found
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of

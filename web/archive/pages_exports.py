@@ -14,7 +14,7 @@ from oai.errors import UsageError
 from oai.rights import Right
 from provider.export.captures import Reason
 from provider.export.models import ExportForm, ExportState, PreparedExport
-from provider.export.prepared import (
+from provider.export.prepared_files import (
     TITLE_CHARACTERS,
     count_withdrawn,
     find_export,

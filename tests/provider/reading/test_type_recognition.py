@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from provider.reading.recognition import recognise, recognised_type
+from provider.reading.type_recognition import recognise, recognised_type
 
 
 def packed(*names: str, kind: str = "") -> bytes:

@@ -22,7 +22,7 @@ from provider.export.captures import CaptureReader, ExportedCapture, LeftOut, Re
 from provider.export.manifest import Manifest
 from provider.export.models import ExportForm, ExportState, PreparedExport, PreparedExportPart
 from provider.export.output import facts_of, open_output, write_captures
-from provider.export.prepared import bytes_of_files, fail, find_export, note_progress, sweep
+from provider.export.prepared_files import bytes_of_files, fail, find_export, note_progress, sweep
 from provider.export.selection import ExportChoice, choose, numbers
 from provider.export.sorted_lines import SortedLines
 from provider.indexing.indexing_process import end_with_parent

@@ -11,8 +11,8 @@ from oai.errors import UsageError
 from oai.sections.provider import ListMeaning
 from provider.holdings.urlkeys import WwwRule, url_key
 from provider.indexing.indexer import IndexOptions, index_file
+from provider.titles.address_lists import checked_address, closed_addresses, read_addresses
 from provider.titles.entries import AddressList
-from provider.titles.lists import checked_address, closed_addresses, read_addresses
 from provider.titles.models import AccessList
 from provider.titles.ranges import ranges_of_address
 from tests.provider.archive import Archive

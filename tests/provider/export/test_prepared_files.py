@@ -16,9 +16,17 @@ from oai.errors import ExitCode, UsageError
 from oai.failures import Failure, FailureCode
 from oai.sections import ProviderSettings
 from oai.settings import Settings
-from provider.export import preparing
+from provider.export import preparation
 from provider.export.models import ExportForm, PreparedExport, PreparedExportPart
-from provider.export.prepared import add_export, claim, count_withdrawn, find_export, remove, requeue, sweep
+from provider.export.prepared_files import (
+    add_export,
+    claim,
+    count_withdrawn,
+    find_export,
+    remove,
+    requeue,
+    sweep,
+)
 from provider.export.selection import ChosenTitle, ExportChoice, choose
 from provider.holdings.lookup import MatchType
 from provider.models import Document
@@ -47,7 +55,7 @@ def _of(*pages: Page) -> ExportChoice:
 @pytest.fixture
 def archive(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An archive of captures of every kind; the process runs within this one."""
-    monkeypatch.setattr(preparing, "end_with_parent", lambda: None)
+    monkeypatch.setattr(preparation, "end_with_parent", lambda: None)
     make_archive(database, tmp_path)
     return tmp_path
 
@@ -64,7 +72,7 @@ def queued(database: Database, choice: ExportChoice, **more: Any) -> int:
 def prepare(database: Database, settings: Settings, export_id: int) -> tuple[ExitCode, PreparedExport]:
     arguments = Namespace(export_id=export_id)
     console = Console(quiet=True, out=io.StringIO())
-    code = preparing.prepare_queued(Invocation(arguments=arguments, settings=settings, console=console))
+    code = preparation.prepare_queued(Invocation(arguments=arguments, settings=settings, console=console))
     return code, found(database, export_id)
 
 
@@ -142,7 +150,7 @@ def test_a_full_disk_is_named(
     def full(*_: object) -> None:
         raise NoRoomError(Failure(code=FailureCode.DISK_FLOOR, facts=facts))
 
-    monkeypatch.setattr(preparing, "open_floor", full)
+    monkeypatch.setattr(preparation, "open_floor", full)
     _, row = prepare(database, settings, queued(database, _HOST))
     assert (row.state, row.failure_code) == ("failed", "export_disk_full")
     assert row.failure_facts == {"folder": "/x", "free": 1, "floor": 2}
@@ -159,7 +167,7 @@ def test_one_that_is_removed_meanwhile_is_given_up(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     export_id = queued(database, _HOST)
-    monkeypatch.setattr(preparing, "_NOTED_EVERY", 0)
+    monkeypatch.setattr(preparation, "_NOTED_EVERY", 0)
 
     def removed_then(*arguments: Any) -> list[str]:
         with database.session() as session:
@@ -167,7 +175,7 @@ def test_one_that_is_removed_meanwhile_is_given_up(
             session.commit()
         return choose(*arguments)
 
-    monkeypatch.setattr(preparing, "choose", removed_then)
+    monkeypatch.setattr(preparation, "choose", removed_then)
     code, row = prepare(database, settings, export_id)
     assert (code, row.state, row.removed_by) == (0, "removed", "Katka")
     assert list(settings.exports.iterdir()) == []

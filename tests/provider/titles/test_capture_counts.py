@@ -14,7 +14,7 @@ from sqlalchemy import select, text
 from oai.database import Database
 from provider.holdings.mark import advance_mark, reserve
 from provider.models import UNLISTED, Document
-from provider.titles.figures import forget_figures, hold_figures
+from provider.titles.capture_counts import forget_figures, hold_figures
 from provider.titles.imports import apply_import, plan_import, rehearse_import
 from provider.titles.models import Title, TitleSegment
 from provider.titles.publication import count_new
