@@ -29,6 +29,11 @@ _PREFIX = "zatva-tests-"
 """Prefix of the directory names, followed by the process id."""
 _CARELESS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
 """Settings of a server without durability on power loss and without old tables."""
+_HANGING_SECONDS = 600
+"""A test that has not ended by then fails with the stacks of its threads, and its process is replaced.
+
+An exception would not do: at the end of a test, asyncio waits for threads, and one of them may be what hangs.
+"""
 _numbers = itertools.count(1)
 
 # The duration of an example depends on the machine and its load, not on the code.
@@ -50,9 +55,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests that only `--long` runs, and put the slowest first."""
+    """Deselect tests that only `--long` runs, limit the time of the others, and put the slowest first."""
     if not config.getoption("--long"):
         _leave_out_long(config, items)
+        for item in items:
+            item.add_marker(pytest.mark.timeout(_HANGING_SECONDS, method="thread"))
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if processes > 1:
         items[:] = _longest_first(items, processes)

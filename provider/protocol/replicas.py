@@ -57,6 +57,9 @@ class Replica:
         self._open = weakref.WeakSet[psycopg.Connection[Any]]()
         self._lock = threading.Lock()
         event.listen(database.engine, "connect", self._connected)
+        # A connection from before could not be severed: a request over it would wait forever for a server
+        # that is silent.
+        database.engine.dispose()
 
     def leave_out(self, trouble: str) -> None:
         """Ask it no more until it is admitted again."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from oai.database import open_replica
@@ -18,7 +20,7 @@ from oai.errors import DatabaseNotReadyError
 from oai.settings import Settings
 from oai.vocabulary import ErrorCode
 from provider.holdings.mark import BehindError, advance_mark, begin_at_mark, reserve
-from provider.protocol.replicas import Replicas
+from provider.protocol.replicas import Replica, Replicas
 from provider.protocol.repository import OaiAnswer, Repository, make_repository
 from tests.provider.answer import Reply, read_reply
 from tests.provider.archive import Archive
@@ -191,6 +193,30 @@ async def test_a_replica_that_is_silent_keeps_nobody_waiting(library: Library) -
         assert [answer.identifiers for answer in answers] == [known] * 6
         await _until_used(library.replicas, 1)
     await _until_used(library.replicas, 2)
+
+
+async def test_a_connection_from_before_is_not_waited_for(both: Replicated) -> None:
+    database = both.copies[0].database
+    database.engine.dispose()
+    with database.session() as session:
+        session.execute(text("SELECT 1"))
+    replica = Replica(database)
+
+    def wait() -> None:
+        with database.session() as session:
+            waiting.set()
+            session.execute(text("SELECT pg_sleep(60)"))
+
+    waiting = threading.Event()
+    begun = time.monotonic()
+    asked = asyncio.create_task(asyncio.to_thread(wait))
+    await asyncio.to_thread(waiting.wait)
+    while not asked.done():  # it may not have reached the server at the first attempt
+        replica.sever()
+        await asyncio.sleep(0.05)
+        assert time.monotonic() - begun < 30
+    with pytest.raises(OperationalError):
+        await asked
 
 
 async def test_a_conflict_with_what_is_replayed_is_retried_elsewhere(library: Library) -> None:
