@@ -67,7 +67,7 @@ _SPEAKING: Final = {
     "provider/export/selection.py": "UsageError",
     "provider/indexing/browsing.py": "UsageError",
     "provider/titles/entries.py": "UsageError",
-    "provider/titles/proposals.py": "UsageError PlanChangedError NeedsApprovalError",
+    "provider/titles/import_steps.py": "UsageError PlanChangedError NeedsApprovalError",
 }
 """Modules whose errors are shown on pages, and the calls that receive their texts."""
 _METHODS: Final = [("**.py", "python"), ("templates/**.html", "jinja2")]

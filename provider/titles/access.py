@@ -31,6 +31,8 @@ SELECT low, high FROM title_segment WHERE in_set OR access IN ('reading room', '
 ON CONFLICT (low, high) DO UPDATE SET noted = excluded.noted
 """
 """Notes the ranges of all titles whose documents have to follow a rule or a set."""
+MOST_COUNTED: Final = 1_000_000
+"""Documents that are counted before a change is announced."""
 _RANGES_AT_ONCE: Final = 200
 _CLOSES: Final = """
 SELECT EXISTS (SELECT FROM title_segment WHERE access IN ('reading room', 'withheld'))
@@ -58,11 +60,15 @@ _UNLIST_NEW: Final = (
     """,
 )
 # LATERAL with OFFSET 0 forces one scan of the index of keys for each range, however many there are.
+# An import counts while other imports, and those who add documents, wait: so it has a bound.
 _COUNT_PENDING: Final = """
-SELECT count(DISTINCT inside.id) FROM title_pending CROSS JOIN LATERAL (
-    SELECT document.id FROM document
-    WHERE document.url_key >= title_pending.low AND document.url_key < title_pending.high OFFSET 0
-) AS inside
+SELECT count(DISTINCT id) FROM (
+    SELECT inside.id FROM title_pending CROSS JOIN LATERAL (
+        SELECT document.id FROM document
+        WHERE document.url_key >= title_pending.low AND document.url_key < title_pending.high OFFSET 0
+    ) AS inside
+    LIMIT :most
+) AS pending
 """
 
 
@@ -101,8 +107,8 @@ def note_pending(session: Session, ranges: Collection[tuple[str, str]]) -> None:
 
 
 def count_pending(session: Session) -> int:
-    """Return the number of documents that may get another rule or set."""
-    return int(session.scalar(text(_COUNT_PENDING)) or 0)
+    """Return the number of documents that may get another rule or set; about `MOST_COUNTED` if many."""
+    return int(session.scalar(text(_COUNT_PENDING), {"most": MOST_COUNTED}) or 0)
 
 
 def settle_access(session: Session, *, margin: float, check: Check = no_check) -> int:

@@ -3,8 +3,9 @@
 import re
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,20 +18,24 @@ from oai.database import Database, open_database
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode, UsageError, ZatvaError
 from oai.sections import ProviderSettings
-from oai.sections.provider import ListMeaning
-from provider.holdings.urlkeys import WwwRule
-from provider.holdings.www_rule import settle_rule
-from provider.titles.access import count_pending, settle_access
-from provider.titles.address_lists import ListPlan, closed_addresses, counted_addresses
+from provider.titles.access import MOST_COUNTED, settle_access
+from provider.titles.address_lists import ListPlan, counted_addresses
 from provider.titles.enrichment import ENRICHED
-from provider.titles.entries import READERS, Read
+from provider.titles.entries import READERS
 from provider.titles.front_pages import read_front_pages
-from provider.titles.imports import NO_MEANINGS, ImportPlan, apply_import, plan_import, rehearse_import
+from provider.titles.import_steps import (
+    Incoming,
+    LocalFile,
+    Proposal,
+    accept,
+    propose,
+    seeder_database,
+)
+from provider.titles.imports import ImportPlan
 from provider.titles.models import Title, TitleEnrichment, TitleSeed
-from provider.titles.proposals import seeder_database
 from provider.titles.publication import count_new
 from provider.titles.ranges import range_rules
-from provider.titles.segments import ClaimedTwice, follow_setting, name_conflicts
+from provider.titles.segments import follow_setting
 
 _COLUMNS: Final = {
     "title_id": "ID",
@@ -82,34 +87,22 @@ def _noting(invocation: Invocation, source: str) -> Iterator[None]:
 
 def _imported(invocation: Invocation, source: str) -> dict[str, Any]:
     arguments, settings = invocation.arguments, invocation.settings.provider
-    found, meanings = _reader(arguments.file, arguments.format, settings)
-    rules = range_rules(settings)
-    with open_database(invocation.settings) as database, database.session() as session:
-        if not arguments.dry_run:
-            settle_rule(session, WwwRule(settings.www_rule))
-        plan = plan_import(session, source, found, rules, meanings)
-        if not arguments.dry_run and not arguments.approve:
+    incoming = _incoming(source, arguments.file, arguments.format, settings)
+
+    def check(plan: ImportPlan) -> None:
+        if not arguments.approve:
             plan.check(settings.title_change_percent)
+
+    with open_database(invocation.settings) as database, database.session() as session:
         if arguments.dry_run:
-            conflicts = rehearse_import(session, plan, rules)
+            done = propose(session, incoming, settings, waits=True)
         else:
-            conflicts = apply_import(session, plan, rules, margin=settings.publish_margin)
-        named = name_conflicts(session, conflicts)
-        lists = [_list_report(session, one) for one in plan.lists]
-        if arguments.dry_run:
-            pending = count_pending(session)
-            session.rollback()
-        else:
-            session.commit()
-            pending = count_pending(session)  # not before, because those who add documents would wait
-            settle_access(session, margin=settings.publish_margin)
-    return {**_report(plan, named, dry_run=arguments.dry_run), "lists": lists, "documents": pending}
+            done = accept(session, incoming, settings, check, waits=True)
+    return _report(done, dry_run=arguments.dry_run)
 
 
-def _reader(
-    given: str | None, kind: str | None, settings: ProviderSettings
-) -> tuple[Iterator[Read], Mapping[str, ListMeaning]]:
-    """Return the titles of a file or a database, and what its lists mean.
+def _incoming(source: str, given: str | None, kind: str | None, settings: ProviderSettings) -> Incoming:
+    """Return what a file, an address or the settings name.
 
     An address may contain a password; no message quotes it.
     """
@@ -117,7 +110,7 @@ def _reader(
     if (kind or "seeder") == "seeder" and (given is None or given.startswith(_POSTGRESQL)):
         seeder = seeder_database(settings, given)
         if seeder is not None:
-            return seeder.titles(), seeder.meanings
+            return replace(seeder, source=source)
     if given is None:
         raise UsageError("name a file, or set provider.seeder_url to the address of Seeder's database")
     if kind == "seeder" or is_address:
@@ -126,10 +119,10 @@ def _reader(
             "imported"
         )
     file = Path(given)
-    read = READERS[kind or _format_of(file)]
+    kind = kind or _format_of(file)
     if not file.is_file():
         raise UsageError(f"{file}: no such file")
-    return read(file), NO_MEANINGS
+    return LocalFile(source=source, kind=kind, path=file)
 
 
 def _format_of(file: Path) -> str:
@@ -139,21 +132,8 @@ def _format_of(file: Path) -> str:
     return suffix
 
 
-def _list_report(session: Session, plan: ListPlan) -> dict[str, Any]:
-    closed = closed_addresses(session, plan.addresses) if plan.meaning == "open" else []
-    return {
-        "list": plan.key,
-        "title": plan.title,
-        "meaning": plan.meaning,
-        "access": plan.access,
-        "addresses": len(plan.addresses),
-        "added": plan.added,
-        "removed": plan.removed,
-        "closed": list(closed),
-    }
-
-
-def _report(plan: ImportPlan, conflicts: Sequence[ClaimedTwice], *, dry_run: bool) -> dict[str, Any]:
+def _report(done: Proposal, *, dry_run: bool) -> dict[str, Any]:
+    plan = done.plan
     return {
         "dry_run": dry_run,
         "counts": plan.counts,
@@ -167,10 +147,25 @@ def _report(plan: ImportPlan, conflicts: Sequence[ClaimedTwice], *, dry_run: boo
         ],
         "conflicts": [
             {"range": one.range.low, "kept_by": one.kept_by, "refused_to": one.refused_to}
-            for one in conflicts
+            for one in done.conflicts
         ],
         "warnings": plan.warnings,
         "kept_because": plan.kept_because,
+        "lists": [_list_report(one, done.closed.get(one.key, ())) for one in plan.lists],
+        "documents": done.documents,
+    }
+
+
+def _list_report(plan: ListPlan, closed: Sequence[str]) -> dict[str, Any]:
+    return {
+        "list": plan.key,
+        "title": plan.title,
+        "meaning": plan.meaning,
+        "access": plan.access,
+        "addresses": len(plan.addresses),
+        "added": plan.added,
+        "removed": plan.removed,
+        "closed": list(closed),
     }
 
 
@@ -192,7 +187,8 @@ def _in_words(report: dict[str, Any]) -> list[str]:
     lines += some("list", [_list_in_words(one) for one in report["lists"] if one["meaning"]])
     lines += some("warning", report["warnings"])
     if report["documents"]:
-        lines.append(f"Access rules or sets of up to {report['documents']:,} documents change")
+        bound = "many" if report["documents"] >= MOST_COUNTED else f"up to {report['documents']:,}"
+        lines.append(f"Access rules or sets of {bound} documents change")
     if report["kept_because"]:
         lines.append(f"Titles that are missing are kept: {report['kept_because']}")
     return lines

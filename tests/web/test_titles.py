@@ -177,9 +177,9 @@ async def test_a_plan_that_no_longer_holds_is_shown_again(server: Server, curato
 async def test_documents_follow_at_once_or_by_the_manager(
     curator: Browser, monkeypatch: pytest.MonkeyPatch, documents: int
 ) -> None:
-    monkeypatch.setattr("provider.titles.proposals.count_pending", lambda _session: documents)
+    monkeypatch.setattr("provider.titles.import_steps.count_pending", lambda _session: documents)
     settled = []
-    monkeypatch.setattr("provider.titles.proposals.settle_access", lambda *_, **__: settled.append(1))
+    monkeypatch.setattr("provider.titles.import_steps.settle_access", lambda *_, **__: settled.append(1))
     await _import(curator, _title("1", "http://b.example/", access="withheld"))
     assert len(settled) == (1 if documents <= CHUNK else 0)
 

@@ -22,16 +22,16 @@ from oai.audit import BEGUN, AuditEntry, Filter, list_entries
 from oai.errors import RemoteError, UsageError
 from oai.rights import Right
 from provider.titles.entries import READERS
-from provider.titles.listing import sources
-from provider.titles.proposals import (
+from provider.titles.import_steps import (
     Incoming,
     NeedsApprovalError,
     PlanChangedError,
     Upload,
-    accept,
+    accept_shown,
     propose,
     seeder_database,
 )
+from provider.titles.listing import sources
 from web.archive.pages_titles import words
 from web.auth.access import about, needs
 from web.auth.csrf import posted_of, takes_file
@@ -165,7 +165,7 @@ async def _import(request: web.Request, origin: _Origin, asked: PlanForm, form: 
     about(request, "titles", source, source)
     try:
         done = await database_of(request).run(
-            accept, origin.incoming, settings, asked.digest, approved=approved
+            accept_shown, origin.incoming, settings, asked.digest, approved=approved
         )
     except PlanChangedError as error:
         return await _plan(request, origin, form, fault=told(error))

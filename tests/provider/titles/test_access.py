@@ -11,7 +11,7 @@ from provider.holdings.loads import begin_load
 from provider.holdings.rules import Rule
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import UNLISTED, Access, Document, LoadPart
-from provider.titles.access import settle_access
+from provider.titles.access import count_pending, settle_access
 from tests.provider.archive import Archive
 from tests.provider.archives import Page, write_pages
 from tests.provider.titles.conftest import Titles, entry
@@ -52,6 +52,25 @@ def test_documents_follow_the_rule_of_their_title_and_of_what_is_carved_out(
     after = datestamps(database)
     assert {url for url in after if after[url] != before[url]} == {f"{SITE}shop/a", f"{SITE}blog/a"}
     assert settle(database) == 0
+
+
+@pytest.mark.parametrize(("most", "counted"), [(1_000_000, 4), (3, 3)])
+def test_documents_are_counted_before_they_follow_up_to_a_bound(
+    titles: Titles,
+    archive: Archive,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
+    counted: int,
+) -> None:
+    monkeypatch.setattr("provider.titles.access.MOST_COUNTED", most)
+    for number in range(4):
+        archive.add(f"{SITE}{number}")
+    archive.add("http://other.cz/")
+    titles.bring(entry("1", SITE, access="withheld"))
+    with database.session() as session:
+        assert count_pending(session) == counted
+    assert settle(database) == 4
 
 
 def test_a_contract_that_ends_closes_the_documents_and_one_that_returns_opens_them(

@@ -1,7 +1,8 @@
-"""Imports in two steps: what an import would change, and, once a person agrees, the change.
+"""The two steps of an import, for the command and the dashboard: what it would change, and the change.
 
 The first step rehearses the import, so that it knows the conflicts and the documents concerned, and rolls it
-back. The second one does everything again and stops if it would change something else than what was shown.
+back. The second one does everything again; if a person has agreed to what was shown, it stops if it would
+change something else.
 """
 
 import hashlib
@@ -10,7 +11,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -24,8 +24,11 @@ from oai.errors import UsageError
 from oai.sections import ProviderSettings
 from oai.sections.provider import ListMeaning
 from provider.holdings.publication import CHUNK
+from provider.holdings.urlkeys import WwwRule
+from provider.holdings.www_rule import settle_rule
 from provider.models import Access
-from provider.titles.access import count_pending, settle_access
+from provider.titles.access import MOST_COUNTED, count_pending, settle_access
+from provider.titles.address_lists import closed_addresses
 from provider.titles.entries import READERS, Read
 from provider.titles.imports import ImportPlan, apply_import, plan_import, rehearse_import
 from provider.titles.ranges import Conflict, RangeRules, range_rules
@@ -73,6 +76,22 @@ class Upload:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LocalFile:
+    """A file on this machine."""
+
+    source: str
+    kind: str
+    """Its format, a key of `READERS`."""
+    path: Path
+    meanings: Mapping[str, ListMeaning] = field(default_factory=dict)
+
+    @contextmanager
+    def read(self) -> Iterator[Iterator[Read]]:
+        """Yield the titles of the file."""
+        yield READERS[self.kind](self.path)
+
+
+@dataclass(frozen=True, kw_only=True)
 class SeederDatabase:
     """Seeder's database, and what the settings say about its contents."""
 
@@ -90,11 +109,7 @@ class SeederDatabase:
     @contextmanager
     def read(self) -> Iterator[Iterator[Read]]:
         """Yield the titles of the database."""
-        yield self.titles()
-
-    def titles(self) -> Iterator[Read]:
-        """Return the titles of the database. Raises UsageError or RemoteError if they cannot be read."""
-        return read_seeder(self.address.get_secret_value(), self.states, media_url=self.media_url)
+        yield read_seeder(self.address.get_secret_value(), self.states, media_url=self.media_url)
 
 
 def seeder_database(settings: ProviderSettings, address: str | None = None) -> SeederDatabase | None:
@@ -117,10 +132,17 @@ class Proposal:
 
     plan: ImportPlan
     conflicts: Sequence[ClaimedTwice]
+    closed: Mapping[str, Sequence[str]]
+    """For each list that opens, by key, its addresses whose captures other rules close."""
     documents: int
-    """Documents that may get another access rule or set."""
+    """Documents that may get another access rule or set; at most `MOST_COUNTED` are counted."""
     needs_approval: bool
     """Whether it changes or removes more titles than `provider.title_change_percent`."""
+
+    @property
+    def is_not_counted(self) -> bool:
+        """Whether there may be more documents than were counted."""
+        return self.documents >= MOST_COUNTED
 
     @property
     def digest(self) -> str:
@@ -149,53 +171,82 @@ class NeedsApprovalError(UsageError):
     """The import changes or removes more titles than the settings allow without approval."""
 
 
-def propose(session: Session, incoming: Incoming, settings: ProviderSettings) -> Proposal:
+def propose(
+    session: Session, incoming: Incoming, settings: ProviderSettings, *, waits: bool = False
+) -> Proposal:
     """Return what an import would change; nothing is changed.
 
-    Raises UsageError or RemoteError if the titles cannot be read, and UsageError while another import is
-    running.
+    `waits` means to wait for an import that is running, and to refuse after ten seconds otherwise. Raises
+    UsageError or RemoteError if the titles cannot be read, and UsageError if it is refused.
     """
-    proposal = _carried_out(session, incoming, settings, rehearse_import)
+    proposal = _carried_out(session, incoming, settings, rehearse_import, waits=waits)
     proposal = replace(proposal, documents=count_pending(session))
     session.rollback()
     return proposal
 
 
 def accept(
-    session: Session, incoming: Incoming, settings: ProviderSettings, digest: str, *, approved: bool
+    session: Session,
+    incoming: Incoming,
+    settings: ProviderSettings,
+    check: Callable[[ImportPlan], None] = lambda _plan: None,
+    agree: Callable[[Proposal], None] = lambda _proposal: None,
+    *,
+    waits: bool = False,
 ) -> Proposal:
-    """Import the titles and commit if the proposal is still the one with this digest.
+    """Import the titles and commit.
 
-    The manager lets documents follow changed rules if they are more than one chunk. Raises PlanChangedError,
-    NeedsApprovalError, and the errors of `propose`.
+    `check` may raise an error about the plan before it is carried out, `agree` about what it meant. If
+    nobody waits, the manager lets documents follow changed rules if they are more than one chunk. Raises the
+    errors of `propose`.
     """
-    proposal = _carried_out(
-        session, incoming, settings, partial(apply_import, margin=settings.publish_margin)
-    )
-    if proposal.digest != digest:
-        raise PlanChangedError(
-            "The titles have changed since this plan was made. Nothing was imported; look at the new plan."
-        )
-    if proposal.needs_approval and not approved:
-        raise NeedsApprovalError(
-            "This import changes many titles. Nothing was imported; approve the plan first."
-        )
+
+    def carry_out(session: Session, plan: ImportPlan, rules: RangeRules) -> Sequence[Conflict]:
+        check(plan)
+        return apply_import(session, plan, rules, margin=settings.publish_margin)
+
+    settle_rule(session, WwwRule(settings.www_rule))
+    proposal = _carried_out(session, incoming, settings, carry_out, waits=waits)
+    agree(proposal)
     session.commit()
     # Not before, because those who add documents would wait.
     proposal = replace(proposal, documents=count_pending(session))
-    if proposal.documents <= CHUNK:
+    if waits or proposal.documents <= CHUNK:
         settle_access(session, margin=settings.publish_margin)
     return proposal
+
+
+def accept_shown(
+    session: Session, incoming: Incoming, settings: ProviderSettings, digest: str, *, approved: bool
+) -> Proposal:
+    """Import the titles if the proposal is still the one with this digest.
+
+    Raises PlanChangedError, NeedsApprovalError, and the errors of `propose`.
+    """
+
+    def agree(proposal: Proposal) -> None:
+        if proposal.digest != digest:
+            raise PlanChangedError(
+                "The titles have changed since this plan was made. Nothing was imported; look at the new "
+                "plan."
+            )
+        if proposal.needs_approval and not approved:
+            raise NeedsApprovalError(
+                "This import changes many titles. Nothing was imported; approve the plan first."
+            )
+
+    return accept(session, incoming, settings, agree=agree)
 
 
 _CarryOut = Callable[[Session, ImportPlan, RangeRules], Sequence[Conflict]]
 
 
 def _carried_out(
-    session: Session, incoming: Incoming, settings: ProviderSettings, carry_out: _CarryOut
+    session: Session, incoming: Incoming, settings: ProviderSettings, carry_out: _CarryOut, *, waits: bool
 ) -> Proposal:
     rules = range_rules(settings)
-    session.execute(text(_WAIT))
+    if not waits:
+        session.execute(text(_WAIT))
     try:
         with incoming.read() as found:
             plan = plan_import(session, incoming.source, found, rules, incoming.meanings)
@@ -205,9 +256,11 @@ def _carried_out(
         raise UsageError("Another import of titles is running. Try again when it has ended.") from None
     session.execute(text("SET LOCAL lock_timeout = 0"))
     conflicts = carry_out(session, plan, rules)
+    opening = [one for one in plan.lists if one.meaning == "open"]
     return Proposal(
         plan=plan,
         conflicts=name_conflicts(session, conflicts),
+        closed={one.key: closed_addresses(session, one.addresses) for one in opening},
         documents=0,
         needs_approval=plan.exceeds(settings.title_change_percent),
     )
