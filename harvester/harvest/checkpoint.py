@@ -158,14 +158,17 @@ def note_disappeared(session: Session, harvest_id: int, number: int) -> None:
 def end(
     session: Session, harvest_id: int, *, watermark: str | None, resumable: bool, error: Note | None
 ) -> None:
-    """Record the end of the run. Unless it is `resumable`, its progress is deleted."""
+    """Record the end of the run. Unless it is `resumable`, its progress is deleted.
+
+    If another process has begun the harvest again, the row is its own and stays as it is.
+    """
     values: dict[str, Any] = {"job_id": None, "process_id": None, "estimated_end": None, **_last(error)}
     if not resumable:
         values |= {"resumption_token": None, "run_parameters": None, "run_state": {}, **columns_of([])}
-        seen_identifiers.forget(session, harvest_id)
     if watermark is not None:
         values["watermark"] = watermark
-    _update(session, harvest_id, **values)
+    if _updated(session, harvest_id, values) and not resumable:
+        seen_identifiers.forget(session, harvest_id)
 
 
 def _key(request: HarvestRequest) -> dict[str, Any]:
@@ -186,9 +189,24 @@ def _lost(row: Harvest) -> str | None:
 
 
 def _update(session: Session, harvest_id: int, **values: Any) -> None:  # noqa: ANN401 any column's type
-    session.execute(
-        update(Harvest).where(Harvest.harvest_id == harvest_id).values(**values, updated=func.now())
-    )
+    """Change the row of this process's run; raises RepositoryBusyError if another process has begun it again.
+
+    The lock on the repository ends with its connection, which may be lost while this process lives on.
+    Nothing that the caller's transaction contains is then stored.
+    """
+    if not _updated(session, harvest_id, values):
+        raise RepositoryBusyError(
+            "this process lost a connection to the database, and with it its hold on the repository; another"
+            " process has begun the harvest again"
+        )
+
+
+def _updated(session: Session, harvest_id: int, values: Mapping[str, Any]) -> bool:
+    """Return whether the row still belongs to this process, and was changed."""
+    ours = (Harvest.process_id == os.getpid()) & (Harvest.host == socket.gethostname())
+    changed = update(Harvest).where(Harvest.harvest_id == harvest_id, ours)
+    changed = changed.values(**values, updated=func.now())
+    return session.execute(changed.returning(Harvest.harvest_id)).first() is not None
 
 
 _CLASS = 0x5A52  # "ZR": separates our keys from other advisory locks
@@ -242,10 +260,11 @@ def only_harvest(database: Database, repository_id: int) -> Iterator[None]:
             check_unlocked(connection, repository_id)
             yield
         finally:
-            # The server has released the lock of a connection that it has lost.
-            if not connection.invalidated:
+            try:
                 connection.execute(text("SELECT pg_advisory_unlock(:class, :id)"), key)
                 connection.execute(text("RESET lock_timeout"))
+            except OperationalError:
+                connection.invalidate()  # the server releases the lock of a connection that has ended
 
 
 def _busy(repository_id: int, holder: Row[Any] | None) -> RepositoryBusyError:

@@ -1,0 +1,37 @@
+"""A harvest whose connection with the repository's lock is lost, while its process lives on."""
+
+from sqlalchemy import text
+
+from harvester.vocabulary import RunStatus
+from tests.harvester.library import Library
+
+_END_HOLDER = text(
+    "SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+    " AND objsubid = 2 AND objid = 1"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+
+
+async def test_a_run_that_lost_its_hold_stores_nothing_once_another_has_begun(library: Library) -> None:
+    async def take_over(asked: dict[str, str]) -> None:
+        """At the second page, end the connection with the lock, and harvest everything elsewhere."""
+        if "resumptionToken" not in asked:
+            return
+        library.fake.before = None
+        with library.database.session() as session:
+            assert session.execute(_END_HOLDER).all() == [(True,)]
+        code, _, errors = await library.command("harvest", "1")
+        assert code == 0, errors
+
+    library.fake.before = take_over
+    outcome = await library.run()
+    assert outcome.status is RunStatus.FAILED
+    assert "lost a connection to the database, and with it its hold" in str(outcome.failure_reason)
+    finished, failed = library.history()
+    assert (finished.status, failed.status) == ("completed", "failed")
+    assert len(library.numbers()) == len(library.records()) == len(library.fake.items)
+    row = library.harvest_row()
+    # What the other run has left is as it left it.
+    assert (row.process_id, row.resumption_token, row.watermark is None) == (None, None, False)
+    audit, found = library.audit()
+    assert not found, audit
