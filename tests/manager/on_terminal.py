@@ -13,5 +13,5 @@ if __name__ == "__main__":
     # Whatever the tests themselves were started under.
     ignored = bool(os.environ.get("TESTS_IGNORE_SIGHUP"))
     signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
-    _, module, *_ = sys.argv
+    module = sys.argv[1]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
