@@ -18,11 +18,11 @@ from tests.harvester.hostile.scenarios import SCENARIOS
 
 @pytest.mark.parametrize("scenario", repeats.LOOSELY)
 async def test_a_loose_harvest_brings_all_that_can_be_had(
-    scenario: Scenario, hostile_database: Database, hostile_settings: Settings, tmp_path: Path
+    scenario: Scenario, shared_database: Database, shared_settings: Settings, tmp_path: Path
 ) -> None:
     hostile = scenario.make()
     left = await run(
-        hostile, hostile_database, hostile_settings, tmp_path / "out", level=Level.LOOSE, scenario=scenario
+        hostile, shared_database, shared_settings, tmp_path / "out", level=Level.LOOSE, scenario=scenario
     )
     _agrees(left, scenario.loose)
     _has_the_truth(left, scenario)
@@ -40,11 +40,11 @@ async def test_a_loose_harvest_brings_all_that_can_be_had(
 
 @pytest.mark.parametrize("scenario", repeats.STRICTLY)
 async def test_a_strict_harvest_stops_where_it_must(
-    scenario: Scenario, hostile_database: Database, hostile_settings: Settings, tmp_path: Path
+    scenario: Scenario, shared_database: Database, shared_settings: Settings, tmp_path: Path
 ) -> None:
     hostile = scenario.make()
     left = await run(
-        hostile, hostile_database, hostile_settings, tmp_path / "out", level=Level.STRICT, scenario=scenario
+        hostile, shared_database, shared_settings, tmp_path / "out", level=Level.STRICT, scenario=scenario
     )
     _agrees(left, scenario.strict)
     _has_the_truth(left, scenario)
