@@ -9,6 +9,7 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import URL
 
+from harvester.harvest import checkpoint
 from oai.database import Database, open_database
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, many, serve
@@ -23,6 +24,12 @@ async def library(
         made = Library(database, settings, fake, tmp_path / "out", dict(environment))
         made.change_settings(retries=0, max_wait=1.0, first_delay=0.01)
         yield made
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let harvests in this process wait for a repository that another one holds for a moment only."""
+    monkeypatch.setattr(checkpoint, "_WAIT", "100ms")
 
 
 @pytest.fixture(scope="module")
