@@ -104,3 +104,12 @@ class Overlap(StrEnum):
     """Skip it; the next one starts at the next due time."""
     QUEUE = "queue"
     """Start it as soon as the previous one has ended; several of them become one."""
+
+
+class RuleKind(StrEnum):
+    """The effect of a rule file on a record."""
+
+    FILTER = "filter"
+    """Keeps it or drops it."""
+    NORMALISE = "normalise"
+    """Adds elements to the original ones."""

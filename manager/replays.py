@@ -16,8 +16,8 @@ from harvester.harvest.source import replay_request
 from harvester.listing import Among
 from harvester.models import History, Repository
 from harvester.rule_lab.files import file_of
-from harvester.rule_lab.models import Rule, RuleKind
-from harvester.vocabulary import Level
+from harvester.rule_lab.models import Rule
+from harvester.vocabulary import Level, RuleKind
 from manager.models import RecurringJob
 from manager.rule_access import check_rule_access
 from oai.errors import UsageError

@@ -12,7 +12,8 @@ from typing import Final
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from harvester.rule_lab.models import Rule, RuleKind
+from harvester.rule_lab.models import Rule
+from harvester.vocabulary import RuleKind
 from manager.models import Job, RecurringJob
 from oai.errors import UsageError
 from oai.owners import Organisation, RepositoryOwner, owner_of

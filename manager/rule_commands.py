@@ -14,8 +14,9 @@ from harvester.recognition import check_base_url
 from harvester.repositories import get_repository
 from harvester.rule_lab import versions
 from harvester.rule_lab.examples import EXAMPLES, example_of
-from harvester.rule_lab.files import file_of, kind_of, read_file, read_rules
-from harvester.rule_lab.models import Rule, RuleKind, RuleVersion
+from harvester.rule_lab.explanation import read_rules
+from harvester.rule_lab.files import file_of, kind_of, read_file
+from harvester.rule_lab.models import Rule, RuleVersion
 from harvester.rule_lab.rehearsal import Rehearsal, ReplayEffect, rehearse_replay, trial_in_words
 from harvester.rule_lab.samples import Samples, first_page, read_files, stored_files
 from harvester.rule_lab.trial import try_rules
@@ -29,6 +30,7 @@ from harvester.rule_lab.versions import (
 )
 from harvester.rule_lab.versions import list_versions as read_versions
 from harvester.rules.rule_files import read_bytes
+from harvester.vocabulary import RuleKind
 from manager.replays import RuleFiles, wished_replay
 from manager.rule_usage import last_runs, uses_of
 from oai.cli import Invocation, account_name

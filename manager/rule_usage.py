@@ -8,8 +8,9 @@ from sqlalchemy.orm import Session
 
 from harvester.listing import Among
 from harvester.models import History, Repository
-from harvester.rule_lab.models import Rule, RuleKind, RuleVersion
+from harvester.rule_lab.models import Rule, RuleVersion
 from harvester.rule_lab.versions import version_of_digest
+from harvester.vocabulary import RuleKind
 from manager.models import RecurringJob
 from manager.rule_access import spellings_of
 from oai.settings import Settings

@@ -53,7 +53,7 @@ class Process:
             self.stdout, out = _output(stdout or nothing, closed)
             self.stderr, err = _output(stderr or nothing, closed)
             self._reports = prefork.request(
-                _forking(),
+                forking(),
                 self.command,
                 environment,
                 ((stdin or nothing).fileno(), out, err),
@@ -169,7 +169,7 @@ def _text(file: Any) -> str:
 
 
 @functools.cache
-def _forking() -> socket.socket:
+def forking() -> socket.socket:
     """Return the socket for requests of commands; the serving process ends with this one."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:

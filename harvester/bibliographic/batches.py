@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple
 
 from lxml import etree
 
-from harvester.bibliographic.candidates import Candidate
 from harvester.bibliographic.conditions import Conditions
 from harvester.bibliographic.converters import (
     CONVERTERS,
+    Candidate,
     Converter,
     NoMetadataError,
     UnreadableFileError,

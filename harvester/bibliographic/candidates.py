@@ -7,32 +7,14 @@ harvested, restored, rebuilt or pruned meanwhile, the next import finds exactly 
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from harvester.bibliographic.converters import Candidate
 from harvester.store import records as arrays
 from harvester.store.paths import identifier_key
-
-
-class Candidate(NamedTuple):
-    """A harvested record to process, and its present row in the tables; a tuple, because there are many."""
-
-    key: uuid.UUID
-    identifier: str
-    filename: str | None
-    datestamp: str
-    digest: bytes | None
-    bibliographic_id: int | None
-    content_digest: bytes | None
-    omitted: str | None
-
-    @property
-    def file_digest(self) -> str | None:
-        """Return the digest in hexadecimal digits."""
-        return None if self.digest is None else self.digest.hex()
-
 
 # LIMIT makes each lookup use the whole key. As plain joins, tables without statistics (as in a first import)
 # were compared row by row: a hundred times slower at 2,000 records.

@@ -7,9 +7,10 @@ from typing import Final
 
 from sqlalchemy.orm import Session
 
-from harvester.bibliographic.candidates import Candidate, read_sample
+from harvester.bibliographic.candidates import read_sample
 from harvester.bibliographic.conditions import Conditions
 from harvester.bibliographic.converters import (
+    Candidate,
     NoMetadataError,
     UnreadableFileError,
     converter_for,

@@ -1,13 +1,13 @@
 """The converters and their selection; a new format needs a module, and a line here."""
 
 import hashlib
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from lxml import etree
 
-from harvester.bibliographic.candidates import Candidate
 from harvester.bibliographic.dublin_core import DublinCoreConverter, QualifiedDublinCoreConverter
 from harvester.bibliographic.marc21.converter import Marc21Converter
 from harvester.bibliographic.record import BibliographicRecord, RawField
@@ -16,6 +16,24 @@ from oai.vocabulary import OAI_NAMESPACE
 from oai.xml import parse
 
 _METADATA = f"{{{OAI_NAMESPACE}}}metadata"
+
+
+class Candidate(NamedTuple):
+    """A harvested record to process, and its present row in the tables; a tuple, because there are many."""
+
+    key: uuid.UUID
+    identifier: str
+    filename: str | None
+    datestamp: str
+    digest: bytes | None
+    bibliographic_id: int | None
+    content_digest: bytes | None
+    omitted: str | None
+
+    @property
+    def file_digest(self) -> str | None:
+        """Return the digest in hexadecimal digits."""
+        return None if self.digest is None else self.digest.hex()
 
 
 class Converter(Protocol):

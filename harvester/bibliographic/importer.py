@@ -6,18 +6,13 @@ rest.
 
 import contextlib
 import logging
-import multiprocessing
-import os
-import threading
 import uuid
-from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from sqlalchemy.orm import Session
 
@@ -25,7 +20,6 @@ from harvester.bibliographic import imports
 from harvester.bibliographic.batches import LEFT_OUT, Chooser, Converting, ImportBatch
 from harvester.bibliographic.candidates import (
     FIRST,
-    Candidate,
     ImportScope,
     changed_since,
     count_candidates,
@@ -36,95 +30,19 @@ from harvester.bibliographic.candidates import (
     read_candidates,
 )
 from harvester.bibliographic.conditions import Conditions, Match
+from harvester.bibliographic.conversion_processes import convert_all, processes_for
+from harvester.bibliographic.converters import Candidate
 from harvester.bibliographic.filtering_sets import set_by_id
 from harvester.bibliographic.imports import ImportBusyError, ImportFacts, only_import
 from harvester.bibliographic.row_writer import Table
 from harvester.bibliographic.sources import choose_prefix, follows_harvest, source_settings
 from harvester.repositories import base_folder, get_repository
 from harvester.vocabulary import RunStatus
-from oai.child import interrupts_held_back, spawning
 from oai.database import Database, make_statistics
 from oai.error_translation import mishap
-from oai.errors import InterruptedRunError, ZatvaError, failure_of
+from oai.errors import InterruptedRunError, failure_of
 from oai.failures import Failure, FailureCode
 from oai.settings import Settings
-
-_WORTH_IT: Final = 4000
-"""The number of records above which starting processes saves time."""
-_AHEAD: Final = 1
-"""Batches under way or waiting to be written, beyond one for each process: this bounds the memory."""
-
-
-def processes_for(records: int) -> int:
-    """Return how many processes should convert this many records; 1 means this process only."""
-    if records < _WORTH_IT:
-        return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def convert_all(
-    pages: Iterable[Sequence[Candidate]], converting: Converting, *, processes: int
-) -> Generator[ImportBatch, None, None]:
-    """Convert pages of candidates; close the generator to end early.
-
-    Raises ZatvaError if a process was killed.
-    """
-    if processes == 1:
-        yield from map(converting.batch, pages)
-        return
-    with (
-        spawning() as context,
-        ProcessPoolExecutor(
-            processes, mp_context=context, initializer=_begin, initargs=(converting,)
-        ) as pool,
-    ):
-        try:
-            yield from _in_order(pool, pages, most=processes + _AHEAD)
-        except BrokenProcessPool:
-            raise ZatvaError(
-                "a process that was converting records was killed; to continue, run the import again"
-            ) from None
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _in_order(
-    pool: ProcessPoolExecutor, pages: Iterable[Sequence[Candidate]], *, most: int
-) -> Iterator[ImportBatch]:
-    # Only this thread uses the deque; results are taken in the order of the pages, so that the writer can
-    # resume after the last key.
-    under_way: deque[Future[ImportBatch]] = deque()
-    for page in pages:
-        with interrupts_held_back():
-            under_way.append(pool.submit(_work, page))
-        if len(under_way) >= most:
-            yield under_way.popleft().result()
-    while under_way:
-        yield under_way.popleft().result()
-
-
-class _Process:
-    """What a worker process receives once, when it starts."""
-
-    converting: ClassVar[Converting]
-
-
-def _begin(converting: Converting) -> None:
-    _Process.converting = converting
-    # Joins the parent in a thread, so that this process ends even if the parent is killed.
-    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _work(candidates: Sequence[Candidate]) -> ImportBatch:
-    return _Process.converting.batch(candidates)
-
 
 _BATCH: Final = 500
 _LOOKED_UP: Final = ("bibliographic_record", "bibliographic_contributor", "bibliographic_identifier")

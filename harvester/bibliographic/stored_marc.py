@@ -8,8 +8,9 @@ from typing import Final
 from lxml import etree
 from sqlalchemy.orm import Session
 
-from harvester.bibliographic.candidates import FIRST, Candidate, read_sample
+from harvester.bibliographic.candidates import FIRST, read_sample
 from harvester.bibliographic.converters import (
+    Candidate,
     NoMetadataError,
     UnreadableFileError,
     metadata_in,

@@ -13,13 +13,13 @@ from typing import Final
 
 from lxml import etree
 
+from harvester.rule_lab.explanation import read_rules
 from harvester.rule_lab.fields import Field, values_of_record
-from harvester.rule_lab.files import read_rules
-from harvester.rule_lab.models import RuleKind
 from harvester.rule_lab.operators import Condition, Operator
 from harvester.rule_lab.rows import FilterRow, RuleRows, xml_of
 from harvester.rules.filters import FilterMatch, Filters
 from harvester.rules.rule_files import RuleFileError
+from harvester.vocabulary import RuleKind
 
 _MOST: Final = 6
 _OF_ONE_FIELD: Final = 2

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Final
 
-from harvester.rule_lab.models import RuleKind
 from harvester.rule_lab.rows import (
     ElementRow,
     FilterRow,
@@ -13,6 +12,7 @@ from harvester.rule_lab.rows import (
     xml_of,
 )
 from harvester.rules.filters import FilterMatch
+from harvester.vocabulary import RuleKind
 from oai.errors import UsageError
 from oai.vocabulary import DC_NAMESPACE
 

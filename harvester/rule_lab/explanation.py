@@ -10,10 +10,12 @@ from typing import Final
 from lxml import etree
 
 from harvester.reading.answers import title_of
-from harvester.rules.filters import FilterMatch, Filters, is_deletion
-from harvester.rules.normalisation import Mappings, NewElement, NodeMapping
+from harvester.rules.filters import FilterMatch, Filters, is_deletion, parse_filters
+from harvester.rules.normalisation import Mappings, NewElement, NodeMapping, parse_mappings
 from harvester.rules.rule_expressions import FoundNode
 from harvester.rules.rule_files import RuleLimitError
+from harvester.rules.rule_limits import RuleLimits
+from harvester.vocabulary import RuleKind
 from oai.vocabulary import OAI_NAMESPACE
 
 _HEADER: Final = f"{{{OAI_NAMESPACE}}}header"
@@ -22,6 +24,15 @@ _LONGEST_VALUE: Final = 200
 """The number of characters of a value that are shown."""
 _LONGEST_SIDE: Final = 20_000
 """The number of characters of a record that are shown."""
+
+
+def read_rules(
+    data: bytes, kind: RuleKind, *, source: str, limits: RuleLimits | None = None
+) -> Filters | Mappings:
+    """Parse the rules of a file. Raises RuleFileError with line, column, reason and what to do."""
+    if kind is RuleKind.FILTER:
+        return parse_filters(data, source=source, limits=limits)
+    return parse_mappings(data, source=source, limits=limits)
 
 
 class Fate(StrEnum):

@@ -9,12 +9,10 @@ from typing import Final
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from harvester.rule_lab.models import Rule, RuleKind
-from harvester.rules.filters import Filters, parse_filters
-from harvester.rules.normalisation import Mappings, parse_mappings
+from harvester.rule_lab.models import Rule
 from harvester.rules.rule_files import MAX_BYTES, RuleFileError
-from harvester.rules.rule_limits import RuleLimits
 from harvester.store.atomic_files import Disk
+from harvester.vocabulary import RuleKind
 from oai.errors import MalformedXmlError, UsageError
 from oai.owners import Organisation, folder_of
 from oai.settings import Settings
@@ -107,12 +105,3 @@ def kind_of(data: bytes, *, source: str) -> RuleKind:
         )
         raise RuleFileError(source, f"{reason} <normalize>", line=1)
     return found
-
-
-def read_rules(
-    data: bytes, kind: RuleKind, *, source: str, limits: RuleLimits | None = None
-) -> Filters | Mappings:
-    """Parse the rules of a file. Raises RuleFileError with line, column, reason and what to do."""
-    if kind is RuleKind.FILTER:
-        return parse_filters(data, source=source, limits=limits)
-    return parse_mappings(data, source=source, limits=limits)

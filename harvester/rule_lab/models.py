@@ -1,7 +1,6 @@
 """The tables of the rule lab: registered rule files, and every version of each."""
 
 from datetime import datetime
-from enum import StrEnum
 
 from sqlalchemy import CheckConstraint, ForeignKey, Identity, LargeBinary, Text, UniqueConstraint, func
 from sqlalchemy.orm import Mapped, mapped_column
@@ -52,12 +51,3 @@ class RuleVersion(Base):
     saved_by: Mapped[str | None] = mapped_column(Text)
     """Name of the user; NULL if the version was found in the file."""
     note: Mapped[str] = mapped_column(Text, server_default="")
-
-
-class RuleKind(StrEnum):
-    """The effect of a rule file on a record."""
-
-    FILTER = "filter"
-    """Keeps it or drops it."""
-    NORMALISE = "normalise"
-    """Adds elements to the original ones."""

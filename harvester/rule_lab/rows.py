@@ -7,11 +7,11 @@ from typing import Final
 
 from lxml import etree
 
-from harvester.rule_lab.files import read_rules
-from harvester.rule_lab.models import RuleKind
+from harvester.rule_lab.explanation import read_rules
 from harvester.rules.filters import FilterMatch
 from harvester.rules.rule_expressions import Expression, ExpressionError, RecordPath, text_of
 from harvester.rules.rule_files import RuleFile, RuleFileError, parse_rules
+from harvester.vocabulary import RuleKind
 from oai.xml import escape
 
 ROOTS: Final = {RuleKind.FILTER: "filters", RuleKind.NORMALISE: "normalize"}

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from harvester.rule_lab.explanation import Explained, Fate, RuleFinding, Value
-from harvester.rule_lab.files import read_rules
-from harvester.rule_lab.models import RuleKind
+from harvester.rule_lab.explanation import Explained, Fate, RuleFinding, Value, read_rules
 from harvester.rules.filters import Filters
 from harvester.rules.normalisation import Mappings
+from harvester.vocabulary import RuleKind
 from oai.child import module_command
 
 _SECONDS_FOR_A_RECORD: Final = 2.0

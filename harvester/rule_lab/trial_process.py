@@ -12,11 +12,10 @@ from typing import Any, Final
 
 from lxml import etree
 
-from harvester.rule_lab.explanation import explain
-from harvester.rule_lab.files import read_rules
-from harvester.rule_lab.models import RuleKind
+from harvester.rule_lab.explanation import explain, read_rules
 from harvester.rules.rule_files import RuleFileError
 from harvester.rules.rule_limits import RuleLimits
+from harvester.vocabulary import RuleKind
 from oai.errors import MalformedXmlError
 from oai.xml import parse
 

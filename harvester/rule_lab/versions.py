@@ -15,9 +15,11 @@ from sqlalchemy.orm import Session
 
 from harvester.listing import Among
 from harvester.models import Repository
-from harvester.rule_lab.files import adopted_path, free_path, read_file, read_rules, write_file
-from harvester.rule_lab.models import Rule, RuleKind, RuleVersion
+from harvester.rule_lab.explanation import read_rules
+from harvester.rule_lab.files import adopted_path, free_path, read_file, write_file
+from harvester.rule_lab.models import Rule, RuleVersion
 from harvester.rules.rule_files import RuleFileError
+from harvester.vocabulary import RuleKind
 from oai.errors import UsageError
 from oai.owners import owner_of
 from oai.settings import Settings

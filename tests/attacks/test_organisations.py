@@ -9,8 +9,9 @@ from sqlalchemy import select
 
 from harvester.models import Repository
 from harvester.repositories import add_repository
-from harvester.rule_lab.models import Rule, RuleKind
+from harvester.rule_lab.models import Rule
 from harvester.rule_lab.versions import RuleDraft, add_rule
+from harvester.vocabulary import RuleKind
 from manager.leader.dispatcher import launch_due
 from manager.leader.planner import make_job
 from manager.models import Job, JobStatus, RecurringJob, RecurringState

@@ -3,9 +3,6 @@
 import asyncio
 import json
 import os
-import signal
-import sys
-from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from harvester.models import Harvest, History, Repository
 from oai.database import Database
 from tests.commands import zatva_beside
 from tests.harvester.fake_repository import FakeRepository, many, serve
+from tests.harvester.test_commands import ended, start
 
 
 async def run(environment: dict[str, str], *arguments: str) -> tuple[int, str, str]:
@@ -124,12 +122,12 @@ async def test_the_process_takes_slices(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path
 ) -> None:
     await run(environment, "repository", "add", fake.url, str(tmp_path / "out"))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "harvester", "--repository-id", "1", "--slice", "month", "--json",
-        "--harvest-from", "2023-11-01", "--harvest-to", "2024-01-31", env=environment, stdout=PIPE,
+    process = start(
+        environment, "harvester", "--repository-id", "1", "--slice", "month", "--json",
+        "--harvest-from", "2023-11-01", "--harvest-to", "2024-01-31",
     )  # fmt: skip
-    said, _ = await asyncio.wait_for(process.communicate(), 60)
-    assert (process.returncode, objects(said.decode())[-1]["new"]) == (0, 50)
+    done = await ended(process)
+    assert (done.code, done.json["new"]) == (0, 50)
     assert len([asked for asked in fake.lists() if "resumptionToken" not in asked]) == 3
 
 
@@ -146,9 +144,7 @@ async def test_warnings_survive_a_kill_and_the_next_run_tells_of_it(
     fake.before = stick
     fake.fault = lambda _, good: good.replace(b"Title 12 ", b"<oops ")
     harvest = ("harvest", fake.url, "--out", str(tmp_path / "out"))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "zatva", *harvest, env=environment, stdout=PIPE, stderr=PIPE
-    )
+    process = start(environment, "zatva", *harvest)
     await asyncio.wait_for(reached.wait(), 30)
     while True:
         with database.session() as session:
@@ -159,8 +155,8 @@ async def test_warnings_survive_a_kill_and_the_next_run_tells_of_it(
     assert (row.counts["records"], row.counts["invalid"]) == (29, 1)
     assert row.records_per_second
     assert row.estimated_end is not None
-    os.kill(process.pid, signal.SIGKILL)
-    await process.communicate()
+    process.kill()
+    await ended(process)
     fake.before = None
     assert (await run(environment, *harvest))[0] == 3
     with database.session() as session:

@@ -11,7 +11,6 @@ import harvester.harvest.approval
 import harvester.harvest.checkpoint
 import harvester.harvest.verdict
 import harvester.repositories
-import harvester.rule_lab.models
 import harvester.store.audit
 import harvester.store.models
 import harvester.vocabulary
@@ -57,7 +56,7 @@ _ENUMS: dict[str, type[Enum]] = {
     "job's status": manager.models.JobStatus,
     "kind of bibliographic record": harvester.bibliographic.record.RecordKind,
     "kind of notice": manager.notices.models.Kind,
-    "kind of rule": harvester.rule_lab.models.RuleKind,
+    "kind of rule": harvester.vocabulary.RuleKind,
     "language": manager.notices.models.Language,
     "link": web.models.LinkKind,
     "note of a bibliographic record": harvester.bibliographic.record.NoteKind,

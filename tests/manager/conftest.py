@@ -13,12 +13,14 @@ import pytest
 from sqlalchemy import Row, text
 
 from manager import commands as running
+from oai.child import module_command
 from oai.database import Database
 from oai.sections import ManagerSettings
 from oai.settings import Settings
-from tests.commands import Process
+from tests.commands import Process, forking
+from tests.manager.forked import fork_from
 
-STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
+STAND_IN = module_command("tests.manager.stand_in")
 PATIENCE = 60.0
 QUICK = {"tick_seconds": 0.1, "retry_minutes": 0.001, "stop_seconds": 10, "lost_seconds": 3, "retries": 2}
 
@@ -67,8 +69,9 @@ def tables(database: Database) -> Tables:
 
 
 @pytest.fixture
-def quick(settings: Settings) -> Settings:
-    """Settings under which a manager needs no patience."""
+def quick(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings under which a manager needs no patience; the processes of its worker are forked."""
+    fork_from(forking(), monkeypatch.setattr)
     return settings.model_copy(update={"manager": ManagerSettings(**QUICK)})
 
 

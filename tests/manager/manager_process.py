@@ -8,9 +8,11 @@ from oai.database import open_database
 from oai.logs import configure
 from oai.settings import load_settings
 from tests.manager.conftest import STAND_IN
+from tests.manager.forked import fork_from_here
 
 
 def main() -> None:
+    fork_from_here()
     settings = load_settings()
     configure(settings.log)
     drain = asyncio.Event()

@@ -18,10 +18,10 @@ from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.manager.conftest import Tables, manager_process, until
 from tests.manager.notices.receiver import SECRET, Receiver
 
-_REPOSITORIES = 10
+_REPOSITORIES = 5
 _ONE_OFF = 4
 """Every so manieth schedule is for one harvest alone."""
-_SPREAD = 8
+_SPREAD = 5
 """Seconds over which they are due."""
 PATIENCE = 240.0
 """Seconds without any progress; the whole takes about half a minute on two cores of its own."""

@@ -5,7 +5,6 @@ import contextlib
 import os
 import pty
 import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from manager.leader.dispatcher import launch_due
 from oai.database import Database
 from oai.settings import Settings
+from tests.commands import Process
 from tests.manager.conftest import Tables, alive, running_process, until
 
 _HARVESTS = 3
@@ -47,21 +47,17 @@ class OnTerminal:
 @contextlib.asynccontextmanager
 async def on_a_terminal(environment: dict[str, str], module: str) -> AsyncIterator[OnTerminal]:
     ours, theirs = pty.openpty()
-    try:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.manager.on_terminal", module,
-            stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, env=environment,
-        )  # fmt: skip
-    finally:
-        os.close(theirs)
+    with os.fdopen(theirs, "wb", buffering=0) as end:
+        process = Process(
+            environment, module, module="tests.manager.on_terminal", stdin=end, stdout=end, stderr=end
+        )
     program = OnTerminal(process.pid, ours)
     try:
         yield program
-        await asyncio.wait_for(process.wait(), 60)
+        await asyncio.to_thread(process.wait, 60)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+        process.kill()
+        await asyncio.to_thread(process.wait)
         program.close_terminal()
 
 
@@ -106,7 +102,7 @@ async def test_the_end_of_a_manager_leaves_no_harvester_behind(
     quick_environment: dict[str, str], tables: Tables, end: End
 ) -> None:
     plan(tables)
-    environment = quick_environment | {"ZATVA_MANAGER__STOP_SECONDS": "2"}
+    environment = quick_environment | {"ZATVA_MANAGER__STOP_SECONDS": "0.5"}
     async with on_a_terminal(environment, "tests.manager.manager_process") as manager:
         processes = await until(lambda: harvests(tables))
         await end(manager)
@@ -121,7 +117,7 @@ async def test_the_end_of_a_worker_leaves_no_harvester_behind(
     with database.session() as session:
         assert len(launch_due(session, quick.manager)) == _HARVESTS
         session.commit()
-    environment = quick_environment | {"ZATVA_MANAGER__STOP_SECONDS": "2"}
+    environment = quick_environment | {"ZATVA_MANAGER__STOP_SECONDS": "0.5"}
     async with on_a_terminal(environment, "tests.manager.worker_process") as worker:
         processes = await until(lambda: harvests(tables))
         await end(worker)

@@ -138,7 +138,8 @@ async def test_one_repository_is_harvested_by_one_process_at_a_time(
     for repository in (first, first, second):
         tables.add("oai_job", repository_id=repository, metadata_prefix="long")
     async with managing(quick, database):
-        await until(lambda: len(tables("SELECT FROM oai_harvest")) == 2)
+        both = "SELECT FROM oai_harvest JOIN oai_job USING (job_id, process_id)"
+        await until(lambda: len(tables(both)) == 2)
         with database.session() as session:
             views = jobs.list_jobs(session)
         assert [(view.job_id, view.state, view.reason) for view in views] == [

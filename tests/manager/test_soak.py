@@ -67,7 +67,7 @@ def own_server(quick_folder: Path) -> Iterator[OwnServer]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("schedules", "real"), [(40, False), pytest.param(100, True, marks=pytest.mark.long)]
+    ("schedules", "real"), [(20, False), pytest.param(100, True, marks=pytest.mark.long)]
 )
 async def test_every_due_run_happens_once_whatever_dies(
     own_server: OwnServer, environment: dict[str, str], tmp_path: Path, schedules: int, *, real: bool

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.models import MetadataFormat, Repository
-from harvester.rule_lab.models import RuleKind
+from harvester.vocabulary import RuleKind
 from manager.models import Job, RecurringJob
 from oai.settings import Settings
 from oai.vocabulary import Verb

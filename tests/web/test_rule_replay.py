@@ -8,8 +8,8 @@ from sqlalchemy import func, select
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.models import History, Record
-from harvester.rule_lab.models import RuleKind
 from harvester.rule_lab.versions import RuleDraft, add_rule
+from harvester.vocabulary import RuleKind
 from manager.replays import RuleFiles
 from oai.errors import TryLaterError
 from tests.harvester.fake_repository import FakeRepository, many, serve

@@ -10,9 +10,10 @@ from harvester.harvest_plan import LONGEST_SELECTION
 from harvester.models import Repository
 from harvester.rule_lab import versions
 from harvester.rule_lab.files import kind_of
-from harvester.rule_lab.models import Rule, RuleKind, RuleVersion
+from harvester.rule_lab.models import Rule, RuleVersion
 from harvester.rule_lab.versions import RuleView, as_text, last_version, list_rules, list_versions
 from harvester.rules.rule_files import RuleFileError
+from harvester.vocabulary import RuleKind
 from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operation

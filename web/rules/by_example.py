@@ -16,8 +16,8 @@ from harvester.reading.answers import author_and_year_of, title_of
 from harvester.rule_lab.by_example import RuleProposal, propose_rules
 from harvester.rule_lab.explanation import Fate
 from harvester.rule_lab.fields import FoundField, found_fields, values_of_record
-from harvester.rule_lab.models import RuleKind
 from harvester.rule_lab.samples import count_stored, read_files, stored_files
+from harvester.vocabulary import RuleKind
 from oai.errors import MalformedXmlError, UsageError
 from oai.xml import parse
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks

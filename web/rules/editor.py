@@ -15,11 +15,12 @@ from harvester.rule_lab import versions
 from harvester.rule_lab.examples import EXAMPLES
 from harvester.rule_lab.explanation import Explained, Fate
 from harvester.rule_lab.fields import FoundField
-from harvester.rule_lab.models import Rule, RuleKind
+from harvester.rule_lab.models import Rule
 from harvester.rule_lab.rows import lost_as_rows, rows_of
 from harvester.rule_lab.trial import Trial
 from harvester.rule_lab.versions import as_text, get_version, last_version
 from harvester.rules.rule_files import RuleFileError
+from harvester.vocabulary import RuleKind
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.repositories.forms import UNASKED

@@ -7,8 +7,7 @@ from typing import Final
 
 from pydantic import Field, field_validator
 
-from harvester.rule_lab.files import read_rules
-from harvester.rule_lab.models import RuleKind
+from harvester.rule_lab.explanation import read_rules
 from harvester.rule_lab.rows import (
     ElementRow,
     FilterRow,
@@ -21,6 +20,7 @@ from harvester.rule_lab.rows import (
 )
 from harvester.rules.filters import FilterMatch
 from harvester.rules.rule_files import RuleFileError
+from harvester.vocabulary import RuleKind
 from web.site.forms import FormModel
 from web.site.i18n import _
 

@@ -10,8 +10,9 @@ from harvester.models import Repository
 from harvester.rule_lab import versions
 from harvester.rule_lab.examples import EXAMPLES
 from harvester.rule_lab.files import read_file
-from harvester.rule_lab.models import Rule, RuleKind
+from harvester.rule_lab.models import Rule
 from harvester.rule_lab.versions import as_text, difference, list_rules, list_versions
+from harvester.vocabulary import RuleKind
 from manager.rule_usage import last_runs, uses_of
 from manager.schedules.service import find_schedules
 from oai.errors import UsageError

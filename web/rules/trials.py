@@ -13,9 +13,9 @@ from pydantic import Field, field_validator
 from harvester.harvest_plan import LONGEST_SELECTION, PREFIX
 from harvester.models import Repository
 from harvester.rule_lab.fields import FoundField, found_fields, values_of_record
-from harvester.rule_lab.models import RuleKind
 from harvester.rule_lab.samples import Samples, first_page, read_files, stored_files
 from harvester.rule_lab.trial import Trial, try_rules
+from harvester.vocabulary import RuleKind
 from oai.errors import MalformedXmlError
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings

@@ -12,9 +12,9 @@ from pydantic import Field, ValidationInfo, create_model, field_validator, model
 
 from harvester.access import Access, SelectionError
 from harvester.harvest_plan import PREFIX, Parameter, Surface, carried
-from harvester.rule_lab.models import RuleKind
 from harvester.rules.filters import load_filters
 from harvester.rules.normalisation import load_mappings
+from harvester.vocabulary import RuleKind
 from manager.models import RecurringJob
 from manager.rule_access import RuleAccessError
 from manager.schedules.frequency import parse_frequency, parse_zone

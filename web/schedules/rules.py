@@ -8,7 +8,8 @@ from typing import Any, Final
 from aiohttp import web
 from sqlalchemy.orm import Session
 
-from harvester.rule_lab.models import Rule, RuleKind
+from harvester.rule_lab.models import Rule
+from harvester.vocabulary import RuleKind
 from manager.rule_access import RULE_COLUMNS, rule_file_shown, rules_of, spellings_of
 from web.auth.access import asked_for, who_asks
 from web.auth.sessions import SignedIn

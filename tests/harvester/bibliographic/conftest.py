@@ -1,5 +1,6 @@
 """What the tests of the bibliographic import share: a repository of MARC 21 records, harvested."""
 
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -52,13 +53,13 @@ class Catalogue(Library):
             return [tuple(row) for row in session.execute(text(statement))]
 
 
-@pytest.fixture
-async def catalogue(
-    database: Database, settings: Settings, environment: dict[str, str], tmp_path: Path
+@contextlib.asynccontextmanager
+async def harvested(
+    database: Database, settings: Settings, folder: Path, environment: dict[str, str]
 ) -> AsyncIterator[Catalogue]:
     """Three records, harvested and not imported."""
     async with serve(FakeRepository(page_size=100, now="2024-06-01T12:00:00Z")) as fake:
-        made = Catalogue(database, settings, fake, tmp_path / "out", dict(environment))
+        made = Catalogue(database, settings, fake, folder, dict(environment))
         made.change_settings(retries=0, max_wait=1.0)
         made.put(
             1, "100 1# $aHus, Jan$4aut$7jn19981001473", "245 10 $aKnihy kacířů", "655 #7 $aedice$2czenas"
@@ -66,6 +67,14 @@ async def catalogue(
         made.put(2, "020 ## $a80-200-0129-8", "245 10 $aSlovník staré češtiny", "655 #7 $aslovníky$2czenas")
         made.put(3, "245 14 $aThe Czech Language", "500 ## $aPoznámka o nářečí")
         await made.harvest()
+        yield made
+
+
+@pytest.fixture
+async def catalogue(
+    database: Database, settings: Settings, environment: dict[str, str], tmp_path: Path
+) -> AsyncIterator[Catalogue]:
+    async with harvested(database, settings, tmp_path / "out", environment) as made:
         yield made
 
 

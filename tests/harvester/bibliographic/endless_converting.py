@@ -7,10 +7,10 @@ import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harvester.bibliographic import importer
 from harvester.bibliographic.batches import Chooser, Converting
-from harvester.bibliographic.candidates import Candidate
 from harvester.bibliographic.conditions import Conditions, Match
+from harvester.bibliographic.conversion_processes import convert_all
+from harvester.bibliographic.converters import Candidate
 
 _CANDIDATE = Candidate(
     key=uuid.UUID(int=0),
@@ -36,7 +36,7 @@ def converting(folder: Path) -> Converting:
 
 def main() -> None:
     """Convert until killed."""
-    for number, _batch in enumerate(importer.convert_all(endless(), converting(Path.cwd()), processes=2)):
+    for number, _batch in enumerate(convert_all(endless(), converting(Path.cwd()), processes=2)):
         if number == 0:
             sys.stdout.write(" ".join(str(one.pid) for one in multiprocessing.active_children()) + "\n")
             sys.stdout.flush()

@@ -299,7 +299,7 @@ async def test_an_import_does_not_go_through_all_numbers_of_all_records(catalogu
         with work_of(catalogue.database, "DELETE FROM bibliographic_identifier") as work:
             found = catalogue.imported()
         if title == "First":
-            write_others(catalogue, 20_000)
+            write_others(catalogue, 6_000)
     assert found.updated == 300
     assert (len(work) > 0, [rows for rows in work if rows > 10 * 300]) == (True, [])
 

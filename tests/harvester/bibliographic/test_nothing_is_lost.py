@@ -3,7 +3,7 @@
 import dataclasses
 import json
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -79,7 +79,6 @@ def _values(fields: list[tuple[str, str, str, list[tuple[str, str]]]]) -> set[st
     return found
 
 
-@settings(max_examples=150, deadline=None)
 @given(leader=_WORDS, fields=_FIELDS)
 @example(leader="", fields=[("130", " ", " ", [("0", "00")])])
 @example(leader="", fields=[("130", " ", " ", [("i", "00")])])
@@ -99,7 +98,6 @@ def _as_number(word: str, record: BibliographicRecord) -> bool:
     return word in said
 
 
-@settings(max_examples=100, deadline=None)
 @given(leader=_WORDS, fields=_FIELDS)
 def test_every_record_has_rows_that_are_the_same_each_time(
     leader: str, fields: list[tuple[str, str, str, list[tuple[str, str]]]]
@@ -109,7 +107,6 @@ def test_every_record_has_rows_that_are_the_same_each_time(
     assert len(first.sort_title) <= 200
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     elements=st.lists(
         st.tuples(

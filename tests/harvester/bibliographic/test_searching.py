@@ -1,18 +1,31 @@
 """Search finds records whatever their accents, pages by key, and counts by facet."""
 
+import asyncio
+
 import pytest
 
 from harvester.bibliographic.record_view import get_record
 from harvester.bibliographic.search import FacetCount, FoundWords, Search, SearchOrder, count_facets, search
 from harvester.bibliographic.sources import SourceSettings, check_template, save_source
+from oai.database import Database
 from oai.errors import UsageError
-from tests.harvester.bibliographic.conftest import Catalogue
+from oai.settings import Settings
+from tests.harvester.bibliographic.conftest import Catalogue, harvested
 
 
-@pytest.fixture
-async def filled(catalogue: Catalogue) -> Catalogue:
-    catalogue.imported()
-    return catalogue
+@pytest.fixture(scope="module")
+def filled(
+    shared_database: Database, shared_settings: Settings, tmp_path_factory: pytest.TempPathFactory
+) -> Catalogue:
+    """Three imported records, which all tests only read."""
+
+    async def imported() -> Catalogue:
+        folder = tmp_path_factory.mktemp("store")
+        async with harvested(shared_database, shared_settings, folder, {}) as catalogue:
+            catalogue.imported()
+            return catalogue
+
+    return asyncio.run(imported())
 
 
 def _found(catalogue: Catalogue, **wanted: object) -> list[str]:

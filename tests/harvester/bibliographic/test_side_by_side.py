@@ -13,8 +13,8 @@ import pytest
 
 from harvester.bibliographic import importer
 from harvester.bibliographic.batches import UNREADABLE
-from harvester.bibliographic.candidates import Candidate
-from harvester.bibliographic.importer import convert_all, processes_for
+from harvester.bibliographic.conversion_processes import convert_all, processes_for
+from harvester.bibliographic.converters import Candidate
 from harvester.bibliographic.imports import list_imports
 from oai.errors import InterruptedRunError, ZatvaError
 from tests.end_to_end.processes import alive, eventually
@@ -123,4 +123,4 @@ async def test_processes_end_with_an_import_that_is_killed() -> None:
 def test_few_records_are_converted_without_starting_processes() -> None:
     assert processes_for(100) == 1
     assert processes_for(1_000_000) == len(os.sched_getaffinity(0))
-    assert importer.processes_for(0) == 1
+    assert processes_for(0) == 1

@@ -1,14 +1,15 @@
 """The examples of the page on the client library do what the page says."""
 
 import asyncio
+import os
 import re
-import sys
-from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
+from tests.commands import Process
 from tests.harvester.documentation import Example, examples
 from tests.harvester.fake_repository import FakeRepository, Item, serve
 
@@ -35,15 +36,12 @@ async def addresses() -> AsyncIterator[dict[str, str]]:
         yield {"https://repository.example/oai": whole.url, "https://broken.example/oai": broken.url}
 
 
-async def _run(addresses: dict[str, str], folder: Path, *command: str) -> tuple[str, str]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *(_there(part, addresses) for part in command), cwd=folder, stdout=PIPE, stderr=PIPE
-    )
-    out, err = await asyncio.wait_for(process.communicate(), 60)
-    printed = out.decode()
+async def _run(addresses: dict[str, str], folder: Path, module: str, *words: str | Path) -> tuple[str, str]:
+    process = Process(os.environ, *words, module=module, folder=folder, stdout=PIPE, stderr=PIPE)
+    printed, complaints = await asyncio.to_thread(process.communicate)
     for name, real in addresses.items():
         printed = printed.replace(real, name)
-    return printed, err.decode()
+    return printed, complaints
 
 
 def _there(text: str, addresses: dict[str, str]) -> str:
@@ -56,7 +54,9 @@ def _there(text: str, addresses: dict[str, str]) -> str:
 async def test_each_example_prints_what_the_page_says(
     example: Example, addresses: dict[str, str], tmp_path: Path
 ) -> None:
-    printed, complaints = await _run(addresses, tmp_path, "-c", example.code)
+    file = tmp_path / "example.py"
+    file.write_text(_there(example.code, addresses))
+    printed, complaints = await _run(addresses, tmp_path, "tests.harvester.client.run_example", file)
     assert complaints == ""
     assert printed == example.output
 
@@ -65,8 +65,8 @@ async def test_the_probe_on_the_page_finds_what_the_page_says(
     addresses: dict[str, str], tmp_path: Path
 ) -> None:
     (example,) = examples(_PAGE, "console")
-    command = example.code.removeprefix("$ ").split()
-    printed, complaints = await _run(addresses, tmp_path, "-m", *command)
+    module, *words = _there(example.code.removeprefix("$ "), addresses).split()
+    printed, complaints = await _run(addresses, tmp_path, module, *words)
     assert complaints == ""
     assert _timeless(printed) == _timeless(example.output or "")
 

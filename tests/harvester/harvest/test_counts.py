@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from sqlalchemy import func, select
 
 from harvester.harvest.approval import release
@@ -130,6 +131,7 @@ async def test_a_harvest_gives_signs_of_life_without_progress(library: Library) 
     assert signs[-1] not in (None, signs[0])
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_harvest_of_a_busy_repository_says_that_it_did_not_start(library: Library) -> None:
     with only_harvest(library.database, library.repository_id):
         outcome = await library.run()

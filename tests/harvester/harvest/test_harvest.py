@@ -695,6 +695,7 @@ async def test_an_empty_repository_is_complete(library: Library) -> None:
     assert library.harvest_row().watermark == NOW
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_repository_in_use_is_refused_and_left_alone(library: Library) -> None:
     with library.database.engine.connect() as connection:
         connection.execute(text("SELECT pg_advisory_lock(23122, :id)"), {"id": library.repository_id})

@@ -18,8 +18,15 @@ def saved(library: Library) -> dict[str, object]:
         return dict(session.scalars(select(Harvest.run_state)).one())
 
 
-@pytest.mark.parametrize("place", [BEFORE_THE_LIST_ENDS, BEFORE_DELETIONS, BEFORE_THE_HISTORY])
-@pytest.mark.parametrize("page_size", [10, 100])
+@pytest.mark.parametrize(
+    ("place", "page_size"),
+    [
+        (BEFORE_THE_LIST_ENDS, 10),
+        (BEFORE_THE_LIST_ENDS, 100),
+        (BEFORE_DELETIONS, 10),
+        (BEFORE_THE_HISTORY, 10),
+    ],
+)
 async def test_a_run_killed_behind_its_last_page_asks_for_nothing_again(
     library: Library, place: tuple[str, str, str], page_size: int
 ) -> None:

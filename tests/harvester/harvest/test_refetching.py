@@ -121,6 +121,7 @@ async def test_a_record_that_was_deleted_meanwhile_is_deleted_here(library: Libr
     assert _entry(library).resolved is not None
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_while_the_repository_is_harvested_nothing_is_stored(library: Library) -> None:
     error = await _with_a_broken_record(library)
     library.fake.fault = None

@@ -1,5 +1,6 @@
 """The table of docs/hostile-repositories.md has every scenario, with the truth that the tests hold us to."""
 
+import functools
 import re
 from pathlib import Path
 
@@ -13,6 +14,7 @@ _PAGE = Path(__file__).parents[3] / "docs" / "hostile-repositories.md"
 _CELLS = re.compile(r"(?<!\\)\|")
 
 
+@functools.cache
 def _rows() -> dict[str, list[str]]:
     lines = [line for line in _PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
     cells = [[cell.strip() for cell in _CELLS.split(line)[1:-1]] for line in lines]

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import random
-import sys
+import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,31 +13,31 @@ from sqlalchemy import select
 
 from harvester.models import Record, Repository
 from oai.database import Database
+from tests.commands import Process
 from tests.harvester.hostile.scenario import known
 from tests.harvester.hostile.server import Hostile, served
 
 _RECORDS = 400
 _SECONDS_EACH = 0.03
-_START_UP = 0.6
-"""Seconds that a process needs before it asks for anything, about."""
+_START_UP = 0.1
+"""Seconds that a forked process needs before it asks for anything, about."""
+_PATIENCE = 120.0
 
 
 async def _harvest(
     url: str, folder: Path, environment: Mapping[str, str], *, kill_after: float | None
 ) -> str:
     """Run `zatva harvest`; gives what it printed, or nothing where it was killed."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "zatva", "harvest", url, "--out", str(folder), "--json",
-        env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        async with asyncio.timeout(kill_after):
-            printed, _ = await process.communicate()
-            return printed.decode()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        return ""
+    with tempfile.TemporaryFile("w+") as printed:
+        process = Process(environment, "harvest", url, "--out", str(folder), "--json", stdout=printed)
+        try:
+            await asyncio.to_thread(process.wait, kill_after or _PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            await asyncio.to_thread(process.wait)
+            return ""
+        printed.seek(0)
+        return printed.read()
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -17,7 +17,7 @@ _LONGEST = 600
 
 
 async def test_a_page_of_a_million_elements_is_taken_in_whole(
-    hostile_database: Database, hostile_settings: Settings, tmp_path: Path, request: pytest.FixtureRequest
+    shared_database: Database, shared_settings: Settings, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if not request.config.getoption("--long"):
         pytest.skip("takes a minute or more; --long runs it")
@@ -35,8 +35,8 @@ async def test_a_page_of_a_million_elements_is_taken_in_whole(
     assert _elements(hostile) > 1_000_000
     left = await run(
         hostile,
-        hostile_database,
-        hostile_settings,
+        shared_database,
+        shared_settings,
         tmp_path / "out",
         level=Level.LOOSE,
         scenario=large,

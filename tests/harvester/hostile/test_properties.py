@@ -87,9 +87,9 @@ _FAULTS = st.builds(lambda place, fault: place(fault), _PLACES, _ANSWERS) | st.b
 
 @pytest.fixture(scope="session")
 def thorough(pytestconfig: pytest.Config) -> settings:
-    """The same examples each time, forty times as many with --long."""
+    """The same examples each time, eighty times as many with --long."""
     return settings(
-        max_examples=1000 if pytestconfig.getoption("--long") else 25,
+        max_examples=1000 if pytestconfig.getoption("--long") else 12,
         deadline=None,
         derandomize=True,
         database=None,
@@ -99,7 +99,7 @@ def thorough(pytestconfig: pytest.Config) -> settings:
 
 
 def test_a_loose_harvest_that_says_complete_has_everything_and_all_of_it_right(
-    hostile_database: Database, hostile_settings: Settings, tmp_path: Path, thorough: settings
+    shared_database: Database, shared_settings: Settings, tmp_path: Path, thorough: settings
 ) -> None:
     truth = {item.identifier: truth_of(item) for item in ITEMS}
     verdicts: list[Verdict] = []
@@ -109,7 +109,7 @@ def test_a_loose_harvest_that_says_complete_has_everything_and_all_of_it_right(
     def check(faults: list[Fault]) -> None:
         hostile = Hostile(items=list(ITEMS), fault=each_of(*faults))
         folder = tmp_path / f"{len(verdicts)}"
-        left = asyncio.run(run(hostile, hostile_database, hostile_settings, folder, level=Level.LOOSE))
+        left = asyncio.run(run(hostile, shared_database, shared_settings, folder, level=Level.LOOSE))
         verdicts.append(left.outcome.verdict)
         assert left.metadata == {name: truth[name] for name in left.metadata}
         assert set(left.metadata) == left.active
@@ -128,7 +128,7 @@ _ASIDE = st.tuples(
 
 
 def test_a_loose_harvest_has_every_record_that_is_not_broken_itself(
-    hostile_database: Database, hostile_settings: Settings, tmp_path: Path, thorough: settings
+    shared_database: Database, shared_settings: Settings, tmp_path: Path, thorough: settings
 ) -> None:
     runs: list[int] = []
 
@@ -138,7 +138,7 @@ def test_a_loose_harvest_has_every_record_that_is_not_broken_itself(
         faults = [in_record(item, edit) for item, edit in broken.items()]
         hostile = Hostile(items=list(ITEMS), fault=each_of(*aside, *faults))
         folder = tmp_path / f"{len(runs)}"
-        left = asyncio.run(run(hostile, hostile_database, hostile_settings, folder, level=Level.LOOSE))
+        left = asyncio.run(run(hostile, shared_database, shared_settings, folder, level=Level.LOOSE))
         runs.append(len(left.active))
         assert left.active >= {item.identifier for item in ITEMS if item not in broken}, left.outcome
 

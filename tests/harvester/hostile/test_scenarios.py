@@ -10,18 +10,19 @@ from harvester.vocabulary import Level, RunStatus
 from oai.database import Database
 from oai.datestamps import parse_datestamp
 from oai.settings import Settings
+from tests.harvester.hostile import repeats
 from tests.harvester.hostile.running import Left, run, truth_of
 from tests.harvester.hostile.scenario import Scenario, Truth
 from tests.harvester.hostile.scenarios import SCENARIOS
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", repeats.LOOSELY)
 async def test_a_loose_harvest_brings_all_that_can_be_had(
-    scenario: Scenario, hostile_database: Database, hostile_settings: Settings, tmp_path: Path
+    scenario: Scenario, shared_database: Database, shared_settings: Settings, tmp_path: Path
 ) -> None:
     hostile = scenario.make()
     left = await run(
-        hostile, hostile_database, hostile_settings, tmp_path / "out", level=Level.LOOSE, scenario=scenario
+        hostile, shared_database, shared_settings, tmp_path / "out", level=Level.LOOSE, scenario=scenario
     )
     _agrees(left, scenario.loose)
     _has_the_truth(left, scenario)
@@ -37,13 +38,13 @@ async def test_a_loose_harvest_brings_all_that_can_be_had(
     assert left.requests <= scenario.most_requests
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", repeats.STRICTLY)
 async def test_a_strict_harvest_stops_where_it_must(
-    scenario: Scenario, hostile_database: Database, hostile_settings: Settings, tmp_path: Path
+    scenario: Scenario, shared_database: Database, shared_settings: Settings, tmp_path: Path
 ) -> None:
     hostile = scenario.make()
     left = await run(
-        hostile, hostile_database, hostile_settings, tmp_path / "out", level=Level.STRICT, scenario=scenario
+        hostile, shared_database, shared_settings, tmp_path / "out", level=Level.STRICT, scenario=scenario
     )
     _agrees(left, scenario.strict)
     _has_the_truth(left, scenario)
@@ -55,6 +56,15 @@ async def test_a_strict_harvest_stops_where_it_must(
 def test_there_is_no_scenario_twice_and_there_are_many() -> None:
     names = [scenario.name for scenario in SCENARIOS]
     assert len(set(names)) == len(names) >= 60
+
+
+@pytest.mark.parametrize("table", [repeats.LOOSE, repeats.STRICT])
+def test_the_scenarios_that_are_repeated_exist_and_end_as_the_one_that_stands_for_them(table: str) -> None:
+    truths = {one.name: one.loose if table is repeats.LOOSE else one.strict for one in SCENARIOS}
+    rows = repeats.rows(table)
+    assert len({name for row in rows for name in row}) == sum(map(len, rows))
+    for first, *others in rows:
+        assert [truths[name] == truths[first] for name in others] == [True] * len(others), first
 
 
 def _agrees(left: Left, truth: Truth) -> None:

@@ -4,10 +4,10 @@ import pytest
 from lxml import etree
 
 from harvester.rule_lab.by_example import propose_rules
+from harvester.rule_lab.explanation import read_rules
 from harvester.rule_lab.fields import found_fields, values_of_record
-from harvester.rule_lab.files import read_rules
-from harvester.rule_lab.models import RuleKind
 from harvester.rule_lab.operators import Operator
+from harvester.vocabulary import RuleKind
 from oai.vocabulary import OAI_NAMESPACE
 
 DC = "http://purl.org/dc/elements/1.1/"

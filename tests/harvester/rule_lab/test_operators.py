@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from harvester.rule_lab.files import read_rules
-from harvester.rule_lab.models import RuleKind
+from harvester.rule_lab.explanation import read_rules
 from harvester.rule_lab.operators import WITHOUT_VALUE, YEARS, Condition, Operator, condition_of
 from harvester.rule_lab.rows import FilterRow, RuleRows, xml_of
 from harvester.rules.filters import FilterMatch, Filters
+from harvester.vocabulary import RuleKind
 
 _TEXTS = st.text(
     st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"], exclude_characters="|'"), min_size=1

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from harvester.rule_lab.examples import EXAMPLES
-from harvester.rule_lab.models import RuleKind
 from harvester.rule_lab.rows import (
     ElementRow,
     FilterRow,
@@ -19,6 +18,7 @@ from harvester.rule_lab.rows import (
 )
 from harvester.rules.filters import FilterMatch
 from harvester.rules.rule_files import RuleFileError
+from harvester.vocabulary import RuleKind
 from tests.harvester.rule_lab.records import FILTERS, MAPPINGS
 
 _DC = Namespace(prefix="dc", uri="http://purl.org/dc/elements/1.1/")

@@ -4,11 +4,11 @@ import pytest
 from lxml import etree
 
 from harvester.rule_lab.explanation import Fate, explain
-from harvester.rule_lab.models import RuleKind
 from harvester.rule_lab.rehearsal import trial_in_words
 from harvester.rule_lab.trial import try_rules
 from harvester.rules.filters import parse_filters
 from harvester.rules.rule_files import RuleFileError
+from harvester.vocabulary import RuleKind
 from tests.harvester.rule_lab.records import FILTERS, MAPPINGS, a_record
 
 SLOW = b"""<filters><filter xpath="count(//*[count(//*[count(//*) > 0]) > 0])" regexp="."/></filters>"""

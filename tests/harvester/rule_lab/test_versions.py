@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from harvester.rule_lab.files import file_of
-from harvester.rule_lab.models import Rule, RuleKind
+from harvester.rule_lab.models import Rule
 from harvester.rule_lab.versions import (
     RuleDraft,
     add_rule,
@@ -22,6 +22,7 @@ from harvester.rule_lab.versions import (
     version_of_digest,
 )
 from harvester.rules.rule_files import RuleFileError
+from harvester.vocabulary import RuleKind
 from oai.database import Database
 from oai.errors import UsageError
 from oai.settings import Settings

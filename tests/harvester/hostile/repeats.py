@@ -1,0 +1,112 @@
+"""Scenarios that run by default only in part: the others run the same code, and `--long` runs them, too.
+
+Which these are was measured with coverage.py: the harvests of a row's scenarios ran the same branches of
+`harvester` and `oai`, and end in the same way. The first of each row is run always. Beside these,
+
+- a strict harvest is left out where it ends as the loose one does and the fault is below what strictness is
+  about: in HTTP statuses, connections and tokens;
+- a page of twenty thousand records is left out; `harvest/test_large_answers.py` has large pages;
+- of the two scenarios with a text of 11 MB, the one with a fault is harvested loosely, the other strictly.
+"""
+
+import pytest
+
+from tests.harvester.hostile.scenarios import KINDS, SCENARIOS
+
+_NOT_CONTENT = ("HTTP statuses", "Connections", "Resumption tokens")
+LOOSE = """
+    declared-iso-8859-1 declared-iso-8859-2 declared-windows-1250
+    declared-utf-16-is-utf-8 unknown-encoding
+    one-record-in-latin-1 half-a-character surrogates
+    control-character escape-character nul control-reference reference-out-of-range not-a-character
+        bare-ampersand html-entity bare-less-than unquoted-attribute attribute-twice
+    ampersand-in-address html-letter
+    html-tag crossed-tags
+    line-before-declaration php-warning-before
+    blank-body-everywhere json-everywhere plain-text-everywhere
+    empty-body-for-record blank-body-for-record
+    status-401-lasting-at-start status-404-lasting-at-start
+    status-401-lasting-at-middle status-403-lasting-at-middle status-404-lasting-at-middle
+        status-410-lasting-at-middle
+    status-401-lasting-at-end status-403-lasting-at-end status-404-lasting-at-end
+        status-410-lasting-at-end
+    status-403-lasting-at-start status-410-lasting-at-start
+    status-500-lasting-at-start status-502-lasting-at-start
+    status-500-lasting-at-middle status-502-lasting-at-middle
+    status-429-passing-at-end retry-after-garbage
+    status-500-passing-at-middle status-502-passing-at-end
+    status-503-passing-at-end retry-after-negative retry-after-impossible
+    status-429-lasting status-503-lasting
+    retry-after-0 retry-after-blanks
+    retry-after-seconds retry-after-fraction retry-after-six-times
+    retry-after-hour retry-after-huge
+    reset-before-answer content-length-too-short-at-end
+    no-content-length gzip-lie
+    content-length-too-short-once content-length-too-short-gzip
+    gzip gzip-unannounced
+    redirects-too-many redirect-loop
+    redirect-to-file redirect-to-ftp
+    token-with-ampersand token-same-with-progress token-with-quotes token-with-length token-in-lines
+        token-encoded-twice token-blank-at-end token-on-identify
+    token-with-plus token-with-percent token-with-letters token-with-query
+    token-never-good token-status-400
+    no-datestamp blank-datestamp
+    datestamp-fraction datestamp-offset datestamp-impossible
+    response-date-empty response-date-words
+    granularity-empty granularity-nonsense
+    no-namespace https-namespace namespace-without-slash
+    version-1.1-said no-request schema-elsewhere
+"""
+STRICT = """
+    declared-iso-8859-1 declared-iso-8859-2 declared-windows-1250
+    charset-of-http charset-of-http-quoted
+    declared-utf-16-is-utf-8 unknown-encoding
+    one-record-in-latin-1 half-a-character surrogates
+    control-character escape-character nul control-reference reference-out-of-range not-a-character
+        ampersand-in-address html-entity html-letter bare-less-than html-tag crossed-tags
+        unquoted-attribute attribute-twice unknown-prefix open-cdata closing-record undeclared-dc
+        two-addresses truncated-in-record
+    ampersand-in-request unknown-prefix-at-root line-before-declaration php-warning-before
+        php-warning-behind
+    external-entity entity-of-dtd
+    html-everywhere html-for-identify
+    blank-body-everywhere json-everywhere plain-text-everywhere
+    html-for-record html-for-page
+    empty-body-for-record blank-body-for-record
+    empty-page empty-pages empty-pages-with-cursor
+    size-zero size-negative
+    size-growing size-shrinking
+    no-identifier no-datestamp
+    blank-datestamp datestamp-offset datestamp-words
+    datestamp-day datestamp-fraction datestamp-future
+    response-date-local response-date-fraction
+    response-date-empty response-date-words
+    granularity-empty granularity-lower-case granularity-nonsense
+    other-prefix prefixes-at-root version-1.1-said
+    no-namespace https-namespace namespace-without-slash namespace-misspelt no-namespace-and-fault
+    identifiers-nul identifiers-unicode
+"""
+
+
+def rows(table: str) -> list[list[str]]:
+    """The names in each row of a table; indented deeper are further names of the row before."""
+    return [row.split() for row in table.replace("\n        ", " ").splitlines() if row]
+
+
+def _repeated(table: str) -> frozenset[str]:
+    return frozenset(name for row in rows(table) for name in row[1:])
+
+
+def _marked(repeated: frozenset[str]) -> list[object]:
+    """All scenarios as parameters, those that are repeated for `--long` alone."""
+    return [
+        pytest.param(one, id=one.name, marks=[pytest.mark.long] if one.name in repeated else [])
+        for one in SCENARIOS
+    ]
+
+
+_BELOW_STRICTNESS = frozenset(
+    one.name for kind in _NOT_CONTENT for one in KINDS[kind] if one.strict == one.loose
+)
+LOOSELY = _marked(_repeated(LOOSE) | {"many-in-a-page", "huge-text"})
+STRICTLY = _marked(_repeated(STRICT) | _BELOW_STRICTNESS | {"many-in-a-page", "huge-text-and-fault"})
