@@ -128,8 +128,13 @@ class Evaluation:
         return found
 
     def _ask(self, **request: Any) -> dict[str, Any]:  # noqa: ANN401 any JSON value
+        worker = self._evaluator.worker
+        if worker.pid is None:
+            begun = self._evaluator.clock()
+            worker.start()
+            self._deadline += self._evaluator.clock() - begun  # which is not the record's fault
         seconds = self._deadline - self._evaluator.clock()
-        answer = self._evaluator.worker.ask({**request, "seconds": max(seconds, 0)}, seconds=max(seconds, 0))
+        answer = worker.ask({**request, "seconds": max(seconds, 0)}, seconds=max(seconds, 0))
         if "late" in answer:
             raise TooMuchError(self._too_long())
         if "too_much" in answer:
@@ -161,6 +166,11 @@ class _Worker:
     def pid(self) -> int | None:
         """Return the process id, if the process is running."""
         return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Start the process if it is not running, and wait until it takes requests."""
+        with self._lock:
+            self._process = self._process or self._started()
 
     def ask(self, request: dict[str, Any], *, seconds: float) -> dict[str, Any]:
         """Return the answer, or why there is none: the process is killed when the time is over."""
@@ -202,6 +212,9 @@ class _Worker:
         command = module_command("harvester.rules.rule_worker")
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         weakref.finalize(self, _end, process)
+        # Imports take long on a busy machine, and a record's time begins afterwards. If the process ends
+        # instead of saying that it is ready, the request finds that out.
+        required(process.stdout, "a pipe was requested").readline()
         return process
 
 

@@ -1,7 +1,7 @@
 """The process that evaluates costly expressions, so that they can be killed: one line in, one line out.
 
-Started by `rule_limits`; it ends when its standard input is closed. Requests and answers are JSON, one per
-line.
+Started by `rule_limits`; it ends when its standard input is closed. Its first line says that it is ready.
+Requests and answers are JSON, one per line.
 """
 
 import json
@@ -24,6 +24,8 @@ def main() -> None:
     # page.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    sys.stdout.buffer.write(b"ready\n")
+    sys.stdout.buffer.flush()
     for line in sys.stdin.buffer:
         request = json.loads(line)
         _end_after(request["seconds"] + _GRACE_SECONDS)

@@ -1,6 +1,7 @@
 import gc
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -160,6 +161,17 @@ def test_a_linear_expression_needs_no_other_process() -> None:
     found = evaluator.on(BIG).find(RecordPath(expression="//dc:subject", namespaces={"dc": DC}))
 
     assert (len(found), evaluator.worker.pid) == (20_000, None)
+
+
+def test_the_start_of_the_other_process_is_not_the_time_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = "import time, runpy; time.sleep(1.5); runpy.run_module('{}', run_name='__main__')"
+    monkeypatch.setattr(
+        "harvester.rules.rule_limits.module_command", lambda name: (sys.executable, "-c", slow.format(name))
+    )
+    evaluation = Evaluator(RuleLimits(steps=0, seconds=1)).on(record("a"))
+    path = RecordPath(expression="string(/)", namespaces={})
+
+    assert evaluation.find(path) == path.find(record("a"))
 
 
 def test_the_other_process_ends_with_the_rules() -> None:
