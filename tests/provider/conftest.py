@@ -1,13 +1,20 @@
 """What the provider's tests share: an archive to fill, and the provider over real HTTP on its own port."""
 
+import itertools
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+import psycopg
 import pytest
+import sqlalchemy
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient
 from aiohttp.web import Application, Request
+from pydantic import SecretStr
 from pytest_aiohttp import AiohttpClient
+from sqlalchemy import Engine, make_url
 from yarl import URL
 
 from oai.database import Database
@@ -18,6 +25,7 @@ from tests.provider.archive import Archive
 from tests.provider.served import Serve, Served
 
 BASE_URL = "http://archive.example/oai"
+_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +74,60 @@ async def reply(response: ClientResponse) -> Reply:
 @pytest.fixture
 def archive(database: Database, settings: Settings) -> Archive:
     return Archive(database, settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """A database that is filled once, for the tests of a module that only read it."""
+
+    settings: Settings
+    engine: Engine
+
+    @contextmanager
+    def open(self) -> Iterator[Database]:
+        """Let the engine that all tests of a process share connect to it for the time of the block."""
+        assert self.settings.database_url is not None
+        name = make_url(self.settings.database_url.get_secret_value()).database
+        self.engine.url = self.engine.url.set(database=name)
+        yield Database(engine=self.engine)
+        self.engine.dispose()
+
+    @contextmanager
+    def archive(self) -> Iterator[Archive]:
+        """The archive in it, to be filled."""
+        with self.open() as database:
+            yield Archive(database, self.settings)
+
+
+@pytest.fixture(scope="module")
+def kept(
+    maintenance: psycopg.Connection,
+    server_url: sqlalchemy.URL,
+    template: str,
+    engine: Engine,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Kept]:
+    """One for each module, empty; fixtures of the module fill it. A third of a small test's time is that."""
+    name = f"zatva_test_{os.getpid()}_kept_{next(_numbers)}"
+    maintenance.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy".encode())
+    address = server_url.set(database=name).render_as_string(hide_password=False)
+    settings = Settings(data=tmp_path_factory.mktemp("kept"), database_url=SecretStr(address))
+    yield Kept(settings=settings.model_copy(deep=True), engine=engine)
+    maintenance.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture
+def kept_database(kept: Kept) -> Iterator[Database]:
+    """The module's database, for a test that only reads it."""
+    with kept.open() as database:
+        yield database
+
+
+@pytest.fixture
+async def reading(kept_database: Database, kept: Kept, aiohttp_client: AiohttpClient) -> Provider:
+    """The provider with the same small pages, on the module's database, for a test that only reads."""
+    app = create_app(small_pages(kept.settings), kept_database, base_url=BASE_URL)
+    return Provider(client=await aiohttp_client(app))
 
 
 @pytest.fixture

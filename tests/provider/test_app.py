@@ -18,7 +18,7 @@ from oai.settings import Settings
 from provider.app import create_app
 from tests.provider.answer import read_reply
 from tests.provider.archive import Archive
-from tests.provider.conftest import BASE_URL, Provider, reply, small_pages
+from tests.provider.conftest import BASE_URL, Kept, Provider, reply, small_pages
 
 IDENTIFY = "/oai?verb=Identify"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -43,20 +43,27 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
     ],
 )
 async def test_the_path_is_oai_and_the_methods_are_three(
-    provider: Provider, method: str, path: str, status: int
+    reading: Provider, method: str, path: str, status: int
 ) -> None:
-    response = await provider.client.request(method, path, allow_redirects=False)
+    response = await reading.client.request(method, path, allow_redirects=False)
     assert response.status == status
     if status == 405:
         assert set(response.headers["Allow"].split(",")) == {"GET", "HEAD", "POST"}
 
 
-async def test_head_has_the_headers_of_get_and_no_body(provider: Provider, archive: Archive) -> None:
-    archive.add()
+@pytest.fixture(scope="module")
+def filled(kept: Kept) -> None:
+    """One document, for tests that only read it."""
+    with kept.archive() as archive:
+        archive.add()
+
+
+@pytest.mark.usefixtures("filled")
+async def test_head_has_the_headers_of_get_and_no_body(reading: Provider) -> None:
     plain = {"Accept-Encoding": "identity"}
     path = "/oai?verb=ListRecords&metadataPrefix=oai_dc"
-    whole = await provider.client.get(path, headers=plain)
-    head = await provider.client.head(path, headers=plain)
+    whole = await reading.client.get(path, headers=plain)
+    head = await reading.client.head(path, headers=plain)
     assert await head.read() == b""
     assert head.headers["Content-Type"] == whole.headers["Content-Type"] == "text/xml; charset=utf-8"
     assert head.headers["Content-Length"] == whole.headers["Content-Length"]
@@ -80,11 +87,11 @@ async def test_head_has_the_headers_of_get_and_no_body(provider: Provider, archi
     ],
 )
 async def test_gzip_is_given_where_it_is_accepted(
-    provider: Provider,
+    reading: Provider,
     accepted: str,
     compressed: bool,  # noqa: FBT001 from the table above
 ) -> None:
-    response = await provider.client.get(
+    response = await reading.client.get(
         IDENTIFY, headers={"Accept-Encoding": accepted}, auto_decompress=False
     )
     body = await response.read()
@@ -104,11 +111,9 @@ async def test_gzip_is_given_where_it_is_accepted(
         ("verb=ListRecords&metadataPrefix=oai_dc&until=2020-01-01", "public, max-age=3600"),
     ],
 )
-async def test_only_a_closed_window_may_be_cached(
-    provider: Provider, archive: Archive, query: str, caching: str
-) -> None:
-    archive.add()
-    response = await provider.client.get(f"/oai?{query}")
+@pytest.mark.usefixtures("filled")
+async def test_only_a_closed_window_may_be_cached(reading: Provider, query: str, caching: str) -> None:
+    response = await reading.client.get(f"/oai?{query}")
     assert response.headers["Cache-Control"] == caching
 
 
@@ -123,28 +128,28 @@ async def test_a_page_behind_a_token_may_be_cached_for_half_a_tokens_life(
     assert response.headers["Cache-Control"] == "public, max-age=180"
 
 
-async def test_a_form_in_utf8_is_read(provider: Provider) -> None:
+async def test_a_form_in_utf8_is_read(reading: Provider) -> None:
     form = {"verb": "ListMetadataFormats", "identifier": "žluťoučký"}
-    answer = await reply(await provider.client.post("/oai", data=form))
+    answer = await reply(await reading.client.post("/oai", data=form))
     assert answer.codes == ["idDoesNotExist"]
     assert answer.request == form
 
 
-async def test_a_form_that_ends_in_a_line_break_is_read(provider: Provider) -> None:
-    answer = await reply(await provider.client.post("/oai", data=b"verb=Identify\r\n", headers=FORM))
+async def test_a_form_that_ends_in_a_line_break_is_read(reading: Provider) -> None:
+    answer = await reply(await reading.client.post("/oai", data=b"verb=Identify\r\n", headers=FORM))
     assert not answer.codes
 
 
-async def test_another_kind_of_body_is_refused(provider: Provider) -> None:
+async def test_another_kind_of_body_is_refused(reading: Provider) -> None:
     multipart = FormData({"verb": "Identify"}, default_to_multipart=True)
-    assert (await provider.client.post("/oai", data=multipart)).status == 415
-    assert (await provider.client.post("/oai", json={"verb": "Identify"})).status == 415
+    assert (await reading.client.post("/oai", data=multipart)).status == 415
+    assert (await reading.client.post("/oai", json={"verb": "Identify"})).status == 415
 
 
-async def test_a_very_long_body_is_refused(provider: Provider) -> None:
+async def test_a_very_long_body_is_refused(reading: Provider) -> None:
     for encoding, body in (("identity", b"a" * 10**6), ("deflate", zlib.compress(b"a" * 10**6))):
         headers = {**FORM, "Content-Encoding": encoding}
-        response = await provider.client.post("/oai", data=body, headers=headers, skip_auto_headers=())
+        response = await reading.client.post("/oai", data=body, headers=headers, skip_auto_headers=())
         assert response.status == 413
 
 
@@ -255,6 +260,6 @@ async def test_a_client_that_leaves_frees_its_place(
     assert not (await provider.ask(verb="Identify")).codes
 
 
-async def test_the_base_url_is_the_configured_one_whatever_the_host(provider: Provider) -> None:
-    response = await provider.client.get(URL(IDENTIFY, encoded=True), headers={"Host": "evil.example"})
+async def test_the_base_url_is_the_configured_one_whatever_the_host(reading: Provider) -> None:
+    response = await reading.client.get(URL(IDENTIFY, encoded=True), headers={"Host": "evil.example"})
     assert (await reply(response)).texts("//o:baseURL") == [BASE_URL]

@@ -15,7 +15,7 @@ from tests.provider.conftest import Provider
 from tests.provider.listening import app_of, listening
 from tests.provider.raw import connect, get
 
-_ROUNDS = 400
+_ROUNDS = 150
 _TOKENS = [
     b"verb=Identify", b"verb=ListRecords", b"verb=GetRecord", b"metadataPrefix=oai_dc", b"&", b"&&", b"=",
     b"%", b"%0", b"%zz", b"%00", b"%ff%fe", b"%ED%A0%80", b"+", b"#", b"?", b";", b"\xff", b"\x00", b"\x7f",
@@ -106,7 +106,7 @@ async def assert_survives(
     requests = [make(pick) for _ in range(_ROUNDS)]
     seen: set[int] = set()
     # Short times, since many of these requests never end.
-    app = app_of(database, settings, idle_seconds=0.3, body_seconds=0.3)
+    app = app_of(database, settings, idle_seconds=0.2, body_seconds=0.2)
     async with listening(app) as port:
         for start in range(0, _ROUNDS, 50):
             batch = requests[start : start + 50]
@@ -144,7 +144,7 @@ async def test_torn_requests(
     archive: Archive, database: Database, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     archive.add()
-    await assert_survives(database, settings, torn, 3)
+    await assert_survives(database, settings, torn, 20)
     assert_nothing_went_wrong(caplog)
 
 
@@ -177,8 +177,8 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("sent", HOSTILE, ids=range(len(HOSTILE)))
-async def test_nothing_that_a_client_sends_is_answered_with_500(provider: Provider, sent: bytes) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", provider.client.port)
+async def test_nothing_that_a_client_sends_is_answered_with_500(reading: Provider, sent: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", reading.client.port)
     writer.write(sent)
     writer.write_eof()
     try:
@@ -188,7 +188,7 @@ async def test_nothing_that_a_client_sends_is_answered_with_500(provider: Provid
     writer.close()
     status = answer.split(b" ", 2)[1:2]
     assert status == [] or status[0][:1] in b"24"
-    assert not (await provider.ask(verb="Identify")).codes
+    assert not (await reading.ask(verb="Identify")).codes
 
 
 async def test_a_form_that_is_not_what_its_encoding_says_is_a_bad_request_and_nothing_of_ours(

@@ -88,8 +88,8 @@ async def test_a_slow_reader_holds_no_thread_and_is_cut_off(
 async def test_a_reader_that_keeps_to_the_least_rate_gets_everything(
     archive: Archive, database: Database, settings: Settings
 ) -> None:
-    long_records(archive, 10)
-    app = app_of(database, settings, records_per_answer=10, slow_seconds=0.4, slow_rate=1000)
+    long_records(archive, 5)
+    app = app_of(database, settings, records_per_answer=5, slow_seconds=0.4, slow_rate=1000)
     async with listening(app) as port:
         slow = await connect(port, receive_buffer=4096)
         slow.writer.write(
@@ -199,14 +199,14 @@ async def test_the_503_says_when_to_come_back(database: Database, settings: Sett
 async def test_many_clients_see_no_error_but_503_and_leave_nothing_behind(
     archive: Archive, settings: Settings
 ) -> None:
-    identifiers = archive.add_many(40)
+    identifiers = archive.add_many(16)
     with open_database(settings, pool_size=2, statement_seconds=30) as own:
         app = app_of(own, settings, threads=2, waiting_room=8, wait_seconds=1)
         async with listening(app) as port:
             assert await status_of(port) == 200
             before = standing()
             async with ClientSession(f"http://127.0.0.1:{port}") as session:
-                lists = [read_out(session) for _ in range(32)]
+                lists = [read_out(session) for _ in range(16)]
                 records = get_records(session, identifiers)
                 statuses = set.union(*await asyncio.gather(*lists, records))
             assert statuses <= {200, 503}

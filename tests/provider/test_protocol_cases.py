@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 from urllib.parse import quote
 
 import pytest
@@ -16,10 +17,11 @@ from oai.vocabulary import OAI_NAMESPACE, Verb
 from provider.protocol.requests import read_pairs
 from provider.protocol.tokens import PURPOSE, ItemList, SetList, Tokens
 from tests.provider.answer import Reply
-from tests.provider.archive import BEGINNING, Archive
-from tests.provider.conftest import Provider, reply
+from tests.provider.archive import BEGINNING
+from tests.provider.conftest import Kept, Provider, reply
 from tests.provider.protocol_cases import ANSWERED, REFUSED
 
+Case = TypeVar("Case")
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
@@ -33,21 +35,28 @@ class Words:
         return re.sub(r"\{([^{}]*)\}", lambda found: self.values[found[1]], query)
 
 
+@pytest.fixture(scope="module")
+def identifiers(kept: Kept) -> dict[str, str]:
+    """Of an archive of nine records."""
+    with kept.archive() as archive:
+        known = archive.add("http://www.example.cz/?a=1&b=<2>\u202e\U0001d11e", title="\x01<&>\U0001d11e")
+        deleted = archive.add(deleted=True)
+        archive.add(mime_type="image/svg+xml", collections=["collection:a:b"])
+        archive.add_many(6)
+    return {"known": known, "deleted": deleted, "quoted": quote(known, safe="")}
+
+
 @pytest.fixture
-async def words(provider: Provider, archive: Archive, database: Database) -> Words:
-    """An archive of nine records, and what queries about it need."""
-    known = archive.add("http://www.example.cz/?a=1&b=<2>\u202e\U0001d11e", title="\x01<&>\U0001d11e")
-    deleted = archive.add(deleted=True)
-    archive.add(mime_type="image/svg+xml", collections=["collection:a:b"])
-    archive.add_many(6)
-    values = {"known": known, "deleted": deleted, "quoted": quote(known, safe="")}
+async def words(reading: Provider, identifiers: dict[str, str], kept_database: Database) -> Words:
+    """What queries about the archive need."""
+    values = dict(identifiers)
     for verb in ("ListRecords", "ListIdentifiers", "ListSets"):
         prefix = {} if verb == "ListSets" else {"metadataPrefix": "oai_dc"}
-        values[f"token:{verb}"] = (await provider.ask(verb=verb, **prefix)).token or ""
+        values[f"token:{verb}"] = (await reading.ask(verb=verb, **prefix)).token or ""
         values[f"foreign:{verb}"] = Tokens([b"another key"], timedelta(hours=1)).write(
             _state(verb), datetime.now(UTC)
         )
-        values[f"expired:{verb}"] = own_tokens(database).write(_state(verb), BEGINNING)
+        values[f"expired:{verb}"] = own_tokens(kept_database).write(_state(verb), BEGINNING)
     return Words(values=values)
 
 
@@ -79,16 +88,30 @@ async def asked(provider: Provider, method: str, query: str) -> Reply:
     return await reply(await provider.client.post(url, data=query[cut:].encode(), headers=FORM))
 
 
+METHODS = ["GET", "POST", "POST in the URL", "POST in both"]
+
+
+def some(cases: Sequence[Case], method: str, config: pytest.Config) -> Sequence[Case]:
+    """All cases by GET, and each by one kind of POST as well; with `--long`, all by all.
+
+    The kinds of POST differ in where the arguments are read from, whatever they are.
+    """
+    kind, kinds = METHODS.index(method), len(METHODS) - 1
+    return cases if kind == 0 or config.getoption("--long") else cases[(kind - 1) % len(cases) :: kinds]
+
+
 def test_there_are_enough_cases() -> None:
     assert cases(REFUSED) + cases(ANSWERED) >= 150
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "POST in the URL", "POST in both"])
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("about", REFUSED)
-async def test_what_is_wrong_is_told(provider: Provider, words: Words, about: str, method: str) -> None:
-    for case, codes in REFUSED[about]:
+async def test_what_is_wrong_is_told(
+    reading: Provider, words: Words, about: str, method: str, pytestconfig: pytest.Config
+) -> None:
+    for case, codes in some(REFUSED[about], method, pytestconfig):
         query = words.put(case)
-        answer = await asked(provider, method, query)
+        answer = await asked(reading, method, query)
         expected = codes.split()
         assert answer.codes == expected, case
         assert all(answer.texts("o:error")), case
@@ -96,14 +119,14 @@ async def test_what_is_wrong_is_told(provider: Provider, words: Words, about: st
         assert answer.request == ({} if silent else dict(read_pairs(query.encode()))), case
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "POST in the URL", "POST in both"])
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("verb", ANSWERED)
 async def test_what_is_right_is_answered_and_repeated(
-    provider: Provider, words: Words, verb: str, method: str
+    reading: Provider, words: Words, verb: str, method: str, pytestconfig: pytest.Config
 ) -> None:
-    for case, elements in ANSWERED[verb]:
+    for case, elements in some(ANSWERED[verb], method, pytestconfig):
         query = words.put(case)
-        answer = await asked(provider, method, query)
+        answer = await asked(reading, method, query)
         assert not answer.codes, case
         assert answer.request == dict(read_pairs(query.encode())), case
         found = Counter(
@@ -115,15 +138,15 @@ async def test_what_is_right_is_answered_and_repeated(
 
 @pytest.mark.parametrize("table", [REFUSED, ANSWERED], ids=["refused", "answered"])
 async def test_head_says_of_the_body_what_get_gives(
-    provider: Provider, words: Words, table: Mapping[str, Sequence[tuple[str, object]]]
+    reading: Provider, words: Words, table: Mapping[str, Sequence[tuple[str, object]]]
 ) -> None:
     plain = {"Accept-Encoding": "identity"}
     for case, _ in (group[0] for group in table.values()):
         url = URL(f"/oai?{words.put(case)}", encoded=True)
-        earlier = await provider.client.get(url, headers=plain)
-        head = await provider.client.head(url, headers=plain)
+        earlier = await reading.client.get(url, headers=plain)
+        head = await reading.client.head(url, headers=plain)
         # A token says until when it is good, compressed: from one second to the next it can be longer.
-        later = await provider.client.get(url, headers=plain)
+        later = await reading.client.get(url, headers=plain)
         assert await head.read() == b""
         for header in ("Content-Type", "Content-Length", "Cache-Control"):
             assert head.headers[header] in {earlier.headers[header], later.headers[header]}, case
@@ -147,7 +170,7 @@ async def test_head_says_of_the_body_what_get_gives(
     ],
 )
 async def test_what_is_no_request_of_the_protocol_is_an_error_of_http(
-    provider: Provider, method: str, headers: Mapping[str, str], body: bytes, status: int
+    reading: Provider, method: str, headers: Mapping[str, str], body: bytes, status: int
 ) -> None:
-    response = await provider.client.request(method, "/oai", data=body or None, headers=headers)
+    response = await reading.client.request(method, "/oai", data=body or None, headers=headers)
     assert response.status == status

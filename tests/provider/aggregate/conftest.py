@@ -9,6 +9,10 @@ from tests.provider.aggregate.harvested_rows import Harvested
 
 @pytest.fixture
 def harvested(database: Database, settings: Settings) -> Harvested:
+    return begun(database, settings)
+
+
+def begun(database: Database, settings: Settings) -> Harvested:
     """One with no records yet, published a second ahead, in pages of five."""
     sizes = {"records_per_answer": 5, "headers_per_answer": 7, "publish_margin": 1}
     provider = settings.provider.model_copy(update=sizes)

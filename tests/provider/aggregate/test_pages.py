@@ -11,7 +11,8 @@ from sqlalchemy import event, text
 from oai.database import Database
 from provider.aggregate.catalogue import entry_page, find_scope, list_size
 from provider.protocol.tokens import Position
-from tests.provider.aggregate.harvested_rows import Harvested
+from tests.provider.aggregate.conftest import begun
+from tests.provider.conftest import Kept
 
 INDEXES = {
     None: "ix_aggregate_record_page",
@@ -22,39 +23,41 @@ INDEXES = {
 LATER = datetime(2200, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture
-def filled(harvested: Harvested) -> Harvested:
-    with harvested.database.session() as session:
-        for number in range(6):
-            harvested.write(session, str(number), sets=["a:b"])
-        session.commit()
-    harvested.update()
-    return harvested
+@pytest.fixture(scope="module")
+def filled(kept: Kept) -> None:
+    with kept.open() as database:
+        harvested = begun(database, kept.settings)
+        with database.session() as session:
+            for number in range(6):
+                harvested.write(session, str(number), sets=["a:b"])
+            session.commit()
+        harvested.update()
 
 
+@pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("after", [None, 1])
 @pytest.mark.parametrize("set_spec", INDEXES)
 def test_a_page_is_one_range_scan_of_its_index(
-    filled: Harvested, database: Database, set_spec: str | None, after: int | None
+    kept_database: Database, set_spec: str | None, after: int | None
 ) -> None:
     sent: list[tuple[str, Any]] = []
 
     def note(_connection: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
         sent.append((statement, parameters))
 
-    with filled.database.session() as session:
+    with kept_database.session() as session:
         scope = find_scope(session, 1, set_spec)
         assert scope is not None
         first = entry_page(session, scope, from_=None, until=LATER, after=None, limit=2)
         behind = Position(datestamp=first[0].datestamp, id=first[0].id) if after else None
-        event.listen(database.engine, "before_cursor_execute", note)
+        event.listen(kept_database.engine, "before_cursor_execute", note)
         page = entry_page(session, scope, from_=first[0].datestamp, until=LATER, after=behind, limit=3)
-        event.remove(database.engine, "before_cursor_execute", note)
+        event.remove(kept_database.engine, "before_cursor_execute", note)
         assert list_size(session, scope, LATER) == 6
     assert len(page) == 3
     assert page[0].set_specs == ["one:a:b"]
     (statement,) = sent
-    limit = next(node for node in _nodes(_plan(database, statement)) if node["Node Type"] == "Limit")
+    limit = next(node for node in _nodes(_plan(kept_database, statement)) if node["Node Type"] == "Limit")
     assert not [node for node in _nodes(limit) if "Sort" in node["Node Type"]]
     (scan,) = [node for node in _nodes(limit) if "Index Name" in node]
     assert scan["Index Name"] == INDEXES[set_spec]

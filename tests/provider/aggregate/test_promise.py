@@ -14,7 +14,7 @@ from provider.protocol.repository import Repository
 from tests.provider.aggregate.harvested_rows import OAI, Harvested, state_of
 
 WRITERS, NAMES = 3, 12
-PASSES = 8
+PASSES = 5
 """So often is something published while records are written."""
 MARGIN = 0.3
 
@@ -98,7 +98,7 @@ class _Stage:
         """Write records until enough was published."""
         chance = random.Random(number)
         # One is slow, so that others' later transactions are committed before its own.
-        longest = 3.0 if number == 0 else 0.3
+        longest = 2.0 if number == 0 else 0.3
         version = 0
         while not self.enough.is_set():
             version += 1
@@ -134,7 +134,7 @@ def _harvest_beside(slow: Harvested, replicas: list[Replica]) -> None:
     with ThreadPoolExecutor(WRITERS + 1 + len(replicas)) as pool:
         beside = [pool.submit(stage.publish)]
         beside += [
-            pool.submit(stage.harvest, one, pause) for one, pause in zip(replicas, (0.02, 0.3), strict=True)
+            pool.submit(stage.harvest, one, pause) for one, pause in zip(replicas, (0.1, 0.3), strict=True)
         ]
         try:
             for writing in [pool.submit(stage.write, number) for number in range(WRITERS)]:

@@ -19,6 +19,7 @@ from provider.export.commands import export
 from provider.indexing.indexer import IndexOptions, index_file
 from tests.commands import Process, results, zatva
 from tests.provider.archives import Page
+from tests.provider.conftest import Kept
 from tests.provider.export.archive_of_all_kinds import (
     CHUNKED,
     DAMAGED,
@@ -194,9 +195,9 @@ def _records(path: Path) -> list[tuple[str, str, str, bytes]]:
     ],
 )
 def test_what_cannot_be_exported_is_refused_with_what_to_do(
-    settings: Settings, tmp_path: Path, words: tuple[str, ...], message: str
+    kept: Kept, tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     words = tuple(str(tmp_path / word) if word == "x.warc.gz" else word for word in words)
     with pytest.raises(UsageError, match=message):
-        export_here(settings, *words)
+        export_here(kept.settings, *words)
     assert list(tmp_path.glob("x*")) == []

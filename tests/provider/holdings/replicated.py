@@ -6,6 +6,7 @@ import functools
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -136,6 +137,7 @@ def replicated(folder: Path, *, copies: int = 1) -> Iterator[Replicated]:
     data = Path(tempfile.mkdtemp(prefix="replicated-", dir=folder))
     data.chmod(0o711)
     cluster = cluster_folder(data)
+    subprocess.run(["/bin/cp", "-a", _migrated(folder), cluster], check=True)
     with (
         open_database(Settings(data=data, embedded_replicas=copies), pool_size=20) as primary,
         contextlib.ExitStack() as running,
@@ -144,6 +146,16 @@ def replicated(folder: Path, *, copies: int = 1) -> Iterator[Replicated]:
         yield Replicated(primary=primary, copies=made, folder=cluster)
     shutil.rmtree(cluster)
     shutil.rmtree(data, ignore_errors=True)
+
+
+@functools.cache
+def _migrated(folder: Path) -> Path:
+    """Return the folder of a stopped server with a migrated database, which is quicker copied than made."""
+    data = Path(tempfile.mkdtemp(prefix="migrated-", dir=folder))
+    data.chmod(0o711)
+    with open_database(Settings(data=data, embedded_replicas=1)):
+        pass
+    return cluster_folder(data)
 
 
 def wait_for_copies(servers: Replicated) -> None:

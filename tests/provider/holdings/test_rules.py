@@ -132,7 +132,7 @@ def test_rules_that_go_to_and_fro_beside_much_indexing_hold_in_the_end(
     database: Database, tmp_path: Path, family: tuple[int, ...], pool: ThreadPoolExecutor
 ) -> None:
     chance = random.Random(7)
-    paths = [write(tmp_path, f"f{number}", documents=20) for number in range(12)]
+    paths = [write(tmp_path, f"f{number}", documents=10) for number in range(6)]
     done = threading.Event()
 
     def keep_changing() -> None:
@@ -144,7 +144,7 @@ def test_rules_that_go_to_and_fro_beside_much_indexing_hold_in_the_end(
     changing = pool.submit(keep_changing)
     options = IndexOptions(margin=1, collections=family)
     for one in [pool.submit(index_file, database, path, options) for path in paths]:
-        assert one.result(SECONDS).merged.new == 20
+        assert one.result(SECONDS).merged.new == 10
     done.set()
     changing.result(SECONDS)
     assert effective(database) == {("reading room", True)}

@@ -18,7 +18,7 @@ from provider.holdings.selection import Selection, hide
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Access
 from tests.provider.archives import Page, offsets, warc_record, write_archive
-from tests.provider.conftest import BASE_URL, Provider
+from tests.provider.conftest import BASE_URL, Kept, Provider
 
 PAGES = [
     Page(url="http://a.example/", date="2007-01-01T00:00:00Z"),
@@ -30,12 +30,23 @@ PAGES = [
     Page(url="http://a.example.com/", date="2009-04-01T00:00:00Z"),
     Page(url="http://ab.example/", date="2009-05-01T00:00:00Z"),
 ]
+BELOW = ("/DIR", "/dir/a", "/dirt", "/q?b=2&a=1")
 LONG = "http://long.example/" + "y" * 600
 LONGER = "http://longer.example/" + "".join(map(str, range(1500)))
 
 
 @pytest.fixture
 def archive(database: Database, tmp_path: Path) -> Path:
+    return write_and_index(database, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def kept_archive(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with kept.open() as database:
+        return write_and_index(database, tmp_path_factory.mktemp("archive"))
+
+
+def write_and_index(database: Database, folder: Path) -> Path:
     """The pages in one file, and two captures that differ behind the indexed part of the URL."""
     others = [
         Page(url=url)
@@ -48,8 +59,9 @@ def archive(database: Database, tmp_path: Path) -> Path:
             "http://me@u.example/",
         )
     ]
-    records = [warc_record(page) for page in [*PAGES, *others]]
-    path = write_archive(tmp_path / "x.warc.gz", records)
+    below = [Page(url=f"http://p.example{path}") for path in BELOW]
+    records = [warc_record(page) for page in [*PAGES, *others, *below]]
+    path = write_archive(folder / "x.warc.gz", records)
     index_file(database, path, IndexOptions(margin=1))
     return path
 
@@ -114,11 +126,11 @@ FOUND: list[tuple[dict[str, str], list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("asked", "expected"), FOUND)
-@pytest.mark.usefixtures("archive")
+@pytest.mark.usefixtures("kept_archive")
 async def test_captures_are_found_by_url_and_time(
-    provider: Provider, asked: dict[str, str], expected: list[tuple[str, str]]
+    reading: Provider, asked: dict[str, str], expected: list[tuple[str, str]]
 ) -> None:
-    assert await found(provider, **asked) == expected
+    assert await found(reading, **asked) == expected
 
 
 @pytest.mark.usefixtures("archive")
@@ -163,43 +175,41 @@ async def test_a_url_is_found_in_every_spelling_of_its_key(
         ({"url": "http://p.example/*"}, ["/DIR", "/dir/a", "/dirt", "/q?b=2&a=1"]),
     ],
 )
+@pytest.mark.usefixtures("kept_archive")
 async def test_a_prefix_is_one_of_keys_as_in_pywb(
-    provider: Provider, database: Database, tmp_path: Path, asked: dict[str, str], expected: list[str]
+    reading: Provider, asked: dict[str, str], expected: list[str]
 ) -> None:
-    paths = ("/DIR", "/dir/a", "/dirt", "/q?b=2&a=1")
-    records = [warc_record(Page(url=f"http://p.example{path}")) for path in paths]
-    index_file(database, write_archive(tmp_path / "x.warc", records), IndexOptions(margin=1))
-    assert [url for url, _ in await found(provider, **asked)] == [
+    assert [url for url, _ in await found(reading, **asked)] == [
         f"http://p.example{path}" for path in expected
     ]
 
 
-async def test_a_line_has_eleven_fields(provider: Provider, archive: Path) -> None:
-    (line,) = await lines(provider, url="http://a.example/x")
+async def test_a_line_has_eleven_fields(reading: Provider, kept_archive: Path) -> None:
+    (line,) = await lines(reading, url="http://a.example/x")
     digest = PAGES[3].payload_digest.removeprefix("sha1:")
-    place = offsets(archive, [warc_record(page) for page in PAGES])[3]
+    place = offsets(kept_archive, [warc_record(page) for page in PAGES])[3]
     assert line == (
         f"example,a)/x 20090101000000 http://a.example/x text/plain 404 {digest} - - - {place} x.warc.gz"
     )
 
 
-@pytest.mark.usefixtures("archive")
-async def test_json_has_an_object_a_line(provider: Provider) -> None:
-    (line,) = await lines(provider, url="http://a.example/x", output="json", fl="original,statuscode,offset")
+@pytest.mark.usefixtures("kept_archive")
+async def test_json_has_an_object_a_line(reading: Provider) -> None:
+    (line,) = await lines(reading, url="http://a.example/x", output="json", fl="original,statuscode,offset")
     assert json.loads(line) == {
         "url": "http://a.example/x",
         "status": "404",
         "offset": json.loads(line)["offset"],
     }
-    (line,) = await lines(provider, url="http://a.example/x", output="cdxj")
+    (line,) = await lines(reading, url="http://a.example/x", output="cdxj")
     key, timestamp, rest = line.split(" ", 2)
     assert (key, timestamp) == ("example,a)/x", "20090101000000")
     assert json.loads(rest).keys() == {"url", "mime", "status", "digest", "offset", "filename"}
 
 
-@pytest.mark.usefixtures("archive")
-async def test_nothing_found_is_no_fault(provider: Provider) -> None:
-    response = await provider.client.head("/cdx?url=nowhere.example")
+@pytest.mark.usefixtures("kept_archive")
+async def test_nothing_found_is_no_fault(reading: Provider) -> None:
+    response = await reading.client.head("/cdx?url=nowhere.example")
     assert (response.status, response.content_type) == (200, "text/plain")
 
 
@@ -239,8 +249,8 @@ async def test_nothing_found_is_no_fault(provider: Provider) -> None:
         ("url=a.example&resumeKey=1", "does not belong to this look-up"),
     ],
 )
-async def test_a_wrong_argument_is_told(provider: Provider, query: str, words: str) -> None:
-    response = await provider.client.get(f"/cdx?{query}")
+async def test_a_wrong_argument_is_told(reading: Provider, query: str, words: str) -> None:
+    response = await reading.client.get(f"/cdx?{query}")
     assert response.status == 400
     assert words in await response.text()
 
@@ -248,10 +258,10 @@ async def test_a_wrong_argument_is_told(provider: Provider, query: str, words: s
 @pytest.mark.parametrize(
     "hostile", ["url=%00a.example/", "url=http://a.example/%00", "url=%ff%fe", "url=" + "a" * 9000]
 )
-@pytest.mark.usefixtures("archive")
-async def test_nothing_that_is_asked_breaks_the_look_up(provider: Provider, hostile: str) -> None:
+@pytest.mark.usefixtures("kept_archive")
+async def test_nothing_that_is_asked_breaks_the_look_up(reading: Provider, hostile: str) -> None:
     for more in ("", "&matchType=prefix", "&matchType=domain"):
-        assert (await provider.client.get(f"/cdx?{hostile}{more}")).status in {200, 400}
+        assert (await reading.client.get(f"/cdx?{hostile}{more}")).status in {200, 400}
 
 
 @pytest.mark.usefixtures("archive")

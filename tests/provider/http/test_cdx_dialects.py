@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -12,14 +11,13 @@ from pytest_aiohttp import AiohttpClient
 
 from oai.database import Database
 from oai.errors import UsageError
-from oai.settings import Settings
 from provider.app import create_app
 from provider.holdings.capture import Collapse, FoundCapture
 from provider.http.cdx_dialects import DIALECTS, columns_of
 from provider.http.cdx_ordering import keep_best_status, keep_first, keep_last
 from provider.indexing.indexer import IndexOptions, index_file
 from tests.provider.archives import Page, warc_record, write_archive
-from tests.provider.conftest import BASE_URL, Provider, small_pages
+from tests.provider.conftest import BASE_URL, Kept, Provider, small_pages
 from tests.provider.http.test_cdx import compare_spellings
 
 ONE = FoundCapture(
@@ -203,10 +201,15 @@ PAGES = [
 ALL_OF_HOME = "200701 200706 200801 200901"
 
 
-@pytest.fixture
-def archive(database: Database, tmp_path: Path) -> None:
-    path = write_archive(tmp_path / "x.warc.gz", [warc_record(page) for page in PAGES])
-    index_file(database, path, IndexOptions(margin=1))
+@pytest.fixture(scope="module")
+def archive(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("archive") / "x.warc.gz"
+    with kept.open() as database:
+        index_file(
+            database,
+            write_archive(path, [warc_record(page) for page in PAGES]),
+            IndexOptions(margin=1),
+        )
 
 
 ASKED: Mapping[str, Sequence[tuple[str, str]]] = {
@@ -278,10 +281,10 @@ ASKED: Mapping[str, Sequence[tuple[str, str]]] = {
 
 @pytest.mark.usefixtures("archive")
 @pytest.mark.parametrize("name", ASKED)
-async def test_captures_are_found_as_in_each_server(provider: Provider, name: str) -> None:
+async def test_captures_are_found_as_in_each_server(reading: Provider, name: str) -> None:
     for query, expected in ASKED[name]:
         output = "" if "output" in query else f"&output={'cdx' if name == 'outbackcdx' else 'text'}"
-        response = await provider.client.get(f"/cdx?dialect={name}&{query}&fl=timestamp{output}")
+        response = await reading.client.get(f"/cdx?dialect={name}&{query}&fl=timestamp{output}")
         text = await response.text()
         assert (response.status, [line[:6] for line in text.split()]) == (200, expected.split()), query
 
@@ -326,10 +329,10 @@ REFUSED: Mapping[str, Sequence[tuple[str, str]]] = {
 }
 
 
-async def test_what_a_dialect_does_not_understand_is_refused(provider: Provider) -> None:
+async def test_what_a_dialect_does_not_understand_is_refused(reading: Provider) -> None:
     for name, queries in REFUSED.items():
         for query, words in queries:
-            response = await provider.client.get(f"/cdx?dialect={name}&{query}")
+            response = await reading.client.get(f"/cdx?dialect={name}&{query}")
             text = await response.text()
             assert (response.status, words in text) == (400, True), (name, query, text)
             if name == "pywb":
@@ -338,9 +341,10 @@ async def test_what_a_dialect_does_not_understand_is_refused(provider: Provider)
 
 @pytest.mark.usefixtures("archive")
 async def test_an_order_that_needs_all_captures_is_refused_for_too_many(
-    database: Database, settings: Settings, aiohttp_client: AiohttpClient
+    kept_database: Database, kept: Kept, aiohttp_client: AiohttpClient
 ) -> None:
-    app = create_app(small_pages(settings, cdx_lines=3, cdx_dialect="pywb"), database, base_url=BASE_URL)
+    few = small_pages(kept.settings, cdx_lines=3, cdx_dialect="pywb")
+    app = create_app(few, kept_database, base_url=BASE_URL)
     client = await aiohttp_client(app)
     refused = await client.get("/cdx?url=a.example*&sort=reverse")
     assert (refused.status, refused.content_type) == (400, "application/json")
@@ -352,18 +356,17 @@ async def test_an_order_that_needs_all_captures_is_refused_for_too_many(
 
 
 @pytest.mark.usefixtures("archive")
-async def test_dialects_continue_with_a_key(provider: Provider) -> None:
+async def test_dialects_continue_with_a_key(reading: Provider) -> None:
     whole = []
     query = "?url=a.example*&dialect=openwayback&limit=2&offset=1&showResumeKey=true&output=json&fl=timestamp"
     while query:
-        response = await provider.client.get(f"/cdx{query}")
+        response = await reading.client.get(f"/cdx{query}")
         rows = json.loads(await response.text())
         whole += [row[0] for row in rows[1 : -2 if rows[-2] == [] else None]]
         query = response.headers.get("Link", "").partition(">")[0].removeprefix("<")
     assert [one[:6] for one in whole] == ["200706", "200801", "200901", "200902", "200603"]
 
 
-@pytest.mark.usefixtures("archive")
 async def test_outbackcdx_tells_the_key_of_the_url(provider: Provider, database: Database) -> None:
     response = await provider.client.get("/cdx?url=http://www.A.example/X/&dialect=outbackcdx")
     assert response.headers["outbackcdx-urlkey"] == "example,a)/x"

@@ -1,7 +1,7 @@
 """CDX look-ups that pick, collapse, turn round and go on piece by piece, as CDX servers do."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from provider.holdings.selection import Selection
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Access
 from tests.provider.archives import Page, warc_record, write_archive
-from tests.provider.conftest import BASE_URL, Provider, small_pages
+from tests.provider.conftest import BASE_URL, Kept, Provider, small_pages
 from tests.provider.http.test_cdx import compare_spellings
 
 HOME = "http://a.example/"
@@ -44,10 +44,28 @@ PAGES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def archive(database: Database, tmp_path: Path) -> None:
-    path = write_archive(tmp_path / "x.warc.gz", [warc_record(page) for page in PAGES])
+SLASHLESS = [
+    Page(url="http://s.example", date="2007-01-01T00:00:00Z"),
+    Page(url="https://www.s.example/", date="2008-01-01T00:00:00Z"),
+    Page(url="http://s.example", date="2009-01-01T00:00:00Z"),
+    Page(url="http://www.s.example?a=1", date="2010-01-01T00:00:00Z"),
+    Page(url="http://s.example/x", date="2011-01-01T00:00:00Z"),
+    *(
+        Page(url=url, date="2012-01-01T00:00:00Z")
+        for url in ("http://s.example.com", "http://s.examples/", "http://s.example:8080")
+    ),
+]
+
+
+def write_and_index(database: Database, folder: Path) -> None:
+    path = write_archive(folder / "x.warc.gz", [warc_record(page) for page in [*PAGES, *SLASHLESS]])
     index_file(database, path, IndexOptions(margin=1))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def archive(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with kept.open() as database:
+        write_and_index(database, tmp_path_factory.mktemp("archive"))
 
 
 async def years(provider: Provider, query: str) -> list[str]:
@@ -92,41 +110,24 @@ async def years(provider: Provider, query: str) -> list[str]:
         ("closest=200706&sort=closest&collapse=digest", "200706 200801 200901"),
     ],
 )
-async def test_captures_are_picked_and_put_in_order(provider: Provider, query: str, expected: str) -> None:
-    assert await years(provider, f"url={HOME}&{query}") == expected.split()
+async def test_captures_are_picked_and_put_in_order(reading: Provider, query: str, expected: str) -> None:
+    assert await years(reading, f"url={HOME}&{query}") == expected.split()
 
 
-async def test_a_collapsed_list_of_urls_has_each_once(provider: Provider) -> None:
-    response = await provider.client.get("/cdx?url=a.example/*&collapse=urlkey&fl=urlkey")
+async def test_a_collapsed_list_of_urls_has_each_once(reading: Provider) -> None:
+    response = await reading.client.get("/cdx?url=a.example/*&collapse=urlkey&fl=urlkey")
     keys = (await response.text()).split()
     assert keys[:4] == ["example,a)/", "example,a)/x", "example,a)/y", "example,a)/" + "y" * 600]
     assert len(keys) == len(set(keys)) == 7
 
 
-SLASHLESS = [
-    Page(url="http://s.example", date="2007-01-01T00:00:00Z"),
-    Page(url="https://www.s.example/", date="2008-01-01T00:00:00Z"),
-    Page(url="http://s.example", date="2009-01-01T00:00:00Z"),
-    Page(url="http://www.s.example?a=1", date="2010-01-01T00:00:00Z"),
-    Page(url="http://s.example/x", date="2011-01-01T00:00:00Z"),
-    *(
-        Page(url=url, date="2012-01-01T00:00:00Z")
-        for url in ("http://s.example.com", "http://s.examples/", "http://s.example:8080")
-    ),
-]
-
-
 @pytest.mark.parametrize("root", ["http://s.example/", "s.example", "https://www.s.example"])
-async def test_a_root_without_its_slash_is_below_the_root(
-    provider: Provider, database: Database, tmp_path: Path, root: str
-) -> None:
-    path = write_archive(tmp_path / "s.warc.gz", [warc_record(page) for page in SLASHLESS])
-    index_file(database, path, IndexOptions(margin=1))
+async def test_a_root_without_its_slash_is_below_the_root(reading: Provider, root: str) -> None:
     query = f"url={root}*&fl=timestamp"
-    whole = [line[:4] for line in await lines(provider, query)]
+    whole = [line[:4] for line in await lines(reading, query)]
     assert sorted(whole) == ["2007", "2008", "2009", "2010", "2011"]
     for limit in (1, 2):
-        pieces = await in_pieces(provider, f"{query}&limit={limit}")
+        pieces = await in_pieces(reading, f"{query}&limit={limit}")
         assert [line[:4] for piece in pieces for line in piece] == whole
 
 
@@ -146,59 +147,75 @@ WHOLE = [
 ]
 
 
-@pytest.mark.parametrize(("limit", "keyed"), [(1, True), (3, True), (1, False), (2, False)])
+@pytest.fixture
+def keyed(request: pytest.FixtureRequest, kept_database: Database) -> Iterator[bool]:
+    """Whether captures are found by keys, and not by spelling."""
+    if not request.param:
+        compare_spellings(kept_database)
+    yield request.param
+    compare_keys(kept_database)
+
+
+def compare_keys(database: Database) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE url_key_fill SET finished = now()"))
+
+
+@pytest.mark.parametrize(
+    ("limit", "keyed"),
+    [
+        (1, True),
+        (2, False),
+        pytest.param(3, True, marks=pytest.mark.long),
+        pytest.param(1, False, marks=pytest.mark.long),
+    ],
+    indirect=["keyed"],
+)
 @pytest.mark.parametrize("query", WHOLE)
-async def test_pieces_join_to_the_whole(
-    provider: Provider,
-    database: Database,
-    query: str,
-    limit: int,
-    keyed: bool,  # noqa: FBT001 from the table above
-) -> None:
-    if not keyed:
-        compare_spellings(database)
-    whole = await lines(provider, query)
-    pieces = await in_pieces(provider, f"{query}&limit={limit}")
+@pytest.mark.usefixtures("keyed")
+async def test_pieces_join_to_the_whole(reading: Provider, query: str, limit: int) -> None:
+    whole = await lines(reading, query)
+    pieces = await in_pieces(reading, f"{query}&limit={limit}")
     assert sorted(line for piece in pieces for line in piece) == sorted(whole)
     assert all(len(piece) <= limit for piece in pieces)
 
 
 @pytest.mark.parametrize("query", ["url=a.example/*", "url=a.example&matchType=host", "url=*.example"])
-async def test_pieces_of_one_look_up_have_the_order_of_the_keys(provider: Provider, query: str) -> None:
-    pieces = await in_pieces(provider, f"{query}&limit=2")
+async def test_pieces_of_one_look_up_have_the_order_of_the_keys(reading: Provider, query: str) -> None:
+    pieces = await in_pieces(reading, f"{query}&limit=2")
     keys = [line.split()[:2] for piece in pieces for line in piece]
     assert keys == sorted(keys)
 
 
-async def test_a_look_up_that_began_by_spelling_continues_so(provider: Provider, database: Database) -> None:
-    compare_spellings(database)
+@pytest.mark.parametrize("keyed", [False], indirect=True)
+@pytest.mark.usefixtures("keyed")
+async def test_a_look_up_that_began_by_spelling_continues_so(
+    reading: Provider, kept_database: Database
+) -> None:
     query = "url=*.a.example"
-    whole = await lines(provider, query)
-    first, key = await piece(provider, f"{query}&limit=4", "")
-    with database.engine.begin() as connection:
-        connection.execute(text("UPDATE url_key_fill SET finished = now()"))
-    rest, end = await piece(provider, query, key)
+    whole = await lines(reading, query)
+    first, key = await piece(reading, f"{query}&limit=4", "")
+    compare_keys(kept_database)
+    rest, end = await piece(reading, query, key)
     assert (sorted(first + rest), end) == (sorted(whole), "")
 
 
-@pytest.mark.parametrize("keyed", [True, False])
-@pytest.mark.parametrize("query", WHOLE)
+@pytest.mark.parametrize("by", ["keys", "spellings"])
 async def test_a_bound_on_what_is_examined_loses_nothing(
-    database: Database,
-    settings: Settings,
-    aiohttp_client: AiohttpClient,
-    query: str,
-    keyed: bool,  # noqa: FBT001 from the table above
+    database: Database, settings: Settings, aiohttp_client: AiohttpClient, tmp_path: Path, by: str
 ) -> None:
-    if not keyed:
+    write_and_index(database, tmp_path)
+    if by == "spellings":
         compare_spellings(database)
     withhold(database, "http://a.example/")
     app = create_app(small_pages(settings, cdx_examined=3), database, base_url=BASE_URL)
     bounded = Provider(client=await aiohttp_client(app))
     app = create_app(small_pages(settings), database, base_url=BASE_URL)
-    whole = await lines(Provider(client=await aiohttp_client(app)), query)
-    pieces = await in_pieces(bounded, query)
-    assert sorted(line for piece in pieces for line in piece) == sorted(whole)
+    free = Provider(client=await aiohttp_client(app))
+    for query in WHOLE:
+        whole = await lines(free, query)
+        pieces = await in_pieces(bounded, query)
+        assert sorted(line for piece in pieces for line in piece) == sorted(whole), query
 
 
 def withhold(database: Database, prefix: str) -> None:
@@ -210,9 +227,9 @@ def withhold(database: Database, prefix: str) -> None:
 
 
 async def test_who_does_not_go_on_is_told_that_it_was_too_much(
-    database: Database, settings: Settings, aiohttp_client: AiohttpClient
+    kept_database: Database, kept: Kept, aiohttp_client: AiohttpClient
 ) -> None:
-    app = create_app(small_pages(settings, cdx_examined=3), database, base_url=BASE_URL)
+    app = create_app(small_pages(kept.settings, cdx_examined=3), kept_database, base_url=BASE_URL)
     provider = Provider(client=await aiohttp_client(app))
     response = await provider.client.get("/cdx?url=*.a.example&filter=status:404")
     assert response.status == 400
@@ -252,21 +269,21 @@ async def piece(provider: Provider, query: str, key: str) -> tuple[list[str], st
     return told.split("\n")[1:] if following else answer.splitlines(), following
 
 
-async def test_the_link_leads_on(provider: Provider) -> None:
-    response = await provider.client.get("/cdx?url=a.example&limit=3&fl=timestamp")
+async def test_the_link_leads_on(reading: Provider) -> None:
+    response = await reading.client.get("/cdx?url=a.example&limit=3&fl=timestamp")
     address = response.headers["Link"].removeprefix("<").partition(">")[0]
     assert response.headers["Link"].endswith('>; rel="next"')
-    following = await provider.client.get(f"/cdx{address}")
+    following = await reading.client.get(f"/cdx{address}")
     assert await following.text() == "20090101000000\n"
     assert "Link" not in following.headers
 
 
-async def test_json_and_cdxj_tell_the_key_too(provider: Provider) -> None:
+async def test_json_and_cdxj_tell_the_key_too(reading: Provider) -> None:
     query = "/cdx?url=a.example&limit=1&showResumeKey=true&output="
-    first, last = (await (await provider.client.get(f"{query}json")).text()).splitlines()
+    first, last = (await (await reading.client.get(f"{query}json")).text()).splitlines()
     assert json.loads(first)["url"] == HOME
     assert json.loads(last).keys() == {"resumeKey"}
-    _, empty, key = (await (await provider.client.get(f"{query}cdxj")).text()).splitlines()
+    _, empty, key = (await (await reading.client.get(f"{query}cdxj")).text()).splitlines()
     assert (empty, key) == ("", json.loads(last)["resumeKey"])
 
 
@@ -279,19 +296,19 @@ async def test_json_and_cdxj_tell_the_key_too(provider: Provider) -> None:
         {"closest": "2008"},
     ],
 )
-async def test_a_key_is_good_for_its_look_up_alone(provider: Provider, other: Mapping[str, str]) -> None:
+async def test_a_key_is_good_for_its_look_up_alone(reading: Provider, other: Mapping[str, str]) -> None:
     asked = {"url": "a.example", "limit": "1", "showResumeKey": "true"}
-    text = await (await provider.client.get("/cdx", params=asked)).text()
+    text = await (await reading.client.get("/cdx", params=asked)).text()
     key = text.split()[-1]
-    same = await provider.client.get("/cdx", params={**asked, "resumeKey": key})
-    response = await provider.client.get("/cdx", params={**asked, **other, "resumeKey": key})
+    same = await reading.client.get("/cdx", params={**asked, "resumeKey": key})
+    response = await reading.client.get("/cdx", params={**asked, **other, "resumeKey": key})
     assert (same.status, response.status) == (200, 400)
     assert "does not belong to this look-up" in await response.text()
 
 
-async def test_pywb_s_way_of_asking_is_answered(provider: Provider) -> None:
+async def test_pywb_s_way_of_asking_is_answered(reading: Provider) -> None:
     """Pywb 2.10 asks so for one URL, and for what begins so."""
-    exact = await years(provider, f"url={HOME}&closest=20080102000000&sort=closest&limit=2")
-    wide = await years(provider, f"url={HOME}&closest=20080102000000&sort=closest&matchType=prefix")
+    exact = await years(reading, f"url={HOME}&closest=20080102000000&sort=closest&limit=2")
+    wide = await years(reading, f"url={HOME}&closest=20080102000000&sort=closest&matchType=prefix")
     assert exact == ["200801", "200706"]
     assert len(wide) == 11

@@ -139,6 +139,7 @@ async def test_a_busy_database_neither_slows_an_answer_nor_loses_a_count(
             while not writing.done():
                 assert (await client.get("/oai", params={"verb": "Identify"})).status == 200
                 answers += 1
+                await asyncio.sleep(0.02)
             assert not await writing
             await connection.rollback()
         assert await asyncio.to_thread(keeper.write, batch)

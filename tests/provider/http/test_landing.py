@@ -8,7 +8,6 @@ from playwright.async_api import Browser
 from pytest_aiohttp import AiohttpClient, AiohttpServer
 
 from oai.database import Database
-from oai.settings import Settings
 from provider.app import create_app
 from provider.http.landing import is_browser, wants_page
 from tests.chromium import console_messages
@@ -16,7 +15,7 @@ from tests.inspector import NARROW, WIDE, Inspector
 from tests.provider.aggregate.conftest import harvested  # noqa: F401 a fixture
 from tests.provider.aggregate.harvested_rows import Harvested
 from tests.provider.archive import Archive
-from tests.provider.conftest import BASE_URL, Provider, reply, small_pages
+from tests.provider.conftest import BASE_URL, Kept, Provider, reply, small_pages
 
 CHROMIUM = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 FIREFOX = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -36,14 +35,24 @@ REQUESTS = {
 }
 
 
+KINDS = ("Identify", "ListSets", "ListMetadataFormats", "ListRecords", "ListRecords in webarchive", "errors")
+"""Pages that look different: those left out are another of these lists, or one of their parts alone."""
+
+
 def texts(page: etree._Element, path: str) -> list[str]:
     found = page.xpath(path)
     assert isinstance(found, list)
     return list(map(str, found))
 
 
-@pytest.fixture
-def filled(archive: Archive) -> list[str]:
+@pytest.fixture(scope="module")
+def filled(kept: Kept) -> list[str]:
+    """Seven documents, for tests that only read them."""
+    with kept.archive() as archive:
+        return fill(archive)
+
+
+def fill(archive: Archive) -> list[str]:
     hostile = archive.add("javascript:alert(1)//<x>", title="<script>alert(1)</script>")
     return [
         hostile,
@@ -79,8 +88,8 @@ def test_only_a_browser_gets_a_page(
     assert (is_browser(headers), wants_page(headers)) == (browser, page)
 
 
-async def test_a_harvester_without_arguments_gets_bad_verb(provider: Provider) -> None:
-    assert (await provider.ask()).codes == ["badVerb"]
+async def test_a_harvester_without_arguments_gets_bad_verb(reading: Provider) -> None:
+    assert (await reading.ask()).codes == ["badVerb"]
 
 
 @pytest.mark.parametrize(
@@ -97,31 +106,31 @@ async def test_a_harvester_without_arguments_gets_bad_verb(provider: Provider) -
     ],
 )
 async def test_who_takes_nothing_but_html_gets_the_landing_page(
-    provider: Provider,
+    reading: Provider,
     accepted: str,
     page: bool,  # noqa: FBT001 from the table above
 ) -> None:
-    landing = await provider.client.get("/oai", headers={"Accept": accepted})
-    answer = await provider.client.get("/oai?verb=Identify", headers={"Accept": accepted})
+    landing = await reading.client.get("/oai", headers={"Accept": accepted})
+    answer = await reading.client.get("/oai?verb=Identify", headers={"Accept": accepted})
     assert (landing.content_type, answer.content_type) == ("text/html" if page else "text/xml", "text/xml")
 
 
-async def test_the_root_leads_to_the_landing_page_which_says_when_captures_appear(provider: Provider) -> None:
-    answer = await provider.client.get("/", headers={"Accept": CHROMIUM, "Sec-Fetch-Mode": "navigate"})
+async def test_the_root_leads_to_the_landing_page_which_says_when_captures_appear(reading: Provider) -> None:
+    answer = await reading.client.get("/", headers={"Accept": CHROMIUM, "Sec-Fetch-Mode": "navigate"})
 
     assert (answer.url.path, answer.content_type) == ("/oai", "text/html")
     assert "seconds after they were indexed" in await answer.text()
 
 
-async def test_a_browser_that_posts_nothing_gets_bad_verb(provider: Provider) -> None:
-    answer = await provider.client.post("/oai", headers={"Accept": CHROMIUM})
+async def test_a_browser_that_posts_nothing_gets_bad_verb(reading: Provider) -> None:
+    answer = await reading.client.post("/oai", headers={"Accept": CHROMIUM})
     assert (await reply(answer)).codes == ["badVerb"]
 
 
 async def test_the_landing_page_tells_what_there_is_and_how_to_get_it(
-    provider: Provider, filled: list[str]
+    reading: Provider, filled: list[str]
 ) -> None:
-    response = await provider.client.get("/oai", headers={"Accept": FIREFOX})
+    response = await reading.client.get("/oai", headers={"Accept": FIREFOX})
     assert response.headers["Content-Type"] == "text/html; charset=utf-8"
     assert "Accept" in response.headers["Vary"]
     text = "".join(map(str, html.fromstring(await response.text()).itertext()))
@@ -147,9 +156,9 @@ async def test_the_landing_page_of_an_empty_archive_has_no_sets(provider: Provid
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("query", REQUESTS.values(), ids=REQUESTS)
 async def test_a_browser_gets_an_answer_as_a_page_with_links_and_no_scripts(
-    provider: Provider, query: str
+    reading: Provider, query: str
 ) -> None:
-    response = await provider.client.get(f"/oai?{query}", headers=BROWSER)
+    response = await reading.client.get(f"/oai?{query}", headers=BROWSER)
     assert response.status == 200
     assert response.headers["Content-Type"] == "text/html; charset=utf-8"
     page = html.fromstring(await response.text())
@@ -159,13 +168,13 @@ async def test_a_browser_gets_an_answer_as_a_page_with_links_and_no_scripts(
     links = [link for link in texts(page, "//a/@href") if link.startswith("?verb=")]
     assert links
     for link in sorted(set(links))[:12]:
-        assert not (await provider.ask_raw(link[1:])).codes, link
+        assert not (await reading.ask_raw(link[1:])).codes, link
 
 
-async def test_pages_lead_through_a_whole_list(provider: Provider, filled: list[str]) -> None:
+async def test_pages_lead_through_a_whole_list(reading: Provider, filled: list[str]) -> None:
     query, found = REQUESTS["ListIdentifiers"], []
     while query:
-        response = await provider.client.get(f"/oai?{query}", headers=BROWSER)
+        response = await reading.client.get(f"/oai?{query}", headers=BROWSER)
         page = html.fromstring(await response.text())
         found += texts(page, "//article/h2/a/text()")
         query = "".join(texts(page, "//a[@rel='next']/@href")).removeprefix("?")
@@ -182,9 +191,9 @@ async def test_pages_lead_through_a_whole_list(provider: Provider, filled: list[
     ],
 )
 async def test_the_stylesheet_is_linked_relative_to_the_base_url(
-    database: Database, settings: Settings, aiohttp_client: AiohttpClient, base_url: str, folder: str
+    kept_database: Database, kept: Kept, aiohttp_client: AiohttpClient, base_url: str, folder: str
 ) -> None:
-    app = create_app(small_pages(settings), database, base_url=base_url)
+    app = create_app(small_pages(kept.settings), kept_database, base_url=base_url)
     client = await aiohttp_client(app)
     link = (await reply(await client.get("/oai?verb=Identify"))).root.getprevious()
     assert link is not None
@@ -195,32 +204,35 @@ async def test_the_stylesheet_is_linked_relative_to_the_base_url(
     ("path", "kind"),
     [("style.xsl", "text/xsl"), ("style.css", "text/css"), ("schemas/webarchive.xsd", "text/xml")],
 )
-async def test_the_files_that_answers_refer_to_are_served(provider: Provider, path: str, kind: str) -> None:
-    response = await provider.client.get(f"/oai/{path}")
+async def test_the_files_that_answers_refer_to_are_served(reading: Provider, path: str, kind: str) -> None:
+    response = await reading.client.get(f"/oai/{path}")
     assert response.status == 200
     assert response.content_type == kind
-    assert (await provider.client.head(f"/oai/{path}")).status == 200
+    assert (await reading.client.head(f"/oai/{path}")).status == 200
 
 
-async def test_the_schema_of_webarchive_is_where_its_format_says(provider: Provider) -> None:
-    answer = await provider.ask(verb="ListMetadataFormats")
+async def test_the_schema_of_webarchive_is_where_its_format_says(reading: Provider) -> None:
+    answer = await reading.ask(verb="ListMetadataFormats")
     assert f"{BASE_URL}/schemas/webarchive.xsd" in answer.texts("//o:schema")
-    served = await provider.client.get("/oai/schemas/webarchive.xsd")
+    served = await reading.client.get("/oai/schemas/webarchive.xsd")
     etree.XMLSchema(etree.fromstring(await served.read()))
 
 
 @pytest.fixture
-async def address(database: Database, settings: Settings, aiohttp_server: AiohttpServer) -> str:
-    server = await aiohttp_server(create_app(small_pages(settings), database, base_url=BASE_URL))
+async def address(kept_database: Database, kept: Kept, aiohttp_server: AiohttpServer) -> str:
+    server = await aiohttp_server(create_app(small_pages(kept.settings), kept_database, base_url=BASE_URL))
     return str(server.make_url("/oai"))
 
 
 @pytest.mark.browser
 @pytest.mark.usefixtures("filled")
-async def test_every_page_is_readable_in_a_browser(address: str, inspector: Inspector) -> None:
+async def test_every_page_is_readable_in_a_browser(
+    address: str, inspector: Inspector, pytestconfig: pytest.Config
+) -> None:
     page = inspector.page
     said = console_messages(page)
-    for query in ("", *(f"?{query}" for query in REQUESTS.values())):
+    requests = REQUESTS if pytestconfig.getoption("--long") else KINDS
+    for query in ("", *(f"?{REQUESTS[name]}" for name in requests)):
         await inspector.check(address + query)
         assert await page.locator("h1").count() == 1
         assert await page.evaluate("document.styleSheets.length") == 1, query

@@ -177,8 +177,8 @@ async def test_older_loads_are_on_further_pages(provider: Provider, database: Da
 
 @pytest.mark.parametrize("path", ["/loads", "/loads.atom"])
 @pytest.mark.parametrize("before", ["", "x", "-1", "1" * 10, "²"])
-async def test_a_page_that_cannot_be_is_refused(provider: Provider, path: str, before: str) -> None:
-    answer = await provider.client.get(path, params={"before": before})
+async def test_a_page_that_cannot_be_is_refused(reading: Provider, path: str, before: str) -> None:
+    answer = await reading.client.get(path, params={"before": before})
     assert (answer.status, "is not the number of a load" in await answer.text()) == (400, True)
 
 

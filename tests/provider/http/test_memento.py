@@ -20,7 +20,7 @@ from provider.http.memento import TIMEGATE, TIMEMAP, accepted_datetime, original
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Access
 from tests.provider.archives import Page, warc_record, write_archive
-from tests.provider.conftest import Provider, small_pages
+from tests.provider.conftest import Kept, Provider, small_pages
 from tests.provider.http import memento_client
 from tests.provider.http.memento_client import Answer, ask
 
@@ -52,7 +52,17 @@ ADDRESSES = [address(page) for page in PAGES]
 
 @pytest.fixture
 def archive(database: Database, tmp_path: Path) -> None:
-    path = write_archive(tmp_path / "x.warc.gz", [warc_record(page) for page in PAGES])
+    write_and_index(database, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def kept_archive(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with kept.open() as database:
+        write_and_index(database, tmp_path_factory.mktemp("archive"))
+
+
+def write_and_index(database: Database, folder: Path) -> None:
+    path = write_archive(folder / "x.warc.gz", [warc_record(page) for page in PAGES])
     index_file(database, path, IndexOptions(margin=1))
 
 
@@ -67,11 +77,11 @@ async def port_of(
 
 
 @pytest.fixture
-async def port(database: Database, settings: Settings, aiohttp_client: AiohttpClient) -> int:
-    return await port_of(database, settings, aiohttp_client)
+async def port(kept_database: Database, kept: Kept, aiohttp_client: AiohttpClient) -> int:
+    return await port_of(kept_database, kept.settings, aiohttp_client)
 
 
-@pytest.mark.usefixtures("archive")
+@pytest.mark.usefixtures("kept_archive")
 async def test_a_timemap_has_all_mementos_of_a_url(port: int) -> None:
     answer = await ask(port, TIMEMAP + HOME)
     assert (answer.status, answer.field("Content-Type")) == (200, "application/link-format")
@@ -88,17 +98,17 @@ async def test_a_timemap_has_all_mementos_of_a_url(port: int) -> None:
     ]
 
 
-@pytest.mark.usefixtures("archive")
+@pytest.mark.usefixtures("kept_archive")
 @pytest.mark.parametrize("examined", [100_000, 1])
 async def test_a_timemap_of_many_pieces_is_whole(
-    database: Database,
-    settings: Settings,
+    kept_database: Database,
+    kept: Kept,
     aiohttp_client: AiohttpClient,
     monkeypatch: pytest.MonkeyPatch,
     examined: int,
 ) -> None:
     monkeypatch.setattr(memento, "AT_ONCE", 1)
-    port = await port_of(database, settings, aiohttp_client, cdx_examined=examined)
+    port = await port_of(kept_database, kept.settings, aiohttp_client, cdx_examined=examined)
     found = await memento_client.timemap(port, TIMEMAP, HOME)
     assert [one.address for one in found] == ADDRESSES[:4]
 
@@ -115,7 +125,7 @@ ASKED = [
 ]
 
 
-@pytest.mark.usefixtures("archive")
+@pytest.mark.usefixtures("kept_archive")
 async def test_the_url_is_what_follows_the_path(port: int) -> None:
     for asked, page in ASKED:
         in_map = await memento_client.timemap(port, TIMEMAP, asked)
@@ -154,7 +164,7 @@ CHOICES = [
 ]
 
 
-@pytest.mark.usefixtures("archive")
+@pytest.mark.usefixtures("kept_archive")
 async def test_a_timegate_leads_to_the_closest_memento(port: int) -> None:
     for wanted, chosen in CHOICES:
         answer = await ask(port, TIMEGATE + HOME, *([f"Accept-Datetime: {wanted}"] if wanted else []))
@@ -174,7 +184,7 @@ RELATIONS = [
 ]
 
 
-@pytest.mark.usefixtures("archive")
+@pytest.mark.usefixtures("kept_archive")
 async def test_an_aggregator_reads_the_mementos_in_the_timegate_s_link_field(port: int) -> None:
     for year, relations in RELATIONS:
         found = await memento_client.timegate(port, TIMEGATE, HOME, datetime(year, 6, 1, tzinfo=UTC))
@@ -182,7 +192,7 @@ async def test_an_aggregator_reads_the_mementos_in_the_timegate_s_link_field(por
         assert found == sorted(found, key=lambda one: one.moment)
 
 
-@pytest.mark.usefixtures("archive")
+@pytest.mark.usefixtures("kept_archive")
 async def test_a_memento_names_its_original_timegate_and_timemap(port: int) -> None:
     """An archived error, too."""
     answer = await ask(port, ADDRESSES[1].removeprefix(BASE[:-1]))
@@ -196,15 +206,16 @@ async def test_a_memento_names_its_original_timegate_and_timemap(port: int) -> N
 
 
 async def test_the_links_of_a_long_url_are_no_longer_than_proxies_accept(
-    database: Database, port: int, tmp_path: Path
+    database: Database, settings: Settings, aiohttp_client: AiohttpClient, tmp_path: Path
 ) -> None:
+    port = await port_of(database, settings, aiohttp_client)
     page = Page(url=f"http://a.example/{'x' * 1000}")
     index_file(database, write_archive(tmp_path / "x.warc", [warc_record(page)]), IndexOptions(margin=1))
     answer = await ask(port, address(page).removeprefix(BASE[:-1]))
     assert answer.field("Link") == f'<{page.url}>; rel="original"'
 
 
-@pytest.mark.usefixtures("archive")
+@pytest.mark.usefixtures("kept_archive")
 async def test_a_url_without_mementos_is_not_found(port: int) -> None:
     for path in (TIMEMAP, TIMEGATE):
         for url, status, words in (
@@ -218,7 +229,7 @@ async def test_a_url_without_mementos_is_not_found(port: int) -> None:
             assert (answer.status, words in answer.body) == (status, True), answer
 
 
-@pytest.mark.usefixtures("archive")
+@pytest.mark.usefixtures("kept_archive")
 async def test_a_wrong_date_is_refused(port: int) -> None:
     answer = await ask(port, TIMEGATE + HOME, "Accept-Datetime: 2008-06-01")
     assert (answer.status, answer.field("Vary")) == (400, "accept-datetime")
@@ -243,10 +254,10 @@ def test_only_one_date_in_gmt_is_accepted(fields: list[str]) -> None:
         accepted_datetime(fields)
 
 
-@pytest.mark.usefixtures("archive")
-async def test_head_has_the_fields_of_get(provider: Provider) -> None:
+@pytest.mark.usefixtures("kept_archive")
+async def test_head_has_the_fields_of_get(reading: Provider) -> None:
     for path in (TIMEMAP, TIMEGATE):
-        response = await provider.client.head(path + HOME, allow_redirects=False)
+        response = await reading.client.head(path + HOME, allow_redirects=False)
         assert (response.status, await response.read()) == (200 if path == TIMEMAP else 302, b"")
 
 
@@ -276,10 +287,10 @@ async def test_only_what_the_asker_may_read_is_named(
     assert [one.field("Cache-Control") for one in answers] == ["no-cache", "private, no-cache"]
 
 
-@pytest.mark.usefixtures("archive")
+@pytest.mark.usefixtures("kept_archive")
 async def test_a_timemap_that_cannot_be_completed_breaks_off(
-    database: Database,
-    settings: Settings,
+    kept_database: Database,
+    kept: Kept,
     aiohttp_client: AiohttpClient,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -289,7 +300,7 @@ async def test_a_timemap_that_cannot_be_completed_breaks_off(
 
     monkeypatch.setattr(memento, "AT_ONCE", 1)
     monkeypatch.setattr(memento, "next_piece", fails)
-    port = await port_of(database, settings, aiohttp_client)
+    port = await port_of(kept_database, kept.settings, aiohttp_client)
     with pytest.raises(ValueError, match="invalid literal"):  # the last chunk is missing
         await ask(port, TIMEMAP + HOME)
     assert f"the TimeMap of {HOME} was not completed: the position is gone" in caplog.text

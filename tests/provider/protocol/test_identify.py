@@ -12,7 +12,7 @@ from oai.errors import SettingsError
 from oai.settings import Settings, load_settings
 from provider.app import create_app
 from tests.provider.archive import Archive
-from tests.provider.conftest import BASE_URL, Provider, small_pages
+from tests.provider.conftest import BASE_URL, Kept, Provider, small_pages
 
 OWN = (
     '<about xmlns="urn:test:description" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
@@ -197,8 +197,8 @@ def containers(found: object) -> list[str]:
     ],
 )
 async def test_a_policy_is_a_url_only_if_it_is_nothing_else(
-    settings: Settings, database: Database, aiohttp_client: AiohttpClient, text: str, kind: str
+    kept: Kept, kept_database: Database, aiohttp_client: AiohttpClient, text: str, kind: str
 ) -> None:
-    provider = await served(database, settings, aiohttp_client, content_policy=text)
+    provider = await served(kept_database, kept.settings, aiohttp_client, content_policy=text)
     answer = await (await provider.client.get("/oai?verb=Identify")).text()
     assert f"<content><{kind}>{text}</{kind}></content>" in answer

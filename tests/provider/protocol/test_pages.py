@@ -14,6 +14,7 @@ from provider.protocol.scopes import find_scope
 from provider.protocol.tokens import Position
 from provider.titles.models import Title, TitleDocuments
 from tests.provider.archive import BEGINNING, Archive
+from tests.provider.conftest import Kept
 
 KEY = uuid.UUID(int=1)
 INDEXES = {
@@ -47,12 +48,22 @@ def statements(database: Database) -> Iterator[list[Statement]]:
     event.remove(database.engine, "before_cursor_execute", note)
 
 
+@pytest.fixture
+def database(kept_database: Database) -> Database:
+    return kept_database
+
+
 pytestmark = pytest.mark.usefixtures("filled")
 
 
-@pytest.fixture
-def filled(archive: Archive, database: Database) -> None:
-    with database.session() as session:
+@pytest.fixture(scope="module")
+def filled(kept: Kept) -> None:
+    with kept.archive() as archive:
+        fill(archive)
+
+
+def fill(archive: Archive) -> None:
+    with archive.database.session() as session:
         named = {"source": "test", "source_key": "1", "name": "One"}
         session.add(Title(title_id=7, key=KEY, **named, public=True, datestamp=BEGINNING))
         session.flush()

@@ -75,6 +75,10 @@ class Library:
         with self.both.primary.session() as session:
             return format_datestamp(begin_at_mark(session))
 
+    async def until_later_than(self, date: str) -> None:
+        """Wait until the primary's mark is later than this one, which a replica has."""
+        await asyncio.to_thread(until, lambda: self.mark() > date)
+
 
 @pytest.fixture(scope="module")
 def both(quick_folder: Path) -> Iterator[Replicated]:
@@ -114,7 +118,7 @@ async def test_the_answer_is_dated_by_the_mark_that_the_replica_has(library: Lib
     library.add(1)
     with library.held_up():
         first = library.listed()
-        await asyncio.sleep(2.1)
+        await library.until_later_than(first.response_date)
         assert library.listed().response_date == first.response_date < library.mark()
 
 
@@ -132,7 +136,7 @@ async def test_a_list_is_continued_by_a_server_whose_mark_has_reached_its_end(li
     known = library.add(6)
     with library.held_up():
         # The list begins on the primary, whose mark is later than that of the replicas.
-        await asyncio.sleep(1.1)
+        await library.until_later_than(library.listed().response_date)
         first = library.listed(until=library.mark())
         second = library.ask(verb="ListIdentifiers", resumptionToken=first.token or "")
         assert [*first.identifiers, *second.identifiers] == known
@@ -142,7 +146,7 @@ async def test_a_list_is_continued_by_a_server_whose_mark_has_reached_its_end(li
 async def test_an_end_above_the_marks_of_the_replicas_is_for_the_primary(library: Library) -> None:
     known = library.add(1)
     with library.held_up():
-        await asyncio.sleep(2.1)
+        await library.until_later_than(library.listed().response_date)
         end = library.mark()
         answered = library.listed(until=end)
         assert answered.identifiers == known

@@ -56,7 +56,7 @@ values = st.one_of(
 )
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from([*Verb]), st.lists(st.tuples(names, values), max_size=4))
 def test_whatever_is_asked_the_answer_is_valid(verb: Verb, pairs: list[tuple[str, str]]) -> None:
     encoded = urlencode([("verb", verb), *pairs], errors="surrogateescape").encode()
@@ -70,7 +70,6 @@ def test_whatever_is_asked_the_answer_is_valid(verb: Verb, pairs: list[tuple[str
     assert read_reply(body).request == dict(refusal.arguments)
 
 
-@settings(max_examples=500, deadline=None)
 @given(st.text(max_size=30) | st.from_regex(r"[a-z:/?#\[\]@%0-9 é.]{0,20}", fullmatch=True))
 def test_an_identifier_is_accepted_only_where_the_schema_lets_it_be_echoed(identifier: str) -> None:
     pairs = [("verb", "ListMetadataFormats"), ("identifier", identifier)]

@@ -8,7 +8,7 @@ from provider.protocol.pages import item_page
 from provider.protocol.scopes import find_scope
 from provider.protocol.tokens import Position
 from tests.provider.archive import Archive
-from tests.provider.conftest import Provider
+from tests.provider.conftest import Kept, Provider
 
 OTHER_SETS = [
     "domain:sk:webarchiv",
@@ -41,9 +41,14 @@ TREES = {
 HOSTS = ["a", "x.a", "x.a", "x.a", "b", "ab", "y.a", "z.y.a", "b", "z.y.a", "x.a", "a", "y.a", "ab", "x.a"]
 
 
-@pytest.fixture
-def made(archive: Archive) -> list[str]:
+@pytest.fixture(scope="module")
+def made(kept: Kept) -> list[str]:
     """Documents in all levels of all trees."""
+    with kept.archive() as archive:
+        return fill(archive)
+
+
+def fill(archive: Archive) -> list[str]:
     return [
         archive.add("http://webarchiv.cz/", collections=["collection:elections"]),
         archive.add("http://www.webarchiv.cz/a", mime_type="text/plain", collections=["collection:serials"]),
@@ -94,13 +99,13 @@ def not_merged(archive: Archive, set_spec: str) -> list[str]:
 
 @pytest.mark.parametrize("set_spec", TREES)
 async def test_a_set_has_its_own_documents_and_those_below(
-    provider: Provider, made: list[str], set_spec: str
+    reading: Provider, made: list[str], set_spec: str
 ) -> None:
-    assert await provider.listed(set=set_spec) == [made[index] for index in TREES[set_spec]]
+    assert await reading.listed(set=set_spec) == [made[index] for index in TREES[set_spec]]
 
 
-async def test_a_set_is_cut_by_a_window(provider: Provider, made: list[str]) -> None:
-    found = await provider.listed(
+async def test_a_set_is_cut_by_a_window(reading: Provider, made: list[str]) -> None:
+    found = await reading.listed(
         set="domain:cz", **{"from": "2020-01-01T00:00:01Z", "until": "2020-01-01T00:00:04Z"}
     )
     assert found == made[1:5]
@@ -110,9 +115,9 @@ async def test_a_set_is_cut_by_a_window(provider: Provider, made: list[str]) -> 
     "set_spec",
     ["domain:de", "domain:cz:webarchiv:ww", "mimetype:tex", "collection:serials:dec07", "other", "Domain:cz"],
 )
-async def test_an_unknown_set_matches_nothing(provider: Provider, made: list[str], set_spec: str) -> None:
+async def test_an_unknown_set_matches_nothing(reading: Provider, made: list[str], set_spec: str) -> None:
     assert made
-    found = await provider.ask(verb="ListIdentifiers", metadataPrefix="oai_dc", set=set_spec)
+    found = await reading.ask(verb="ListIdentifiers", metadataPrefix="oai_dc", set=set_spec)
     assert found.codes == ["noRecordsMatch"]
     assert found.request["set"] == set_spec
 
@@ -122,8 +127,8 @@ async def test_the_tree_of_collections_is_a_set_before_the_first_collection(prov
     assert found.codes == ["noRecordsMatch"]
 
 
-async def test_a_header_lists_the_minimal_sets(provider: Provider, made: list[str]) -> None:
-    found = await provider.ask(verb="GetRecord", metadataPrefix="oai_dc", identifier=made[2])
+async def test_a_header_lists_the_minimal_sets(reading: Provider, made: list[str]) -> None:
+    found = await reading.ask(verb="GetRecord", metadataPrefix="oai_dc", identifier=made[2])
     assert found.set_specs == [
         "collection:elections",
         "collection:serials:nov07",
@@ -143,20 +148,20 @@ async def test_a_deleted_record_is_a_header_that_keeps_its_sets(provider: Provid
     assert header.set_specs == ["collection:serials", "domain:cz:example:www", "mimetype:text:html"]
 
 
-async def test_all_sets_of_all_trees_are_listed_in_pages(provider: Provider, made: list[str]) -> None:
+async def test_all_sets_of_all_trees_are_listed_in_pages(reading: Provider, made: list[str]) -> None:
     assert made
-    pages = await provider.pages(verb="ListSets")
+    pages = await reading.pages(verb="ListSets")
     found = [set_spec for page in pages for set_spec in page.set_specs]
     assert found == sorted({*TREES, *OTHER_SETS})
     assert [len(page.set_specs) for page in pages[:-1]] == [5] * (len(pages) - 1)
     assert [page.token_facts["cursor"] for page in pages] == [str(5 * n) for n in range(len(pages))]
 
 
-async def test_every_listed_set_can_be_harvested(provider: Provider, made: list[str]) -> None:
+async def test_every_listed_set_can_be_harvested(reading: Provider, made: list[str]) -> None:
     assert made
-    for page in await provider.pages(verb="ListSets"):
+    for page in await reading.pages(verb="ListSets"):
         for set_spec in page.set_specs:
-            assert await provider.listed(set=set_spec)
+            assert await reading.listed(set=set_spec)
 
 
 async def test_an_empty_archive_has_the_three_trees(provider: Provider) -> None:

@@ -11,8 +11,9 @@ from tests.provider.storage.file_server import file_server
 from tests.provider.storage.object_store import ObjectStore, object_store
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def one_store() -> Iterator[ObjectStore]:
+    """One for all tests of a process, because it starts slowly; each test has a prefix of its own in it."""
     with object_store() as store:
         yield store
 

@@ -20,7 +20,7 @@ from provider.titles.entries import CollectionEntry, TitleEntry
 from tests.chromium import console_messages
 from tests.inspector import Inspector
 from tests.provider.archive import Archive
-from tests.provider.conftest import BASE_URL, Provider, small_pages
+from tests.provider.conftest import BASE_URL, Kept, Provider, small_pages
 from tests.provider.titles.conftest import Titles, entry
 from tests.provider.titles.test_repository import FULL
 
@@ -62,7 +62,23 @@ def pages(database: Database, settings: Settings, aiohttp_client: AiohttpClient)
 
 @pytest.fixture
 def listed(titles: Titles, archive: Archive) -> str:
-    """The path of the page of a title that has everything, with another title beside it."""
+    return fill(titles, archive)
+
+
+@pytest.fixture
+def kept_pages(kept_database: Database, kept: Kept, aiohttp_client: AiohttpClient) -> Pages:
+    """Those of a module's archive, for tests that only read it."""
+    return Pages(kept_database, kept.settings, aiohttp_client)
+
+
+@pytest.fixture(scope="module")
+def kept_listed(kept: Kept) -> str:
+    with kept.archive() as archive:
+        return fill(Titles(archive.database), archive)
+
+
+def fill(titles: Titles, archive: Archive) -> str:
+    """Give the path of the page of a title that has everything, with another title beside it."""
     archive.add("http://www.example.cz/")
     archive.add("http://www.example.cz/", access="reading room")
     archive.add("http://rez.cz/")
@@ -81,8 +97,8 @@ def values(page: etree._Element, path: str) -> list[str]:
     return list(map(str, found))
 
 
-async def test_a_page_has_what_is_known_of_a_title(pages: Pages, listed: str) -> None:
-    page = await pages.page(listed)
+async def test_a_page_has_what_is_known_of_a_title(kept_pages: Pages, kept_listed: str) -> None:
+    page = await kept_pages.page(kept_listed)
     said = words(page)
     for wanted in (
         "Příklad & spol.", "Example", "Nakladatelství", "O <ničem>.", "Cultural policy", "Volby 2025",
@@ -95,9 +111,9 @@ async def test_a_page_has_what_is_known_of_a_title(pages: Pages, listed: str) ->
 
 
 async def test_a_page_links_to_the_site_its_captures_its_sets_and_its_records(
-    pages: Pages, listed: str
+    kept_pages: Pages, kept_listed: str
 ) -> None:
-    page = await pages.page(listed)
+    page = await kept_pages.page(kept_listed)
     links = values(page, "//main//a/@href")
     assert "http://www.example.cz/" in links
     assert [link for link in links if link.startswith("../titles?")] == [
@@ -106,7 +122,7 @@ async def test_a_page_links_to_the_site_its_captures_its_sets_and_its_records(
     assert len([link for link in links if link.startswith("../archive/")]) == 1
     records = [link for link in links if "verb=GetRecord" in link]
     assert len(records) == 3
-    answer = await pages.get(records[0].removeprefix("http://archive.example"))
+    answer = await kept_pages.get(records[0].removeprefix("http://archive.example"))
     assert "<dc:title>Příklad" in await answer.text()
 
 
@@ -135,8 +151,10 @@ async def test_where_no_capture_may_be_opened_the_page_says_so(
     assert "from your network" in words(await pages.page(f"/titles/{titles['9'].key.hex}"))
 
 
-async def test_a_replay_service_of_ones_own_takes_the_place_of_captures(pages: Pages, listed: str) -> None:
-    page = await pages.page(listed, titles_replay_url="https://wayback.example/*/{url}")
+async def test_a_replay_service_of_ones_own_takes_the_place_of_captures(
+    kept_pages: Pages, kept_listed: str
+) -> None:
+    page = await kept_pages.page(kept_listed, titles_replay_url="https://wayback.example/*/{url}")
     links = values(page, "//main//a/@href")
     assert "https://wayback.example/*/http://www.example.cz/" in links
     assert not [link for link in links if "archive/" in link and "oai" not in link]
@@ -157,10 +175,10 @@ async def test_an_address_that_is_no_web_address_is_not_linked(
     assert "<" not in data
 
 
-async def test_what_is_not_listed_has_no_page(pages: Pages, listed: str) -> None:
-    assert listed
+async def test_what_is_not_listed_has_no_page(kept_pages: Pages, kept_listed: str) -> None:
+    assert kept_listed
     for key in ("0" * 32, "x", "A" * 32):
-        response = await pages.get(f"/titles/{key}", language="cs")
+        response = await kept_pages.get(f"/titles/{key}", language="cs")
         assert response.status == 404, key
         assert "nenalezen" in await response.text()
 
@@ -212,10 +230,10 @@ FOUND = {
 }
 
 
-async def test_titles_are_found_by_words_and_sets(pages: Pages, listed: str) -> None:
-    assert listed
+async def test_titles_are_found_by_words_and_sets(kept_pages: Pages, kept_listed: str) -> None:
+    assert kept_listed
     for query, found in FOUND.items():
-        page = await pages.page(f"/titles?{query}")
+        page = await kept_pages.page(f"/titles?{query}")
         assert values(page, "//ul[@class='titles']/li/a/text()") == found, query
         assert ("No archived site matches" in words(page)) == (not found), query
 
@@ -254,10 +272,10 @@ REFUSED = {
 }
 
 
-async def test_a_bad_parameter_is_refused_in_words(pages: Pages, listed: str) -> None:
-    assert listed
+async def test_a_bad_parameter_is_refused_in_words(kept_pages: Pages, kept_listed: str) -> None:
+    assert kept_listed
     for query, said in REFUSED.items():
-        response = await pages.get(f"/titles?{query}")
+        response = await kept_pages.get(f"/titles?{query}")
         assert response.status == 400, query
         assert said in words(html.fromstring(await response.text()))
 
@@ -307,10 +325,10 @@ def english(t: Texts) -> list[str]:
 
 
 @pytest.mark.parametrize("code", FOREIGN)
-async def test_a_page_has_no_text_of_another_language(pages: Pages, listed: str, code: str) -> None:
+async def test_a_page_has_no_text_of_another_language(kept_pages: Pages, kept_listed: str, code: str) -> None:
     rights = {"rights_open": "Otevřeno.", "rights_reading_room": "Ve studovně."}
-    for path in (listed, "/titles", "/titles?q=none", "/titles/x", "/titles?after=x"):
-        response = await pages.get(path, language=code, **rights)
+    for path in (kept_listed, "/titles", "/titles?q=none", "/titles/x", "/titles?after=x"):
+        response = await kept_pages.get(path, language=code, **rights)
         text = await response.text()
         page = html.fromstring(text)
         assert values(page, "//html/@lang") == [code] == [response.headers["Content-Language"]]
@@ -321,10 +339,10 @@ async def test_a_page_has_no_text_of_another_language(pages: Pages, listed: str,
         assert not [part for part in english(texts_in(code)) if re.search(rf"\b{re.escape(part)}\b", shown)]
 
 
-async def test_the_language_is_the_chosen_one_or_the_browsers(pages: Pages, listed: str) -> None:
+async def test_the_language_is_the_chosen_one_or_the_browsers(kept_pages: Pages, kept_listed: str) -> None:
     cases = (("", "", "en"), ("", "sk, cs;q=0.5", "sk"), ("?lang=cs", "sk", "cs"), ("?lang=", "sk", "sk"))
     for query, header, code in cases:
-        response = await pages.get(listed + query, language=header)
+        response = await kept_pages.get(kept_listed + query, language=header)
         page = html.fromstring(await response.text())
         assert values(page, "//html/@lang") == [code]
         assert values(page, "//nav//a[@aria-current]/@lang") == [code]
@@ -333,9 +351,9 @@ async def test_the_language_is_the_chosen_one_or_the_browsers(pages: Pages, list
         assert all(("lang=cs" in link) == ("cs" in query) for link in inside)
 
 
-async def test_another_language_shows_the_same_search(pages: Pages, listed: str) -> None:
-    assert listed
-    page = await pages.page("/titles?q=priklad&subject=1&x=y")
+async def test_another_language_shows_the_same_search(kept_pages: Pages, kept_listed: str) -> None:
+    assert kept_listed
+    page = await kept_pages.page("/titles?q=priklad&subject=1&x=y")
     assert "?lang=" not in values(page, "//nav//a/@href")[0]
     assert values(page, "//nav//a/@href")[1] == "?q=priklad&subject=1&lang=cs"
 
@@ -343,9 +361,11 @@ async def test_another_language_shows_the_same_search(pages: Pages, listed: str)
 # For programs
 
 
-async def test_signposts_lead_programs_to_records_licence_and_collection(pages: Pages, listed: str) -> None:
-    response = await pages.get(listed, titles_replay_url="https://wayback.example/*/{url}")
-    page_url = f"http://archive.example{listed}"
+async def test_signposts_lead_programs_to_records_licence_and_collection(
+    kept_pages: Pages, kept_listed: str
+) -> None:
+    response = await kept_pages.get(kept_listed, titles_replay_url="https://wayback.example/*/{url}")
+    page_url = f"http://archive.example{kept_listed}"
     links = [(str(link["rel"]), str(link["url"])) for link in response.links.values()]
     header = response.headers["Link"]
     found = re.findall(r'<([^>]+)>; rel="([\w-]+)"', header)
@@ -360,12 +380,14 @@ async def test_signposts_lead_programs_to_records_licence_and_collection(pages: 
     assert links
 
 
-async def test_the_data_for_search_engines_describes_an_archived_site(pages: Pages, listed: str) -> None:
-    page = await pages.page(listed)
+async def test_the_data_for_search_engines_describes_an_archived_site(
+    kept_pages: Pages, kept_listed: str
+) -> None:
+    page = await kept_pages.page(kept_listed)
     [written] = values(page, "//script[@type='application/ld+json']/text()")
     data = json.loads(written)
     assert data["@type"] == ["WebSite", "ArchiveComponent"]
-    assert data["@id"] == data["itemLocation"] == f"http://archive.example{listed}"
+    assert data["@id"] == data["itemLocation"] == f"http://archive.example{kept_listed}"
     assert data["url"] == "http://www.example.cz/"
     assert data["publisher"] == {"@type": "Organization", "name": "Nakladatelství"}
     assert data["inLanguage"] == ["cs", "en"]
@@ -409,35 +431,37 @@ def test_parts_of_the_sitemap_have_no_more_titles_than_are_allowed(
 
 
 async def test_search_engines_index_each_language_of_a_title_and_no_searches(
-    pages: Pages, listed: str
+    kept_pages: Pages, kept_listed: str
 ) -> None:
-    url = f"http://archive.example{listed}"
+    url = f"http://archive.example{kept_listed}"
     for query in ("", "?lang=cs"):
-        page = await pages.page(listed + query)
+        page = await kept_pages.page(kept_listed + query)
         assert values(page, "//link[@rel='canonical']/@href") == [url + query]
         assert values(page, "//link[@rel='alternate']/@href") == [
             url, *(f"{url}?lang={code}" for code in LANGUAGES),
         ]  # fmt: skip
     for query in ("", "?q=a", "?subject=1"):
-        robots = values(await pages.page(f"/titles{query}"), "//meta[@name='robots']/@content")
+        robots = values(await kept_pages.page(f"/titles{query}"), "//meta[@name='robots']/@content")
         assert robots == (["noindex, follow"] if query else [])
 
 
-async def test_the_repository_of_titles_leads_to_the_pages(pages: Pages, listed: str) -> None:
-    assert listed
-    response = await pages.get("/oai/titles", accept="text/html")
+async def test_the_repository_of_titles_leads_to_the_pages(kept_pages: Pages, kept_listed: str) -> None:
+    assert kept_listed
+    response = await kept_pages.get("/oai/titles", accept="text/html")
     page = html.fromstring(await response.text())
     assert "http://archive.example/titles" in values(page, "//main//a/@href")
 
 
-async def test_a_page_may_load_its_style_sheet_and_send_its_form_only(pages: Pages, listed: str) -> None:
-    response = await pages.get(listed)
+async def test_a_page_may_load_its_style_sheet_and_send_its_form_only(
+    kept_pages: Pages, kept_listed: str
+) -> None:
+    response = await kept_pages.get(kept_listed)
     assert response.headers["Content-Security-Policy"] == (
         "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
     style = html.fromstring(await response.text()).xpath("//link[@rel='stylesheet']/@href")
     assert style == ["../titles/style.css"]
-    assert (await pages.get("/titles/style.css")).content_type == "text/css"
+    assert (await kept_pages.get("/titles/style.css")).content_type == "text/css"
 
 
 @pytest.mark.browser
