@@ -370,12 +370,11 @@ async def worlds(
 async def test_what_was_never_listed_cannot_be_told_from_what_does_not_exist(
     worlds: tuple[World, World], settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
-    clients = []
     chosen = small_pages(
         settings, cdx_examined=4, cdx_lines=3, formats=tuple(FORMATS), namespace="archive.example"
     )
-    for world in worlds:
-        clients.append(await aiohttp_client(create_app(chosen, world.database, base_url=BASE_URL)))
+    apps = [create_app(chosen, world.database, base_url=BASE_URL) for world in worlds]
+    clients = [await aiohttp_client(app) for app in apps]
     routes = [(route.method, route.resource.canonical) for route in clients[0].app.router.routes()]  # type: ignore[union-attr]
     assert {*ASKED} <= {path for _, path in routes}
     for method, path in routes:
