@@ -308,7 +308,7 @@ async def test_no_request_breaks_the_provider(
     routes, findings = _routes(app), Findings()
     async with TestServer(app) as served, aiohttp.ClientSession() as http:
         base_url = str(served.make_url("")).rstrip("/")
-        for _round in range(_LONG_ROUNDS * 10 if request.config.getoption("--long") else _ROUNDS * 20):
+        for _round in range(_LONG_ROUNDS * 10 if request.config.getoption("--long") else _ROUNDS * 10):
             for method, path in routes:
                 case = fuzzer.case(method, path)
                 status, headers, body = await answer(http, base_url, case)

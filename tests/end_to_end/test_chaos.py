@@ -41,6 +41,8 @@ from tests.provider.holdings.replicated import Replicated, replicated
 from tests.provider.workload import Workload
 
 _STILL_SECONDS = 1.0
+_PAUSE = 0.5
+"""Seconds between two harvests of the providers, which leave the processors to the other parts."""
 Trouble = Callable[[], Coroutine[None, None, None]]
 
 
@@ -88,7 +90,7 @@ class Scene:
         self.places: dict[str, str] = {}
         """Folders of the sockets on the workers' side of the network, by those of the servers."""
         self._kills: list[Callable[[], None]] = []
-        self._workload = Workload([])
+        self._workload = Workload([], pause=_PAUSE)
 
     async def run(self, settings: Settings, schedules: int) -> None:
         """Let everything work, and judge it at the end."""

@@ -99,7 +99,7 @@ def _file(url: str) -> Path:
 
 
 async def _crawled(page: Page, start: str) -> set[str]:
-    """Open every page that links and frames lead to, of the rooms one in twelve; all pictures must be ones."""
+    """Open all that links and frames lead to, of the rooms one in twelve; all pictures must be ones."""
     waiting, seen = [start], {start}
     while waiting:
         address = waiting.pop()
