@@ -123,9 +123,11 @@ def _of_functions(trees: Mapping[Path, ast.Module]) -> Iterator[Measure]:
 def _of_words(trees: Mapping[Path, ast.Module]) -> Iterator[Measure]:
     strings = docstrings = 0
     for tree in trees.values():
-        documented = _docstrings(tree)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        documented = set()
+        for node in ast.walk(tree):  # a statement comes before its value
+            if isinstance(node, ast.Expr):
+                documented.add(node.value)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found = len(dialect_in(node.value))
                 docstrings += found if node in documented else 0
                 strings += found if node not in documented else 0
@@ -144,15 +146,6 @@ def _in_docs() -> int:
             if "decisions" not in path.parts:
                 found += len(dialect_in(path.read_text(encoding="utf-8")))
     return found
-
-
-def _docstrings(tree: ast.Module) -> set[ast.Constant]:
-    """Return the docstrings of modules, classes, functions and fields."""
-    return {
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
 
 
 def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

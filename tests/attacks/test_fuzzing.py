@@ -166,26 +166,41 @@ def _api() -> tuple[dict[tuple[str, str], dict[str, Any]], list[str]]:
     return bodies, sorted(names)
 
 
-@pytest.mark.parametrize("role", ["stranger", "partner", "program of the partner", "administrator"])
+@pytest.mark.parametrize(
+    "roles",
+    [("stranger", "partner", "program of the partner"), ("administrator",)],
+    ids=["others", "administrator"],
+)
 async def test_no_request_breaks_the_dashboard_or_shows_what_is_others(
     server: Server,
     world: Mapping[str, Sequence[int | str]],
-    role: str,
+    roles: Sequence[str],
     request: pytest.FixtureRequest,
 ) -> None:
     long = request.config.getoption("--long")
     routes = _routes(server.app)
     bodies, names = _api()
-    start = Fuzzer(role=role, chance=random.Random(_SEED), world=world, queries=names)
+    start = Fuzzer(role=roles[0], chance=random.Random(_SEED), world=world, queries=names)
     forms = await _forms(server, routes, start)
     queries = sorted({*names, *(field for fields in forms.values() for field in fields)})
-    fuzzer = replace(start, bodies=bodies, forms=forms, queries=queries)
-    findings = Findings()
-    for _round in range(_LONG_ROUNDS if long else _ROUNDS):
-        chosen = [route for route in routes if long or route not in _SLOW]
-        fuzzer.chance.shuffle(chosen)
-        await _ask_all(server, fuzzer, chosen, findings)
-    findings.report(role)
+    for role in roles:
+        chance = random.Random(_SEED)
+        fuzzer = replace(start, role=role, chance=chance, bodies=bodies, forms=forms, queries=queries)
+        findings = Findings()
+        for _round in range(_LONG_ROUNDS if long else _ROUNDS):
+            chosen = [route for route in routes if long or _is_quick(role, *route)]
+            chance.shuffle(chosen)
+            await _ask_all(server, fuzzer, chosen, findings)
+        findings.report(role)
+
+
+def _is_quick(role: str, method: str, path: str) -> bool:
+    """Whether the short form asks the route: a partner in a browser the pages, and by a token the API.
+
+    The API reads the rights of a session and of a token by the same code, and pages ignore tokens.
+    """
+    at_home = {"partner": not path.startswith("/api/"), "program of the partner": path.startswith("/api/")}
+    return (method, path) not in _SLOW and at_home.get(role, True)
 
 
 _USERS = {"partner": "Karel", "program of the partner": "Karel", "administrator": "Alena"}
@@ -293,7 +308,7 @@ async def test_no_request_breaks_the_provider(
     routes, findings = _routes(app), Findings()
     async with TestServer(app) as served, aiohttp.ClientSession() as http:
         base_url = str(served.make_url("")).rstrip("/")
-        for _round in range(_LONG_ROUNDS * 10 if request.config.getoption("--long") else _ROUNDS * 20):
+        for _round in range(_LONG_ROUNDS * 10 if request.config.getoption("--long") else _ROUNDS * 10):
             for method, path in routes:
                 case = fuzzer.case(method, path)
                 status, headers, body = await answer(http, base_url, case)

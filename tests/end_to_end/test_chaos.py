@@ -40,12 +40,14 @@ from tests.manager.soak import (
 from tests.provider.holdings.replicated import Replicated, replicated
 from tests.provider.workload import Workload
 
-_STILL_SECONDS = 2.0
+_STILL_SECONDS = 1.0
+_PAUSE = 0.5
+"""Seconds between two harvests of the providers, which leave the processors to the other parts."""
 Trouble = Callable[[], Coroutine[None, None, None]]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("schedules", [20, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("schedules", [12, pytest.param(200, marks=pytest.mark.long)])
 async def test_nothing_is_lost_whatever_happens_to_the_parts(
     quick_folder: Path, environment: dict[str, str], tmp_path: Path, schedules: int
 ) -> None:
@@ -88,7 +90,7 @@ class Scene:
         self.places: dict[str, str] = {}
         """Folders of the sockets on the workers' side of the network, by those of the servers."""
         self._kills: list[Callable[[], None]] = []
-        self._workload = Workload([])
+        self._workload = Workload([], pause=_PAUSE)
 
     async def run(self, settings: Settings, schedules: int) -> None:
         """Let everything work, and judge it at the end."""

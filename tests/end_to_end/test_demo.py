@@ -1,10 +1,13 @@
 """The demo runs through by itself, whatever database the environment names, and leaves nothing behind."""
 
+import asyncio
+import json
 import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -12,6 +15,9 @@ import pytest
 from tests.commands import results
 from tests.end_to_end.processes import running
 from tests.web.conftest import Browser
+
+_OWN, _BROKEN, _TITLES = "Sample web archive", "Broken library", "Sample web archive: titles"
+"""Names of the demo's repositories."""
 
 
 @pytest.fixture
@@ -33,6 +39,7 @@ def elsewhere(environment: dict[str, str], folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_demo_ends_by_itself_and_says_what_it_did(elsewhere: dict[str, str], folder: Path) -> None:
     (summary,) = results(elsewhere, "demo", "--once")
     assert summary["harvested"] == summary["indexed"] > summary["hidden"] > 0
@@ -49,7 +56,7 @@ def test_the_demo_ends_by_itself_and_says_what_it_did(elsewhere: dict[str, str],
 
 
 @pytest.mark.slow
-async def test_the_demo_shows_its_own_provider_and_is_ended_in_the_middle_of_the_slow_harvest(
+async def test_the_demo_harvests_shows_its_own_provider_and_is_ended_in_the_middle_of_the_slow_harvest(
     elsewhere: dict[str, str], folder: Path, tmp_path: Path
 ) -> None:
     world = {
@@ -60,6 +67,7 @@ async def test_the_demo_shows_its_own_provider_and_is_ended_in_the_middle_of_the
     log = tmp_path / "log"
     with running(world, log, "demo", ready="sign in") as (demo, link):
         (provider,) = re.findall(r"provider +(\S+)\?verb=Identify", log.read_text())
+        indexed, hidden = re.findall(r"indexed +(\d+) documents, (\d+) of them hidden", log.read_text())[0]
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
             browser = Browser(http=http, base_url=link.partition("/sign-in")[0])
             await browser.sign_in(link.strip())
@@ -67,12 +75,51 @@ async def test_the_demo_shows_its_own_provider_and_is_ended_in_the_middle_of_the
             async with http.get(address) as response:
                 titles = await response.text()
             pages = [(await browser.get(path))[1] for path in ("/archive", "/archive/check")]
+            runs = await _first_runs(browser)
+        stored = _files_of(folder)
     assert demo.returncode == 0
     assert _left_by(folder) == ""
     assert ("Město" in titles, "Kronika" in titles) == (True, False)
+    assert (runs[_OWN, "oai_dc"]["record_count"], stored) == (int(indexed), int(indexed) - int(hidden))
+    _check_others(runs)
     for page in pages:
         assert provider in page
         assert (":8080" in page, "archive.example/oai" in page) == (False, False)
+
+
+async def _first_runs(browser: Browser) -> dict[tuple[str, str], dict[str, Any]]:
+    """The first whole run of each repository and format, once all but the slow repository's have ended."""
+    async with asyncio.timeout(60):
+        while True:
+            _, text = await browser.get("/api/v1/runs?limit=20")
+            # The newest are first. Those without a job are the generated history.
+            runs = {
+                (run["repository_name"], run["metadata_prefix"]): run
+                for run in json.loads(text)["items"]
+                if run["job_id"] is not None and run["set_spec"] is None
+            }
+            if runs.keys() >= {
+                (_OWN, "oai_dc"),
+                (_BROKEN, "oai_dc"),
+                (_BROKEN, "marc21"),
+                (_TITLES, "oai_dc"),
+            }:
+                return runs
+            await asyncio.sleep(0.2)
+
+
+def _check_others(runs: dict[tuple[str, str], dict[str, Any]]) -> None:
+    """The faults of the broken library were found, and the titles came."""
+    loose, strict, titles = runs[_BROKEN, "oai_dc"], runs[_BROKEN, "marc21"], runs[_TITLES, "oai_dc"]
+    assert (loose["status"], loose["invalid_count"]) == ("completed with errors", 3)
+    assert strict["status"] == "failed"
+    assert "'oai:broken.example:00005' is not valid" in strict["failure_reason"]
+    assert (titles["status"], titles["record_count"]) == ("completed", 3)
+
+
+def _files_of(folder: Path) -> int:
+    """How many records of the demo's own repository are in its store."""
+    return len(list(folder.glob("*/store/sample/**/*.xml")))
 
 
 def _left_by(folder: Path) -> str:

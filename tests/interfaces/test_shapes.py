@@ -6,12 +6,13 @@ import re
 import urllib.request
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.commands import results, zatva
+from tests.commands import Process, results, zatva
 from tests.end_to_end.processes import running
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.interfaces.comparing import compare
@@ -140,12 +141,23 @@ async def test_the_keys_of_what_commands_print(
     places = {name: str(tmp_path / name) for name in ("archive", "out")}
     urls = {"url": fake.url, "other": fake.url.replace("127.0.0.1", "localhost")}
     words = {**places, **urls, "rules": str(tmp_path / "rules.xml")}
+    lines = COMMANDS.strip().splitlines()
+    commands = [[word.format(**words) for word in (*line.split(), "--json")] for line in lines]
+    (tmp_path / "commands").write_text(json.dumps(commands))
+    answers = await asyncio.to_thread(_in_one_process, environment, tmp_path / "commands")
     found = {}
-    for line in COMMANDS.strip().splitlines():
-        command = [word.format(**words) for word in line.split()]
-        printed = await asyncio.to_thread(_printed, environment, command)
-        found[re.split(r" (?:[{0-9]|--|[A-Z])", line)[0]] = printed
+    for line, (code, printed, told) in zip(lines, answers, strict=True):
+        assert code == 0, (line, printed, told)
+        found[re.split(r" (?:[{0-9]|--|[A-Z])", line)[0]] = shape(list(map(json.loads, printed.splitlines())))
     compare("json_keys", found, request)
+
+
+def _in_one_process(environment: Mapping[str, str], commands: Path) -> list[tuple[int, str, str]]:
+    """Exit code, output and errors of each command; starting a process for each takes as long as its work."""
+    process = Process(environment, commands, module="tests.interfaces.printing", stdout=PIPE, stderr=PIPE)
+    printed, told = process.communicate()
+    assert process.returncode == 0, told
+    return [json.loads(line) for line in printed.splitlines()]
 
 
 def test_the_names_of_the_metrics(

@@ -30,6 +30,8 @@ class Workload:
 
     addresses: list[str]
     """Of the providers; each request goes to one of them at random."""
+    pause: float = 0.0
+    """Seconds between two harvests."""
     indexed: set[str] = field(default_factory=set)
     harvested: set[str] = field(default_factory=set)
     behind: list[float] = field(default_factory=list)
@@ -51,7 +53,7 @@ class Workload:
                 time.sleep(0.2)
 
     def keep_harvesting(self) -> None:
-        while not self.over.is_set():
+        while not self.over.wait(self.pause):
             self.harvest()
 
     def harvest(self) -> None:

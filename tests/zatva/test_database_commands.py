@@ -144,7 +144,7 @@ def for_processes(settings: Settings) -> dict[str, str]:
     return {**os.environ, "ZATVA_DATABASE_URL": address, "ZATVA_DATA": str(settings.data)}
 
 
-@pytest.mark.parametrize("password", PASSWORDS)
+@pytest.mark.parametrize("password", ["".join(PASSWORDS)])
 def test_a_database_with_a_password_is_backed_up_and_restored(guarded: Settings, tmp_path: Path) -> None:
     environment, file = for_processes(guarded), tmp_path / "zatva.dump"
     with open_database(guarded) as database:
@@ -158,7 +158,10 @@ def test_a_database_with_a_password_is_backed_up_and_restored(guarded: Settings,
 
 @pytest.mark.parametrize("password", PASSWORDS)
 def test_a_password_of_any_characters_is_taken_by_libpq_too(guarded: Settings) -> None:
-    with open_database(guarded) as database, psycopg.connect(database.conninfo) as connection:
+    with (
+        open_database(guarded, check_tables=False) as database,
+        psycopg.connect(database.conninfo) as connection,
+    ):
         assert connection.execute("SELECT current_user").fetchone() == ("librarian",)
 
 

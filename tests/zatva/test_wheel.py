@@ -1,13 +1,17 @@
 """The wheel holds what it should, and works in a clean environment without a checkout."""
 
 import os
+import re
 import subprocess
 import sys
 import venv
 import zipfile
+from collections.abc import Iterator
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from sqlalchemy import text
 
 from oai import migrations
@@ -54,16 +58,52 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("*.whl"))
 
 
-@pytest.fixture(scope="module")
-def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs' folder of an environment with nothing but the wheel and what it depends on."""
-    folder = tmp_path_factory.mktemp("clean")
+def _environment(folder: Path, wheel: Path, *options: str) -> Path:
+    """Install the wheel into a new environment; returns the folder of its programs."""
     venv.create(folder)
     _run(
         sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet",
-        "--disable-pip-version-check", "--no-compile", f"{wheel}",
+        "--disable-pip-version-check", "--no-compile", *options, f"{wheel}",
     )  # fmt: skip
     return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs' folder of an environment with nothing but the wheel and what pip installs for it."""
+    return _environment(tmp_path_factory.mktemp("clean"), wheel)
+
+
+@pytest.fixture(scope="module")
+def linked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with links to the packages that the wheel requires, which are installed here already."""
+    folder = tmp_path_factory.mktemp("linked")
+    programs = _environment(folder, wheel, "--no-deps")
+    (place,) = folder.glob("lib/python*/site-packages")
+    (metadata,) = place.glob("zatva-*.dist-info")
+    for package in _required(Distribution.at(metadata), set()):
+        for file in package.files or ():
+            link, target = place / file.parts[0], Path(str(package.locate_file(file.parts[0])))
+            if file.parts[0] not in {"..", "__pycache__"} and not link.exists():
+                link.symlink_to(target)
+    return programs
+
+
+def _required(
+    package: Distribution, seen: set[str], extras: frozenset[str] = frozenset()
+) -> Iterator[Distribution]:
+    """Yield each package that the package requires with these extras, directly or not."""
+    for line in package.requires or ():
+        wanted = Requirement(line)
+        if wanted.marker and not any(wanted.marker.evaluate({"extra": one}) for one in {"", *extras}):
+            continue
+        name = f"{re.sub(r'[-_.]+', '-', wanted.name).lower()}{sorted(wanted.extras)}"
+        if name not in seen:
+            seen.add(name)
+            found = distribution(wanted.name)
+            assert wanted.specifier.contains(found.version, prereleases=True), (line, found.version)
+            yield found
+            yield from _required(found, seen, frozenset(wanted.extras))
 
 
 def _run(*command: str, **environment: str) -> str:
@@ -84,16 +124,22 @@ def test_its_top_level_names_are_the_parts_of_the_product(wheel: Path) -> None:
     assert "oai/alembic/__init__.py" not in names
 
 
+@pytest.mark.parametrize("place", ["linked", pytest.param("clean", marks=pytest.mark.long)])
 def test_the_command_works_without_a_checkout(
-    clean: Path, environment: dict[str, str], database: Database, tmp_path: Path
+    place: str,
+    request: pytest.FixtureRequest,
+    environment: dict[str, str],
+    database: Database,
+    tmp_path: Path,
 ) -> None:
+    program = str(request.getfixturevalue(place) / "zatva")
     # An empty database, so that the wheel's own migrations have to make the tables.
     with database.engine.begin() as connection:
         connection.execute(text("DROP SCHEMA public CASCADE"))
         connection.execute(text("CREATE SCHEMA public"))
-    assert _run(str(clean / "zatva"), "--version") == f"zatva {__version__}\n"
+    assert _run(program, "--version") == f"zatva {__version__}\n"
     upgraded = _run(
-        str(clean / "zatva"), "database", "upgrade",
+        program, "database", "upgrade",
         ZATVA_DATABASE_URL=environment["ZATVA_DATABASE_URL"], ZATVA_DATA=str(tmp_path),
     )  # fmt: skip
     assert upgraded == f"database: from no tables to {migrations.head()}\n"

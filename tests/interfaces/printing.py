@@ -1,0 +1,19 @@
+"""Commands one after the other in one process: `python -m tests.interfaces.printing FILE`.
+
+The file has a JSON list of commands. For each, a line with the exit code and what it printed is printed.
+"""
+
+import contextlib
+import io
+import json
+import sys
+from pathlib import Path
+
+from zatva.cli import main
+
+if __name__ == "__main__":
+    for words in json.loads(Path(sys.argv[1]).read_text()):
+        printed, told = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(told):
+            code = main(words)
+        print(json.dumps([code, printed.getvalue(), told.getvalue()]), flush=True)  # noqa: T201 the answer
