@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import aiohttp
 import pytest
 from aiohttp import web
+from argon2 import PasswordHasher
 from playwright.async_api import Browser as PlaywrightBrowser
 from playwright.async_api import Page, expect
 
 from oai.database import Database
 from oai.settings import Settings
 from tests.chromium import PATIENCE
+from tests.isolating import forked
 from tests.manager.conftest import QUICK, manager_process
 from web.app import create_app
 from web.auth.organisations import add_organisation
@@ -94,6 +96,21 @@ async def sign_in(page: Page, server: Server, name: str = "Alena") -> None:
 
 
 SignIn = Callable[[str], Awaitable[Browser]]
+
+
+@pytest.fixture(autouse=True)
+def forking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the processes that ask repositories from one that has imported the modules."""
+    monkeypatch.setattr("harvester.isolated._process", forked)
+
+
+@pytest.fixture
+def quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hash and check passwords by Argon2 at its lowest cost, where the cost is not what is tested."""
+    quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    nobodys = quick.hash("the password of no account")
+    monkeypatch.setattr("web.auth.passwords._hasher", lambda: quick)
+    monkeypatch.setattr("web.auth.passwords._nobodys", lambda: nobodys)
 
 
 @pytest.fixture
@@ -194,7 +211,12 @@ async def manager(environment: dict[str, str]) -> AsyncIterator[None]:
         yield
 
 
-@pytest.fixture(params=[(390, True), (1440, False)], ids=["phone", "desk-without-scripts"])
+@pytest.fixture(
+    params=[
+        pytest.param((390, True), id="phone"),
+        pytest.param((1440, False), id="desk-without-scripts", marks=pytest.mark.long),
+    ]
+)
 async def czech(chromium: PlaywrightBrowser, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
     """A tab of a Czech user: narrow with scripts, and wide without."""
     width, scripts = request.param

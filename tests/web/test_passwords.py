@@ -20,7 +20,7 @@ _PASSWORD = "correct horse battery staple"
 
 
 @pytest.fixture
-def alenas_password(server: Server) -> str:
+def alenas_password(server: Server, quick_hashes: None) -> str:
     with server.database.session() as session:
         user = find_user(session, "Alena")
         assert user is not None
