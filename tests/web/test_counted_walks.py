@@ -36,22 +36,22 @@ pytestmark = pytest.mark.browser
 _WIDTHS: Final = {390: "phone", 1024: "tablet", 1440: "desk"}
 
 
-def _walked(*usual: object) -> pytest.MarkDecorator:
-    """Mark a test as walked in that way, and in all others with `--long`."""
-    ways = [
-        pytest.param(
-            (width, scripts),
-            id=f"{name}{'' if scripts else '-without-scripts'}",
-            marks=[] if (width, scripts) == usual else [pytest.mark.long],
-        )
+def _walked(usual: str) -> pytest.MarkDecorator:
+    """Mark a test as walked in the way of that name, and in all others with `--long`."""
+    ways = {
+        f"{name}{'' if scripts else '-without-scripts'}": (width, scripts)
         for width, name in _WIDTHS.items()
         for scripts in (True, False)
+    }
+    walks = [
+        pytest.param(way, id=name, marks=[] if name == usual else [pytest.mark.long])
+        for name, way in ways.items()
     ]
-    return pytest.mark.parametrize("walk", ways, indirect=True)
+    return pytest.mark.parametrize("walk", walks, indirect=True)
 
 
-_ON_THE_PHONE: Final = _walked(390, True)
-_WITHOUT_SCRIPTS: Final = _walked(1440, False)
+_ON_THE_PHONE: Final = _walked("phone")
+_WITHOUT_SCRIPTS: Final = _walked("desk-without-scripts")
 
 
 @dataclass(kw_only=True)
