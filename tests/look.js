@@ -1,8 +1,12 @@
 // Looks at the page as it is shown now. Runs axe with the given options, where there are any; of colours
 // it looks at one text of each kind that is not known yet. Gives what is wrong, the kinds.
 async ({ options, contrast, known }) => {
-    // On these depends how a text differs from what is behind it, and how much it has to.
-    const own = ["color", "fontSize", "fontWeight", "textShadow", "textDecorationLine", "borderBottom"];
+    // On these depends how a text differs from what is behind it, and how much it has to: large ones less.
+    const isLarge = ({ fontSize, fontWeight }) =>
+        parseFloat(fontSize) >= 24 || (parseFloat(fontSize) >= 18.66 && fontWeight >= 700);
+    const own = ["color", "textShadow"];
+    // On these, also of the text around it, depends whether a link can be told from that.
+    const ofLinks = [...own, "fontSize", "fontWeight", "textDecorationLine", "borderBottom"];
     const layer = ["backgroundColor", "backgroundImage", "opacity", "filter", "mixBlendMode"];
     const nothing = ["rgba(0, 0, 0, 0)", "none", "1", "none", "normal"].join();
     const behind = new Map([[null, ""]]);
@@ -26,8 +30,10 @@ async ({ options, contrast, known }) => {
     const kinds = new Map();
     for (const element of document.body.querySelectorAll("*")) {
         if (hasText(element) && element.checkVisibility()) {
-            const above = values(element.parentElement, own);
-            kinds.set(`${element.localName} ${values(element, own)} in ${above} on ${layers(element)}`, element);
+            const link = element.localName === "a" ? `a ${values(element, ofLinks)} in ` : "";
+            const around = link && values(element.parentElement, ofLinks);
+            const text = `${values(element, own)}${isLarge(getComputedStyle(element)) ? " large" : ""}`;
+            kinds.set(`${link}${around} ${text} on ${layers(element)}`, element);
         }
     }
     for (const kind of known) kinds.delete(kind);

@@ -6,6 +6,7 @@ New messages are added to `web/translations/*.po` without a translation, unused 
 translations are kept. `tests/web/test_translations.py` lists what is missing.
 """
 
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,8 +81,9 @@ _PLACES: Final = re.compile(r"%\((\w+)\)[sd]")
 _WAYS: Final = ("link", "password", "proxy", "token")
 
 
+@functools.cache
 def gathered() -> Catalog:
-    """Return every message in the code and the templates, and those from tables."""
+    """Return every message in the code and the templates, and those from tables; callers only read it."""
     catalog = Catalog(charset="utf-8", fuzzy=False)
     found = extract_from_dir(
         str(_WEB), method_map=_METHODS, options_map=_OPTIONS, keywords=_KEYWORDS, comment_tags=()

@@ -3,23 +3,25 @@
 import contextlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import aiohttp
 import pytest
 from aiohttp import web
+from argon2 import PasswordHasher
 from playwright.async_api import Browser as PlaywrightBrowser
 from playwright.async_api import Page, expect
+from sqlalchemy.orm import Session
 
 from oai.database import Database
+from oai.owners import Organisation
 from oai.settings import Settings
 from tests.chromium import PATIENCE
+from tests.isolating import forked
 from tests.manager.conftest import QUICK, manager_process
 from web.app import create_app
-from web.auth.organisations import add_organisation
 from web.auth.sign_in import make_link
-from web.auth.users import add_user
-from web.models import Role
+from web.models import Role, User
 from web.serving import LONGEST_LINE
 from web.site.keys import PageSizes
 
@@ -50,6 +52,8 @@ class Browser:
 
     http: aiohttp.ClientSession
     base_url: str
+    tokens: dict[frozenset[str], str] = field(default_factory=dict)
+    """Form tokens of the account's page by the cookies of the session: each lasts as long as that."""
 
     async def get(self, path: str) -> tuple[int, str]:
         """Return status and text of a page."""
@@ -57,9 +61,14 @@ class Browser:
             return answer.status, await answer.text()
 
     async def token(self, path: str = "/account") -> str:
-        """Return the form token on a page."""
+        """Return the form token on a page; that of the account's page is read once in a session."""
+        cookies = frozenset(f"{one.key}={one.value}" for one in self.http.cookie_jar)
+        if path == "/account" and cookies in self.tokens:
+            return self.tokens[cookies]
         _, text = await self.get(path)
         found = _TOKEN.search(text)
+        if path == "/account" and found:
+            self.tokens[cookies] = found[1]
         return found[1] if found else ""
 
     async def post(
@@ -96,6 +105,22 @@ async def sign_in(page: Page, server: Server, name: str = "Alena") -> None:
 SignIn = Callable[[str], Awaitable[Browser]]
 
 
+@pytest.fixture(autouse=True)
+def forking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the processes that ask repositories from one that has imported the modules."""
+    monkeypatch.setattr("harvester.isolated._process", forked)
+
+
+@pytest.fixture
+def quick_hasher(monkeypatch: pytest.MonkeyPatch) -> PasswordHasher:
+    """Hash and check passwords by Argon2 at its lowest cost, where that is not what is tested."""
+    quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    nobodys = quick.hash("the password of no account")
+    monkeypatch.setattr("web.auth.passwords._hasher", lambda: quick)
+    monkeypatch.setattr("web.auth.passwords._nobodys", lambda: nobodys)
+    return quick
+
+
 @pytest.fixture
 def poll_seconds() -> float:
     """How often followed rows are read; tests that do not wait for them need it less often."""
@@ -117,12 +142,7 @@ async def server(
         update={"web": settings.web.model_copy(update={"private_addresses": True})}
     )
     with database.session() as session:
-        add_user(session, "Alena", Role.ADMINISTRATOR)
-        add_user(session, "Viktor", Role.VIEWER)
-        add_user(session, "Katka", Role.CURATOR)
-        for name, short_name in (("Olga", "mzk"), ("Karel", "nk")):
-            organisation = add_organisation(session, short_name=short_name)
-            add_user(session, name, Role.PARTNER, organisation_id=organisation.organisation_id)
+        _add_standing_users(session)
         session.commit()
     app = create_app(settings, database, poll_seconds=poll_seconds, page_sizes=page_sizes)
     runner = web.AppRunner(app, shutdown_timeout=1, max_line_size=LONGEST_LINE)
@@ -131,6 +151,22 @@ async def server(
     port = runner.addresses[0][1]
     yield Server(app=app, base_url=f"http://127.0.0.1:{port}", settings=settings, database=database)
     await runner.cleanup()
+
+
+def _add_standing_users(session: Session) -> None:
+    """Add them by two statements, because most tests of the dashboard begin with them."""
+    mzk, nk = (Organisation(short_name=name, name=name) for name in ("mzk", "nk"))
+    session.add_all([mzk, nk])
+    session.flush()
+    session.add_all(
+        [
+            User(name="Alena", role=Role.ADMINISTRATOR),
+            User(name="Viktor", role=Role.VIEWER),
+            User(name="Katka", role=Role.CURATOR),
+            User(name="Olga", role=Role.PARTNER, organisation_id=mzk.organisation_id),
+            User(name="Karel", role=Role.PARTNER, organisation_id=nk.organisation_id),
+        ]
+    )
 
 
 @contextlib.asynccontextmanager
@@ -194,7 +230,12 @@ async def manager(environment: dict[str, str]) -> AsyncIterator[None]:
         yield
 
 
-@pytest.fixture(params=[(390, True), (1440, False)], ids=["phone", "desk-without-scripts"])
+@pytest.fixture(
+    params=[
+        pytest.param((390, True), id="phone"),
+        pytest.param((1440, False), id="desk-without-scripts", marks=pytest.mark.long),
+    ]
+)
 async def czech(chromium: PlaywrightBrowser, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
     """A tab of a Czech user: narrow with scripts, and wide without."""
     width, scripts = request.param

@@ -125,7 +125,10 @@ async def test_everything_works_without_scripts(server: Server, chromium: Browse
     await context.close()
 
 
-@pytest.mark.parametrize("language", ["en", "cs", pytest.param("sk", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "language",
+    ["cs", pytest.param("en", marks=pytest.mark.long), pytest.param("sk", marks=pytest.mark.long)],
+)
 async def test_the_navigation_takes_one_row_and_has_everything(
     server: Server, chromium: Browser, language: str
 ) -> None:

@@ -1,7 +1,7 @@
 """The tasks of the three users in a real browser, in Czech, with their clicks and typing counted.
 
-Every walk begins on the overview. `--long` walks on the phone, the tablet and the desk, with scripts and
-without.
+Every walk begins on the overview. It is walked on the phone with scripts, or on the desk without; `--long`
+walks each on the phone, the tablet and the desk, with scripts and without.
 """
 
 import re
@@ -34,16 +34,24 @@ from web.site.keys import SETTINGS
 pytestmark = pytest.mark.browser
 
 _WIDTHS: Final = {390: "phone", 1024: "tablet", 1440: "desk"}
-_USUAL: Final = {(390, True), (1440, False)}
-_WAYS: Final = [
-    pytest.param(
-        (width, scripts),
-        id=f"{name}{'' if scripts else '-without-scripts'}",
-        marks=[] if (width, scripts) in _USUAL else [pytest.mark.long],
-    )
-    for width, name in _WIDTHS.items()
-    for scripts in (True, False)
-]
+
+
+def _walked(usual: str) -> pytest.MarkDecorator:
+    """Mark a test as walked in the way of that name, and in all others with `--long`."""
+    ways = {
+        f"{name}{'' if scripts else '-without-scripts'}": (width, scripts)
+        for width, name in _WIDTHS.items()
+        for scripts in (True, False)
+    }
+    walks = [
+        pytest.param(way, id=name, marks=[] if name == usual else [pytest.mark.long])
+        for name, way in ways.items()
+    ]
+    return pytest.mark.parametrize("walk", walks, indirect=True)
+
+
+_ON_THE_PHONE: Final = _walked("phone")
+_WITHOUT_SCRIPTS: Final = _walked("desk-without-scripts")
 
 
 @dataclass(kw_only=True)
@@ -84,7 +92,7 @@ class Walk:
         await expect(self.page.get_by_text(text).first).to_be_visible(timeout=PATIENCE)
 
 
-@pytest.fixture(params=_WAYS)
+@pytest.fixture
 async def walk(server: Server, chromium: Browser, request: pytest.FixtureRequest) -> AsyncIterator[Walk]:
     """A tab of a Czech user. Nothing may be said on its console."""
     width, scripts = request.param
@@ -99,6 +107,7 @@ async def walk(server: Server, chromium: Browser, request: pytest.FixtureRequest
     await context.close()
 
 
+@_ON_THE_PHONE
 @pytest.mark.usefixtures("manager")
 async def test_a_librarian_adds_samples_plans_and_runs_in_six_clicks(walk: Walk) -> None:
     async with serve(FakeRepository(items=many(23), sets=["maps"])) as repository:
@@ -117,6 +126,7 @@ async def test_a_librarian_adds_samples_plans_and_runs_in_six_clicks(walk: Walk)
     assert walk.typed == ["Základní adresa"]
 
 
+@_WITHOUT_SCRIPTS
 async def test_a_librarian_comes_from_an_alert_to_the_letter_in_three_clicks(walk: Walk) -> None:
     now = datetime.now(UTC)
     with walk.server.database.session() as session:
@@ -141,6 +151,7 @@ async def test_a_librarian_comes_from_an_alert_to_the_letter_in_three_clicks(wal
     assert (walk.clicks <= 3, walk.typed) == (True, [])
 
 
+@_ON_THE_PHONE
 async def test_an_administrator_sees_what_is_late_stuck_and_full_without_a_click(walk: Walk) -> None:
     long_ago = datetime.now(UTC) - timedelta(hours=2)
     with walk.server.database.session() as session:
@@ -169,6 +180,7 @@ async def test_an_administrator_sees_what_is_late_stuck_and_full_without_a_click
     assert (walk.clicks, walk.typed) == (0, [])
 
 
+@_WITHOUT_SCRIPTS
 async def test_a_curator_takes_a_prefix_down_in_five_clicks(walk: Walk) -> None:
     archive = Archive(walk.server.database, walk.server.settings)
     for path in ("blog/1", "blog/2", "3"):
@@ -189,6 +201,7 @@ async def test_a_curator_takes_a_prefix_down_in_five_clicks(walk: Walk) -> None:
     assert walk.clicks <= 5
 
 
+@_ON_THE_PHONE
 async def test_a_curator_indexes_new_files_in_four_clicks(walk: Walk, tmp_path: Path) -> None:
     root = tmp_path / "archive"
     root.mkdir()

@@ -8,6 +8,7 @@ import pytest
 from lxml import html
 from sqlalchemy import select, update
 
+from harvester.harvest import checkpoint
 from harvester.harvest.checkpoint import only_harvest
 from harvester.harvest.harvest import harvest
 from harvester.harvest.models import Quarantined
@@ -148,8 +149,9 @@ async def test_without_a_schedule_nobody_knows_the_rules_so_it_is_looked_at_only
 
 
 async def test_a_repository_that_is_being_harvested_is_told(
-    server: Server, administrator: Browser, fake: FakeRepository
+    server: Server, administrator: Browser, fake: FakeRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(checkpoint, "_WAIT", "50ms")
     _schedule(server)
     fake.fault = None
 

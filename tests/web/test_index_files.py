@@ -95,21 +95,19 @@ async def test_chosen_files_are_read_again(server: Server, root: Path, curator: 
     assert _queued(server) == ["done.warc.gz"]
 
 
-@pytest.mark.parametrize(
-    "path", ["..", "../secret.warc.gz", "out", "2026/link.warc.gz", "/etc", "\0", "none"]
-)
 async def test_nothing_outside_is_listed_or_queued(
-    server: Server, root: Path, curator: Browser, administrator: Browser, path: str
+    server: Server, root: Path, curator: Browser, administrator: Browser
 ) -> None:
-    outside = str(root / path)
-    status, text, _ = await curator.post("/archive/indexing/files", {"folder": str(root), "file": outside})
-    assert (status, "secret" in text.replace("secret.warc.gz&#39; is not", "")) == (422, False)
-    assert (await curator.post("/archive/indexing/files", {"folder": outside, "do": "all"}))[0] == 422
     headers = {"X-CSRF-Token": await administrator.token()}
-    url = server.base_url + "/api/v1/archive/indexing"
-    async with administrator.http.post(url, json={"paths": [outside]}, headers=headers) as answer:
-        assert answer.status in (409, 422)
-    assert _queued(server) == []
+    url, page = server.base_url + "/api/v1/archive/indexing", "/archive/indexing/files"
+    for path in ("..", "../secret.warc.gz", "out", "2026/link.warc.gz", "/etc", "\0", "none"):
+        outside = str(root / path)
+        status, text, _ = await curator.post(page, {"folder": str(root), "file": outside})
+        assert (status, "secret" in text.replace("secret.warc.gz&#39; is not", "")) == (422, False), path
+        assert (await curator.post(page, {"folder": outside, "do": "all"}))[0] == 422, path
+        async with administrator.http.post(url, json={"paths": [outside]}, headers=headers) as answer:
+            assert answer.status in (409, 422), path
+        assert _queued(server) == [], path
 
 
 async def test_the_api_lists_and_queues(server: Server, root: Path, administrator: Browser) -> None:

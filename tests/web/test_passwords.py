@@ -2,6 +2,7 @@ from datetime import timedelta
 
 import aiohttp
 import pytest
+from argon2 import PasswordHasher
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
@@ -20,12 +21,11 @@ _PASSWORD = "correct horse battery staple"
 
 
 @pytest.fixture
-def alenas_password(server: Server) -> str:
+def alenas_password(server: Server, quick_hasher: PasswordHasher) -> str:
     with server.database.session() as session:
         user = find_user(session, "Alena")
         assert user is not None
-        kept = hash_password(_PASSWORD, least=12, user_name="Alena")
-        set_password(session, user.user_id, kept)
+        set_password(session, user.user_id, quick_hasher.hash(_PASSWORD))
         session.commit()
     return _PASSWORD
 

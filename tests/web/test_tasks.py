@@ -88,6 +88,7 @@ async def test_an_administrator_sees_what_runs_and_stops_it(server: Server, page
     await expect(page.get_by_text("The next run continues where this one stopped")).to_be_visible()
 
 
+@pytest.mark.long  # `test_walks.py` goes from a run to the raw bytes, and the test above has a manager
 @pytest.mark.usefixtures("manager")
 async def test_a_failing_harvest_is_followed_to_its_raw_bytes(server: Server, page: Page) -> None:
     said = console_messages(page)

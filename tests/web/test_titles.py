@@ -5,7 +5,7 @@ import io
 import json
 import re
 import zlib
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 import pytest
@@ -184,32 +184,31 @@ async def test_documents_follow_at_once_or_by_the_manager(
     assert len(settled) == (1 if documents <= CHUNK else 0)
 
 
-@pytest.mark.parametrize(
-    ("fields", "content", "name", "words"),
-    [
-        ({"source": ""}, b"{}", "a.jsonl", "Fill in this field."),
-        ({}, None, "", "Choose a file."),
-        ({}, b"x", "a.txt", "says nothing about its format"),
-        ({}, b"key,title\n", "a.csv", "a.csv: no column may be called &#39;title&#39;"),
-        ({}, b"key,seeds\n", "a.csv", "a.csv: columns are missing: name"),
-        ({"format": "archive-it"}, b"<html>", "a.jsonl", "a.jsonl: not JSON"),
-        ({"format": "xml"}, b"", "a.jsonl", "Choose one of the options."),
-        ({}, b" " * (8 * 1024 * 1024 + 1), "a.jsonl", "larger than 8 MB"),
-        ({"name": "a.csv", "content": "no Base64!"}, None, "", "Choose the file again."),
-        ({"name": "a.csv", "content": "eA=="}, None, "", "Choose the file again."),
-        (
-            {"name": "a.csv", "content": base64.b64encode(zlib.compress(b" " * 2**24)).decode()},
-            None,
-            "",
-            "larger than 8 MB",
-        ),
-    ],
+_WRONG: Final[tuple[tuple[dict[str, str], bytes | None, str, str], ...]] = (
+    ({"source": ""}, b"{}", "a.jsonl", "Fill in this field."),
+    ({}, None, "", "Choose a file."),
+    ({}, b"x", "a.txt", "says nothing about its format"),
+    ({}, b"key,title\n", "a.csv", "a.csv: no column may be called &#39;title&#39;"),
+    ({}, b"key,seeds\n", "a.csv", "a.csv: columns are missing: name"),
+    ({"format": "archive-it"}, b"<html>", "a.jsonl", "a.jsonl: not JSON"),
+    ({"format": "xml"}, b"", "a.jsonl", "Choose one of the options."),
+    ({}, b" " * (8 * 1024 * 1024 + 1), "a.jsonl", "larger than 8 MB"),
+    ({"name": "a.csv", "content": "no Base64!"}, None, "", "Choose the file again."),
+    ({"name": "a.csv", "content": "eA=="}, None, "", "Choose the file again."),
+    (
+        {"name": "a.csv", "content": base64.b64encode(zlib.compress(b" " * 2**24)).decode()},
+        None,
+        "",
+        "larger than 8 MB",
+    ),
 )
-async def test_what_is_wrong_with_the_form_is_said(
-    curator: Browser, fields: dict[str, str], content: bytes | None, name: str, words: str
-) -> None:
-    status, text, _ = await _send(curator, {"source": "library", **fields}, content, name)
-    assert (status, words in text, "/tmp" in text) == (422, True, False)  # noqa: S108 not a path of ours
+"""Fields, content and name of a file, and what is said."""
+
+
+async def test_what_is_wrong_with_the_form_is_said(curator: Browser) -> None:
+    for fields, content, name, words in _WRONG:
+        status, text, _ = await _send(curator, {"source": "library", **fields}, content, name)
+        assert (status, words in text, "/tmp" in text) == (422, True, False), words  # noqa: S108 not a path of ours
 
 
 async def test_a_form_that_is_too_large_is_refused(curator: Browser) -> None:

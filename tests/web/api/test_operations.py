@@ -93,33 +93,32 @@ async def test_a_session_needs_its_form_token_in_a_header(administrator: Browser
             assert answer.status == status, headers
 
 
-@pytest.mark.usefixtures("one_of_each")
-@pytest.mark.parametrize(
-    ("method", "path", "more", "status", "words"),
-    [
-        ("GET", "/nowhere", {}, 404, "removed"),
-        ("GET", "/repositories/99", {}, 404, "Repository 99"),
-        ("PUT", "/jobs", {}, 405, "request method"),
-        ("POST", "/probe", {"data": "{", "headers": _JSON}, 400, "not valid JSON"),
-        ("POST", "/probe", {"data": "x=1"}, 415, "application/json"),
-        ("POST", "/probe", {"data": BytesIO(b"x" * 2_000_000), "headers": _JSON}, 413, "larger"),
-        ("POST", "/probe", {"json": {"base_url": "ftp://x/"}}, 422, "errors"),
-        ("GET", "/runs?cursor=nonsense", {}, 422, "cursor"),
-        ("GET", "/runs?colour=red", {}, 422, "errors"),
-        ("GET", "/runs?limit=1&limit=2", {}, 422, "repeated"),
-        ("POST", "/runs/1/release", {}, 409, "not held"),
-        ("DELETE", "/archive/collections/collection", {}, 409, "root"),
-    ],
+_FAULTS: Final[tuple[tuple[str, str, dict[str, Any], int, str], ...]] = (
+    ("GET", "/nowhere", {}, 404, "removed"),
+    ("GET", "/repositories/99", {}, 404, "Repository 99"),
+    ("PUT", "/jobs", {}, 405, "request method"),
+    ("POST", "/probe", {"data": "{", "headers": _JSON}, 400, "not valid JSON"),
+    ("POST", "/probe", {"data": "x=1"}, 415, "application/json"),
+    ("POST", "/probe", {"data": BytesIO(b"x" * 2_000_000), "headers": _JSON}, 413, "larger"),
+    ("POST", "/probe", {"json": {"base_url": "ftp://x/"}}, 422, "errors"),
+    ("GET", "/runs?cursor=nonsense", {}, 422, "cursor"),
+    ("GET", "/runs?colour=red", {}, 422, "errors"),
+    ("GET", "/runs?limit=1&limit=2", {}, 422, "repeated"),
+    ("POST", "/runs/1/release", {}, 409, "not held"),
+    ("DELETE", "/archive/collections/collection", {}, 409, "root"),
 )
-async def test_a_fault_is_a_problem_that_says_what_was_found(
-    program: Program, method: str, path: str, more: dict[str, Any], status: int, words: str
-) -> None:
-    answer = await program.ask(method, path, **more)
+"""Requests, each with its method, path and body, and the status and words of the answer."""
 
-    assert answer.status == status, answer.body
-    assert answer.headers["Content-Type"].startswith("application/problem+json")
-    assert answer.body["type"] == f"/api/docs#fault-{status}"
-    assert words in answer.body["detail"]
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_a_fault_is_a_problem_that_says_what_was_found(program: Program) -> None:
+    for method, path, more, status, words in _FAULTS:
+        answer = await program.ask(method, path, **more)
+
+        assert answer.status == status, (path, answer.body)
+        assert answer.headers["Content-Type"].startswith("application/problem+json"), path
+        assert answer.body["type"] == f"/api/docs#fault-{status}", path
+        assert words in answer.body["detail"], path
 
 
 async def test_a_value_at_fault_is_named_by_its_place(program: Program) -> None:
