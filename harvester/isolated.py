@@ -70,7 +70,7 @@ async def isolated(
     asked = _Asked(work.__module__, work.__qualname__, arguments, options, tuple(notes or ()), limits.memory)
     # One semaphore per event loop; the look-up does not await, so two tasks cannot create two.
     turn = _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE))
-    async with turn, _process() as process:
+    async with turn, started_process() as process:
         try:
             message = await _result(process, asked, notes or {})
         except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError):
@@ -85,7 +85,8 @@ async def isolated(
 
 
 @contextlib.asynccontextmanager
-async def _process() -> AsyncIterator[asyncio.subprocess.Process]:
+async def started_process() -> AsyncIterator[asyncio.subprocess.Process]:
+    """Start a process for one question; it is killed at the end of the block."""
     command = module_command(__name__, str(os.getpid()))
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)

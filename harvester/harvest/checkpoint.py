@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Row, cast, func, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB, insert
@@ -210,7 +210,8 @@ def _updated(session: Session, harvest_id: int, values: Mapping[str, Any]) -> bo
 
 
 _CLASS = 0x5A52  # "ZR": separates our keys from other advisory locks
-_WAIT = "3s"
+BUSY_WAIT: Final = "3s"
+"""How long a harvest waits for another one of its repository to end."""
 _HOLDER = text(
     """
     SELECT process_id, host FROM oai_harvest
@@ -247,7 +248,7 @@ def only_harvest(database: Database, repository_id: int) -> Iterator[None]:
     """
     key = {"class": _CLASS, "id": repository_id}
     with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text(f"SET lock_timeout = '{_WAIT}'"))
+        connection.execute(text(f"SET lock_timeout = '{BUSY_WAIT}'"))
         try:
             # A session-level lock: it outlasts the run's many transactions, and ends with this connection
             # at the latest.

@@ -27,7 +27,7 @@ from provider.export.selection import ExportChoice, choose, numbers
 from provider.export.sorted_lines import SortedLines
 from provider.indexing.indexing_process import end_with_parent
 
-_NOTED_EVERY: Final = 2.0
+NOTED_EVERY: Final = 2.0
 """Seconds between two notes of the progress."""
 _DOCUMENTS: Final = 10_000
 """Documents in one row, at most by two."""
@@ -139,7 +139,7 @@ class _Progress:
 
     def looked_up(self, _found: int) -> None:
         """Note that captures are being looked up."""
-        if time.monotonic() - self._noted >= _NOTED_EVERY:
+        if time.monotonic() - self._noted >= NOTED_EVERY:
             self._note()
 
     def begin(self, chosen: int) -> None:
@@ -161,7 +161,7 @@ class _Progress:
             self._documents[False].append(capture.document)
         self._grown_to(manifest.record_bytes)
         is_full = any(len(documents) >= _DOCUMENTS for documents in self._documents.values())
-        if is_full or time.monotonic() - self._noted >= _NOTED_EVERY:
+        if is_full or time.monotonic() - self._noted >= NOTED_EVERY:
             examined = manifest.captures + manifest.left_out.total()
             self._note(examined=examined, captures=manifest.captures, bytes=manifest.record_bytes)
 

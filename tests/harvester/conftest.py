@@ -29,7 +29,7 @@ async def library(
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let harvests in this process wait for a repository that another one holds for a moment only."""
-    monkeypatch.setattr(checkpoint, "_WAIT", "100ms")
+    monkeypatch.setattr(checkpoint, "BUSY_WAIT", "100ms")
 
 
 @pytest.fixture(scope="module")

@@ -108,7 +108,7 @@ SignIn = Callable[[str], Awaitable[Browser]]
 @pytest.fixture(autouse=True)
 def forking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork the processes that ask repositories from one that has imported the modules."""
-    monkeypatch.setattr("harvester.isolated._process", forked)
+    monkeypatch.setattr("harvester.isolated.started_process", forked)
 
 
 @pytest.fixture
@@ -116,8 +116,8 @@ def quick_hasher(monkeypatch: pytest.MonkeyPatch) -> PasswordHasher:
     """Hash and check passwords by Argon2 at its lowest cost, where that is not what is tested."""
     quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     nobodys = quick.hash("the password of no account")
-    monkeypatch.setattr("web.auth.passwords._hasher", lambda: quick)
-    monkeypatch.setattr("web.auth.passwords._nobodys", lambda: nobodys)
+    monkeypatch.setattr("web.auth.passwords.hasher", lambda: quick)
+    monkeypatch.setattr("web.auth.passwords.nobodys_hash", lambda: nobodys)
     return quick
 
 

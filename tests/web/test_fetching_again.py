@@ -151,7 +151,7 @@ async def test_without_a_schedule_nobody_knows_the_rules_so_it_is_looked_at_only
 async def test_a_repository_that_is_being_harvested_is_told(
     server: Server, administrator: Browser, fake: FakeRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "_WAIT", "50ms")
+    monkeypatch.setattr(checkpoint, "BUSY_WAIT", "50ms")
     _schedule(server)
     fake.fault = None
 

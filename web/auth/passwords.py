@@ -23,7 +23,7 @@ def hash_password(password: str, *, least: int, user_name: str) -> str:
     Raises UsageError if it has fewer than `least` or more than 1000 characters, or is easily guessed.
     """
     check_password(password, least=least, user_name=user_name)
-    return _hasher().hash(password)
+    return hasher().hash(password)
 
 
 def check_password(password: str, *, least: int, user_name: str) -> None:
@@ -45,7 +45,7 @@ def check_password(password: str, *, least: int, user_name: str) -> None:
 def password_fits(kept: str | None, password: str) -> bool:
     """Return whether the password matches; takes equally long without a hash, to hide who has a password."""
     try:
-        _hasher().verify(kept or _nobodys(), password[: _LONGEST + 1])
+        hasher().verify(kept or nobodys_hash(), password[: _LONGEST + 1])
     except (VerificationError, InvalidHashError):
         return False
     return kept is not None
@@ -62,10 +62,12 @@ def _score(password: str, user_name: str) -> int:
 
 
 @cache
-def _hasher() -> PasswordHasher:
+def hasher() -> PasswordHasher:
+    """Return what hashes passwords and checks them, at Argon2's recommended cost."""
     return PasswordHasher()
 
 
 @cache
-def _nobodys() -> str:
-    return _hasher().hash("the password of no account")
+def nobodys_hash() -> str:
+    """Return a hash that is checked where there is none, so that the answer takes as long."""
+    return hasher().hash("the password of no account")

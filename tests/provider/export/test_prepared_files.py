@@ -167,7 +167,7 @@ def test_one_that_is_removed_meanwhile_is_given_up(
     database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     export_id = queued(database, _HOST)
-    monkeypatch.setattr(preparation, "_NOTED_EVERY", 0)
+    monkeypatch.setattr(preparation, "NOTED_EVERY", 0)
 
     def removed_then(*arguments: Any) -> list[str]:
         with database.session() as session:
