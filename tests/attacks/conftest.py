@@ -3,9 +3,11 @@
 from tests.web.conftest import (
     administrator,
     colleague,
+    forking,
     owner,
     page_sizes,
     poll_seconds,
+    quick_hasher,
     server,
     stranger,
     viewer,
@@ -14,9 +16,11 @@ from tests.web.conftest import (
 __all__ = [
     "administrator",
     "colleague",
+    "forking",
     "owner",
     "page_sizes",
     "poll_seconds",
+    "quick_hasher",
     "server",
     "stranger",
     "viewer",

@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import aiohttp
 import pytest
+from argon2 import PasswordHasher
 from sqlalchemy import func, select, update
 
 from oai.audit import AuditEntry
 from oai.datestamps import utc_now
 from tests.web.conftest import Browser, Server, browser_of
-from web.auth.passwords import hash_password
 from web.auth.users import get_user, set_password
 from web.models import SignInLink, UserSession
 from web.site.keys import SETTINGS
@@ -19,12 +19,11 @@ _GUESS = "correct horse battery stable"
 
 
 @pytest.fixture
-def password(server: Server) -> str:
+def password(server: Server, quick_hasher: PasswordHasher) -> str:
     """The password of Alena and of Olga."""
     with server.database.session() as session:
         for name in ("Alena", "Olga"):
-            kept = hash_password(_PASSWORD, least=12, user_name=name)
-            set_password(session, get_user(session, name).user_id, kept)
+            set_password(session, get_user(session, name).user_id, quick_hasher.hash(_PASSWORD))
         session.commit()
     return _PASSWORD
 
@@ -157,11 +156,13 @@ async def test_however_active_a_session_ends(server: Server, administrator: Brow
     assert (await administrator.get("/repositories"))[0] == 303
 
 
-async def test_a_new_password_and_disabling_end_older_links(server: Server, administrator: Browser) -> None:
+async def test_a_new_password_and_disabling_end_older_links(
+    server: Server, administrator: Browser, quick_hasher: PasswordHasher
+) -> None:
     older = server.link("Olga")
     with server.database.session() as session:
         olga = get_user(session, "Olga").user_id
-        set_password(session, olga, hash_password(_PASSWORD, least=12, user_name="Olga"))
+        set_password(session, olga, quick_hasher.hash(_PASSWORD))
         session.commit()
     second = server.link("Olga")
     assert (await administrator.post(f"/admin/users/{olga}/disable"))[0] == 303
