@@ -62,6 +62,8 @@ _KINDS: Final[Mapping[FailureCode, str]] = MappingProxyType(
 """`failure_kind` in mails, webhooks and hooks; it is coarser and must not change. Others have `other`."""
 
 # Numbers that serve as names are written without thousands separators.
+_SEPARATORS: Final = {"cs": "\N{NO-BREAK SPACE}", "sk": "\N{NO-BREAK SPACE}"}
+"""Of thousands, where it is no comma."""
 _NAMES: Final = frozenset({"number", "signal", "exit_code", "schedule", "status"})
 SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
     {
@@ -259,7 +261,9 @@ def explained(
         inner = Failure.from_json(value)
         if inner is not None:
             return explained(inner, language, show_time).what
-        return show_time(str(value)) if name in _TIMES else _shown(name, value)
+        return (
+            show_time(str(value)) if name in _TIMES else _shown(name, value, _SEPARATORS.get(language, ","))
+        )
 
     facts = {name: show(name, value) for name, value in failure.facts.items()}
     if "first" in facts:
@@ -302,7 +306,7 @@ class _Shown(dict[str, str]):
         return self._missing(name)
 
 
-def _shown(name: str, value: object) -> str:
+def _shown(name: str, value: object, separator: str = ",") -> str:
     if isinstance(value, int) and name not in _NAMES:
-        return f"{value:,}"
+        return f"{value:,}".replace(",", separator)
     return repr(value) if value == "" else str(value)

@@ -24,6 +24,15 @@
         if (seen && isCut(control)) faults.push(`out of reach: ${name(control)}`);
     }
 
+    // A plot may scroll in its box; a table in its card may not, where nothing shows that it does.
+    for (const table of document.querySelectorAll("table")) {
+        const box = table.closest(".scroller, .card");
+        if (!table.checkVisibility() || !box || box.matches(".scroller")) continue;
+        if (table.getBoundingClientRect().right > box.getBoundingClientRect().right + 1) {
+            faults.push(`cut off: ${name(table)}`);
+        }
+    }
+
     // Words may be broken at hyphens and other signs only; addresses, codes and other long ones anywhere.
     const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     for (let text = texts.nextNode(); text; text = texts.nextNode()) {

@@ -57,7 +57,7 @@ def poll_seconds() -> float:
 def _fill(server: Server) -> None:
     """Something of everything, with long names and addresses."""
     with server.database.session() as session:
-        telc = a_repository(session, name="Library of Telč " + "and its many friends " * 4)
+        telc = a_repository(session, name="Library of Telč" + " and its many friends" * 4)
         schedule = a_schedule(session, telc, set_spec="books:" + "a" * 80)
         a_run(
             session,

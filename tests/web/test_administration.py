@@ -67,7 +67,7 @@ async def test_limits_are_shown_with_their_settings(server: Server, administrato
     a_worker(server)
     page = (await administrator.get("/admin/limits"))[1]
     for setting in ("manager.per_host", "harvester.floor_bytes", "mail.per_hour", "provider.client_requests"):
-        assert setting in page
+        assert setting in page.replace("<wbr>", "")  # where a line may end
 
 
 @pytest.mark.browser

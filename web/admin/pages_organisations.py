@@ -173,7 +173,10 @@ async def confirm_removal(request: web.Request) -> web.Response:
             (_("Administration"), "/admin"),
             (_("Organisations"), "/admin/organisations"),
         ],
-        lines=[_("Its repositories and schedules are kept and become the administrators'.")],
+        lines=[
+            _("Its repositories and schedules are kept and become the administrators'."),
+            _("While users belong to it, it cannot be removed: move them to another organisation first."),
+        ],
         button=_("Remove organisation"),
         back=f"/admin/organisations/{organisation.organisation_id}",
     )

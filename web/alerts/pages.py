@@ -289,9 +289,12 @@ async def confirm_removal(request: web.Request) -> web.Response:
     return render(
         request,
         "confirm.html",
-        title=_("Remove the rule for %(target)s?") % {"target": rule.target},
+        title=_("Remove the notification rule?"),
         steps=[(_("Overview"), "/"), (_("Alerts"), "/alerts")],
-        lines=[_("Its messages are removed, too; messages that are not sent yet will not be sent.")],
+        lines=[
+            _("Recipient: %(target)s") % {"target": rule.target},
+            _("Its messages are removed, too; messages that are not sent yet will not be sent."),
+        ],
         button=_("Remove rule"),
         back="/alerts",
     )

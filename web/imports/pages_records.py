@@ -124,13 +124,44 @@ def _parts(
 
 def _part(given: Mapping[str, Any], main: tuple[str, ...], shown: set[str]) -> Part:
     text = ", ".join(str(given[name]) for name in main if given.get(name))
-    details = [f"{name}: {_text(value)}" for name, value in given.items() if name not in shown and value]
+    labels, words = _labels(), _words()
+    details = [
+        f"{labels.get(name, name)}: {_text(value, words)}"
+        for name, value in given.items()
+        if name not in shown and value
+    ]
     address = text if main == ("url",) and text.startswith(_ADDRESSES) else None
     return Part(text=text or "–", details=" · ".join(details), address=address)  # noqa: RUF001 en dash intended
 
 
-def _text(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+def _text(value: object, words: Mapping[str, str]) -> str:
+    values = value if isinstance(value, list | tuple) else [value]
+    return ", ".join(words.get(str(one), str(one)) for one in values)
+
+
+def _labels() -> dict[str, str]:
+    """Return the names of a value's qualifiers; those of other formats are shown as they are."""
+    return {
+        "kind": _("kind"), "roles": _("roles"), "dates": _("dates"), "titles": _("additions to the name"),
+        "authority_ids": _("authority"), "work": _("work"), "main": _("main entry"),
+        "linked": _("in another script"), "label": _("label"), "function": _("function"),
+        "number": _("volume"), "source": _("vocabulary"), "scheme": _("kind of number"),
+        "found": _("in the record"), "state": _("validity"), "qualifier": _("qualifier"),
+        "relation": _("relation"), "author": _("author"), "part": _("part"),
+        "publication": _("publication"), "identifiers": _("numbers"), "field": _("field"),
+        "fault": _("fault"), "issn": "ISSN",
+    }  # fmt: skip
+
+
+def _words() -> dict[str, str]:
+    """Return words for values that are no codes of the record itself."""
+    return {
+        "person": _("person"), "family": _("family"), "corporate": _("corporate body"),
+        "meeting": _("meeting"), "topic": _("topic"), "place": _("place"), "chronology": _("period"),
+        "keyword": _("keyword"), "class": _("class"), "genre": _("genre"), "valid": _("valid"),
+        "cancelled": _("cancelled"), "invalid": _("invalid"), "isbn": "ISBN", "issn": "ISSN",
+        "ismn": "ISMN", "doi": "DOI", "True": _("yes"),
+    }  # fmt: skip
 
 
 class RecordSearch(FormModel):

@@ -83,6 +83,11 @@ def moment(value: datetime | None) -> Markup | str:
     return _element(value, ago(value, utc_now()), relative=True)
 
 
+def is_past(value: datetime) -> bool:
+    """Return whether the time has come."""
+    return value <= utc_now()
+
+
 def ago(value: datetime, now: datetime) -> str:
     """Return how long ago or until when, as words; the date if that is more than a week."""
     distance = value - now

@@ -215,6 +215,7 @@ def environment() -> Environment:
     made.filters.update(
         number=formats.number,
         some=formats.some,
+        is_past=formats.is_past,
         moment=formats.moment,
         exact=formats.exact,
         elapsed=formats.elapsed,
