@@ -1,5 +1,6 @@
 """Fixtures of all tests: a real PostgreSQL, with a fresh copy of the migrated database for each test."""
 
+import contextlib
 import gc
 import itertools
 import os
@@ -176,9 +177,28 @@ def settings(
     maintenance: psycopg.Connection, server_url: URL, template: str, tmp_path: Path
 ) -> Iterator[Settings]:
     """Return settings for one test: a database and a data directory of its own."""
+    with _copied(maintenance, server_url, template, tmp_path / "data") as settings:
+        yield settings
+
+
+@pytest.fixture(scope="module")
+def shared_settings(
+    maintenance: psycopg.Connection,
+    server_url: URL,
+    template: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Settings]:
+    """Return settings for a module whose tests only read, or have repositories of their own."""
+    with _copied(maintenance, server_url, template, tmp_path_factory.mktemp("shared")) as settings:
+        yield settings
+
+
+@contextlib.contextmanager
+def _copied(maintenance: psycopg.Connection, server: URL, template: str, data: Path) -> Iterator[Settings]:
+    """Yield settings with a copy of the template, which is dropped at the end."""
     name = f"zatva_test_{os.getpid()}_{next(_numbers)}"
     maintenance.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
-    yield _settings(server_url.set(database=name), tmp_path / "data")
+    yield _settings(server.set(database=name), data)
     maintenance.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 

@@ -157,7 +157,7 @@ class HarvestProcess:
         standard_input, lifeline = os.pipe()
         log, standard_error = os.pipe()
         try:
-            process = await _started(
+            process = await started(
                 command,
                 {**os.environ, **environment},
                 server,
@@ -219,7 +219,7 @@ class HarvestProcess:
         self._said = (self._said + text)[-_KEPT:]
 
 
-async def _started(
+async def started(
     command: Sequence[str],
     environment: Mapping[str, str],
     server: PreforkServer | None,
@@ -227,6 +227,7 @@ async def _started(
     standard_input: int,
     standard_error: int,
 ) -> _Started:
+    """Start a command: one of our modules by forking if there is a server for that, or as a new program."""
     if server is not None:
         try:
             return await server.start(

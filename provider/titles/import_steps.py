@@ -176,8 +176,8 @@ def propose(
 ) -> Proposal:
     """Return what an import would change; nothing is changed.
 
-    `waits` means to wait for an import that is running, and to refuse after ten seconds otherwise. Raises
-    UsageError or RemoteError if the titles cannot be read, and UsageError if it is refused.
+    With `waits`, this waits for a running import to end; otherwise it gives up after ten seconds. Raises
+    UsageError or RemoteError if the titles cannot be read, and UsageError if it gives up.
     """
     proposal = _carried_out(session, incoming, settings, rehearse_import, waits=waits)
     proposal = replace(proposal, documents=count_pending(session))
@@ -196,9 +196,9 @@ def accept(
 ) -> Proposal:
     """Import the titles and commit.
 
-    `check` may raise an error about the plan before it is carried out, `agree` about what it meant. If
-    nobody waits, the manager lets documents follow changed rules if they are more than one chunk. Raises the
-    errors of `propose`.
+    `check` may raise an error about the plan before it is carried out, `agree` about its consequences before
+    it is committed. With `waits`, all documents follow changed rules before this returns; otherwise the
+    manager continues if they are more than one chunk. Raises the errors of `propose`.
     """
 
     def carry_out(session: Session, plan: ImportPlan, rules: RangeRules) -> Sequence[Conflict]:

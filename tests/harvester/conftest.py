@@ -1,13 +1,9 @@
 """What the harvester's tests share."""
 
-import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
-from pydantic import SecretStr
-from sqlalchemy import URL
 
 from harvester.harvest import checkpoint
 from oai.database import Database, open_database
@@ -33,22 +29,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def shared_settings(
-    server_url: URL, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Settings]:
-    """Settings with a database for a module, whose tests only read or have repositories of their own."""
-    name = f"{template}_shared_{os.getpid()}"
-    url = server_url.set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE IF EXISTS {name}")
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
-        own = server_url.set(database=name).render_as_string(hide_password=False)
-        yield Settings(data=tmp_path_factory.mktemp("shared"), database_url=SecretStr(own))
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-@pytest.fixture(scope="module")
 def shared_database(shared_settings: Settings) -> Iterator[Database]:
-    """That database, open."""
+    """Open the database that the tests of a module share."""
     with open_database(shared_settings) as database:
         yield database

@@ -32,16 +32,16 @@ class _Running(PreforkServer):
 def fork_from(requests: socket.socket, change: Callable[[Any, str, Any], None] = setattr) -> None:
     """Let the workers of this process start our modules by requests on the socket, and programs as ever."""
     server = _Running(requests)
-    start = process._started  # noqa: SLF001 what is changed
+    start = process.started
 
-    async def started(
+    async def forked(
         command: Sequence[str], environment: Mapping[str, str], _: PreforkServer | None, **standard: int
     ) -> object:
         if tuple(command[: len(_BEGINNING)]) != _BEGINNING:
             return await start(command, environment, None, **standard)
         return await server.start(words_of_module(command), environment, **standard)
 
-    change(process, "_started", started)
+    change(process, "started", forked)
 
 
 def fork_from_here() -> None:

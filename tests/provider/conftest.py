@@ -1,18 +1,13 @@
 """What the provider's tests share: an archive to fill, and the provider over real HTTP on its own port."""
 
-import itertools
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import psycopg
 import pytest
-import sqlalchemy
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient
 from aiohttp.web import Application, Request
-from pydantic import SecretStr
 from pytest_aiohttp import AiohttpClient
 from sqlalchemy import Engine, make_url
 from yarl import URL
@@ -25,7 +20,6 @@ from tests.provider.archive import Archive
 from tests.provider.served import Serve, Served
 
 BASE_URL = "http://archive.example/oai"
-_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,20 +94,9 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def kept(
-    maintenance: psycopg.Connection,
-    server_url: sqlalchemy.URL,
-    template: str,
-    engine: Engine,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Kept]:
-    """One for each module, empty; fixtures of the module fill it. A third of a small test's time is that."""
-    name = f"zatva_test_{os.getpid()}_kept_{next(_numbers)}"
-    maintenance.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy".encode())
-    address = server_url.set(database=name).render_as_string(hide_password=False)
-    settings = Settings(data=tmp_path_factory.mktemp("kept"), database_url=SecretStr(address))
-    yield Kept(settings=settings.model_copy(deep=True), engine=engine)
-    maintenance.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+def kept(shared_settings: Settings, engine: Engine) -> Kept:
+    """One for each module, empty; fixtures of the module fill it. That is a third of a small test's time."""
+    return Kept(settings=shared_settings, engine=engine)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from oai.database import Database
 from oai.owners import Organisation
 from oai.settings import Settings
 from tests.chromium import PATIENCE
-from tests.isolating import forked
+from tests.forked_isolated import forked
 from tests.manager.conftest import QUICK, manager_process
 from web.app import create_app
 from web.auth.sign_in import make_link

@@ -175,7 +175,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
         ],
         lines=[
             _("Its repositories and schedules are kept and become the administrators'."),
-            _("While users belong to it, it cannot be removed: move them to another organisation first."),
+            _("It cannot be removed while users belong to it; move them to another organisation first."),
         ],
         button=_("Remove organisation"),
         back=f"/admin/organisations/{organisation.organisation_id}",
