@@ -14,9 +14,9 @@ from typing import Any, Final
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
-_PROGRAM: Final = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
+_NAMES: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""Programs in order of preference: Chromium without a desktop's parts takes a quarter less processor time."""
+_PROGRAM: Final = next(filter(None, map(shutil.which, _NAMES)), None)
 PATIENCE: Final = 60_000
 """Milliseconds; generous, because page times depend on the machine and its load."""
 expect.set_options(timeout=PATIENCE)
@@ -34,7 +34,7 @@ _ARGUMENTS: Final = (
 def _options() -> dict[str, Any]:
     """Return the launch options; skips the test with the reason if Chromium is missing."""
     if _PROGRAM is None:
-        pytest.skip("no Chromium on this machine: install Debian's package chromium to run the browser tests")
+        pytest.skip("no Chromium on this machine: `apt-get install chromium` to run the browser tests")
     # Chromium's sandbox does not work for root.
     extra = ["--no-sandbox"] if os.geteuid() == 0 else []
     return {"executable_path": _PROGRAM, "args": [*_ARGUMENTS, *extra]}
