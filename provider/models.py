@@ -19,6 +19,7 @@ from sqlalchemy import (
     Index,
     SmallInteger,
     Text,
+    false,
     func,
     text,
     true,
@@ -155,6 +156,9 @@ class Collection(Base):
     documents: Mapped[int] = mapped_column(BigInteger, server_default="0")
     unlisted: Mapped[int] = mapped_column(BigInteger, server_default="0")
     listed: Mapped[bool] = mapped_column(server_default=true(), server_onupdate=FetchedValue())
+    from_titles: Mapped[bool] = mapped_column(server_default=false())
+    """Whether imports of titles decide which documents are in it (`provider.titles.collection_documents`),
+    and not the staff."""
 
 
 class Document(Base):

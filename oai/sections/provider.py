@@ -365,8 +365,9 @@ class ProviderSettings(Section):
     )
     title_document_sets: bool = Field(
         default=False,
-        description="Whether the documents of each public title are a set in the archive's own repository. "
-        "After a change, `zatva provider titles update` gives all documents of titles a new datestamp.",
+        description="Whether the documents of each public title, and of each curated collection, are a set "
+        "in the archive's own repository. After a change, `zatva provider titles update` gives all their "
+        "documents a new datestamp.",
     )
     title_change_percent: float = Field(
         20,

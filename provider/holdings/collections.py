@@ -66,9 +66,28 @@ def find_collection(session: Session, set_spec: str) -> Collection:
     return found
 
 
+def find_staff_collection(session: Session, set_spec: str) -> Collection:
+    """Return the collection, whose documents the staff choose.
+
+    Raises UsageError if there is none, or if imports of titles decide which documents are in it: they would
+    undo the change.
+    """
+    found = find_collection(session, set_spec)
+    if found.from_titles:
+        raise UsageError(
+            "collection %(set_spec)s belongs to imports of titles, which decide which documents are in it; "
+            "change its titles or URLs in their source, and import them again",
+            set_spec=repr(set_spec),
+        )
+    return found
+
+
 def lineage(session: Session, set_spec: str) -> tuple[int, ...]:
-    """Return the ids of a collection and its ancestors, itself first. Raises UsageError if there is none."""
-    own = find_collection(session, set_spec).id
+    """Return the ids of a collection and its ancestors, itself first.
+
+    Raises UsageError if there is none, or if it belongs to imports of titles.
+    """
+    own = find_staff_collection(session, set_spec).id
     above = ancestors(set_spec)
     rows = session.execute(select(Collection.set_spec, Collection.id).where(Collection.set_spec.in_(above)))
     ids = {row.set_spec: row.id for row in rows}
@@ -78,8 +97,11 @@ def lineage(session: Session, set_spec: str) -> tuple[int, ...]:
 def assign(
     session: Session, set_spec: str, selection: Selection, *, margin: float, chunk: int = CHUNK
 ) -> int:
-    """Assign documents to a collection; return how many were not (directly) in it before. Commits."""
-    collection = find_collection(session, set_spec).id
+    """Assign documents to a collection; return how many were not (directly) in it before. Commits.
+
+    Raises UsageError as `lineage` does.
+    """
+    collection = find_staff_collection(session, set_spec).id
 
     def change(session: Session, datestamp: datetime) -> None:
         membership.assign_chosen(session, collection, datestamp)
@@ -93,9 +115,10 @@ def remove(
 ) -> int:
     """Remove documents from a collection; return how many were (directly) in it. Commits.
 
-    A document that is also assigned to a descendant of the collection remains in it because of that.
+    A document that is also assigned to a descendant of the collection remains in it because of that. Raises
+    UsageError as `lineage` does.
     """
-    collection = find_collection(session, set_spec).id
+    collection = find_staff_collection(session, set_spec).id
 
     def change(session: Session, datestamp: datetime) -> None:
         membership.unassign_chosen(session, [collection], datestamp)
@@ -109,11 +132,11 @@ def move(session: Session, set_spec: str, new_set_spec: str, *, margin: float) -
 
     Missing ancestors of the new position are created. Commits: first the tree, then the documents in
     several transactions; after an interruption, `membership.settle` finishes them. Raises UsageError if
-    the new position is taken or below the collection itself.
+    the new position is taken or below the collection itself, or as `lineage` does.
     """
     _check_place(set_spec, new_set_spec)
     change_tree(session)
-    moved = find_collection(session, set_spec)
+    moved = find_staff_collection(session, set_spec)
     if session.scalar(select(Collection.id).where(Collection.set_spec == new_set_spec)) is not None:
         raise UsageError(
             "collection %(new_set_spec)s already exists; choose another name",
@@ -153,11 +176,12 @@ def drop(session: Session, set_spec: str, *, force: bool, margin: float) -> int:
     """Remove a collection; return how many documents were in it. Commits.
 
     With `force`, its documents are removed from it first, and its descendants are removed, too; its
-    access rule no longer applies to the documents. Without `force`, raises UsageError if it is not empty.
+    access rule no longer applies to the documents. Without `force`, raises UsageError if it is not empty; in
+    any case as `lineage` does.
     """
     if set_spec == COLLECTION_ROOT:
         raise UsageError("the root %(set_spec)s cannot be removed", set_spec=repr(COLLECTION_ROOT))
-    collection = find_collection(session, set_spec)
+    collection = find_staff_collection(session, set_spec)
     below = session.scalars(select(Collection.id).where(_in_tree(set_spec))).all()
     if not force and (collection.documents or len(below) > 1):
         raise UsageError(

@@ -27,6 +27,41 @@ WITH changed AS (
 noted AS (INSERT INTO altered SELECT document_id FROM changed)
 SELECT CAST(:collection AS int) AS collection_id, count(*) FILTER (WHERE added) AS documents FROM changed
 """
+# A segment of URL keys says in which curated collections a document is (`titles.collection_documents`).
+_NAMED: Final = """
+WITH named AS MATERIALIZED (
+    SELECT chosen.id, segment.collections, document.datestamp
+    FROM chosen JOIN document ON document.id = chosen.id LEFT JOIN LATERAL (
+        SELECT CASE WHEN document.url_key < high THEN collections END AS collections
+        FROM collection_segment WHERE low <= document.url_key ORDER BY low DESC LIMIT 1
+    ) AS segment ON true
+    WHERE document.id = ANY(ARRAY(SELECT id FROM chosen))
+)
+"""
+_LEAVE_NAMED: Final = f"""
+{_NAMED},
+changed AS (
+    UPDATE document_collection AS membership SET direct = false FROM named, collection
+    WHERE membership.document_id = named.id AND membership.document_id = ANY(ARRAY(SELECT id FROM chosen))
+        AND membership.direct AND collection.id = membership.collection_id AND collection.from_titles
+        AND NOT membership.collection_id = ANY(coalesce(named.collections, '{{}}'))
+    RETURNING membership.document_id
+)
+INSERT INTO altered SELECT document_id FROM changed
+"""  # noqa: S608 constant text
+_ENTER_NAMED: Final = f"""
+{_NAMED},
+changed AS (
+    INSERT INTO document_collection AS membership (document_id, collection_id, datestamp, direct)
+    SELECT named.id, collection_id, named.datestamp, true
+    FROM named CROSS JOIN LATERAL unnest(named.collections) AS collection_id
+    ORDER BY named.id, collection_id
+    ON CONFLICT (document_id, collection_id) DO UPDATE SET direct = true WHERE NOT membership.direct
+    RETURNING document_id, collection_id, xmax = 0 AS added
+),
+noted AS (INSERT INTO altered SELECT document_id FROM changed)
+SELECT collection_id, count(*) FILTER (WHERE added) AS documents FROM changed GROUP BY collection_id
+"""  # noqa: S608 constant text
 _UNASSIGN: Final = """
 WITH changed AS (
     UPDATE document_collection AS membership SET direct = false
@@ -107,6 +142,16 @@ def unassign_chosen(session: Session, collections: Sequence[int], datestamp: dat
     hold_tree(session)
     session.execute(text(_UNASSIGN), {"collections": list(collections)})
     _follow(session, datestamp)
+
+
+def follow_named(session: Session, datestamp: datetime) -> None:
+    """Let the documents in `chosen` be in the curated collections that their segments of URL keys name.
+
+    Updates memberships, counts and access; `datestamp` is that of new memberships in their ancestors.
+    """
+    hold_tree(session)
+    session.execute(text(_LEAVE_NAMED))
+    _follow(session, datestamp, session.execute(text(_ENTER_NAMED)).all())
 
 
 def follow(session: Session, datestamp: datetime, *, moved: datetime | None) -> None:

@@ -84,8 +84,8 @@ def count_changes(session: Session, before: Counter[tuple[str, int]]) -> None:
 def is_public(tree: type[Collection | Domain | Mimetype | TitleDocuments]) -> ColumnElement[bool]:
     """Return the condition for sets that the public may know.
 
-    A collection may be empty: the staff made it. If it or one above it is withheld, it is public only if a
-    document in it was ever listed.
+    A collection of the staff may be empty: they made it. If it comes from titles, or it or one above it is
+    withheld, it is public only if a document in it was ever listed.
     """
     if tree is not Collection:
         return tree.listed.expression
@@ -94,4 +94,4 @@ def is_public(tree: type[Collection | Domain | Mimetype | TitleDocuments]) -> Co
         above.access == Access.WITHHELD,
         func.starts_with(func.concat(Collection.set_spec, ":"), func.concat(above.set_spec, ":")),
     )
-    return or_(Collection.listed, ~withholds.exists())
+    return or_(Collection.listed, ~Collection.from_titles & ~withholds.exists())

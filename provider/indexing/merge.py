@@ -302,7 +302,7 @@ def insert_new(session: Session, arc_id: int | None, datestamp: datetime, enrolm
     if enrolment is not None:
         _enrol(session, enrolment.collections, dated, new)
     count_new(session, unlisted=dated == UNLISTED)
-    close_new(session)
+    close_new(session, dated)
     hide_new(session)
     return new
 

@@ -16,10 +16,11 @@ from sqlalchemy import delete, func, select, text, true, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from provider.holdings.membership import follow_named
 from provider.holdings.publication import BEGIN_CHUNK, Check, no_check, publish_chosen
-from provider.holdings.rules import follow_rules
 from provider.holdings.unlisted import count_changes, unlisted_numbers
 from provider.models import UNLISTED
+from provider.titles.collection_documents import remove_empty
 from provider.titles.document_sets import documents_between, follow_segments
 from provider.titles.models import TitlePending
 
@@ -28,14 +29,16 @@ IMPORTING: Final = 0x7A_61_74_74_69
 NOTE_ALL: Final = """
 INSERT INTO title_pending (low, high)
 SELECT low, high FROM title_segment WHERE in_set OR access IN ('reading room', 'withheld')
+UNION SELECT low, high FROM collection_segment
 ON CONFLICT (low, high) DO UPDATE SET noted = excluded.noted
 """
-"""Notes the ranges of all titles whose documents have to follow a rule or a set."""
+"""Notes the ranges of all titles and collections whose documents have to follow a rule or a set."""
 MOST_COUNTED: Final = 1_000_000
 """Documents that are counted before a change is announced."""
 _RANGES_AT_ONCE: Final = 200
 _CLOSES: Final = """
 SELECT EXISTS (SELECT FROM title_segment WHERE access IN ('reading room', 'withheld'))
+    OR EXISTS (SELECT FROM collection_segment)
 """
 _CHOOSE_NEW: Final = """
 INSERT INTO chosen
@@ -45,6 +48,15 @@ SELECT document.id FROM document CROSS JOIN LATERAL (
 WHERE document.id = ANY(ARRAY(SELECT id FROM fresh)) AND document.url_key < segment.high
     AND segment.access IN ('reading room', 'withheld')
 ORDER BY document.id
+"""
+_CHOOSE_NAMED: Final = """
+INSERT INTO chosen
+SELECT document.id FROM document CROSS JOIN LATERAL (
+    SELECT high FROM collection_segment WHERE low <= document.url_key ORDER BY low DESC LIMIT 1
+) AS segment
+WHERE document.id = ANY(ARRAY(SELECT id FROM fresh)) AND document.url_key < segment.high
+ORDER BY document.id
+ON CONFLICT DO NOTHING
 """
 # Withheld documents that were never listed stay unknown.
 _UNLIST_NEW: Final = (
@@ -77,18 +89,19 @@ def hold_titles(session: Session) -> None:
     session.execute(select(func.pg_advisory_xact_lock_shared(IMPORTING)))
 
 
-def close_new(session: Session) -> None:
-    """Apply the rules of their titles to the documents in `fresh`, whose sets have been counted.
+def close_new(session: Session, datestamp: datetime) -> None:
+    """Apply the rules of their titles to the documents in `fresh`, and put them into curated collections.
 
-    The caller holds the titles.
+    Their other sets have been counted; `datestamp` is theirs. The caller holds the titles.
     """
     if not session.scalar(text(_CLOSES)):
         return
     for statement in BEGIN_CHUNK:
         session.execute(text(statement))
     session.execute(text(_CHOOSE_NEW))
+    session.execute(text(_CHOOSE_NAMED))
     unlisted = unlisted_numbers(session)
-    follow_rules(session)
+    follow_named(session, datestamp)
     for statement in _UNLIST_NEW:
         session.execute(text(statement), {"unlisted": UNLISTED})
     count_changes(session, unlisted)
@@ -131,6 +144,7 @@ def settle_access(session: Session, *, margin: float, check: Check = no_check) -
         # Compare-and-swap: a range that another import has changed meanwhile stays pending.
         done = tuple_(TitlePending.low, TitlePending.high, TitlePending.noted).in_(map(tuple, noted))
         session.execute(delete(TitlePending).where(done))
+        remove_empty(session)
         session.commit()
     session.rollback()
     return changed
@@ -138,4 +152,4 @@ def settle_access(session: Session, *, margin: float, check: Check = no_check) -
 
 def _follow(session: Session, datestamp: datetime) -> None:
     follow_segments(session, datestamp)
-    follow_rules(session)
+    follow_named(session, datestamp)

@@ -1,10 +1,11 @@
-"""Descriptions of curated collections: a text, a picture and a place in the list for a set `collection:…`.
+"""Descriptions of curated collections: a text, a picture, a place in the list, and URLs of their own.
 
-Titles name the collections that they are in. A source may also describe these, and what it describes is
-shown in ListSets and on the public pages.
+Titles name the collections that they are in. A source may also describe these sets `collection:…`, and what
+it describes is shown in ListSets and on the public pages. The captures of their URLs, and of their titles,
+are sets of `/oai` (`provider.titles.collection_documents`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,8 +17,9 @@ from provider.titles.entries import CollectionEntry
 from provider.titles.models import TitleSet
 from provider.titles.sets import collection_spec
 
-_FIELDS: Final = ("description", "picture", "position")
-_NOTHING: Final[dict[str, Any]] = {**dict.fromkeys(_FIELDS), "described_by": None}
+_NOTHING: Final[Mapping[str, Any]] = {
+    "description": None, "picture": None, "position": None, "seeds": [], "described_by": None,
+}  # fmt: skip
 
 
 @dataclass(kw_only=True)
@@ -28,6 +30,10 @@ class CollectionChanges:
     """New and changed descriptions, by setSpec."""
     gone: dict[str, str] = field(default_factory=dict)
     """SetSpec and name of each collection that the source describes no longer."""
+    seeds_stored: int = 0
+    """URLs of all collections that the source describes."""
+    seeds_removed: int = 0
+    """Those that their collections would no longer have."""
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.gone)
@@ -62,38 +68,44 @@ def compare_collections(
             )
         else:
             seen[spec] = one.collection
-            if known is None or _stored(known) != _values(one):
+            values = _values(one)
+            if known is None or any(getattr(known, name) != value for name, value in values.items()):
                 changes.changed[spec] = one
+    mine = [row for row in stored.values() if row.described_by == source]
     if complete:
-        mine = (row for row in stored.values() if row.described_by == source)
         changes.gone = {row.set_spec: row.name for row in mine if row.set_spec not in seen}
+    changes.seeds_stored = sum(len(row.seeds) for row in mine)
+    changes.seeds_removed = sum(
+        len(set(row.seeds).difference(_seeds_then(row, changes))) for row in mine if row.seeds
+    )
     return changes, warnings
+
+
+def _seeds_then(row: TitleSet, changes: CollectionChanges) -> Collection[str]:
+    if row.set_spec in changes.gone:
+        return ()
+    changed = changes.changed.get(row.set_spec)
+    return row.seeds if changed is None or changed.seeds is None else changed.seeds
 
 
 def store_collections(session: Session, source: str, changes: CollectionChanges) -> None:
     """Write the descriptions. Sets without a listed title are stored, too, and are not shown."""
-    rows = [
-        {"set_spec": spec, **_values(one), "described_by": source} for spec, one in changes.changed.items()
-    ]
-    if rows:
-        adding = insert(TitleSet)
-        written = {name: adding.excluded[name] for name in ("name", *_FIELDS, "described_by")}
-        session.execute(adding.on_conflict_do_update(index_elements=[TitleSet.set_spec], set_=written), rows)
+    for spec, one in changes.changed.items():
+        values = {**_values(one), "described_by": source}
+        adding = insert(TitleSet).values(set_spec=spec, **values)
+        session.execute(adding.on_conflict_do_update(index_elements=[TitleSet.set_spec], set_=values))
     if changes.gone:
         session.execute(update(TitleSet).where(TitleSet.set_spec.in_(changes.gone)).values(_NOTHING))
 
 
 def _values(entry: CollectionEntry) -> Mapping[str, Any]:
-    return {
+    values: dict[str, Any] = {
         "name": entry.collection,
         "description": entry.annotation,
         "picture": entry.picture,
         "position": entry.position,
     }
-
-
-def _stored(known: TitleSet) -> Mapping[str, Any]:
-    return {name: getattr(known, name) for name in ("name", *_FIELDS)}
+    return values if entry.seeds is None else {**values, "seeds": list(entry.seeds)}
 
 
 def described(session: Session, set_spec: str) -> TitleSet | None:

@@ -20,6 +20,8 @@ from provider.titles.models import SeedKind
 
 _LONGEST: Final = 20_000
 _MOST_SEEDS: Final = 10_000
+MOST_COLLECTION_SEEDS: Final = 100_000
+"""URLs of a collection; an import divides the keys of the archive among all of them."""
 _SEPARATOR: Final = ";"
 _LISTS: Final = ("alternative_names", "languages", "classification", "keywords", "collections")
 
@@ -97,6 +99,8 @@ class CollectionEntry(_Strict):
     """`http` or `https` URL of a picture."""
     position: int | None = Field(None, ge=-(2**31), lt=2**31)
     """Place in lists."""
+    seeds: tuple[str, ...] | None = Field((), max_length=MOST_COLLECTION_SEEDS)
+    """URLs whose captures are in it, beside those of its titles; None leaves the stored ones as they are."""
 
     @field_validator("picture")
     @classmethod

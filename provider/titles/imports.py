@@ -6,7 +6,7 @@ empty, never means that titles are gone.
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from provider.models import UNLISTED
 from provider.titles.access import IMPORTING
 from provider.titles.address_lists import ListPlan, plan_lists, store_lists
 from provider.titles.capture_counts import hold_figures
+from provider.titles.collection_documents import staff_collections
 from provider.titles.collections import CollectionChanges, compare_collections, store_collections
 from provider.titles.entries import (
     AddressList,
@@ -42,7 +43,7 @@ from provider.titles.ranges import (
     ranges_of,
 )
 from provider.titles.segments import assign_ranges, follow_setting, switch
-from provider.titles.sets import sets_of
+from provider.titles.sets import collection_spec, sets_of
 
 _FIELDS: Final = (
     "name", "alternative_names", "publisher", "annotation", "languages", "issn", "catalogue_number",
@@ -53,6 +54,8 @@ _SEEDS: Final = {SeedKind.INCLUDE: "seed", SeedKind.CARVE_OUT: "carve-out"}
 _ALWAYS: Final = 20
 """Titles, or addresses of lists, that an import may always change or remove without approval."""
 _KEY_BYTES: Final = 16
+_MOST_NAMED: Final = 20
+"""URLs of a collection that warnings name."""
 NO_MEANINGS: Final[Mapping[str, ListMeaning]] = {}
 
 
@@ -121,24 +124,31 @@ class ImportPlan:
         return not (self.new or self.weight or self.collections or lists)
 
     def exceeds(self, percent: float) -> bool:
-        """Return whether it changes or removes more than this share of the source's titles or addresses."""
-        removed, listed = self._of_lists()
-        return is_mass_change(self.weight, self.stored, percent) or is_mass_change(removed, listed, percent)
+        """Return whether it changes or removes more than this share of one kind of what the source has."""
+        return any(is_mass_change(number, stored, percent) for number, stored in self._shares())
 
     def check(self, percent: float) -> None:
-        """Raise UsageError if it changes or removes more than this share of the source's titles or addresses.
+        """Raise UsageError if it changes or removes more than this share of one kind of what the source has.
 
-        Addresses are those of lists.
+        The kinds are titles, addresses of lists, and URLs of collections.
         """
         if not self.exceeds(percent):
             return
-        removed, listed = self._of_lists()
-        lists = f", and change or remove {removed} of {listed} addresses of lists" if removed else ""
-        titles = f"change {len(self.changed)} and remove {len(self.gone)} of {self.stored} titles"
-        raise needs_approval("import", f"{titles}{lists}", percent)
+        _, (removed, listed), (left, named) = self._shares()
+        would = f"change {len(self.changed)} and remove {len(self.gone)} of {self.stored} titles"
+        would += f", and change or remove {removed} of {listed} addresses of lists" if removed else ""
+        would += f", and remove {left} of {named} URLs of collections" if left else ""
+        raise needs_approval("import", would, percent)
 
-    def _of_lists(self) -> tuple[int, int]:
-        return sum(one.removed for one in self.lists), sum(one.stored for one in self.lists)
+    def _shares(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+        """Return, of titles, addresses and URLs of collections, how many it changes, and of how many."""
+        removed, listed = sum(one.removed for one in self.lists), sum(one.stored for one in self.lists)
+        collections = self.collections
+        return (
+            (self.weight, self.stored),
+            (removed, listed),
+            (collections.seeds_removed, collections.seeds_stored),
+        )
 
 
 def is_mass_change(number: int, stored: int, percent: float) -> bool:
@@ -183,10 +193,31 @@ def plan_import(
         plan.gone = [(title.title_id, title.name) for title in missing]
     complete = reason is None and entries.is_described
     plan.collections, warnings = compare_collections(session, source, entries.collections, complete=complete)
-    plan.warnings += warnings
+    plan.warnings += [*warnings, *_of_collections(session, entries, rules, www)]
     plan.lists, warnings = plan_lists(session, source, entries.lists, meanings)
     plan.warnings += [*warnings, *(one.warning for one in plan.lists if one.warning)]
     return plan
+
+
+def _of_collections(session: Session, entries: "_Entries", rules: RangeRules, www: WwwRule) -> Iterator[str]:
+    """Yield warnings about the captures of collections."""
+    taken = staff_collections(session) if rules.document_sets else set()
+    names = {name for title in entries.titles.values() for name in title.collections}
+    for name in sorted(names | {one.collection for one in entries.collections}):
+        if collection_spec(name) in taken:
+            yield (
+                f"collection {name!r}: the staff have a collection {collection_spec(name)} of documents; its "
+                "captures are no set of documents until that one is moved or removed"
+            )
+    for one in entries.collections:
+        wrong = [url for url in one.seeds or () if not ranges_of(url, rules, www)]
+        for url in wrong[:_MOST_NAMED]:
+            yield (
+                f"collection {one.collection!r}: {url[:200]!r} is no URL with a host and a key of at most "
+                f"{MOST_KEY:,} characters; it means no captures"
+            )
+        if wrong[_MOST_NAMED:]:
+            yield f"collection {one.collection!r}: {len(wrong) - _MOST_NAMED:,} more such URLs"
 
 
 @dataclass(kw_only=True)

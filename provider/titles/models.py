@@ -17,6 +17,7 @@ from sqlalchemy import (
     Computed,
     ForeignKey,
     Index,
+    Integer,
     SmallInteger,
     Text,
     UniqueConstraint,
@@ -204,6 +205,23 @@ class TitleSegment(Base):
     """Whether its documents are in the title's set in `/oai` (`provider.titles.document_sets`)."""
 
 
+class CollectionSegment(Base):
+    """A range of URL keys whose documents are in collections of `/oai`; no two overlap.
+
+    There are rows only with the setting `provider.title_document_sets`
+    (`provider.titles.collection_documents`).
+    """
+
+    __tablename__ = "collection_segment"
+
+    low: Mapped[str] = mapped_column(Text(collation="C"), primary_key=True)
+    """The first key."""
+    high: Mapped[str] = mapped_column(Text(collation="C"))
+    """The end, which is not in the range."""
+    collections: Mapped[list[int]] = mapped_column(ARRAY(Integer))
+    """Ids of the collections, sorted. They are not foreign keys: an array cannot be one."""
+
+
 class TitlePending(Base):
     """A range of URL keys whose documents have yet to follow a changed rule or set (`titles.access`)."""
 
@@ -249,6 +267,8 @@ class TitleSet(Base):
     """Place in lists; those without one come last."""
     described_by: Mapped[str | None] = mapped_column(Text)
     """The source of titles whose import describes the set."""
+    seeds: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=_TEXTS)
+    """URLs whose captures are in a collection, beside those of its titles."""
 
 
 class TitleMembership(Base):

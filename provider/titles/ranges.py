@@ -6,9 +6,9 @@ A port other than the default one is part of the host.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Protocol, TypeVar
 
 from oai.sections import ProviderSettings
 from provider.holdings.urlkeys import WwwRule, host_key, parts_of, url_key
@@ -32,6 +32,15 @@ class KeyRange(NamedTuple):
     high: str
 
 
+class _HasRange(Protocol):
+    @property
+    def range(self) -> KeyRange: ...
+
+
+_Ranged = TypeVar("_Ranged", bound=_HasRange)
+_State = TypeVar("_State")
+
+
 @dataclass(frozen=True, kw_only=True)
 class RangeRules:
     """How seeds are read if they can be read in two ways, and what follows from them."""
@@ -43,7 +52,7 @@ class RangeRules:
     carve_out: Access = Access.READING_ROOM
     """The rule of what is carved out of a title."""
     document_sets: bool = False
-    """Whether the documents of a title are a set in `/oai`."""
+    """Whether the documents of a title, and those of a curated collection, are a set in `/oai`."""
 
 
 def range_rules(settings: ProviderSettings) -> RangeRules:
@@ -173,42 +182,24 @@ def divide(
         kept = best.setdefault(claim.range, claim)
         if kept.title_id != claim.title_id and not (kept.is_carve_out or claim.is_gone):
             conflicts.append(Conflict(claim.range, kept.title_id, claim.title_id))
-    # Of ranges that begin together, the widest first.
     both: list[Claim | ListedRange] = [*best.values(), *listed]
-    ordered = sorted(both, key=lambda claim: claim.range.high, reverse=True)
-    ordered.sort(key=lambda claim: claim.range.low)
-    return list(_joined(_pieces(ordered))), conflicts
+    return [Segment(found, *owner) for found, owner in _joined(nested_pieces(both, _within))], conflicts
 
 
 def _precedence(claim: Claim) -> tuple[KeyRange, bool, bool, int]:
     return claim.range, not claim.is_carve_out, claim.is_gone, claim.title_id
 
 
-def _pieces(claims: Sequence[Claim | ListedRange]) -> Iterator[Segment]:
-    """Yield the parts of each range that no narrower one covers, in order."""
-    open_claims: list[Segment] = []
-    begin = ""
-    for claim in [*claims, None]:
-        while open_claims and (claim is None or open_claims[-1].range.high <= claim.range.low):
-            inner = open_claims.pop()
-            if begin < inner.range.high:
-                yield inner._replace(range=KeyRange(begin, inner.range.high))
-                begin = inner.range.high
-        if claim is None:
-            return
-        if open_claims and begin < claim.range.low:
-            outer = open_claims[-1]
-            yield outer._replace(range=KeyRange(begin, claim.range.low))
-        begin = claim.range.low
-        open_claims.append(_within(open_claims[-1] if open_claims else None, claim))
+_Owner = tuple[int | None, bool, Access | None]
+"""What a segment says about its range."""
 
 
-def _within(outer: Segment | None, claim: Claim | ListedRange) -> Segment:
+def _within(outer: _Owner | None, claim: Claim | ListedRange) -> _Owner:
     """Return what holds in the range of a claim within a wider one."""
-    around = outer or Segment(claim.range, None)
+    title_id, is_carve_out, listed = outer or (None, False, None)
     if isinstance(claim, Claim):
-        return Segment(claim.range, claim.title_id, claim.is_carve_out, around.listed)
-    return around._replace(range=claim.range, listed=strictest_access(around.listed, claim.access))
+        return claim.title_id, claim.is_carve_out, listed
+    return title_id, is_carve_out, strictest_access(listed, claim.access)
 
 
 def strictest_access(*rules: str | None) -> Access | None:
@@ -216,15 +207,69 @@ def strictest_access(*rules: str | None) -> Access | None:
     return max((Access(rule) for rule in rules if rule is not None), key=list(Access).index, default=None)
 
 
-def _joined(pieces: Iterable[Segment]) -> Iterator[Segment]:
-    """Yield the pieces; neighbours of the same title, kind and rule become one."""
-    last: Segment | None = None
-    for found in pieces:
-        if last is not None and last[1:] == found[1:] and last.range.high == found.range.low:
-            last = found._replace(range=KeyRange(last.range.low, found.range.high))
+class Member(NamedTuple):
+    """A range that is in collections because a title, or the collection itself, names it."""
+
+    range: KeyRange
+    named_by: tuple[int, bool]
+    """The title's or the collection's id, and whether it is the title's."""
+    collections: tuple[int, ...]
+    """Ids; none for what is carved out of the title."""
+
+
+def divide_members(members: Iterable[Member]) -> list[tuple[KeyRange, tuple[int, ...]]]:
+    """Return ranges that do not overlap, in order, each with the ids of its collections, sorted.
+
+    A key is in the collections of a title if the narrowest range of that title which has it is not carved
+    out. Ranges must lie within each other or apart, as for `divide`.
+    """
+    pieces = nested_pieces(list(members), _among)
+    named = ((found, sorted({one for ids in by.values() for one in ids})) for found, by in pieces)
+    return [(found, ids) for found, ids in _joined((found, tuple(ids)) for found, ids in named) if ids]
+
+
+def _among(
+    outer: Mapping[tuple[int, bool], tuple[int, ...]] | None, member: Member
+) -> Mapping[tuple[int, bool], tuple[int, ...]]:
+    return {**(outer or {}), member.named_by: member.collections}
+
+
+def nested_pieces(
+    claims: Sequence[_Ranged], within: Callable[[_State | None, _Ranged], _State]
+) -> Iterator[tuple[KeyRange, _State]]:
+    """Yield the parts of each range that no narrower one covers, in order, with what holds in them.
+
+    `within` returns what holds in the range of a claim, given what holds in the narrowest range around it.
+    """
+    # Of ranges that begin together, the widest first.
+    ordered = sorted(claims, key=lambda claim: claim.range.high, reverse=True)
+    ordered.sort(key=lambda claim: claim.range.low)
+    open_claims: list[tuple[str, _State]] = []
+    begin = ""
+    for claim in [*ordered, None]:
+        while open_claims and (claim is None or open_claims[-1][0] <= claim.range.low):
+            high, state = open_claims.pop()
+            if begin < high:
+                yield KeyRange(begin, high), state
+                begin = high
+        if claim is None:
+            return
+        around = open_claims[-1][1] if open_claims else None
+        if around is not None and begin < claim.range.low:
+            yield KeyRange(begin, claim.range.low), around
+        begin = claim.range.low
+        open_claims.append((claim.range.high, within(around, claim)))
+
+
+def _joined(pieces: Iterable[tuple[KeyRange, _State]]) -> Iterator[tuple[KeyRange, _State]]:
+    """Yield the pieces; neighbours in which the same holds become one."""
+    last: tuple[KeyRange, _State] | None = None
+    for found, state in pieces:
+        if last is not None and last[1] == state and last[0].high == found.low:
+            last = KeyRange(last[0].low, found.high), state
             continue
         if last is not None:
             yield last
-        last = found
+        last = found, state
     if last is not None:
         yield last

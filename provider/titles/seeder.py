@@ -1,8 +1,9 @@
 """Titles from the database of Seeder, the curators' application of Webarchiv (WebarchivCZ/Seeder).
 
-Everything is read in one read-only snapshot, and only the columns of `COLUMNS`, `NUMBER_COLUMNS` and
-`TEXT_COLUMNS`: no contact persons, users or comments, and none of the lists of URLs of collections, which may
-have 500 MB. Names and texts are those in Czech, Seeder's default language.
+Everything is read in one read-only snapshot, and only the columns of `COLUMNS`, `NUMBER_COLUMNS`,
+`TEXT_COLUMNS` and `SEED_COLUMNS`: no contact persons, users or comments. The URLs of a collection may have
+500 MB; more than `_MOST_BYTES` are not read. Names and texts are those in Czech, Seeder's default
+language.
 """
 
 import math
@@ -19,9 +20,18 @@ from psycopg.rows import class_row
 
 from oai.errors import RemoteError, UsageError
 from provider.models import Access
-from provider.titles.entries import AddressList, NotDescribed, Read, Refused, Remark, read_entry
+from provider.titles.entries import (
+    MOST_COLLECTION_SEEDS,
+    AddressList,
+    NotDescribed,
+    Read,
+    Refused,
+    Remark,
+    read_entry,
+)
 from provider.titles.models import SeedKind
 from provider.titles.seeder_rows import (
+    COLLECTION_SEEDS,
     COLLECTIONS,
     COLUMNS,
     CONTRACTS,
@@ -30,6 +40,7 @@ from provider.titles.seeder_rows import (
     LISTS,
     NUMBER_COLUMNS,
     NUMBERS,
+    SEED_COLUMNS,
     SEEDS,
     SOURCES,
     TEXT_COLUMNS,
@@ -56,6 +67,8 @@ _STATEMENT_SECONDS: Final = 300
 _BATCH: Final = 500
 _LONGEST: Final = 500
 """Characters of a driver's message that are shown."""
+_MOST_BYTES: Final = 8 * 2**20
+"""Of the URLs of one internal collection."""
 _DEFAULTS: Final = {
     "connect_timeout": 10,
     # A server that vanishes is noticed within a minute.
@@ -189,18 +202,49 @@ def _collections(connection: Connection, media_url: str | None) -> Iterator[Read
     if lacks:
         yield NotDescribed(place="all", words=f"{'; '.join(lacks)}: collections are not described")
         return
+    seeds: dict[int, list[str] | None] = {}
+    lacks = missing_columns(connection, SEED_COLUMNS)
+    if lacks:
+        yield Remark(place="all", words=f"{'; '.join(lacks)}: the URLs of collections stay as they are")
+    else:
+        yield from _collection_seeds(connection, seeds)
     with connection.cursor(row_factory=class_row(DescribedRow)) as rows:
         for position, row in enumerate(rows.execute(DESCRIPTIONS)):
-            yield read_entry(f"collection {row.id}", partial(_description, row, position, media_url))
+            urls = None if lacks else seeds.get(row.id, [])
+            values = partial(_description, row, position, media_url, urls)
+            yield read_entry(f"collection {row.id}", values)
 
 
-def _description(row: DescribedRow, position: int, media_url: str | None) -> dict[str, Any]:
+def _collection_seeds(connection: Connection, seeds: dict[int, list[str] | None]) -> Iterator[Read]:
+    """Add the URLs of external collections, by their ids; None if not all could be taken."""
+    with connection.cursor("seeds") as rows:
+        rows.itersize = 1  # a list may have some megabytes
+        for shown, number, size, addresses in rows.execute(COLLECTION_SEEDS, [_MOST_BYTES]):
+            found = None if addresses is None else list(dict.fromkeys(addresses.split()))
+            before = seeds.get(shown, [])
+            together = None if found is None or before is None else list(dict.fromkeys([*before, *found]))
+            if found is None:
+                why = f"its custom seeds have {size:,} bytes, and at most {_MOST_BYTES:,} are read"
+            elif together is not None and len(together) > MOST_COLLECTION_SEEDS:
+                together, why = None, f"it has more than {MOST_COLLECTION_SEEDS:,} custom seeds"
+            else:
+                why = None
+            seeds[shown] = together
+            if why:
+                place, stays = f"internal collection {number}", "the URLs of its collection stay as they are"
+                yield Refused(place=place, reason=f"{why}; {stays}", is_decision=True)
+
+
+def _description(
+    row: DescribedRow, position: int, media_url: str | None, seeds: list[str] | None
+) -> dict[str, Any]:
     picture = f"{media_url.rstrip('/')}/{quote(row.image)}" if media_url and row.image else None
     return {
         "collection": row.title,
         "annotation": plain_text(row.annotation or "") or None,
         "picture": picture,
         "position": position,
+        "seeds": seeds,
     }
 
 

@@ -42,6 +42,8 @@ TEXT_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "harvests_externaltopiccollection": ("annotation", "annotation_cs", "image"),
 }
 """Those that describe collections; without them, collections have their names only."""
+SEED_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {"harvests_topiccollection": ("custom_seeds",)}
+"""Those with the URLs of collections; without them, collections have the captures of their titles only."""
 _LACKS: Final = """
 SELECT asked.owner, asked.name, asked.relation IS NULL AS no_table, attribute.attnum IS NULL AS no_column
 FROM (
@@ -94,6 +96,15 @@ DESCRIPTIONS: Final = """
 SELECT id, coalesce(nullif(title_cs, ''), title) AS title,
     coalesce(nullif(annotation_cs, ''), annotation) AS annotation, nullif(image, '') AS image
 FROM harvests_externaltopiccollection WHERE active ORDER BY "order", id
+"""
+# The size is read without the text, of which one row may have 500 MB.
+COLLECTION_SEEDS: Final = """
+SELECT internal.external_collection_id, internal.id, octet_length(internal.custom_seeds),
+    CASE WHEN octet_length(internal.custom_seeds) <= %s THEN internal.custom_seeds END
+FROM harvests_topiccollection AS internal
+JOIN harvests_externaltopiccollection AS shown ON shown.id = internal.external_collection_id
+WHERE shown.active AND octet_length(internal.custom_seeds) > 0
+ORDER BY internal.external_collection_id, internal.id
 """
 # All of them: Seeder removes lists that are deleted, and never asks whether one is active.
 LISTS: Final = "SELECT id, title, blacklist_type, url_list FROM blacklists_blacklist ORDER BY id"

@@ -15,6 +15,7 @@ from provider.models import Access
 from provider.titles.access import IMPORTING, note_pending
 from provider.titles.address_lists import listed_ranges
 from provider.titles.capture_counts import hold_figures
+from provider.titles.collection_documents import assign_collections
 from provider.titles.document_sets import add_sets, switch_sets
 from provider.titles.models import SeedKind, Title, TitleSeed, TitleSegment
 from provider.titles.publication import publish
@@ -31,7 +32,7 @@ from provider.titles.ranges import (
 
 
 def assign_ranges(session: Session, rules: RangeRules) -> tuple[Sequence[Conflict], set[int]]:
-    """Divide the keys among all titles, and by what lists close.
+    """Divide the keys among all titles and curated collections, and by what lists close.
 
     Returns the conflicts, and the titles whose segments have changed.
     """
@@ -64,6 +65,7 @@ def assign_ranges(session: Session, rules: RangeRules) -> tuple[Sequence[Conflic
         )
         for one in segments
     }
+    note_pending(session, assign_collections(session, rules))
     return conflicts, _replace_segments(session, wanted)
 
 
@@ -111,7 +113,8 @@ def follow_setting(session: Session, rules: RangeRules, *, margin: float) -> int
 def switch(session: Session, rules: RangeRules) -> set[int]:
     """Let segments follow the setting, and note their ranges; returns the titles concerned."""
     switched = switch_sets(session, switched_on=rules.document_sets)
-    note_pending(session, [(row.low, row.high) for row in switched])
+    ranges = [(row.low, row.high) for row in switched] + assign_collections(session, rules)
+    note_pending(session, ranges)
     return {row.title_id for row in switched}
 
 

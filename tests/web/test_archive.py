@@ -193,12 +193,14 @@ async def test_a_document_is_hidden_after_a_yes_and_shown_again(
 
 
 async def test_an_identifier_leads_to_its_document(administrator: Browser, archive: Archive) -> None:
-    identifier = archive.add("http://www.example.cz/one")
+    identifier = archive.add("http://www.example.cz/one", recognised_type="image/png")
 
     async with administrator.http.get(
         administrator.base_url + "/archive/documents", params={"url": identifier}
     ) as answer:
-        assert identifier in await answer.text()
+        page = await answer.text()
+        assert identifier in page
+        assert "recognised from the content: image/png" in page
         assert "/archive/documents/" in str(answer.url)
 
 

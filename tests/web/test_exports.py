@@ -92,6 +92,23 @@ async def _check_download(browser: Browser, content: bytes) -> None:
 
 
 @pytest.mark.usefixtures("archive")
+async def test_days_of_capture_are_chosen_on_the_page(server: Server, curator: Browser) -> None:
+    days = {"since": "2020-01-02", "until": "2020-03-04"}
+    _, _, target = await curator.post("/archive/exports", {**_HOST, **days})
+    assert target == "/archive/exports/1?done=export-queued"
+    with server.database.session() as session:
+        chosen = session.get_one(PreparedExport, 1).selection
+    assert (chosen["since"], chosen["until"]) == (
+        "2020-01-02T00:00:00+00:00",
+        "2020-03-04T23:59:59.999999+00:00",
+    )
+    _, text, _ = await curator.post(
+        "/archive/exports", {**_HOST, "since": "2020-03-05", "until": "2020-03-04"}
+    )
+    assert "The first day of capture is after the last one." in text
+
+
+@pytest.mark.usefixtures("archive")
 async def test_a_withdrawn_document_makes_a_file_unusable(server: Server, curator: Browser) -> None:
     await curator.post("/archive/exports", _HOST)
     file = await prepared(server, 1)

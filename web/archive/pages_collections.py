@@ -144,7 +144,7 @@ async def rename(request: web.Request) -> web.Response:
         return _page(request, row, names=form)
 
     def change(session: Session) -> None:
-        kept = collections.find_collection(session, row.set_spec)
+        kept = collections.find_staff_collection(session, row.set_spec)
         kept.name, kept.description = asked.name, asked.description or None
 
     await database_of(request).run(change)

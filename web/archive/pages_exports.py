@@ -1,7 +1,7 @@
 """WARC and WACZ files prepared for download: asked for, followed, downloaded and removed."""
 
 import re
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Final, Self
 
@@ -33,6 +33,7 @@ from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of
 from web.site.params import NUMBER, number_of
 from web.site.render import render
+from web.site.zones import midnight
 
 _RELOADED_EVERY: Final = 5
 """Seconds after which the page of a file that is being prepared is loaded again."""
@@ -83,6 +84,29 @@ class ExportRequest(FormModel):
             since=since,
             until=until,
         )
+
+
+class _PageForm(ExportRequest):
+    """What the form asks for; its days are in the reader's zone, both included."""
+
+    since: date | None = None
+    until: date | None = None
+
+    @field_validator("since", "until", mode="before")
+    @classmethod
+    def _no_day_is_none(cls, value: object) -> object:
+        return None if value == "" else value
+
+    @model_validator(mode="after")
+    def _it_does_not_end_before_it_begins(self) -> Self:
+        if self.since and self.until and self.since > self.until:
+            raise ValueError(_("The first day of capture is after the last one."))
+        return self
+
+    def moments(self) -> tuple[datetime | None, datetime | None]:
+        """Return the first and the last moment of capture, UTC."""
+        end = midnight(self.until + timedelta(days=1)) - timedelta(microseconds=1) if self.until else None
+        return midnight(self.since) if self.since else None, end
 
 
 async def queued(
@@ -184,11 +208,12 @@ async def listing(request: web.Request) -> web.Response:
 @needs(Right.ARCHIVE)
 async def prepare(request: web.Request) -> web.Response:
     """Queue a file."""
-    asked, form = read_form(ExportRequest, await request.post())
+    asked, form = read_form(_PageForm, await request.post())
     if asked is None:
         return await _list(request, fault=next(iter(form.errors.values())))
+    since, until = asked.moments()
     try:
-        made = await queued(request, asked)
+        made = await queued(request, asked, since=since, until=until)
     except UsageError as error:
         return await _list(request, fault=told(error))
     raise web.HTTPSeeOther(f"/archive/exports/{made.export_id}?done=export-queued")

@@ -4,6 +4,7 @@ They are in the schema `seeder`. Columns that Django fills have defaults instead
 there are some columns that must not be read.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -160,12 +161,15 @@ class Seeder:
             keyword = self.add("source_keyword", word=word)
             self.add("source_source_keywords", source_id=source, keyword_id=keyword)
 
-    def collection(self, *sources: int, internals: int = 1, **values: Any) -> int:
-        """Add an external collection, and internal ones that each have these sources."""
+    def collection(self, *sources: int, internals: int = 1, seeds: Sequence[str] = (), **values: Any) -> int:
+        """Add an external collection, and internal ones with these sources and one of these texts each."""
         shown = self.add("harvests_externaltopiccollection", **{"active": True, **values})
         link = "harvests_topiccollection_custom_sources"
-        for _ in range(internals):
-            internal = self.add("harvests_topiccollection", title="internal", external_collection_id=shown)
+        for number in range(max(internals, len(seeds))):
+            text = seeds[number] if number < len(seeds) else None
+            internal = self.add(
+                "harvests_topiccollection", title="internal", external_collection_id=shown, custom_seeds=text
+            )
             for source in sources:
                 self.add(link, topiccollection_id=internal, source_id=source)
         return shown

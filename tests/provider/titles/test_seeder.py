@@ -25,7 +25,7 @@ from provider.titles.entries import (
 )
 from provider.titles.models import SeedKind
 from provider.titles.seeder import StateRules, read_seeder
-from provider.titles.seeder_rows import COLUMNS, NUMBER_COLUMNS, TEXT_COLUMNS
+from provider.titles.seeder_rows import COLUMNS, NUMBER_COLUMNS, SEED_COLUMNS, TEXT_COLUMNS
 from tests.conftest import conninfo
 from tests.provider.archive import Archive
 from tests.provider.titles.conftest import Titles
@@ -318,6 +318,45 @@ def test_published_collections_are_described_in_their_order(seeder: Seeder) -> N
     assert found == [first, second]
 
 
+def test_a_collection_has_the_urls_of_its_internal_collections(seeder: Seeder) -> None:
+    source = seeder.source()
+    seeder.collection(
+        source, title="A", seeds=["http://a.cz/\r\nhttp://b.cz/x\n", " http://a.cz/ http://c.cz/"]
+    )
+    seeder.collection(source, title="B", seeds=[""])
+    seeder.collection(source, title="Hidden", active=False, seeds=["http://d.cz/"])
+    assert [one.seeds for one in described(seeder)] == [("http://a.cz/", "http://b.cz/x", "http://c.cz/"), ()]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "reason"),
+    [
+        (["http://a.cz/ " * 700_000, "http://b.cz/"], "have 9,100,000 bytes, and at most 8,388,608"),
+        (["http://b.cz/", "\n".join(f"a{n}.cz" for n in range(100_000))], "more than 100,000 custom seeds"),
+    ],
+)  # fmt: skip
+def test_too_many_urls_of_a_collection_are_not_taken(seeder: Seeder, seeds: list[str], reason: str) -> None:
+    seeder.collection(seeder.source(), title="A", seeds=seeds)
+    seeder.collection(title="B", seeds=["http://b.cz/"])
+    assert [one.seeds for one in described(seeder)] == [None, ("http://b.cz/",)]
+    refused = [one for one in read(seeder) if isinstance(one, Refused)]
+    assert len(refused) == 1
+    assert refused[0].is_decision
+    assert reason in refused[0].reason
+
+
+def test_without_the_right_to_their_urls_those_of_collections_stay(seeder: Seeder) -> None:
+    seeder.collection(seeder.source(), title="A", seeds=["http://a.cz/"])
+    seeder.connection.execute("ALTER TABLE harvests_topiccollection DROP COLUMN custom_seeds")
+    assert [one.seeds for one in described(seeder)] == [None]
+    words = "no column harvests_topiccollection.custom_seeds: the URLs of collections stay as they are"
+    assert Remark(place="all", words=words) in read(seeder)
+
+
+def described(seeder: Seeder) -> list[CollectionEntry]:
+    return [one for one in read(seeder) if isinstance(one, CollectionEntry)]
+
+
 def test_without_the_right_to_their_texts_collections_have_their_names_only(seeder: Seeder) -> None:
     seeder.collection(seeder.source(), title="A", annotation="text")
     seeder.connection.execute("ALTER TABLE harvests_externaltopiccollection DROP COLUMN image")
@@ -500,7 +539,7 @@ def test_the_documented_rights_are_enough_and_not_more(seeder: Seeder) -> None:
         table: tuple(name.strip('"') for name in names.split(", "))
         for names, table in GRANT.findall(GUIDE.read_text(encoding="utf-8"))
     }
-    wanted = [*COLUMNS.items(), *NUMBER_COLUMNS.items(), *TEXT_COLUMNS.items()]
+    wanted = [one for part in (COLUMNS, NUMBER_COLUMNS, TEXT_COLUMNS, SEED_COLUMNS) for one in part.items()]
     everything: dict[str, tuple[str, ...]] = {}
     for table, names in wanted:
         everything[table] = (*everything.get(table, ()), *names)

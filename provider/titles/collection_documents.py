@@ -1,0 +1,108 @@
+"""Sets `collection:…` of documents in `/oai`: the captures of curated collections.
+
+With the setting `title_document_sets`, a curated collection has the captures of its titles, whether they are
+public or not, and those of its own URLs (`title_set.seeds`). A document may be in several of them, so they
+are rows of `document_collection` like collections of the staff, of which they are marked `from_titles`. They
+have no rule of their own and open nothing. When an import changes titles or collections, the ranges of URL
+keys that now belong to others are noted as pending, and their documents follow in batches
+(`provider.titles.access`); documents that are indexed later are put into their collections at once.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from sqlalchemy import any_, delete, exists, func, insert, select
+from sqlalchemy.orm import Session, aliased
+
+from provider.holdings.collections import add_collection
+from provider.holdings.www_rule import hold_rule
+from provider.models import Collection, DocumentCollection
+from provider.titles.models import CollectionSegment, SeedKind, Title, TitleSeed, TitleSet
+from provider.titles.ranges import Member, RangeRules, divide_members, ranges_of
+from provider.titles.sets import collection_spec
+
+_TREE: Final = "collection:"
+
+
+def staff_collections(session: Session) -> set[str]:
+    """Return the set specs of collections that belong to the staff."""
+    return set(session.scalars(select(Collection.set_spec).where(~Collection.from_titles)))
+
+
+def assign_collections(session: Session, rules: RangeRules) -> list[tuple[str, str]]:
+    """Store which ranges of keys are in which collections; returns the ranges where this changes.
+
+    Curated collections whose set spec a collection of the staff has are left out. The caller holds the lock
+    of imports.
+    """
+    names = _names(session) if rules.document_sets else {}
+    members = list(_members(session, rules, _ids(session, names))) if names else []
+    wanted = {(*found, ids) for found, ids in divide_members(members)}
+    columns = (CollectionSegment.low, CollectionSegment.high, CollectionSegment.collections)
+    stored = {(low, high, tuple(ids)) for low, high, ids in session.execute(select(*columns))}
+    removed, added = stored - wanted, wanted - stored
+    if removed:
+        lows = [low for low, _, _ in removed]
+        session.execute(delete(CollectionSegment).where(CollectionSegment.low.in_(lows)))
+    if added:
+        rows = [{"low": low, "high": high, "collections": list(ids)} for low, high, ids in sorted(added)]
+        session.execute(insert(CollectionSegment), rows)
+    return [(low, high) for low, high, _ in removed | added]
+
+
+def _names(session: Session) -> dict[str, str]:
+    """Return the names of the collections that titles or descriptions name, by set spec."""
+    found = session.scalars(select(func.unnest(Title.collections)).where(~Title.gone).distinct())
+    names = {spec: name for name in sorted(found) if (spec := collection_spec(name))}
+    described = select(TitleSet.set_spec, TitleSet.name).where(
+        TitleSet.set_spec.startswith(_TREE), TitleSet.described_by.is_not(None)
+    )
+    return names | {row.set_spec: row.name for row in session.execute(described)}
+
+
+def _ids(session: Session, names: Mapping[str, str]) -> dict[str, int]:
+    """Return the ids of the collections by set spec, without those of the staff; creates what is missing."""
+    taken = staff_collections(session)
+    texts = session.execute(select(TitleSet.set_spec, TitleSet.description))
+    descriptions = {row.set_spec: row.description or "" for row in texts}
+    ids = {}
+    for spec, name in names.items():
+        if spec not in taken:
+            made = add_collection(session, spec, name=name, description=descriptions.get(spec, ""))
+            made.from_titles = True
+            ids[spec] = made.id
+    session.flush()
+    return ids
+
+
+def _members(session: Session, rules: RangeRules, ids: Mapping[str, int]) -> Iterator[Member]:
+    www = hold_rule(session)
+    of_titles = (
+        select(TitleSeed.title_id, TitleSeed.url, TitleSeed.kind, Title.collections)
+        .join(Title, Title.title_id == TitleSeed.title_id)
+        .where(~Title.gone, func.cardinality(Title.collections) > 0)
+    )
+    for row in session.execute(of_titles):
+        specs = {collection_spec(name) for name in row.collections}
+        mine = tuple(sorted(ids[spec] for spec in specs if spec in ids))
+        collections = () if row.kind == SeedKind.CARVE_OUT else mine
+        for found in ranges_of(row.url, rules, www):
+            yield Member(found, (row.title_id, True), collections)
+    named = select(TitleSet.set_spec, TitleSet.seeds).where(TitleSet.set_spec.in_(ids))
+    for spec, seeds in session.execute(named):
+        for url in seeds:
+            for found in ranges_of(url, rules, www):
+                yield Member(found, (ids[spec], False), (ids[spec],))
+
+
+def remove_empty(session: Session) -> None:
+    """Remove curated collections that no range names any more, after their last document has left them."""
+    below = aliased(Collection)
+    session.execute(
+        delete(Collection).where(
+            Collection.from_titles,
+            ~exists().where(Collection.id == any_(CollectionSegment.collections)),
+            ~exists().where(DocumentCollection.collection_id == Collection.id),
+            ~exists().where(below.parent_id == Collection.id),
+        )
+    )

@@ -1,0 +1,272 @@
+"""Sets `collection:…` of documents in `/oai`, which follow curated collections."""
+
+import random
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, text
+
+from oai.database import Database
+from oai.errors import UsageError
+from provider.holdings import collections
+from provider.holdings.access import set_rule
+from provider.holdings.collections import add_collection, find_collection, list_collections
+from provider.holdings.mark import advance_mark
+from provider.holdings.rules import Rule
+from provider.holdings.selection import Selection
+from provider.indexing.indexer import IndexOptions, index_file
+from provider.models import UNLISTED, Access, Collection, Document, DocumentCollection
+from provider.titles.access import settle_access
+from provider.titles.entries import CollectionEntry
+from provider.titles.ranges import KeyRange, Member, RangeRules, divide_members
+from provider.titles.segments import follow_setting
+from tests.provider.archive import Archive
+from tests.provider.archives import Page, write_pages
+from tests.provider.conftest import Provider
+from tests.provider.titles.conftest import Titles, entry
+
+SITE, OTHER = "http://www.example.cz/", "http://other.cz/"
+FLOODS, VOTES = "collection:floods", "collection:votes"
+
+
+@pytest.fixture
+def titles(titles: Titles) -> Titles:
+    titles.rules = RangeRules(document_sets=True)
+    return titles
+
+
+def settle(database: Database) -> int:
+    with database.session() as session:
+        return settle_access(session, margin=1)
+
+
+def members(database: Database) -> dict[str, set[str]]:
+    """The URLs of the documents that are directly in each collection; checks counts and ancestors."""
+    query = (
+        select(Collection.set_spec, Document.url, DocumentCollection.direct, Document.datestamp)
+        .join(DocumentCollection, DocumentCollection.collection_id == Collection.id)
+        .join(Document, Document.id == DocumentCollection.document_id)
+        .where(DocumentCollection.datestamp == Document.datestamp)
+    )
+    found: dict[str, set[str]] = {}
+    with database.session() as session:
+        rows = session.execute(query).all()
+        assert len(rows) == len(session.execute(select(DocumentCollection.document_id)).all())
+        for one in list_collections(session):
+            mine = [row for row in rows if row.set_spec == one.set_spec]
+            assert (one.documents, one.unlisted) == (
+                len(mine),
+                sum(row.datestamp == UNLISTED for row in mine),
+            )
+            found[one.set_spec] = {row.url for row in mine if row.direct}
+    assert {row.url for row in rows if row.set_spec == "collection"} == {
+        url for urls in found.values() for url in urls
+    }
+    found.pop("collection", None)
+    return found
+
+
+def make_due(database: Database) -> None:
+    """Date what was published just now to a year that is over, in the order of the documents."""
+    date = "UPDATE document SET datestamp = timestamptz '2021-01-01Z' + make_interval(secs => id)"
+    follow = "UPDATE document_collection AS own SET datestamp = document.datestamp FROM document"
+    with database.session() as session:
+        session.execute(text(f"{date} WHERE datestamp <> :unlisted"), {"unlisted": UNLISTED})
+        session.execute(text(f"{follow} WHERE document.id = own.document_id"))
+        session.commit()
+        advance_mark(session)
+
+
+def datestamps(database: Database) -> dict[str, datetime]:
+    with database.session() as session:
+        return {row.url: row.datestamp for row in session.execute(select(Document.url, Document.datestamp))}
+
+
+def test_documents_are_in_the_collections_of_their_titles_and_of_their_urls(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
+    for url in (SITE, f"{SITE}shop/a", f"{SITE}news/a", OTHER, "http://third.cz/"):
+        archive.add(url)
+    before = datestamps(database)
+    floods = CollectionEntry(collection="Floods", annotation="Water", seeds=(OTHER, f"{SITE}news/"))
+    found = (
+        entry("1", SITE, f"-{SITE}shop/", collections=("Votes",), public=False),
+        entry("2", f"{SITE}blog/", collections=("Floods", "Votes")),
+        floods,
+    )
+    titles.bring(*found)
+    assert settle(database) == 4  # the shop's has another access rule
+    assert members(database) == {FLOODS: {OTHER, f"{SITE}news/a"}, VOTES: {SITE, f"{SITE}news/a"}}
+    with database.session() as session:
+        made = find_collection(session, FLOODS)
+        assert (made.name, made.description, made.access) == ("Floods", "Water", Access.OPEN)
+    after = datestamps(database)
+    assert {url for url in after if after[url] == before[url]} == {"http://third.cz/"}
+    titles.bring(*found)
+    assert settle(database) == 0
+
+
+def test_a_document_that_is_indexed_later_is_in_its_collections_at_once(
+    titles: Titles, database: Database, tmp_path: Path
+) -> None:
+    withheld = entry("1", f"{SITE}a/", access="withheld", collections=("Floods",))
+    titles.bring(withheld, CollectionEntry(collection="Votes", seeds=(SITE,)))
+    settle(database)
+    urls = (SITE, f"{SITE}a/b", OTHER)
+    write_pages(tmp_path / "a.warc.gz", [Page(url=url) for url in urls])
+    index_file(database, tmp_path / "a.warc.gz", IndexOptions(margin=1))
+    assert members(database) == {FLOODS: {f"{SITE}a/b"}, VOTES: {SITE, f"{SITE}a/b"}}
+    assert datestamps(database)[f"{SITE}a/b"] == UNLISTED
+    assert settle(database) == 0
+
+
+def test_a_collection_that_changes_re_dates_what_enters_and_leaves_and_one_that_ends_is_removed(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
+    for url in (SITE, OTHER, "http://third.cz/"):
+        archive.add(url)
+    title = entry("1", "http://third.cz/", collections=("Votes",))
+    titles.bring(title, CollectionEntry(collection="Floods", seeds=(SITE, "http://third.cz/")))
+    settle(database)
+    make_due(database)
+    before = datestamps(database)
+    titles.bring(title, CollectionEntry(collection="Floods", seeds=(OTHER, "http://third.cz/")))
+    assert settle(database) == 2
+    after = datestamps(database)
+    assert after[SITE] > before[SITE]
+    assert after[OTHER] > before[OTHER]
+    assert after["http://third.cz/"] == before["http://third.cz/"]
+    assert members(database)[FLOODS] == {OTHER, "http://third.cz/"}
+    titles.bring(title, CollectionEntry(collection="Floods", seeds=None))  # not read: they stay
+    assert settle(database) == 0
+    titles.bring(title)
+    assert settle(database) == 2
+    assert members(database) == {VOTES: {"http://third.cz/"}}
+
+
+def test_the_setting_gives_sets_and_takes_them_away(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
+    archive.add(SITE)
+    titles.rules = RangeRules()
+    titles.bring(entry("1", SITE, collections=("Floods",)))
+    assert settle(database) == 0
+    assert members(database) == {}
+    for rules, found in ((RangeRules(document_sets=True), {FLOODS: {SITE}}), (RangeRules(), {})):
+        with database.session() as session:
+            follow_setting(session, rules, margin=0)
+            session.commit()
+        assert settle(database) == 1
+        assert members(database) == found
+
+
+def test_a_collection_of_the_staff_stays_theirs(titles: Titles, archive: Archive, database: Database) -> None:
+    archive.add(SITE, collections=[FLOODS])
+    archive.add(OTHER)
+    found = entry("1", OTHER, collections=("Floods",))
+    warning = "collection 'Floods': the staff have a collection collection:floods of documents"
+    assert warning in titles.plan(found).warnings[0]
+    titles.bring(found)
+    settle(database)
+    assert members(database) == {FLOODS: {SITE}}
+    with database.session() as session:
+        assert not find_collection(session, FLOODS).from_titles
+
+
+@pytest.mark.parametrize("change", ["assign", "remove", "move", "drop"])
+def test_the_staff_cannot_change_what_imports_decide(titles: Titles, database: Database, change: str) -> None:
+    titles.bring(entry("1", SITE, collections=("Floods",)))
+    given: dict[str, tuple[object, ...]] = {"move": ("collection:new",), "drop": ()}
+    arguments = given.get(change, (Selection(url=SITE),))
+    options = {"force": True} if change == "drop" else {}
+    with database.session() as session, pytest.raises(UsageError, match="belongs to imports of titles"):
+        getattr(collections, change)(session, FLOODS, *arguments, **options, margin=1)
+
+
+def test_a_rule_of_a_collection_closes_its_documents_and_no_collection_opens_any(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
+    archive.add(SITE)
+    archive.add(OTHER)
+    titles.bring(
+        entry("1", SITE, access="reading room", collections=("Floods",)),
+        CollectionEntry(collection="Votes", seeds=(OTHER,)),
+    )
+    settle(database)
+    with database.session() as session:
+        set_rule(session, VOTES, Rule(access=Access.WITHHELD), margin=1)
+        rows = session.execute(select(Document.url, Document.access))
+        assert {row.url: row.access for row in rows} == {SITE: "reading room", OTHER: "withheld"}
+
+
+async def test_a_set_can_be_harvested_and_is_unknown_while_nothing_in_it_was_listed(
+    titles: Titles, archive: Archive, database: Database, provider: Provider
+) -> None:
+    identifier = archive.add(SITE)
+    archive.add(OTHER, datestamp=UNLISTED, access=Access.WITHHELD)
+    titles.bring(
+        entry("1", SITE, collections=("Floods",)),
+        entry("2", OTHER, access="withheld", collections=("Votes",)),
+    )
+    settle(database)
+    make_due(database)
+    names = [name for page in await provider.pages(verb="ListSets") for name in page.texts("//o:setName")]
+    assert "Floods" in names
+    assert "Votes" not in names
+    assert await provider.listed(set=FLOODS) == [identifier]
+    assert FLOODS in (await provider.ask(verb="ListRecords", metadataPrefix="oai_dc", set=FLOODS)).set_specs
+    unknown = await provider.ask(verb="ListIdentifiers", metadataPrefix="oai_dc", set=VOTES)
+    nonsense = await provider.ask(verb="ListIdentifiers", metadataPrefix="oai_dc", set="collection:no")
+    assert unknown.codes == nonsense.codes == ["noRecordsMatch"]
+
+
+def test_too_many_urls_that_leave_need_approval(titles: Titles) -> None:
+    urls = tuple(f"http://{number}.cz/" for number in range(50))
+    found = entry("1", SITE)
+    titles.bring(found, CollectionEntry(collection="Floods", seeds=urls))
+    plan = titles.plan(found, CollectionEntry(collection="Floods", seeds=urls[:29]))
+    with pytest.raises(UsageError, match="remove 21 of 50 URLs of collections"):
+        plan.check(10)
+    titles.plan(found, CollectionEntry(collection="Floods", seeds=urls[:30])).check(10)
+
+
+def test_what_is_no_url_is_a_warning(titles: Titles) -> None:
+    plan = titles.plan(entry("1", SITE), CollectionEntry(collection="Floods", seeds=("nonsense", *"abc" * 9)))
+    assert "collection 'Floods': 'nonsense' is no URL with a host" in plan.warnings[0]
+    assert plan.warnings[-1] == "collection 'Floods': 8 more such URLs"
+
+
+def test_each_key_is_in_the_collections_of_all_that_name_it() -> None:
+    """Compares with the definition, key by key."""
+    chance = random.Random(1)
+    for _ in range(300):
+        members = []
+        for _ in range(chance.randint(1, 8)):
+            step = chance.choice((1, 2, 4, 8))
+            low = chance.randrange(0, 8, step)
+            found = KeyRange(chr(97 + low), chr(97 + low + step))
+            named_by = (chance.randint(1, 3), True)
+            members.append(Member(found, named_by, (named_by[0] % 2 + 1,) if chance.random() < 0.7 else ()))
+        unique = list({(one.range, one.named_by): one for one in members}.values())
+        pieces = divide_members(unique)
+        for key in "abcdefgh":
+            narrowest: dict[tuple[int, bool], Member] = {}
+            for one in sorted(unique, key=lambda one: ord(one.range.high) - ord(one.range.low), reverse=True):
+                if one.range.low <= key < one.range.high:
+                    narrowest[one.named_by] = one
+            wanted = sorted({number for one in narrowest.values() for number in one.collections})
+            got = [list(ids) for found, ids in pieces if found.low <= key < found.high]
+            assert got == ([wanted] if wanted else [])
+
+
+def test_an_unused_parent_stays(titles: Titles, archive: Archive, database: Database) -> None:
+    archive.add(SITE)
+    titles.bring(entry("1", SITE, collections=("Floods",)))
+    settle(database)
+    with database.session() as session:
+        add_collection(session, f"{FLOODS}:own")
+        session.commit()
+    titles.bring(entry("1", SITE))
+    settle(database)
+    assert members(database) == {FLOODS: set(), f"{FLOODS}:own": set()}
