@@ -91,8 +91,8 @@ def test_what_is_wrong_or_what_nobody_decides_is_refused(database: Database, num
     refused: list[tuple[dict[str, Any], str]] = [
         ({"base_dir": "elsewhere"}, "cannot be changed"),
         ({"protocol": "sru"}, "cannot be changed"),
-        ({"base_url": None}, ""),
-        ({"deletion_policy": None}, ""),
+        ({"base_url": None}, "None is not a valid base URL"),
+        ({"deletion_policy": None}, "None is not a valid policy"),
         ({"base_url": "ftp://telc.example/"}, "is not a valid base URL"),
         ({"base_url": "https://telc.example/a b"}, "is not a valid base URL"),
         ({"base_url": "z3950://telc.example:210/books"}, "is not a valid address for the protocol oai-pmh"),
