@@ -118,19 +118,19 @@ def close(session: Session, run: RunKey, *, everything: bool) -> None:
 
     `everything` is true if the run has seen all records; it then supersedes every earlier request.
     """
-    session.execute(
-        update(Hold)
-        .where(Hold.harvest_id == run.harvest_id, Hold.state == HoldState.RELEASED.value)
-        .values(state=HoldState.DONE.value)
-    )
-    waiting = select(Hold.run_started).where(
-        Hold.harvest_id == run.harvest_id, Hold.state == HoldState.HELD.value
-    )
-    for run_started in session.scalars(waiting).all():
-        earlier = RunKey(harvest_id=run.harvest_id, run_started=run_started)
-        if everything or not deletions.staged_count(session, earlier):
-            _supersede(session, run.harvest_id, run_started)
-    deletions.forget_stale(session, run)
+    unfinished = (HoldState.HELD.value, HoldState.RELEASED.value)
+    holds = session.scalars(
+        select(Hold).where(Hold.harvest_id == run.harvest_id, Hold.state.in_(unfinished))
+    ).all()
+    for hold in holds:
+        earlier = RunKey(harvest_id=run.harvest_id, run_started=hold.run_started)
+        if hold.state == HoldState.RELEASED:
+            hold.state = HoldState.DONE.value
+        elif everything or not deletions.staged_count(session, earlier):
+            _supersede(session, run.harvest_id, hold.run_started)
+    if holds:
+        session.flush()
+        deletions.forget_stale(session, run)
 
 
 def updates_released(session: Session, run: RunKey) -> bool:

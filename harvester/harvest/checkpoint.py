@@ -18,7 +18,7 @@ from harvester.harvest.plan import RunPlan, Standing
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import watermark
 from harvester.harvest.run_warnings import Note, columns_of, notes_of
-from harvester.harvest.seen_identifiers import Marks
+from harvester.harvest.seen_identifiers import Marks, no_marks
 from harvester.harvest.verdict import Verdict
 from harvester.locks import check_unlocked
 from harvester.models import Harvest, History
@@ -80,9 +80,7 @@ def begin(
     `looks` is whether a run that begins now should find disappeared records. A resumed run does so only if it
     did from its beginning: otherwise what it saw before was not noted, and those records would be deleted.
     """
-    # Another process may insert the same row at this moment; its row is then the one that is read below.
-    session.execute(insert(Harvest).values(**_key(request)).on_conflict_do_nothing())
-    row = session.scalars(select(Harvest).filter_by(**_key(request))).one()
+    row = _found_or_inserted(session, request)
     lost = _lost(row)
     if not plan.resumes:
         row.run_parameters = {"kind": request.kind(), "from": plan.from_, "looks": looks}
@@ -90,18 +88,23 @@ def begin(
         row.counts, row.run_state, row.warnings, row.warning_failures = {}, {}, [], []
         row.complete_list_size = row.run_response_date = None
         row.run_started = now
-        seen_identifiers.forget(session, row.harvest_id)
     row.job_id = request.job_id
     row.process_id = os.getpid()
     row.host = socket.gethostname()
     row.pace = []
-    row.last_sign = row.last_error = row.last_failure = row.records_per_second = row.estimated_end = None
+    row.last_sign = func.clock_timestamp()
+    row.last_error = row.last_failure = row.records_per_second = row.estimated_end = None
     session.flush()
+    if plan.resumes:
+        marks = seen_identifiers.kept(session, row.harvest_id)
+    else:
+        marks = no_marks()
+        seen_identifiers.forget(session, row.harvest_id)
     return Checkpoint(
         harvest_id=row.harvest_id,
         counts=dict(row.counts),
         state=dict(row.run_state),
-        marks=seen_identifiers.kept(session, row.harvest_id),
+        marks=marks,
         warnings=notes_of(row.warnings, row.warning_failures),
         watermark=row.watermark,
         response_date=row.run_response_date,
@@ -112,6 +115,16 @@ def begin(
         disappeared=(row.run_parameters or {}).get("disappeared"),
         lost=lost,
     )
+
+
+def _found_or_inserted(session: Session, request: HarvestRequest) -> Harvest:
+    known = select(Harvest).filter_by(**_key(request))
+    row = session.scalars(known).one_or_none()
+    if row is None:
+        # Another process may insert the same row at this moment; its row is then the one that is read below.
+        session.execute(insert(Harvest).values(**_key(request)).on_conflict_do_nothing())
+        row = session.scalars(known).one()
+    return row
 
 
 def save(session: Session, harvest_id: int, *, warnings: Sequence[Note] = (), **values: Any) -> None:  # noqa: ANN401 any column's type

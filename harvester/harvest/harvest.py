@@ -130,7 +130,7 @@ async def _harvest(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress
 
 @contextlib.asynccontextmanager
 async def _signs_of_life(run: Run) -> AsyncIterator[None]:
-    """Record during the block, again and again, that this process is alive."""
+    """Record during the block, again and again, that this process is alive; its start was recorded before."""
     task = asyncio.create_task(_give_signs(run))
     try:
         yield
@@ -142,12 +142,12 @@ async def _signs_of_life(run: Run) -> AsyncIterator[None]:
 async def _give_signs(run: Run) -> None:
     harvest_id = run.checkpointer.point.harvest_id
     while True:
+        await asyncio.sleep(run.prepared.requested.tuning.sign_seconds)
         try:
             await asyncio.to_thread(checkpoint.give_sign, run.checkpointer.database, harvest_id)
         except SQLAlchemyError as error:
             # The run itself notices when the database is not available, and reports it.
             _log.debug("no sign of life recorded: %s", error)
-        await asyncio.sleep(run.prepared.requested.tuning.sign_seconds)
 
 
 def _out_of_memory(phase: Requested | PreparedRun | Run) -> AnswerTooLargeError:

@@ -45,12 +45,13 @@ def target(repository: Repository) -> Target:
 def choose_layout(session: Session, request: HarvestRequest, repository: Repository) -> Layout:
     """Return the file layout; the first harvested format gets file names without the format."""
     prefix = request.metadata_prefix
-    session.execute(
-        update(Repository)
-        .where(Repository.repository_id == repository.repository_id, Repository.plain_prefix.is_(None))
-        .values(plain_prefix=prefix)
-    )
-    session.refresh(repository)
+    if repository.plain_prefix is None:  # another harvest may set it at this moment
+        session.execute(
+            update(Repository)
+            .where(Repository.repository_id == repository.repository_id, Repository.plain_prefix.is_(None))
+            .values(plain_prefix=prefix)
+        )
+        session.refresh(repository)
     return Layout(
         metadata_prefix=prefix,
         plain=repository.plain_prefix == prefix,

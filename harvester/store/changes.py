@@ -41,6 +41,17 @@ _ADOPT = text(
     WHERE transaction_id > CAST(CAST(pg_current_xact_id() AS text) AS bigint)
     """
 )
+_WANTED = text(
+    """
+    SELECT EXISTS (
+        SELECT FROM oai_change
+        WHERE transaction_id >= CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)
+    ) OR EXISTS (
+        SELECT FROM (SELECT changed FROM oai_change ORDER BY transaction_id, change_id LIMIT :most) AS oldest
+        WHERE changed < :before
+    ) OR EXISTS (SELECT FROM oai_record_version WHERE replaced < :before)
+    """
+)
 _ALONE = text("SELECT pg_try_advisory_xact_lock(:key)")
 _PRUNE = text(
     """
@@ -100,6 +111,8 @@ def prune_changes(database: Database, *, keep_days: float, now: datetime | None 
     before = (now or datetime.now(UTC)) - timedelta(days=keep_days)
     pruned = 0
     with database.session() as session:
+        if not session.execute(_WANTED, {"before": before, "most": _PRUNED_AT_ONCE}).scalar_one():
+            return 0
         session.execute(_ADOPT)
         session.commit()
         for _ in range(_MOST_PIECES):

@@ -4,9 +4,9 @@ import asyncio
 import json
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 
 from harvester.models import Harvest, History, Repository
 from oai.database import Database
-from tests.commands import Done, zatva_beside
+from tests.commands import Done, Process, zatva_beside
 from tests.harvester.client.raw_server import RawServer, serve_raw
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.ports import free_port
@@ -129,6 +129,7 @@ async def test_any_answer_makes_the_repository_and_is_in_its_history(
     fake.fault = lambda _asked, _good: answer
     done = await zatva_beside(environment, "harvest", fake.url, "--retries", "0")
     assert done.returncode == code, done.stderr
+    assert ("HTTP status 404" in done.stderr) == (answer[0] == 404)
     found = kept(database)
     assert (found["repositories"], found["runs"]) == (1, 1)
 
@@ -168,6 +169,7 @@ async def test_what_cannot_be_is_told_before_anybody_is_asked(
         session.commit()
     taken = await zatva_beside(environment, "harvest", fake.url, "--out", str(tmp_path / "out"))
     assert (taken.returncode, "already belongs to repository 1" in taken.stderr) == (2, True)
+    assert "choose another" in taken.stderr
     assert fake.asked == []
 
 
@@ -181,11 +183,9 @@ async def test_an_interruption_before_the_first_answer_leaves_nothing(
         await asyncio.sleep(3600)
 
     fake.before = stick
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "zatva", "harvest", fake.url, env=environment, stderr=asyncio.subprocess.PIPE
-    )
+    process = Process(environment, "harvest", fake.url, stderr=PIPE)
     await asyncio.wait_for(reached.wait(), 60)
     process.send_signal(signal.SIGINT)
-    _, said = await asyncio.wait_for(process.communicate(), 60)
-    assert (process.returncode, said) == (130, b"interrupted\n")
+    _, said = await asyncio.to_thread(process.communicate)
+    assert (process.returncode, said) == (130, "interrupted\n")
     assert kept(database) == NOTHING

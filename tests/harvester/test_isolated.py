@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,6 +67,16 @@ async def test_the_result_and_the_notes_come_from_another_process() -> None:
 
 
 @pytest.mark.parametrize("name", ERRORS)
+def test_errors_can_be_passed_on_with_all_that_they_know(name: str) -> None:
+    passed = pickle.loads(pickle.dumps(ERRORS[name]))  # noqa: S301 our own
+    assert (type(passed), str(passed), vars(passed)) == (
+        type(ERRORS[name]), str(ERRORS[name]), vars(ERRORS[name]),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", ["busy", *(pytest.param(one, marks=pytest.mark.long) for one in ERRORS if one != "busy")]
+)
 async def test_errors_are_raised_here_with_all_that_they_know(name: str) -> None:
     with pytest.raises(type(ERRORS[name])) as caught:
         await isolated(fail, name, url=URL, limits=LIMITS)

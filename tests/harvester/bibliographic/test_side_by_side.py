@@ -54,7 +54,7 @@ def test_several_processes_write_what_one_writes(
 
 
 def test_an_import_that_is_interrupted_leaves_no_process_and_is_gone_on_with(
-    two_processes: Catalogue,
+    two_processes: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(seen: Counter[str], _expected: int | None) -> None:
         if seen["seen"] >= 8:
@@ -63,13 +63,14 @@ def test_an_import_that_is_interrupted_leaves_no_process_and_is_gone_on_with(
     with pytest.raises(InterruptedRunError, match="after 8 records"):
         two_processes.imported(batch=4, on_progress=interrupt)
     assert multiprocessing.active_children() == []
+    monkeypatch.setattr(importer, "processes_for", lambda _records: 1)
     again = two_processes.imported(batch=4)
     assert again.seen in {33 - 8, 33 - 7}  # the one without a file is looked at each time
     assert len(two_processes.titles()) == 31
 
 
 def test_a_process_that_is_killed_fails_the_import_and_the_next_goes_on(
-    two_processes: Catalogue,
+    two_processes: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def kill(_seen: Counter[str], _expected: int | None) -> None:
         for process in multiprocessing.active_children():
@@ -80,6 +81,7 @@ def test_a_process_that_is_killed_fails_the_import_and_the_next_goes_on(
         two_processes.imported(batch=4, on_progress=kill)
     with two_processes.database.session() as session:
         assert list_imports(session)[0].state == "failed"
+    monkeypatch.setattr(importer, "processes_for", lambda _records: 1)
     two_processes.imported(batch=4)
     assert len(two_processes.titles()) == 31
 

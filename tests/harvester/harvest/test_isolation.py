@@ -187,7 +187,7 @@ async def test_a_server_that_is_down_is_not_searched_for_bad_records(library: Li
 
 
 async def test_the_search_has_a_limit_and_the_next_run_goes_on_with_it(library: Library) -> None:
-    library.change_settings(isolation_requests=3)
+    library.change_settings(isolation_requests=9)
     library.fake.fault = kills_records
     outcome = await library.run()
     assert (outcome.verdict, outcome.status) == ("partial", "incomplete")
@@ -271,9 +271,10 @@ async def test_the_search_for_single_records_ends_with_the_time_and_is_resumed(l
 
 
 async def test_headers_that_break_by_the_other_method_are_left_out_too(library: Library) -> None:
+    library.fake.items = library.fake.items[20:40]
     library.fake.fault = lambda _, good: DEAD if POISON in good else good
     await library.run(method=Method.IDENTIFIERS)
-    assert library.numbers() == ALL - {33}
+    assert library.numbers() == set(range(20, 40)) - {33}
 
 
 def expires(fake: FakeRepository, at: str, times: int) -> None:

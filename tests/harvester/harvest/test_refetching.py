@@ -14,12 +14,19 @@ from harvester.reading.errors import RepositoryBusyError
 from harvester.store.changes import read_changes
 from harvester.vocabulary import Level
 from oai.errors import UsageError
+from tests.forked_isolated import forked
 from tests.harvester.fake_repository import Item
 from tests.harvester.library import Library
 
 BROKEN = "oai:fake.example:3"
 GOOD = b"Title 3 "
 BAD = b"Title & 3 "
+
+
+@pytest.fixture(autouse=True)
+def forking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the process that asks the repository from one that has imported the modules."""
+    monkeypatch.setattr("harvester.isolated.started_process", forked)
 
 
 async def _with_a_broken_record(library: Library) -> Quarantined:

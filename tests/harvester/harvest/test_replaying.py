@@ -123,8 +123,15 @@ async def test_a_replay_applies_the_rules_of_today(library: Library, tmp_path: P
     assert all(b"Titles" in data for data in library.files().values())
 
 
-@pytest.mark.parametrize("method", [*Method])
-@pytest.mark.parametrize("length", [None, Slice.MONTH])
+@pytest.mark.parametrize(
+    ("method", "length"),
+    [
+        (Method.RECORDS, Slice.MONTH),
+        (Method.IDENTIFIERS, None),
+        pytest.param(Method.RECORDS, None, marks=pytest.mark.long),
+        pytest.param(Method.IDENTIFIERS, Slice.MONTH, marks=pytest.mark.long),
+    ],
+)
 async def test_a_replay_asks_for_the_same_whatever_was_asked_for(
     library: Library, method: Method, length: Slice | None
 ) -> None:

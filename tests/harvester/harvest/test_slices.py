@@ -33,14 +33,12 @@ async def test_slices_bring_the_same_records_after_one_look_at_the_year(library:
 async def test_decades_with_nothing_in_them_cost_a_request_a_year(library: Library) -> None:
     library.fake.items = [
         Item(identifier=f"oai:fake.example:{number}", datestamp=datestamp)
-        for number, datestamp in enumerate(
-            ("1987-05-05T00:00:00Z", "1996-07-31T23:59:59Z", "2024-01-02T00:00:00Z")
-        )
+        for number, datestamp in enumerate(("1987-05-05T00:00:00Z", "1996-07-31T23:59:59Z"))
     ]
-    outcome = await library.run(slice=Slice.DAY, harvest_from="1980-01-01", harvest_to="2024-12-31")
-    assert (library.numbers(), outcome.verdict) == ({0, 1, 2}, "complete")
-    assert Counter(map(length, library.windows())) == {"year": 35, "month": 36, "day": 4 * 31}
-    looks = 3 + 4  # of years and months that turned out to have something
+    outcome = await library.run(slice=Slice.DAY, harvest_from="1980-01-01", harvest_to="2004-12-31")
+    assert (library.numbers(), outcome.verdict) == ({0, 1}, "complete")
+    assert Counter(map(length, library.windows())) == {"year": 15, "month": 24, "day": 3 * 31}
+    looks = 2 + 3  # of years and months that turned out to have something
     assert outcome.evidence.lists == len(library.windows()) - looks
 
 
@@ -90,10 +88,10 @@ async def test_a_sliced_run_goes_on_in_the_slice_where_it_was_cut_off(library: L
 
 
 async def test_a_run_cut_off_among_empty_years_goes_on_behind_them(library: Library) -> None:
-    library.fake.fault = dies(library.fake, "until", "2005")
-    assert (await library.run(slice=Slice.DAY, harvest_from="1990-01-01")).verdict == "failed"
+    library.fake.fault = dies(library.fake, "until", "2019")
+    assert (await library.run(slice=Slice.MONTH, harvest_from="2016-01-01")).verdict == "failed"
     library.fake.fault = None
     library.fake.asked.clear()
-    outcome = await library.run(slice=Slice.DAY, harvest_from="1990-01-01")
-    assert library.windows()[0] == ("2004-12-31T23:59:59Z", "2005-12-31T23:59:59Z")
+    outcome = await library.run(slice=Slice.MONTH, harvest_from="2016-01-01")
+    assert library.windows()[0] == ("2018-12-31T23:59:59Z", "2019-12-31T23:59:59Z")
     assert (library.numbers(), outcome.verdict) == (ALL, "complete")

@@ -1,6 +1,7 @@
 """Very strict harvests of a format of the repository's own, and rules that meet their limit."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from sqlalchemy import select
 
 from harvester.harvest.models import Quarantined
 from harvester.harvest.result import RunOutcome
+from harvester.rules.rule_limits import RuleLimits
 from harvester.vocabulary import Level
 from oai.database import Database
 from oai.errors import ExitCode
@@ -189,12 +191,13 @@ async def test_a_strict_run_ends_there(library: Library, costly: Path) -> None:
 
 
 async def test_a_rule_that_meets_its_limit_on_every_record_ends_the_run(
-    library: Library, costly: Path
+    library: Library, costly: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("harvester.harvest.run.RuleLimits", partial(RuleLimits, records=4))
     library.change_settings(rule_seconds=0.01)
-    library.fake.items = [book(number, "<page/>" * 2000) for number in range(30)]
+    library.fake.items = [book(number, "<page/>" * 2000) for number in range(6)]
 
     outcome = await library.run(metadata_prefix="book", filter_file=costly)
 
     assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.USAGE)
-    assert "more than 20 records exceeded it; simplify the rule" in (outcome.failure_reason or "")
+    assert "more than 4 records exceeded it; simplify the rule" in (outcome.failure_reason or "")

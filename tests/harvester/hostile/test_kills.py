@@ -17,7 +17,7 @@ from tests.commands import Process
 from tests.harvester.hostile.scenario import known
 from tests.harvester.hostile.server import Hostile, served
 
-_RECORDS = 400
+_RECORDS = 300
 _SECONDS_EACH = 0.03
 _START_UP = 0.1
 """Seconds that a forked process needs before it asks for anything, about."""
@@ -60,7 +60,7 @@ def _rows(database: Database, folder: Path) -> list[tuple[str, str | None, str, 
 async def test_killed_at_any_moment_it_ends_with_the_same_files_and_rows(
     database: Database, environment: dict[str, str], tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    kills_left = 100 if pytestconfig.getoption("--long") else 5
+    kills_left = 100 if pytestconfig.getoption("--long") else 3
     chance = random.Random(2024)
     killed, calm = tmp_path / "killed", tmp_path / "calm"
     async with served(Hostile(items=known(_RECORDS), page_size=10, seconds_each=_SECONDS_EACH)) as hostile:

@@ -87,9 +87,9 @@ _FAULTS = st.builds(lambda place, fault: place(fault), _PLACES, _ANSWERS) | st.b
 
 @pytest.fixture(scope="session")
 def thorough(pytestconfig: pytest.Config) -> settings:
-    """The same examples each time, eighty times as many with --long."""
+    """The same examples each time, a hundred times as many with --long."""
     return settings(
-        max_examples=1000 if pytestconfig.getoption("--long") else 12,
+        max_examples=1000 if pytestconfig.getoption("--long") else 8,
         deadline=None,
         derandomize=True,
         database=None,

@@ -13,7 +13,7 @@ from oai.settings import Settings
 from tests.harvester.hostile import repeats
 from tests.harvester.hostile.running import Left, run, truth_of
 from tests.harvester.hostile.scenario import Scenario, Truth
-from tests.harvester.hostile.scenarios import SCENARIOS
+from tests.harvester.hostile.scenarios import KINDS, SCENARIOS
 
 
 @pytest.mark.parametrize("scenario", repeats.LOOSELY)
@@ -65,6 +65,15 @@ def test_the_scenarios_that_are_repeated_exist_and_end_as_the_one_that_stands_fo
     assert len({name for row in rows for name in row}) == sum(map(len, rows))
     for first, *others in rows:
         assert [truths[name] == truths[first] for name in others] == [True] * len(others), first
+
+
+def test_each_kind_and_each_of_its_ends_has_a_harvest_that_always_runs() -> None:
+    names = {one.name for one in SCENARIOS}
+    assert names >= repeats.ONLY_LONG_LOOSELY | repeats.ONLY_LONG_STRICTLY
+    for kind, scenarios in KINDS.items():
+        always = {one.loose for one in scenarios if one.name not in repeats.ONLY_LONG_LOOSELY}
+        assert always == {one.loose for one in scenarios if one.name != repeats.LARGEST}, kind
+        assert [one for one in scenarios if one.name not in repeats.ONLY_LONG_STRICTLY], kind
 
 
 def _agrees(left: Left, truth: Truth) -> None:
