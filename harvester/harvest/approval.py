@@ -128,9 +128,9 @@ def close(session: Session, run: RunKey, *, everything: bool) -> None:
             hold.state = HoldState.DONE.value
         elif everything or not deletions.staged_count(session, earlier):
             _supersede(session, run.harvest_id, hold.run_started)
-    if holds:
-        session.flush()
-        deletions.forget_stale(session, run)
+    session.flush()
+    # Also those of a run that was killed before it asked for approval, and is not gone on with.
+    deletions.forget_stale(session, run)
 
 
 def updates_released(session: Session, run: RunKey) -> bool:
