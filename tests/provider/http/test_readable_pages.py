@@ -17,6 +17,7 @@ from tests.provider.archive import Archive
 from tests.provider.conftest import BASE_URL, small_pages
 from tests.provider.http.test_landing import REQUESTS, fill
 from tests.provider.http.test_loads import a_load
+from tests.provider.served import until
 from tests.provider.titles.conftest import Titles
 from tests.provider.titles.test_pages import fill as fill_titles
 
@@ -48,7 +49,7 @@ async def site(
     with database.session() as session:
         harvested.write(session, "a", sets=["maps"])
         session.commit()
-    harvested.update()
+    until(lambda: harvested.update() == 1)  # other transactions on the server hold publishing back
     server = await aiohttp_server(create_app(small_pages(settings), database, base_url=BASE_URL))
     return Site(address=str(server.make_url("/")), identifiers=identifiers, title=title)
 
