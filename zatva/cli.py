@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -31,8 +32,12 @@ _MOST_HOURS: Final = 10_000
 """More than a year; longer overlaps would make the replacement pointless."""
 
 
+@cache
 def build_parser() -> CommandParser:
-    """Return the parser of the whole command line."""
+    """Return the parser of the whole command line.
+
+    It is built once: that takes longer than many a command, and forked processes inherit it.
+    """
     parser = CommandParser(
         prog="zatva", description="OAI-PMH 2.0 for web archives and libraries.", allow_abbrev=False
     )

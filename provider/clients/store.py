@@ -302,23 +302,23 @@ class Bookkeeper:
 
     def write(self, batch: StatsBatch) -> bool:
         """Write a batch, and periodically delete old rows; return whether the batch was written."""
+        is_written = False
         try:
-            with Session(self._engine) as session:
+            with self._engine.connect() as connection, Session(connection) as session:
                 write_down(session, batch)
                 session.commit()
+                is_written = True
+                if time.monotonic() > self._next_forgetting:
+                    self._forget(session)
         except SQLAlchemyError as error:
             _log.info("statistics of harvesters could not be saved: %s", str(error).partition("\n")[0])
-            return False
-        if time.monotonic() > self._next_forgetting:
-            self._forget()
-        return True
+        return is_written
 
-    def _forget(self) -> None:
+    def _forget(self, session: Session) -> None:
         self._next_forgetting = time.monotonic() + _HOUR
         try:
-            with Session(self._engine) as session:
-                forget(session, self._kept)
-                session.commit()
+            forget(session, self._kept)
+            session.commit()
         except SQLAlchemyError as error:
             _log.info("statistics of old harvesters could not be deleted: %s", str(error).partition("\n")[0])
 

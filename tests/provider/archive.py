@@ -20,6 +20,9 @@ BEGINNING = datetime(2020, 1, 1, tzinfo=UTC)
 """The datestamp of the first document; each further one is a second later unless told otherwise."""
 
 
+_Tree = type[Domain] | type[Mimetype] | type[Collection]
+
+
 @dataclass
 class Archive:
     """Adds documents and answers with their identifiers."""
@@ -28,6 +31,8 @@ class Archive:
     settings: Settings
     _added: int = 0
     _rows: dict[str, int] = field(default_factory=dict)
+    _counted: dict[_Tree, list[str]] = field(default_factory=dict)
+    """The setSpecs of the document that is being added, by the tree that they are in."""
 
     def add(
         self,
@@ -44,24 +49,47 @@ class Archive:
 
         `columns` are further columns of the document as they are to be, whatever the collections say.
         """
-        self._added += 1
-        url = url or f"http://www.example.cz/{self._added}"
-        moment = datestamp or BEGINNING + timedelta(seconds=self._added - 1)
-        key = capture_key(url, BEGINNING + timedelta(days=self._added))
         with self.database.session() as session:
-            document = self._document(session, key, url, moment, mime_type)
-            document.title, document.deleted, document.hidden = title, deleted, deleted
-            for column, value in columns.items():
-                setattr(document, column, value)
-            session.add(document)
-            session.flush()
-            self._assign(session, document, collections)
+            key = self._add(
+                session,
+                url,
+                datestamp=datestamp,
+                mime_type=mime_type,
+                collections=collections,
+                **{"title": title, "deleted": deleted, "hidden": deleted, **columns},
+            )
             session.commit()
         return oai_identifier(self.settings.provider.namespace, key)
 
     def add_many(self, count: int) -> list[str]:
-        """Add this many documents, all alike but for URL and datestamp."""
-        return [self.add() for _ in range(count)]
+        """Add this many documents in one transaction, all alike but for URL and datestamp."""
+        with self.database.session() as session:
+            keys = [self._add(session) for _ in range(count)]
+            session.commit()
+        return [oai_identifier(self.settings.provider.namespace, key) for key in keys]
+
+    def _add(
+        self,
+        session: Session,
+        url: str | None = None,
+        *,
+        datestamp: datetime | None = None,
+        mime_type: str = "text/html",
+        collections: Sequence[str] = (),
+        **columns: object,
+    ) -> uuid.UUID:
+        self._added += 1
+        url = url or f"http://www.example.cz/{self._added}"
+        moment = datestamp or BEGINNING + timedelta(seconds=self._added - 1)
+        key = capture_key(url, BEGINNING + timedelta(days=self._added))
+        document = self._document(session, key, url, moment, mime_type)
+        for column, value in columns.items():
+            setattr(document, column, value)
+        session.add(document)
+        session.flush()
+        self._assign(session, document, collections)
+        self._count(session, moment)
+        return key
 
     def redate(self, identifier: str, datestamp: datetime, *, deleted: bool = False) -> None:
         """Change a document as indexing and staff do: with a new datestamp."""
@@ -86,11 +114,11 @@ class Archive:
         self, session: Session, key: uuid.UUID, url: str, moment: datetime, mime_type: str
     ) -> Document:
         hosts = [
-            self._row(session, Domain, set_spec, moment, name=name, level=level)
+            self._row(session, Domain, set_spec, name=name, level=level)
             for set_spec, name, level in domain_set_specs(urlsplit(url).hostname or "")
         ]
         types = [
-            self._row(session, Mimetype, set_spec, moment, name=name)
+            self._row(session, Mimetype, set_spec, name=name)
             for set_spec, name in mimetype_set_specs(mime_type)
         ]
         return Document(
@@ -114,9 +142,7 @@ class Archive:
     def _assign(self, session: Session, document: Document, collections: Sequence[str]) -> None:
         above = {spec for set_spec in collections for spec in ancestors(set_spec)}
         for set_spec in sorted({*collections, *above}):
-            number = self._row(
-                session, Collection, set_spec, document.datestamp, name=f"Collection {set_spec}"
-            )
+            number = self._row(session, Collection, set_spec, name=f"Collection {set_spec}")
             session.add(
                 DocumentCollection(
                     document_id=document.id,
@@ -126,25 +152,24 @@ class Archive:
                 )
             )
 
-    def _row(
-        self,
-        session: Session,
-        tree: type[Domain | Mimetype | Collection],
-        set_spec: str,
-        datestamp: datetime,
-        **facts: object,
-    ) -> int:
-        """The row of this set, made at its first document, with one document more in its count."""
+    def _row(self, session: Session, tree: _Tree, set_spec: str, **facts: object) -> int:
+        """The row of this set, made at its first document, in whose count this document belongs."""
         if set_spec not in self._rows:
             above = self._rows.get(set_spec.rpartition(":")[0])
             row = tree(set_spec=set_spec, parent_id=above, **facts)
             session.add(row)
             session.flush()
             self._rows[set_spec] = row.id
-        counted = update(tree).where(tree.set_spec == set_spec)
-        unlisted = tree.unlisted + int(datestamp == UNLISTED)
-        session.execute(counted.values(documents=tree.documents + 1, unlisted=unlisted))
+        self._counted.setdefault(tree, []).append(set_spec)
         return self._rows[set_spec]
+
+    def _count(self, session: Session, datestamp: datetime) -> None:
+        """Count the document in its sets."""
+        for tree, set_specs in self._counted.items():
+            unlisted = tree.unlisted + int(datestamp == UNLISTED)
+            counted = update(tree).where(tree.set_spec.in_(set_specs))
+            session.execute(counted.values(documents=tree.documents + 1, unlisted=unlisted))
+        self._counted.clear()
 
     def _arc(self, session: Session) -> int:
         if "arc" not in self._rows:

@@ -1,6 +1,7 @@
 """What the provider's tests share: an archive to fill, and the provider over real HTTP on its own port."""
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -12,12 +13,13 @@ from pytest_aiohttp import AiohttpClient
 from sqlalchemy import Engine, make_url
 from yarl import URL
 
-from oai.database import Database
+from oai.database import Database, open_database
 from oai.settings import Settings
 from provider.app import create_app
 from tests.provider.answer import Reply, read_reply
 from tests.provider.archive import Archive
 from tests.provider.served import Serve, Served
+from tests.provider.standing import StandingServer, standing
 
 BASE_URL = "http://archive.example/oai"
 
@@ -99,6 +101,17 @@ def kept(shared_settings: Settings, engine: Engine) -> Kept:
     return Kept(settings=shared_settings, engine=engine)
 
 
+@pytest.fixture(scope="module")
+def kept_environment(kept: Kept) -> dict[str, str]:
+    """The environment of a real process that only reads the module's database."""
+    assert kept.settings.database_url is not None
+    return {
+        **os.environ,
+        "ZATVA_DATABASE_URL": kept.settings.database_url.get_secret_value(),
+        "ZATVA_DATA": str(kept.settings.data),
+    }
+
+
 @pytest.fixture
 def kept_database(kept: Kept) -> Iterator[Database]:
     """The module's database, for a test that only reads it."""
@@ -106,11 +119,20 @@ def kept_database(kept: Kept) -> Iterator[Database]:
         yield database
 
 
+@pytest.fixture(scope="module")
+def standing_server(kept: Kept) -> Iterator[StandingServer]:
+    """The provider with the same small pages, on the module's database, over connections of its own."""
+    with open_database(kept.settings, check_tables=False) as database:
+        app = create_app(small_pages(kept.settings), database, base_url=BASE_URL)
+        with standing(app) as server:
+            yield server
+
+
 @pytest.fixture
-async def reading(kept_database: Database, kept: Kept, aiohttp_client: AiohttpClient) -> Provider:
-    """The provider with the same small pages, on the module's database, for a test that only reads."""
-    app = create_app(small_pages(kept.settings), kept_database, base_url=BASE_URL)
-    return Provider(client=await aiohttp_client(app))
+async def reading(standing_server: StandingServer) -> AsyncIterator[Provider]:
+    """A client of its own of the module's provider, for a test that only reads."""
+    async with TestClient(standing_server) as client:
+        yield Provider(client=client)
 
 
 @pytest.fixture

@@ -26,23 +26,6 @@ def own_server(tmp_path: Path) -> Iterator[Settings]:
     shutil.rmtree(cluster_folder(data))
 
 
-async def test_the_database_gone_and_back(own_server: Settings) -> None:
-    restarted = EmbeddedServer(own_server.data)
-    with open_database(own_server, pool_size=4, statement_seconds=30) as database:
-        app = app_of(database, own_server)
-        async with listening(app) as port:
-            assert await status_of(port) == 200
-            await asyncio.to_thread(keeper.stop, cluster_folder(own_server.data))
-            for _ in range(6):
-                assert await status_of(port) == 503
-            assert await status_of(port, get("", path="/healthz")) == 200
-            assert await status_of(port, get("", path="/readyz")) == 503
-            await asyncio.to_thread(restarted.acquire)
-            assert await status_of(port) == 200
-            assert await status_of(port, get("", path="/readyz")) == 200
-    restarted.release()
-
-
 async def test_a_database_that_is_stopped_amid_requests_and_started_again(own_server: Settings) -> None:
     restarted = EmbeddedServer(own_server.data)
     seen: set[int] = set()
@@ -54,11 +37,16 @@ async def test_a_database_that_is_stopped_amid_requests_and_started_again(own_se
             await eventually(lambda: 200 in seen)
             await asyncio.to_thread(keeper.stop, cluster_folder(own_server.data))
             await eventually(lambda: 503 in seen)
+            for _ in range(6):
+                assert await status_of(port) == 503
+            assert await status_of(port, get("", path="/healthz")) == 200
+            assert await status_of(port, get("", path="/readyz")) == 503
             await asyncio.to_thread(restarted.acquire)
             stopping.set()
             await asyncio.gather(*asking)
             assert seen == {200, 503}
             assert await status_of(port) == 200
+            assert await status_of(port, get("", path="/readyz")) == 200
     restarted.release()
 
 

@@ -41,6 +41,8 @@ SCOPES = (None, LEAF, PARENT)
 HOSTS = tuple(f"http://h{number}.example/" for number in range(4))
 INDEXING, HIDING, FILING = 2, 1, 1
 ROUNDS = 3
+PAUSE = 0.2
+"""Seconds between two harvests: without it, harvests take the processor's time from what they run beside."""
 
 # Statements are slow, and commits of files slower than they are dated ahead.
 SLOWNESS = """
@@ -226,6 +228,7 @@ def keep_walking(scene: Scene, seed: str) -> None:
                 assert identifier in seen, f"{identifier} of {facts} is missing in {scope} ({verb})"
                 assert (identifier in gone) == facts[1]
         scene.walked += len(pages)
+        time.sleep(PAUSE)
 
 
 def by_response_date(pages: list[Reply]) -> str:
@@ -270,7 +273,7 @@ def harvest_beside(
     def keep_up() -> None:
         while not scene.done.is_set():
             one_round()
-            time.sleep(chance.random() * 0.1)
+            time.sleep(chance.random() * PAUSE)
 
     publish_beside(scene, seed, [keep_up, *others])
     settle(scene)

@@ -15,7 +15,7 @@ from tests.provider.conftest import Provider
 from tests.provider.listening import app_of, listening
 from tests.provider.raw import connect, get
 
-_ROUNDS = 150
+_ROUNDS = 100
 _TOKENS = [
     b"verb=Identify", b"verb=ListRecords", b"verb=GetRecord", b"metadataPrefix=oai_dc", b"&", b"&&", b"=",
     b"%", b"%0", b"%zz", b"%00", b"%ff%fe", b"%ED%A0%80", b"+", b"#", b"?", b";", b"\xff", b"\x00", b"\x7f",

@@ -199,7 +199,7 @@ async def test_the_503_says_when_to_come_back(database: Database, settings: Sett
 async def test_many_clients_see_no_error_but_503_and_leave_nothing_behind(
     archive: Archive, settings: Settings
 ) -> None:
-    identifiers = archive.add_many(16)
+    identifiers = archive.add_many(8)
     with open_database(settings, pool_size=2, statement_seconds=30) as own:
         app = app_of(own, settings, threads=2, waiting_room=8, wait_seconds=1)
         async with listening(app) as port:

@@ -15,7 +15,7 @@ from tests.provider.archive import Archive
 from tests.provider.served import SECONDS, Serve, Served, alive, ask, refuses_connections, until
 
 
-def test_several_processes_share_the_port(serve: Serve) -> None:
+def test_several_processes_share_the_port_and_one_that_is_killed_is_replaced(serve: Serve) -> None:
     served = serve("--processes", "3")
     address = served.address()
     assert len(served.children()) == 3
@@ -28,6 +28,12 @@ def test_several_processes_share_the_port(serve: Serve) -> None:
         if line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
     ]
     assert len(listening) == 3
+    before = served.children()
+    killed = min(before)
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: len(served.children() - before) == 1)
+    until(lambda: served.children() & before == before - {killed})
+    assert not ask(address).codes
 
 
 def test_a_killed_parent_takes_its_processes_along(serve: Serve) -> None:
@@ -40,28 +46,17 @@ def test_a_killed_parent_takes_its_processes_along(serve: Serve) -> None:
     until(lambda: not any(map(alive, children)))
 
 
-def test_a_killed_process_is_replaced(serve: Serve) -> None:
-    served = serve("--processes", "2")
-    address = served.address()
-    first, second = served.children()
-    os.kill(first, signal.SIGKILL)
-    until(lambda: len(served.children() - {first, second}) == 1)
-    until(lambda: len(served.children()) == 2)
-    assert second in served.children()
-    assert not ask(address).codes
-
-
 def test_processes_can_be_replaced_one_by_one_while_a_list_is_read(
     environment: dict[str, str], serve: Serve, archive: Archive
 ) -> None:
     """Any process goes on with the tokens of any other, the new ones included."""
     environment["ZATVA_PROVIDER__HEADERS_PER_ANSWER"] = "1"
-    identifiers = archive.add_many(60)
+    identifiers = archive.add_many(24)
     served = serve("--processes", "2")
     address = served.address()
     reading = ListReading(address)
     for pid in sorted(served.children()):
-        reading.go_on(10)
+        reading.go_on(4)
         os.kill(pid, signal.SIGTERM)
         until_replaced(served, pid)
     assert reading.to_the_end() == identifiers

@@ -13,6 +13,7 @@ from provider.aggregate.catalogue import entry_page, find_scope, list_size
 from provider.protocol.tokens import Position
 from tests.provider.aggregate.conftest import begun
 from tests.provider.conftest import Kept
+from tests.provider.served import until
 
 INDEXES = {
     None: "ix_aggregate_record_page",
@@ -31,7 +32,8 @@ def filled(kept: Kept) -> None:
             for number in range(6):
                 harvested.write(session, str(number), sets=["a:b"])
             session.commit()
-        harvested.update()
+        # Whatever else has a transaction on the server, such as its own upkeep, holds publishing back.
+        until(lambda: harvested.update() == 6)
 
 
 @pytest.mark.usefixtures("filled")

@@ -14,7 +14,7 @@ from provider.protocol.repository import Repository
 from tests.provider.aggregate.harvested_rows import OAI, Harvested, state_of
 
 WRITERS, NAMES = 3, 12
-PASSES = 5
+PASSES = 3
 """So often is something published while records are written."""
 MARGIN = 0.3
 
@@ -117,6 +117,7 @@ class _Stage:
         try:
             while not self.done.is_set():
                 passes += self.slow.update() > 0
+                time.sleep(0.05)  # what is not written yet cannot be published
                 if passes >= PASSES:
                     self.enough.set()
         finally:
@@ -134,7 +135,7 @@ def _harvest_beside(slow: Harvested, replicas: list[Replica]) -> None:
     with ThreadPoolExecutor(WRITERS + 1 + len(replicas)) as pool:
         beside = [pool.submit(stage.publish)]
         beside += [
-            pool.submit(stage.harvest, one, pause) for one, pause in zip(replicas, (0.1, 0.3), strict=True)
+            pool.submit(stage.harvest, one, pause) for one, pause in zip(replicas, (0.2, 0.5), strict=True)
         ]
         try:
             for writing in [pool.submit(stage.write, number) for number in range(WRITERS)]:

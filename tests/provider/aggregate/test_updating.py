@@ -15,7 +15,7 @@ from tests.plans import work_of
 from tests.provider.aggregate.harvested_rows import Harvested
 
 RECORDS = 60
-MANY = 1000
+MANY = 500
 """So many that no plan goes through all of them to find a few."""
 PIECE = 10
 

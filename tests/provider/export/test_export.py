@@ -51,16 +51,16 @@ _LEFT_OUT = {
 }
 
 
-@pytest.fixture
-def archive(database: Database, tmp_path: Path) -> Path:
-    make_archive(database, tmp_path)
-    return tmp_path
+@pytest.fixture(scope="module", autouse=True)
+def archive(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with kept.open() as database:
+        make_archive(database, tmp_path_factory.mktemp("archive"))
 
 
-def test_a_host_as_wacz_for_an_anonymous_reader(archive: Path, environment: dict[str, str]) -> None:
-    out = archive / "out" / "site.wacz"
+def test_a_host_as_wacz_for_an_anonymous_reader(tmp_path: Path, kept_environment: dict[str, str]) -> None:
+    out = tmp_path / "out" / "site.wacz"
     out.parent.mkdir()
-    (report,) = results(environment, "provider", "export", "a.example", "--host", "--out", out, expect=3)
+    (report,) = results(kept_environment, "provider", "export", "a.example", "--host", "--out", out, expect=3)
     assert (report["captures"], report["missing"], report["left_out"]) == (5, 3, _LEFT_OUT)
     wacz = read_wacz(out)
     assert wacz.captures == {(page.url, page.date): _payload(page) for page in READ_BY_ALL}
@@ -93,10 +93,10 @@ def _check_manifest(manifest: dict[str, Any]) -> None:
     assert (resolved["url"], resolved["date"], resolved["original_date"]) == (NEW.url, SAME.date, NEW.date)
 
 
-def test_a_file_does_not_show_what_is_withheld(archive: Path, environment: dict[str, str]) -> None:
-    out = archive / "site.wacz"
-    (archive / "urls").write_text(f"{SECRET.url}\n\n{UNKNOWN.url}\nhttp://a.example/none\n{OLD.url}\n")
-    done = zatva(environment, "provider", "export", "--list", archive / "urls", "--out", out)
+def test_a_file_does_not_show_what_is_withheld(tmp_path: Path, kept_environment: dict[str, str]) -> None:
+    out = tmp_path / "site.wacz"
+    (tmp_path / "urls").write_text(f"{SECRET.url}\n\n{UNKNOWN.url}\nhttp://a.example/none\n{OLD.url}\n")
+    done = zatva(kept_environment, "provider", "export", "--list", tmp_path / "urls", "--out", out)
     assert (done.returncode, done.stdout) == (0, f"{_told(out)}; left out: 1 withheld\n")
     wacz = read_wacz(out)
     assert wacz.manifest["without_captures"] == [UNKNOWN.url, "http://a.example/none"]
@@ -113,10 +113,12 @@ def _told(out: Path) -> str:
     return f"{manifest['captures']} capture, {manifest['record_bytes']:,} bytes"
 
 
-def test_staff_export_what_the_reading_room_may_read(archive: Path, environment: dict[str, str]) -> None:
-    out = archive / "room.wacz"
+def test_staff_export_what_the_reading_room_may_read(
+    tmp_path: Path, kept_environment: dict[str, str]
+) -> None:
+    out = tmp_path / "room.wacz"
     words = ("a.example/*", "--format", "wacz", "--reading-room", "--out", out)
-    (report,) = results(environment, "provider", "export", *words, expect=3)
+    (report,) = results(kept_environment, "provider", "export", *words, expect=3)
     assert report["left_out"] == {**_LEFT_OUT, "restricted": 1, "original_restricted": 0}
     wacz = read_wacz(out)
     assert wacz.captures[ROOM_AGAIN.url, ROOM_AGAIN.date] == ROOM.body
@@ -124,8 +126,7 @@ def test_staff_export_what_the_reading_room_may_read(archive: Path, environment:
     assert EMBARGO.url not in {url for url, _ in wacz.captures}
 
 
-@pytest.mark.usefixtures("archive")
-def test_sets_times_and_several_urls(settings: Settings, tmp_path: Path) -> None:
+def test_sets_times_and_several_urls(kept: Kept, tmp_path: Path) -> None:
     out = tmp_path / "some.wacz"
     for words, pages in (
         ("--set domain:example:a --from 2009-01-01", (NEW, SAME)),
@@ -136,7 +137,7 @@ def test_sets_times_and_several_urls(settings: Settings, tmp_path: Path) -> None
         ("b.example --domain", (ELSEWHERE,)),
         (f"{OLD.url}* {ELSEWHERE.url} {OLD.url}", (OLD, ELSEWHERE)),
     ):
-        assert export_here(settings, *words.split(), "--out", str(out)) is ExitCode.DONE
+        assert export_here(kept.settings, *words.split(), "--out", str(out)) is ExitCode.DONE
         assert read_wacz(out).captures == {(page.url, page.date): page.body for page in pages}, words
 
 
@@ -147,19 +148,22 @@ def export_here(settings: Settings, *words: str) -> ExitCode:
     return export(Invocation(arguments=arguments, settings=settings, console=console))
 
 
-def test_an_export_of_nothing_but_withheld_captures_says_so(archive: Path, settings: Settings) -> None:
-    out = archive / "none.wacz"
-    assert export_here(settings, SECRET.url, "--out", str(out)) is ExitCode.DONE
+def test_an_export_of_nothing_but_withheld_captures_says_so(kept: Kept, tmp_path: Path) -> None:
+    out = tmp_path / "none.wacz"
+    assert export_here(kept.settings, SECRET.url, "--out", str(out)) is ExitCode.DONE
     wacz = read_wacz(out)
     assert (wacz.captures, wacz.manifest["left_out"]["withheld"]) == ({}, 1)
 
 
-def test_warc_goes_to_standard_output(database: Database, archive: Path, environment: dict[str, str]) -> None:
-    out = archive / "again.warc.gz"
-    with out.open("wb") as file, (archive / "errors").open("w+b") as errors:
+def test_warc_goes_to_standard_output(
+    database: Database, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    make_archive(database, tmp_path)
+    out = tmp_path / "again.warc.gz"
+    with out.open("wb") as file, (tmp_path / "errors").open("w+b") as errors:
         words = ("provider", "export", "a.example", "--host")
         assert Process(environment, *words, stdout=file, stderr=errors).wait() == 3
-    assert re.search("5 captures, .* bytes; 1 revisit got .*; left out: ", (archive / "errors").read_text())
+    assert re.search("5 captures, .* bytes; 1 revisit got .*; left out: ", (tmp_path / "errors").read_text())
     info, *found, last = _records(out)
     assert (info[0], last[:2]) == ("warcinfo", ("metadata", "urn:zatva:manifest"))
     _check_manifest(json.loads(last[3]))

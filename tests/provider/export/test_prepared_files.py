@@ -31,6 +31,7 @@ from provider.export.selection import ChosenTitle, ExportChoice, choose
 from provider.holdings.lookup import MatchType
 from provider.models import Document
 from tests.provider.archives import Page
+from tests.provider.conftest import Kept
 from tests.provider.export.archive_of_all_kinds import (
     DAMAGED,
     ELSEWHERE,
@@ -52,12 +53,28 @@ def _of(*pages: Page) -> ExportChoice:
     return ExportChoice(look_ups=[(page.url, MatchType.EXACT) for page in pages])
 
 
+@pytest.fixture(scope="module")
+def kept_archive(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """An archive of captures of every kind."""
+    with kept.open() as database:
+        make_archive(database, tmp_path_factory.mktemp("archive"))
+
+
 @pytest.fixture
-def archive(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An archive of captures of every kind; the process runs within this one."""
+def archive(
+    kept_archive: None,  # noqa: ARG001 it is filled
+    kept_database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Database:
+    """It is only read, but for the files that are prepared; their process runs within this one."""
     monkeypatch.setattr(preparation, "end_with_parent", lambda: None)
-    make_archive(database, tmp_path)
-    return tmp_path
+    return kept_database
+
+
+@pytest.fixture
+def apart(kept: Kept, tmp_path: Path) -> Settings:
+    """Settings with a folder of prepared files of the test's own."""
+    return kept.settings.model_copy(update={"data": tmp_path / "data"})
 
 
 def queued(database: Database, choice: ExportChoice, **more: Any) -> int:
@@ -81,29 +98,28 @@ def found(database: Database, export_id: int) -> PreparedExport:
         return find_export(session, export_id)
 
 
-@pytest.mark.usefixtures("archive")
-def test_a_file_that_is_ready_says_what_it_has_and_lacks(database: Database, settings: Settings) -> None:
-    export_id = queued(database, _HOST, title="A host")
-    code, row = prepare(database, settings, export_id)
+def test_a_file_that_is_ready_says_what_it_has_and_lacks(archive: Database, apart: Settings) -> None:
+    export_id = queued(archive, _HOST, title="A host")
+    code, row = prepare(archive, apart, export_id)
     assert (code, row.state, row.captures, row.chosen, row.examined) == (0, "ready", 5, 12, 12)
     assert row.left_out["restricted"] == 2
     assert row.ended
     assert row.expires
     assert row.expires > row.ended
-    file = settings.exports / row.file_name
+    file = apart.exports / row.file_name
     assert (file.stat().st_size, len(read_wacz(file).captures)) == (row.bytes, 5)
-    assert list(settings.exports.iterdir()) == [file]
+    assert list(apart.exports.iterdir()) == [file]
     # A worker that ends just then gives back what is ready already; downloads are still checked.
-    with database.session() as session:
+    with archive.session() as session:
         assert not requeue(session, export_id)
         session.commit()
-        documents = session.scalars(select(PreparedExportPart.documents)).all()
+        own = select(PreparedExportPart.documents).where(PreparedExportPart.export_id == export_id)
+        documents = session.scalars(own).all()
     assert sum(map(len, documents)) >= row.captures
 
 
-@pytest.mark.usefixtures("archive")
-def test_a_title_has_what_is_in_its_ranges_and_not_carved_out(database: Database, settings: Settings) -> None:
-    with database.engine.begin() as connection:
+def test_a_title_has_what_is_in_its_ranges_and_not_carved_out(archive: Database, apart: Settings) -> None:
+    with archive.engine.begin() as connection:
         connection.exec_driver_sql(
             "INSERT INTO title (title_id, key, source, source_key, name, public, datestamp)"
             " VALUES (1, gen_random_uuid(), 's', '1', 'A', true, now())"
@@ -113,9 +129,9 @@ def test_a_title_has_what_is_in_its_ranges_and_not_carved_out(database: Database
             " ('example,a)/n', 'example,a)/o', 1, false), ('example,a)/o', 'example,a)/p', 1, true)"
         )
     choice = ExportChoice(title=ChosenTitle(1, "A"))
-    _, row = prepare(database, settings, queued(database, choice))
+    _, row = prepare(archive, apart, queued(archive, choice))
     assert row.title == "title A"
-    assert set(read_wacz(settings.exports / row.file_name).captures) == {
+    assert set(read_wacz(apart.exports / row.file_name).captures) == {
         (page.url, page.date) for page in (NEW, SAME)
     }
 
@@ -128,70 +144,64 @@ _UNPREPARABLE: tuple[tuple[ExportChoice, dict[str, int], str, dict[str, int]], .
 )
 
 
-@pytest.mark.usefixtures("archive")
-def test_what_cannot_be_prepared_says_why_and_leaves_nothing(database: Database, settings: Settings) -> None:
+def test_what_cannot_be_prepared_says_why_and_leaves_nothing(archive: Database, apart: Settings) -> None:
     for choice, limits, code, facts in _UNPREPARABLE:
-        changed = settings.model_copy(update={"provider": ProviderSettings.model_validate(limits)})
-        exit_code, row = prepare(database, changed, queued(database, choice))
+        changed = apart.model_copy(update={"provider": ProviderSettings.model_validate(limits)})
+        exit_code, row = prepare(archive, changed, queued(archive, choice))
         assert (exit_code, row.state, row.failure_code, row.bytes) == (3, "failed", code, 0)
         assert row.failure_facts is not None
         assert facts.items() <= row.failure_facts.items()
         assert row.failure is not None
         assert "%(" not in row.failure.sentence()
-        assert list(settings.exports.iterdir()) == []
+        assert list(apart.exports.iterdir()) == []
 
 
-@pytest.mark.usefixtures("archive")
-def test_a_full_disk_is_named(
-    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_named(archive: Database, apart: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     facts = {"folder": "/x", "free": 1, "floor": 2, "setting": "harvester.floor_bytes"}
 
     def full(*_: object) -> None:
         raise NoRoomError(Failure(code=FailureCode.DISK_FLOOR, facts=facts))
 
     monkeypatch.setattr(preparation, "open_floor", full)
-    _, row = prepare(database, settings, queued(database, _HOST))
+    _, row = prepare(archive, apart, queued(archive, _HOST))
     assert (row.state, row.failure_code) == ("failed", "export_disk_full")
     assert row.failure_facts == {"folder": "/x", "free": 1, "floor": 2}
-    settings.exports.rmdir()
-    settings.exports.write_text("not a folder")
-    _, row = prepare(database, settings, queued(database, _HOST))
+    apart.exports.rmdir()
+    apart.exports.write_text("not a folder")
+    _, row = prepare(archive, apart, queued(archive, _HOST))
     assert row.failure_code == "export_incomplete"
     assert row.failure_facts is not None
-    assert str(settings.exports) in row.failure_facts["said"]
+    assert str(apart.exports) in row.failure_facts["said"]
 
 
-@pytest.mark.usefixtures("archive")
 def test_one_that_is_removed_meanwhile_is_given_up(
-    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    archive: Database, apart: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    export_id = queued(database, _HOST)
+    export_id = queued(archive, _HOST)
     monkeypatch.setattr(preparation, "NOTED_EVERY", 0)
 
     def removed_then(*arguments: Any) -> list[str]:
-        with database.session() as session:
+        with archive.session() as session:
             assert remove(session, export_id, by="Katka")
             session.commit()
         return choose(*arguments)
 
     monkeypatch.setattr(preparation, "choose", removed_then)
-    code, row = prepare(database, settings, export_id)
+    code, row = prepare(archive, apart, export_id)
     assert (code, row.state, row.removed_by) == (0, "removed", "Katka")
-    assert list(settings.exports.iterdir()) == []
+    assert list(apart.exports.iterdir()) == []
 
 
-@pytest.mark.usefixtures("archive")
 def test_documents_that_may_no_longer_be_read_make_a_file_unusable(
-    database: Database, settings: Settings
+    archive: Database, apart: Settings
 ) -> None:
-    plain, room = queued(database, _HOST), queued(database, _of(ROOM_AGAIN), reading_room=True)
-    prepare(database, settings, plain)
-    prepare(database, settings, room)
+    plain, room = queued(archive, _HOST), queued(archive, _of(ROOM_AGAIN), reading_room=True)
+    prepare(archive, apart, plain)
+    prepare(archive, apart, room)
 
     def counts(page: Page, **columns: object) -> tuple[int, int]:
         """Numbers for both files, with a changed document."""
-        with database.session() as session:
+        with archive.session() as session:
             session.execute(update(Document).where(Document.url == page.url).values(columns))
             one, two = (count_withdrawn(session, find_export(session, number)) for number in (plain, room))
             session.rollback()

@@ -56,44 +56,36 @@ def rule(archive: DocumentArchive, rule: Rule, url: str = URL) -> None:
         set_rule(session, "collection:ruled", rule, margin=1)
 
 
-@pytest.mark.parametrize(
-    ("access", "status", "words"),
-    [
+async def test_the_rule_decides_who_gets_a_document(archive: DocumentArchive) -> None:
+    archive.index(warc_record(PAGE))
+    for access, status, words in (
         (Rule(access=Access.OPEN), 200, "A page"),
         (Rule(access=Access.READING_ROOM), 403, "only in the archive's reading room"),
         (Rule(access=Access.EMBARGO, embargo_until=FAR), 403, "before 2999-01-01"),
         (Rule(access=Access.WITHHELD), 410, "does not give access"),
-    ],
-)
-async def test_the_rule_decides_who_gets_a_document(
-    archive: DocumentArchive, access: Rule, status: int, words: str
-) -> None:
-    archive.index(warc_record(PAGE))
-    rule(archive, access)
-    for response in (await archive.get(), await archive.get(If_None_Match=f'"{PAGE.payload_digest}"')):
-        assert response.status in {status, 304 if status == 200 else status}
-    response = await archive.get()
-    assert words in await response.text()
-    assert (PAGE.body in await response.read()) == (status == 200)
+    ):
+        rule(archive, access)
+        for response in (await archive.get(), await archive.get(If_None_Match=f'"{PAGE.payload_digest}"')):
+            assert response.status in {status, 304 if status == 200 else status}, access
+        response = await archive.get()
+        assert words in await response.text()
+        assert (PAGE.body in await response.read()) == (status == 200), access
 
 
-@pytest.mark.parametrize(("network", "status"), [("127.0.0.0/8", 200), ("192.0.2.0/24", 403)])
 async def test_the_reading_room_may_read_what_is_kept_for_it(
-    database: Database,
-    settings: Settings,
-    tmp_path: Path,
-    aiohttp_client: AiohttpClient,
-    network: str,
-    status: int,
+    database: Database, settings: Settings, tmp_path: Path, aiohttp_client: AiohttpClient
 ) -> None:
-    archive = await served(database, settings, tmp_path, aiohttp_client, reading_room=(network,))
-    archive.index(warc_record(PAGE))
-    rule(archive, Rule(access=Access.READING_ROOM))
-    response = await archive.get()
-    assert response.status == status
-    assert (await archive.get(X_Forwarded_For="127.0.0.1")).status == status
-    if status == 200:
-        assert response.headers["Cache-Control"] == "private, no-cache"
+    inside, outside = [
+        await served(database, settings, tmp_path, aiohttp_client, reading_room=(network,))
+        for network in ("127.0.0.0/8", "192.0.2.0/24")
+    ]
+    inside.index(warc_record(PAGE))
+    rule(inside, Rule(access=Access.READING_ROOM))
+    for archive, status in ((inside, 200), (outside, 403)):
+        response = await archive.get()
+        assert response.status == status
+        assert (await archive.get(X_Forwarded_For="127.0.0.1")).status == status
+        assert (response.headers["Cache-Control"] == "private, no-cache") == (status == 200)
 
 
 async def test_a_revisit_does_not_open_what_it_stands_for(archive: DocumentArchive) -> None:

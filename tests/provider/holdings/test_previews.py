@@ -37,7 +37,7 @@ def of_documents(database: Database, spec: str, host: str, *, takes_out: bool) -
         return preview_assignment(session, f"collection:{spec}", chosen, takes_out=takes_out)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_preview_is_what_the_change_does(staff: Staff, database: Database, seed: int) -> None:
     chance = random.Random(seed)
     previewed = 0

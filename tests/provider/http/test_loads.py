@@ -5,17 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from lxml import etree, html
-from pytest_aiohttp import AiohttpServer
 from sqlalchemy import select, update
 
 from oai.database import Database
-from oai.settings import Settings
-from provider.app import create_app
 from provider.models import Collection, Domain, Load, LoadPart
-from tests.chromium import console_messages
-from tests.inspector import Inspector
 from tests.provider.archive import BEGINNING, Archive
-from tests.provider.conftest import BASE_URL, Provider, reply, small_pages
+from tests.provider.conftest import Provider, reply
 
 ATOM = {"a": "http://www.w3.org/2005/Atom"}
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -180,15 +175,3 @@ async def test_older_loads_are_on_further_pages(provider: Provider, database: Da
 async def test_a_page_that_cannot_be_is_refused(reading: Provider, path: str, before: str) -> None:
     answer = await reading.client.get(path, params={"before": before})
     assert (answer.status, "is not the number of a load" in await answer.text()) == (400, True)
-
-
-@pytest.mark.browser
-@pytest.mark.usefixtures("loaded")
-async def test_the_page_is_readable_in_a_browser(
-    database: Database, settings: Settings, aiohttp_server: AiohttpServer, inspector: Inspector
-) -> None:
-    server = await aiohttp_server(create_app(small_pages(settings), database, base_url=BASE_URL))
-    said = console_messages(inspector.page)
-    for path in ("/loads", "/oai"):
-        await inspector.check(str(server.make_url(path)))
-    assert not said

@@ -1,12 +1,13 @@
 """TimeMaps and TimeGates answer Memento clients (RFC 7089), and name only what their asker may read."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from pytest_aiohttp import AiohttpClient
 
-from oai.database import Database
+from oai.database import Database, open_database
 from oai.errors import UsageError
 from oai.settings import Settings
 from provider.app import create_app
@@ -23,6 +24,7 @@ from tests.provider.archives import Page, warc_record, write_archive
 from tests.provider.conftest import Kept, Provider, small_pages
 from tests.provider.http import memento_client
 from tests.provider.http.memento_client import Answer, ask
+from tests.provider.standing import standing
 
 HOME = "http://a.example/"
 PAGES = [
@@ -76,9 +78,13 @@ async def port_of(
     return client.port
 
 
-@pytest.fixture
-async def port(kept_database: Database, kept: Kept, aiohttp_client: AiohttpClient) -> int:
-    return await port_of(kept_database, kept.settings, aiohttp_client)
+@pytest.fixture(scope="module")
+def port(kept: Kept) -> Iterator[int]:
+    with open_database(kept.settings, check_tables=False) as database:
+        app = create_app(small_pages(kept.settings), database, base_url=f"{BASE}oai")
+        with standing(app) as server:
+            assert server.port is not None
+            yield server.port
 
 
 @pytest.mark.usefixtures("kept_archive")

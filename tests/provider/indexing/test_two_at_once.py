@@ -17,11 +17,12 @@ from provider.holdings.arcs import settle
 from provider.indexing.first_load import begin_first_load, finish_first_load, missing_indexes
 from provider.indexing.indexer import Indexer, IndexOptions, index_file
 from provider.indexing.parallel import index_files
-from provider.models import Arc, Document
+from provider.models import Arc, Document, Load
 from provider.storage.files import look_at
 from tests.commands import Process
 from tests.provider.archives import Page, write_pages
 from tests.provider.indexing.indexed import check_counts, counts
+from tests.provider.served import until
 
 OPTIONS = IndexOptions(margin=1)
 FILES = 12
@@ -33,7 +34,7 @@ def pages(number: int, *, pages: int = 3) -> list[Page]:
     return [Page(url=f"http://www{number}.example/{page}") for page in range(pages)]
 
 
-def number_of(database: Database, what: type[Arc | Document]) -> int:
+def number_of(database: Database, what: type[Arc | Document | Load]) -> int:
     with database.session() as session:
         return session.scalar(select(func.count()).select_from(what)) or 0
 
@@ -61,11 +62,15 @@ def until_it_waits(database: Database, work: "Future[object]") -> bool:
 def test_two_commands_on_one_folder_index_each_file_once(
     environment: dict[str, str], database: Database, tmp_path: Path, jobs: str
 ) -> None:
+    """The first one also in several processes, which are one load together."""
     folder = tmp_path / "archive"
     for number in range(FILES):
         write_pages(folder / f"{number}.warc.gz", pages(number, pages=PAGES))
-    command = ("provider", "index", "--json", "--jobs", jobs, folder)
-    both = [Process(environment, *command, stdout=PIPE, stderr=PIPE) for _ in range(2)]
+    command = ("provider", "index", "--json", folder, "--jobs")
+    both = [Process(environment, *command, jobs, stdout=PIPE, stderr=PIPE)]
+    # The second one starts sooner than the processes of the first.
+    until(lambda: number_of(database, Arc))
+    both.append(Process(environment, *command, "1", stdout=PIPE, stderr=PIPE))
     ended = [(*process.communicate(), process.returncode) for process in both]
     assert [code for *_, code in ended] == [0, 0], [said for _, said, _ in ended]
     rows = [json.loads(line) for printed, *_ in ended for line in printed.splitlines()]
@@ -75,6 +80,7 @@ def test_two_commands_on_one_folder_index_each_file_once(
     assert read == sorted(map(str, folder.iterdir()))
     assert {row["new"] for row in files if not row["skipped"]} == {PAGES}
     assert (number_of(database, Arc), number_of(database, Document)) == (FILES, FILES * PAGES)
+    assert number_of(database, Load) <= len(both)
     check_counts(database)
 
 

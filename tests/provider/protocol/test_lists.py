@@ -26,11 +26,12 @@ LISTS = ["ListRecords", "ListIdentifiers"]
 LATER = datetime(2999, 1, 1, tzinfo=UTC)
 
 
-# One page, one more, and what is a multiple of three records, of four headers, and of both.
-@pytest.mark.parametrize("count", [1, 4, 6, 12, 13])
-async def test_a_list_is_complete_and_in_order(provider: Provider, archive: Archive, count: int) -> None:
-    expected = archive.add_many(count)
-    assert await provider.listed() == expected
+async def test_a_list_is_complete_and_in_order(provider: Provider, archive: Archive) -> None:
+    expected: list[str] = []
+    # One page, one more, and what is a multiple of three records, of four headers, and of both.
+    for count in (1, 4, 6, 12, 13):
+        expected += archive.add_many(count - len(expected))
+        assert await provider.listed() == expected
 
 
 async def test_documents_of_one_second_are_each_listed_once(provider: Provider, archive: Archive) -> None:
@@ -38,28 +39,28 @@ async def test_documents_of_one_second_are_each_listed_once(provider: Provider, 
     assert await provider.listed() == expected
 
 
-@pytest.mark.parametrize(("verb", "size"), [("ListRecords", 3), ("ListIdentifiers", 4)])
-async def test_a_list_that_fits_in_one_answer_has_no_token(
-    provider: Provider, archive: Archive, verb: str, size: int
-) -> None:
-    archive.add_many(size)
-    assert (await provider.ask(verb=verb, metadataPrefix="oai_dc")).token is None
+async def test_a_list_that_fits_in_one_answer_has_no_token(provider: Provider, archive: Archive) -> None:
+    for verb, size in (("ListRecords", 3), ("ListIdentifiers", 1)):
+        archive.add_many(size)  # four in the end
+        assert (await provider.ask(verb=verb, metadataPrefix="oai_dc")).token is None, verb
 
 
-@pytest.mark.parametrize(("verb", "size", "pages"), [("ListRecords", 3, 2), ("ListIdentifiers", 4, 3)])
 async def test_the_last_of_several_pages_is_full_and_has_an_empty_token(
-    provider: Provider, archive: Archive, verb: str, size: int, pages: int
+    provider: Provider, archive: Archive
 ) -> None:
-    archive.add_many(size * pages)
-    found = await provider.pages(verb=verb, metadataPrefix="oai_dc")
-    assert [len(page.identifiers) for page in found] == [size] * pages
-    assert [bool(page.token) for page in found] == [True] * (pages - 1) + [False]
-    assert found[-1].token == ""
-    assert "expirationDate" not in found[-1].token_facts
+    archive.add_many(12)
+    for verb, size, pages in (("ListRecords", 3, 4), ("ListIdentifiers", 4, 3)):
+        found = await provider.pages(verb=verb, metadataPrefix="oai_dc")
+        assert [len(page.identifiers) for page in found] == [size] * pages
+        assert [bool(page.token) for page in found] == [True] * (pages - 1) + [False]
+        assert found[-1].token == ""
+        assert "expirationDate" not in found[-1].token_facts
 
 
 async def test_cursor_and_size_tell_how_far_a_list_has_got(provider: Provider, archive: Archive) -> None:
     archive.add_many(7)
+    window = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc", from_="2020-01-01")
+    assert "completeListSize" not in window.token_facts  # a window has no kept count
     found = await provider.pages(verb="ListRecords", metadataPrefix="oai_dc")
     assert [page.token_facts["cursor"] for page in found] == ["0", "3", "6"]
     assert [page.token_facts["completeListSize"] for page in found] == ["7", "7", "7"]
@@ -73,12 +74,6 @@ async def test_the_size_of_a_set_is_its_kept_count(provider: Provider, archive: 
         size = 6 if set_spec == "mimetype" else 5
         first = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc", set=set_spec)
         assert first.token_facts["completeListSize"] == str(size), set_spec
-
-
-async def test_a_window_has_no_size_for_it_was_not_counted(provider: Provider, archive: Archive) -> None:
-    archive.add_many(7)
-    first = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc", from_="2020-01-01")
-    assert "completeListSize" not in first.token_facts
 
 
 async def test_the_size_leaves_out_what_is_counted_and_not_due(provider: Provider, archive: Archive) -> None:
@@ -110,34 +105,34 @@ async def test_no_size_is_told_where_nothing_is_counted(
     assert "completeListSize" not in first.token_facts
 
 
-async def test_a_token_tells_when_it_expires(provider: Provider, archive: Archive) -> None:
-    archive.add_many(4)
-    first = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc")
-    expires = datetime.fromisoformat(first.token_facts["expirationDate"])
-    assert expires - datetime.fromisoformat(first.response_date) == timedelta(hours=48)
-
-
-async def test_a_token_may_be_used_again(provider: Provider, archive: Archive) -> None:
-    archive.add_many(10)
-    first = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc")
-    again = [await provider.ask(verb="ListRecords", resumptionToken=first.token or "") for _ in range(3)]
-    assert len({tuple(page.identifiers) for page in again}) == 1
-    assert again[0].identifiers != first.identifiers
-
-
-async def test_a_request_with_a_token_is_echoed_with_it(provider: Provider, archive: Archive) -> None:
-    archive.add_many(4)
-    token = (await provider.ask(verb="ListRecords", metadataPrefix="oai_dc")).token or ""
-    second = await provider.ask(verb="ListRecords", resumptionToken=token)
-    assert second.request == {"verb": "ListRecords", "resumptionToken": token}
-
-
 @pytest.fixture(scope="module")
 def six(kept: Kept) -> list[str]:
     """The documents of an archive that tests only read, at twelve hours' distance."""
     moments = ["01T00:00:00", "01T12:00:00", "01T23:59:59", "02T00:00:00", "02T23:59:59", "03T00:00:00"]
     with kept.archive() as archive:
         return [archive.add(datestamp=datetime.fromisoformat(f"2020-01-{moment}Z")) for moment in moments]
+
+
+@pytest.mark.usefixtures("six")
+async def test_a_token_tells_when_it_expires(reading: Provider) -> None:
+    first = await reading.ask(verb="ListRecords", metadataPrefix="oai_dc")
+    expires = datetime.fromisoformat(first.token_facts["expirationDate"])
+    assert expires - datetime.fromisoformat(first.response_date) == timedelta(hours=48)
+
+
+@pytest.mark.usefixtures("six")
+async def test_a_token_may_be_used_again(reading: Provider) -> None:
+    first = await reading.ask(verb="ListRecords", metadataPrefix="oai_dc")
+    again = [await reading.ask(verb="ListRecords", resumptionToken=first.token or "") for _ in range(3)]
+    assert len({tuple(page.identifiers) for page in again}) == 1
+    assert again[0].identifiers != first.identifiers
+
+
+@pytest.mark.usefixtures("six")
+async def test_a_request_with_a_token_is_echoed_with_it(reading: Provider) -> None:
+    token = (await reading.ask(verb="ListRecords", metadataPrefix="oai_dc")).token or ""
+    second = await reading.ask(verb="ListRecords", resumptionToken=token)
+    assert second.request == {"verb": "ListRecords", "resumptionToken": token}
 
 
 @pytest.mark.parametrize("verb", ["ListIdentifiers", "ListSets"])

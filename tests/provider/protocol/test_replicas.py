@@ -5,7 +5,7 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from provider.protocol.repository import OaiAnswer, Repository, make_repository
 from tests.provider.answer import Reply, read_reply
 from tests.provider.archive import Archive
 from tests.provider.conftest import small_pages
-from tests.provider.holdings.replicated import Replicated, replicated, wait_for_copies
+from tests.provider.holdings.replicated import Replicated, replicated, wait_for_copies, watched
 from tests.provider.served import until
 
 pytestmark = pytest.mark.slow
@@ -35,13 +35,13 @@ _numbers = itertools.count(1)
 class Library:
     """A repository on two replicas, and an archive on their primary."""
 
-    def __init__(self, archive: Archive, both: Replicated, settings: Settings, replicas: Replicas) -> None:
+    def __init__(self, archive: Archive, both: Replicated, replicas: Replicas) -> None:
         self.both = both
         self.replicas = replicas
         self.archive = archive
         self.set_spec = f"collection:{next(_numbers)}"
         self.repository: Repository = make_repository(
-            small_pages(settings).provider, both.primary, "http://archive.example/oai", replicas
+            small_pages(archive.settings).provider, both.primary, "http://archive.example/oai", replicas
         )
 
     def answer(self, **arguments: str) -> OaiAnswer:
@@ -91,14 +91,18 @@ def archive(both: Replicated) -> Archive:
     return Archive(both.primary, Settings())
 
 
+@pytest.fixture(scope="module")
+def replicas(both: Replicated) -> Iterator[Replicas]:
+    """They are watched all the time, because the first look at a replica is waited for."""
+    found = Replicas(both.primary, [copy.database for copy in both.copies], most_behind=30)
+    with watched(found):
+        yield found
+
+
 @pytest.fixture
-async def library(archive: Archive, both: Replicated, settings: Settings) -> AsyncIterator[Library]:
-    replicas = Replicas(both.primary, [copy.database for copy in both.copies], most_behind=30)
-    watching = asyncio.create_task(replicas.watch())
+async def library(archive: Archive, both: Replicated, replicas: Replicas) -> Library:
     await _until_used(replicas, 2)
-    yield Library(archive, both, settings, replicas)
-    watching.cancel()
-    await asyncio.wait([watching])
+    return Library(archive, both, replicas)
 
 
 async def _until_used(replicas: Replicas, count: int) -> None:

@@ -65,14 +65,12 @@ def test_what_is_new_or_changed_below_a_prefix_is_found(database: Database, root
     assert find_files([root], [f"{root}new.warc.gz"]) == [place_given(f"{root}new.warc.gz")]
 
 
-@pytest.mark.parametrize(
-    "path", [f"s3://{BUCKET}/", f"s3://{BUCKET}/browsed-not/", f"{_ROOT}../", "s3://other/", "/etc"]
-)
-def test_nothing_outside_the_prefixes_is_listed(database: Database, root: str, path: str) -> None:
-    with database.session() as session, pytest.raises(UsageError, match=r"is not below|not valid"):
-        list_folder(session, [root], path)
-    with pytest.raises(UsageError, match=r"is not below|not valid"):
-        find_files([root], [path])
+def test_nothing_outside_the_prefixes_is_listed(database: Database, root: str) -> None:
+    for path in (f"s3://{BUCKET}/", f"s3://{BUCKET}/browsed-not/", f"{_ROOT}../", "s3://other/", "/etc"):
+        with database.session() as session, pytest.raises(UsageError, match=r"is not below|not valid"):
+            list_folder(session, [root], path)
+        with pytest.raises(UsageError, match=r"is not below|not valid"):
+            find_files([root], [path])
 
 
 def test_a_store_that_refuses_is_named(database: Database, root: str, store: ObjectStore) -> None:

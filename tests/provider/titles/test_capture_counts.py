@@ -128,7 +128,7 @@ def bring(database: Database, *entries: Any) -> None:
         session.commit()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_figures_are_those_of_the_documents_after_any_changes(
     database: Database, archive: Archive, seed: int
 ) -> None:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from aiohttp import ClientResponse
-from aiohttp.pytest_plugin import AiohttpClient, AiohttpServer
+from aiohttp.pytest_plugin import AiohttpClient
 from lxml import etree, html
 
 from oai.database import Database
@@ -17,8 +17,6 @@ from provider.http.texts import Texts, texts_in
 from provider.http.title_sitemap import divided
 from provider.titles import search
 from provider.titles.entries import CollectionEntry, TitleEntry
-from tests.chromium import console_messages
-from tests.inspector import Inspector
 from tests.provider.archive import Archive
 from tests.provider.conftest import BASE_URL, Kept, Provider, small_pages
 from tests.provider.titles.conftest import Titles, entry
@@ -34,13 +32,17 @@ _LETTERS = re.compile(r"[^\W\d_]{2,}")
 class Pages:
     """Asks for the public pages of an archive's titles."""
 
-    def __init__(self, database: Database, settings: Settings, client: AiohttpClient) -> None:
+    def __init__(
+        self, database: Database, settings: Settings, client: AiohttpClient, usual: Provider | None = None
+    ) -> None:
+        """`usual` is a provider without further settings, if there is one."""
         self._database, self._settings, self._client = database, settings, client
-        self._providers: dict[str, Provider] = {}
+        self._providers: dict[str, Provider] = {} if usual is None else {repr({}): usual}
 
     async def get(
         self, path: str, *, language: str = "", accept: str = "*/*", **settings: object
     ) -> ClientResponse:
+        settings = {name: value for name, value in settings.items() if value is not None}
         if repr(settings) not in self._providers:
             app = create_app(small_pages(self._settings, **settings), self._database, base_url=BASE_URL)
             self._providers[repr(settings)] = Provider(client=await self._client(app))
@@ -66,9 +68,11 @@ def listed(titles: Titles, archive: Archive) -> str:
 
 
 @pytest.fixture
-def kept_pages(kept_database: Database, kept: Kept, aiohttp_client: AiohttpClient) -> Pages:
+def kept_pages(
+    kept_database: Database, kept: Kept, aiohttp_client: AiohttpClient, reading: Provider
+) -> Pages:
     """Those of a module's archive, for tests that only read it."""
-    return Pages(kept_database, kept.settings, aiohttp_client)
+    return Pages(kept_database, kept.settings, aiohttp_client, reading)
 
 
 @pytest.fixture(scope="module")
@@ -462,18 +466,3 @@ async def test_a_page_may_load_its_style_sheet_and_send_its_form_only(
     style = html.fromstring(await response.text()).xpath("//link[@rel='stylesheet']/@href")
     assert style == ["../titles/style.css"]
     assert (await kept_pages.get("/titles/style.css")).content_type == "text/css"
-
-
-@pytest.mark.browser
-async def test_the_pages_are_readable_in_a_browser(
-    listed: str, database: Database, settings: Settings, aiohttp_server: AiohttpServer, inspector: Inspector
-) -> None:
-    server = await aiohttp_server(create_app(small_pages(settings), database, base_url=BASE_URL))
-    said = console_messages(inspector.page)
-    for path in (f"{listed}?lang=cs", "/titles?lang=sk"):
-        await inspector.check(str(server.make_url(path)))
-    await inspector.page.get_by_label("Hľadané slová").fill("priklad")
-    await inspector.page.get_by_role("button").click()
-    await inspector.page.get_by_role("link", name="Příklad & spol.").click()
-    assert await inspector.page.locator("html").get_attribute("lang") == "sk"
-    assert not said

@@ -1,0 +1,45 @@
+"""A provider that stands for all tests of a module: its start and end take longer than most of them."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+from aiohttp.test_utils import TestServer
+from aiohttp.web import Application
+
+
+class StandingServer(TestServer):
+    """A server that outlives its clients. It is started and ended on an event loop of its own."""
+
+    async def close(self) -> None:
+        """Do nothing at the end of a client: the next one needs the server as well."""
+
+    async def end(self) -> None:
+        """End the server."""
+        await super().close()
+
+
+@contextmanager
+def standing(app: Application) -> Iterator[StandingServer]:
+    """Serve the application in a thread for the time of the block.
+
+    The event loop of a test ends with the test, and what runs on it does too.
+    """
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever)
+    thread.start()
+
+    def run(work: Coroutine[None, None, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, loop).result()
+
+    server = StandingServer(app)
+    try:
+        run(server.start_server())
+        yield server
+        run(server.end())
+    finally:
+        run(loop.shutdown_default_executor())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
