@@ -8,11 +8,12 @@ import ipaddress
 import socket
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Final
-
-import aiohttp
+from typing import TYPE_CHECKING, Any, Final
 
 from oai.proxies import is_public
+
+if TYPE_CHECKING:
+    import aiohttp
 
 _NEVER: Final = tuple(
     map(
@@ -83,12 +84,14 @@ def check_address(address: str, *, private: bool, zone_of: ZoneOf = zone_of) -> 
     return zone
 
 
-def guarded_connector(*, private: bool, zone_of: ZoneOf = zone_of) -> aiohttp.TCPConnector:
+def guarded_connector(*, private: bool, zone_of: ZoneOf = zone_of) -> "aiohttp.TCPConnector":
     """Return a connector to public addresses, and with `private` also to private and loopback ones."""
 
     def make_socket(where: tuple[Any, ...]) -> socket.socket:
         family, kind, protocol, _name, address = where
         check_address(str(address[0]), private=private, zone_of=zone_of)
         return socket.socket(family=family, type=kind, proto=protocol)
+
+    import aiohttp  # noqa: PLC0415 takes long, and small processes check addresses alone
 
     return aiohttp.TCPConnector(socket_factory=make_socket)

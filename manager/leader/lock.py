@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import psycopg
-from sqlalchemy import Connection, event, select, text, update
+from sqlalchemy import Connection, event, text, update
 from sqlalchemy.orm import Session, SessionTransaction
 
 from manager.models import Leader
@@ -147,9 +147,12 @@ def leader(session: Session) -> str | None:
 
 
 def _stand(connection: Connection, number: int) -> None:
-    connection.execute(_ENTRY, {"fence": _FENCE})
-    # A separate statement, because its snapshot must be taken after the lock was granted.
-    present = connection.scalar(select(Leader.number))
+    # Two statements in one round trip; two, because the snapshot in which the number is read must be taken
+    # after the lock was granted.
+    cursor = connection.exec_driver_sql(_ENTRY).cursor
+    cursor.nextset()
+    row = cursor.fetchone()
+    present = row and row[0]
     if present != number:
         raise NotLeadingError(f"leader {number} lost the leadership to leader {present}")
 
@@ -174,11 +177,12 @@ async def _begin(connection: psycopg.AsyncConnection) -> int:
 
 # Timeouts, so that a successor does not wait forever for the former leader's transactions if its machine is
 # gone.
-_ENTRY = text("""
+_ENTRY: Final = f"""
     SELECT set_config('lock_timeout', '5s', true),
     set_config('idle_in_transaction_session_timeout', '10s', true),
-    pg_advisory_xact_lock_shared(:fence)
-""")
+    pg_advisory_xact_lock_shared({_FENCE});
+    SELECT number FROM oai_leader
+"""  # noqa: S608 the key is a constant
 _COUNT_UP: Final = """
     INSERT INTO oai_leader AS leader (number, host, process_id) VALUES (1, %s, %s)
     ON CONFLICT ("only") DO UPDATE SET number = leader.number + 1, host = excluded.host,

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 
 import psycopg
@@ -48,16 +48,14 @@ Function = Callable[[], Awaitable[None]]
 
 
 @contextlib.asynccontextmanager
-async def ticking(
-    functions: Sequence[Function], *, seconds: float, ending: threading.Event
-) -> AsyncIterator[None]:
-    """Call each function at once and then at this interval, for as long as the block lasts.
+async def ticking(functions: Mapping[Function, float], *, ending: threading.Event) -> AsyncIterator[None]:
+    """Call each function at once and then at its interval in seconds, for as long as the block lasts.
 
     A function that takes longer than the interval is not called again until it has returned. At the end of
     the block, `ending` is set and the calls under way are awaited.
     """
     calls = _Calls()
-    scheduler = _scheduler(calls, functions, seconds)
+    scheduler = _scheduler(calls, functions)
     ending.clear()
     scheduler.start()
     try:
@@ -69,12 +67,12 @@ async def ticking(
         scheduler.shutdown(wait=False)
 
 
-def _scheduler(calls: "_Calls", functions: Sequence[Function], seconds: float) -> AsyncIOScheduler:
+def _scheduler(calls: "_Calls", functions: Mapping[Function, float]) -> AsyncIOScheduler:
     quiet = logging.getLogger(f"{__name__}.scheduler")
     # A call that is still running when its next one is due does not deserve a warning.
     quiet.setLevel(logging.ERROR)
     scheduler = AsyncIOScheduler(timezone=UTC, logger=quiet)
-    for function in functions:
+    for function, seconds in functions.items():
         scheduler.add_job(
             calls.call,
             "interval",
@@ -121,6 +119,8 @@ class _Calls:
 duties_logger = logging.getLogger("manager.duties")
 
 _SOONEST = 0.1
+_SELDOM = 1.0
+"""The least seconds between two calls of functions for which no harvest waits, however short the ticks."""
 
 
 class Duties:
@@ -146,12 +146,10 @@ class Duties:
         self._worker = worker
         self.ending = threading.Event()
 
-    def functions(self) -> Sequence[Function]:
-        """Return the functions that are called at each tick."""
-        return (
-            self._make_jobs,
-            self._launch,
-            self._settle,
+    def functions(self) -> Mapping[Function, float]:
+        """Return the functions, each with the seconds between two calls."""
+        often, seldom = self._settings.tick_seconds, max(self._settings.tick_seconds, _SELDOM)
+        others = (
             self._audit_stores,
             self._tidy_exports,
             self._flag_stuck,
@@ -160,6 +158,8 @@ class Duties:
             self._sample_disks,
             self.refresh_access,
         )
+        of_harvests = (self._make_jobs, self._launch, self._settle)
+        return {**dict.fromkeys(of_harvests, often), **dict.fromkeys(others, seldom)}
 
     async def _make_jobs(self) -> None:
         """Function 1; each schedule has its own transaction, so that an error does not affect the others."""
@@ -313,7 +313,7 @@ class Manager:
         await fenced.run(note_limits, per_host=manager.per_host, overall=manager.overall)
         duties = Duties(self._settings, self._database, self._transactions, fenced, self._worker)
         async with (
-            ticking(duties.functions(), seconds=self._poll, ending=duties.ending),
+            ticking(duties.functions(), ending=duties.ending),
             telling(self._settings, self._transactions, fenced),
         ):
             leading_logger.info("this manager is now the leader (number %d)", lead.number)

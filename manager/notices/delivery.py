@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -180,16 +181,10 @@ class Teller:
 
     async def tick(self) -> None:
         """Write notices, and start sending those that are due."""
-        await self._fenced.run(self._write)
-        for channel, places in _PLACES.items():
-            free = places - list(self.under_way.values()).count(channel)
-            if free:
-                lease = self._lease(channel)
-                claimed = await self._fenced.run(outbox.claim, channel, most=free, lease=lease)
-                for one in claimed:
-                    task = asyncio.create_task(self._see_through(one))
-                    self.under_way[task] = channel
-                    task.add_done_callback(self.under_way.pop)
+        for one in await self._fenced.run(self._write, Counter(self.under_way.values())):
+            task = asyncio.create_task(self._see_through(one))
+            self.under_way[task] = Channel(one.channel)
+            task.add_done_callback(self.under_way.pop)
 
     async def end(self) -> None:
         """Wait for notices that are being sent.
@@ -204,7 +199,8 @@ class Teller:
         if left:
             await asyncio.wait(left)
 
-    def _write(self, session: Session) -> None:
+    def _write(self, session: Session, busy: Mapping[Channel, int]) -> list[Claimed]:
+        """Write notices, and claim those that are due for the free places of their channels."""
         announce(session, self._settings.manager.hooks)
         announce_audits(session)
         summarise(session)
@@ -217,6 +213,12 @@ class Teller:
         if time.monotonic() - self._pruned > _PRUNE_SECONDS:
             outbox.prune(session)
             self._pruned = time.monotonic()
+        return [
+            one
+            for channel in outbox.due_channels(session)
+            if (free := _PLACES[channel] - busy[channel]) > 0
+            for one in outbox.claim(session, channel, most=free, lease=self._lease(channel))
+        ]
 
     def _lease(self, channel: Channel) -> float:
         given = {

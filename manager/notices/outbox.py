@@ -52,6 +52,12 @@ class Claimed:
     """The keys with which a post is signed, if its rule has its own: the present one, and the next."""
 
 
+def due_channels(session: Session) -> list[Channel]:
+    """Return the channels on which a notice may be due, in a fixed order."""
+    due = select(Notice.channel).where(*_is_due()).distinct().order_by(Notice.channel)
+    return [Channel(channel) for channel in session.scalars(due)]
+
+
 def claim(session: Session, channel: Channel, *, most: int, lease: float) -> list[Claimed]:
     """Claim up to `most` due notices, oldest first, for `lease` seconds. The caller commits.
 
@@ -61,10 +67,8 @@ def claim(session: Session, channel: Channel, *, most: int, lease: float) -> lis
     due = (
         select(Notice.notice_id)
         .where(
-            Notice.ended.is_(None),
-            Notice.state == NoticeState.WAITING,
+            *_is_due(),
             Notice.channel == channel,
-            Notice.due <= func.now(),
             ~_is_behind(),
             ~_is_unconfirmed(),
         )
@@ -82,6 +86,10 @@ def claim(session: Session, channel: Channel, *, most: int, lease: float) -> lis
     )
     notices = sorted(session.scalars(taken), key=lambda notice: notice.notice_id)
     return [_claimed(notice, keys_of(session, notice)) for notice in notices]
+
+
+def _is_due() -> tuple[ColumnElement[bool], ...]:
+    return (Notice.ended.is_(None), Notice.state == NoticeState.WAITING, Notice.due <= func.now())
 
 
 def keys_of(session: Session, notice: Notice) -> tuple[str, ...]:

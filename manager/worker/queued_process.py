@@ -65,15 +65,14 @@ class ProcessWorker:
             self._numbers.discard(number)
 
     async def _run(self, number: int) -> None:
-        if not await self._transactions.run(self._claim, number, host_name()):
-            logger.info("%s %d is no longer waiting", self._what, number)
-            return
+        beginning = asyncio.create_task(self._begin(number))
         try:
-            process = await HarvestProcess.start(
-                [*self._command, str(number)], environment_for(self._settings)
-            )
-        except OSError as error:
-            await self._give_back(number, f"could not be started on {host_name()!r}: {error}")
+            process = await asyncio.shield(beginning)
+        except asyncio.CancelledError:
+            # The row may be claimed nevertheless, and its process started.
+            await asyncio.shield(self._take_back(number, beginning))
+            raise
+        if process is None:
             return
         waiting = asyncio.create_task(process.wait())
         try:
@@ -83,6 +82,22 @@ class ProcessWorker:
             await asyncio.shield(self._stop(number, process, waiting))
             raise
         await self._give_back(number, in_words(outcome))
+
+    async def _begin(self, number: int) -> HarvestProcess | None:
+        """Claim the row and start its process; None if there is nothing to do or it cannot be started."""
+        if not await self._transactions.run(self._claim, number, host_name()):
+            logger.info("%s %d is no longer waiting", self._what, number)
+            return None
+        try:
+            return await HarvestProcess.start([*self._command, str(number)], environment_for(self._settings))
+        except OSError as error:
+            await self._give_back(number, f"could not be started on {host_name()!r}: {error}")
+            return None
+
+    async def _take_back(self, number: int, beginning: "asyncio.Task[HarvestProcess | None]") -> None:
+        process = await beginning
+        if process is not None:
+            await self._stop(number, process, asyncio.create_task(process.wait()))
 
     async def _stop(
         self, number: int, process: HarvestProcess, waiting: "asyncio.Task[ProcessOutcome]"

@@ -46,6 +46,8 @@ from provider.export import prepared_files
 
 logger = logging.getLogger("manager.worker")
 
+_QUICKEST_POLL = 1.0
+"""The queue announces new tasks, so polls only find those whose announcement was missed."""
 _SLOWEST_POLL = 5.0
 _STOP_POLL = 1.0
 _AUDITS: Final = 1
@@ -178,7 +180,7 @@ class Worker:
                     app,
                     name,
                     concurrency=number,
-                    poll_seconds=min(manager.tick_seconds, _SLOWEST_POLL),
+                    poll_seconds=min(max(manager.tick_seconds, _QUICKEST_POLL), _SLOWEST_POLL),
                     lost_seconds=manager.lost_seconds,
                 )
             )
@@ -272,7 +274,7 @@ async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
 def _wanted(session: Session, job_ids: list[int], worker_id: int) -> tuple[dict[int, Cause], bool]:
     """Return which of the jobs are to end, with the cause, and whether the worker is to drain."""
     query = select(Job.job_id, Job.status).where(Job.job_id.in_(job_ids))
-    statuses = {row.job_id: row.status for row in session.execute(query)}
+    statuses = {row.job_id: row.status for row in session.execute(query)} if job_ids else {}
     wanted = {job_id: WANTED[JobStatus(status)] for job_id, status in statuses.items() if status in WANTED}
     deleted = {job_id: Cause.DELETED for job_id in job_ids if job_id not in statuses}
     return wanted | deleted, registry.is_draining(session, worker_id)

@@ -233,6 +233,8 @@ def judged(status: int, headers: Mapping[str, str], text: str) -> str | None:
 def leaked(headers: Mapping[str, str], text: str) -> str | None:
     """Return the place where an answer names something of others, or None."""
     whole = "\n".join((*headers.values(), text))
+    if MARK.lower() not in whole.lower():  # the expression takes a hundred times as long
+        return None
     found = re.search(rf".{{0,80}}{MARK}.{{0,40}}", whole, re.IGNORECASE)
     return None if found is None else f"it names something of others: {found[0]}"
 

@@ -39,13 +39,22 @@ class Outbox:
         mail = self.settings.mail.model_copy(update={"per_hour": per_hour})
         self.settings = self.settings.model_copy(update={"mail": mail})
 
-    async def send(self, times: int = 12) -> list[tuple[str, str]]:
+    async def send(self) -> list[tuple[str, str]]:
         """Send all that is due; recipient and subject of each mail, in the order of recipients."""
         before = len(self.mails.mails)
         async with teller(self.settings, self.server.database) as tick:
-            for _ in range(times):
+            quiet = 0
+            # One quiet tick may still have noted what the next one sends.
+            while quiet < 2:
+                sent = self._sent()
                 await tick()
+                quiet = quiet + 1 if self._sent() == sent else 0
         return sorted((mail.to[0], str(mail.message["Subject"])) for mail in self.mails.mails[before:])
+
+    def _sent(self) -> tuple[int, int]:
+        """How many mails have arrived, and how many notices are over."""
+        (ended,) = self.rows("SELECT count(*) AS number FROM notice WHERE ended IS NOT NULL")
+        return len(self.mails.mails), ended.number
 
     def rows(self, statement: str, **values: Any) -> list[Any]:
         with self.server.database.session() as session:
@@ -123,25 +132,21 @@ async def test_an_address_that_was_confirmed_receives_what_waited(
     assert entry.object_name == "jana@mzk.example"
 
 
-@pytest.mark.parametrize("wrong", ["code", "address", "old"])
 async def test_a_wrong_or_old_link_confirms_nothing(
-    outbox: Outbox, owner: Browser, stranger: Browser, wrong: str
+    outbox: Outbox, owner: Browser, stranger: Browser
 ) -> None:
     await added(owner, outbox.repository(), "jana@mzk.example", "petr@mzk.example")
     await outbox.send()
     link = re.findall(rf"{SITE}(\S+)", outbox.mails.mails[0].text)[0]
     address, code = re.findall(r"=(\w+)", link)
-    form = {
-        "address": {"1": "2", "2": "1"}[address] if wrong == "address" else address,
-        "code": "0" * 64 if wrong == "code" else code,
-    }
+    right = {"address": address, "code": code}
     token = await stranger.token(link)
-    if wrong == "old":
-        outbox.rows("UPDATE notice_address SET asked = asked - interval '8 days'")
 
-    status, page, _ = await stranger.post("/alerts/confirm", form, token=token)
-
-    assert (status, "no longer valid" in page) == (410, True)
+    for wrong in ({"code": "0" * 64}, {"address": {"1": "2", "2": "1"}[address]}, {}):
+        if not wrong:
+            outbox.rows("UPDATE notice_address SET asked = asked - interval '8 days'")
+        status, page, _ = await stranger.post("/alerts/confirm", right | wrong, token=token)
+        assert (status, "no longer valid" in page) == (410, True), wrong
     assert outbox.rows("SELECT 1 FROM notice_address WHERE confirmed IS NOT NULL") == []
 
 
@@ -255,7 +260,7 @@ async def test_each_webhook_has_a_key_of_its_own_and_the_common_one_stays_for_ol
         assert status == 200
         (key,) = re.findall(r'<code class="mono">(\S+)</code>', page)
         new.keys[:] = [key]
-        await outbox.send(1)
+        await outbox.send()
         for number in (1, 2):
             await owner.post(f"/alerts/rules/{number}/test")
         await outbox.send()

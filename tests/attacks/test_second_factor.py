@@ -22,6 +22,8 @@ from web.auth.users import get_user, set_password
 from web.models import RecoveryCode, User
 from web.site.keys import SETTINGS
 
+pytestmark = pytest.mark.usefixtures("quick_hasher")
+
 _PASSWORD = "correct horse battery staple"
 
 
@@ -203,13 +205,46 @@ async def test_the_command_resets_it_too(server: Server, phone: _Phone) -> None:
         assert session.get_one(User, phone.user_id).totp_since is None
 
 
-@pytest.mark.browser
-async def test_the_whole_way_in_czech(server: Server, chromium: Chromium) -> None:
-    """Password, second factor set up, signing in with it, with a recovery code, and turning it off."""
+def _give_password(server: Server) -> None:
     with server.database.session() as session:
         olga = get_user(session, "Olga").user_id
         set_password(session, olga, hash_password(_PASSWORD, least=12, user_name="Olga"))
         session.commit()
+
+
+async def test_the_whole_way_in_czech(server: Server, stranger: Browser) -> None:
+    """Password, second factor set up, signing in with it, with a recovery code, and turning it off."""
+    _give_password(server)
+    stranger.http.headers["Accept-Language"] = "cs"
+    page = (await stranger.get("/sign-in"))[1]
+    assert all(words in page for words in ("Uživatelské jméno", "Heslo", "Přihlásit se"))
+    assert await _enter_password(stranger) == (303, "/runs")
+
+    assert "Nastavit druhý faktor…" in (await stranger.get("/account"))[1]
+    _status, page = await stranger.get("/account/second-factor")
+    found = re.search(r'class="secret">([A-Z2-7]+)<', page)
+    assert found is not None
+    assert ("<svg" in page, "Zapnout" in page) == (True, True)
+    form = {"code": TOTP(found[1]).at(utc_now())}
+    _status, page, _ = await stranger.post("/account/second-factor/enable", form)
+    codes = re.findall(r"<code>([a-z2-7-]{39})</code>", page)
+    assert "Mám je uložené" in page
+    await stranger.post("/sign-out")
+
+    assert (await _enter_password(stranger))[1].startswith("/sign-in/code")
+    form = {"code": "000 000 x"}
+    status, page, _ = await stranger.post("/sign-in/code", form, token=await stranger.token("/sign-in/code"))
+    assert (status, "Kód není správný" in page) == (422, True)
+    target = (await _enter(stranger, codes[3]))[1]
+    assert "Zbývá 7 záchranných kódů." in (await stranger.get(target))[1]
+    _status, _page, target = await stranger.post("/account/second-factor/disable", {"code": codes[5]})
+    assert "Druhý faktor je vypnut." in (await stranger.get(target))[1]
+
+
+@pytest.mark.browser
+@pytest.mark.long
+async def test_the_whole_way_in_czech_in_a_browser(server: Server, chromium: Chromium) -> None:
+    _give_password(server)
     context = await chromium.new_context(locale="cs-CZ", viewport={"width": 390, "height": 800})
     page = await context.new_page()
 

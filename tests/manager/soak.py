@@ -18,7 +18,7 @@ from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.manager.conftest import Tables, manager_process, until
 from tests.manager.notices.receiver import SECRET, Receiver
 
-_REPOSITORIES = 5
+_REPOSITORIES = 3
 _ONE_OFF = 4
 """Every so manieth schedule is for one harvest alone."""
 _SPREAD = 5

@@ -75,7 +75,9 @@ def test_why_a_job_waits_and_when_it_should_begin_is_listed(
     assert (row["position"], row["start"]) == (1, None)
 
 
-def test_the_status_tells_of_workers_and_what_is_late(environment: dict[str, str], tables: Tables) -> None:
+def test_the_status_tells_of_workers_and_what_is_late_and_all_are_drained(
+    environment: dict[str, str], tables: Tables
+) -> None:
     tables.add("oai_job", repository_id=tables.repository())
     tables("UPDATE oai_job SET harvest_start_time = now() - interval '2 minutes'")
     tables("INSERT INTO oai_worker (host, process_id, concurrency, draining, good_until)"
@@ -86,6 +88,9 @@ def test_the_status_tells_of_workers_and_what_is_late(environment: dict[str, str
     told = zatva(environment, "manager", "status").stdout
     assert "worker 1 on w1, process 77: 0 of 4 harvests" in told
     assert "draining" in told
+    tables("INSERT INTO oai_worker (host, process_id, concurrency, good_until) VALUES ('w2', 78, 4, now())")
+    assert results(environment, "worker", "drain", "--all") == [{"drained": [1, 2]}]
+    assert tables.one("SELECT bool_and(draining) FROM oai_worker")
 
 
 def test_history_is_listed(environment: dict[str, str], tables: Tables) -> None:

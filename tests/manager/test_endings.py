@@ -80,7 +80,19 @@ async def by_control_c_twice(program: OnTerminal) -> None:
         os.kill(program.process_id, signal.SIGINT)
 
 
-ENDINGS = [by_sigterm, by_sigkill, by_closing_the_terminal, by_control_c_twice]
+# SIGTERM runs what the two after SIGKILL run, and alone it is in `test_manager_process.py`.
+ENDINGS = [
+    pytest.param(by_sigterm, marks=pytest.mark.long),
+    by_sigkill,
+    by_closing_the_terminal,
+    by_control_c_twice,
+]
+# Signals are handled by the same code in managers and workers.
+ENDINGS_OF_A_WORKER = [
+    by_sigterm,
+    pytest.param(by_sigkill, marks=pytest.mark.long),
+    pytest.param(by_closing_the_terminal, marks=pytest.mark.long),
+]
 
 
 def harvests(tables: Tables) -> set[int]:
@@ -109,7 +121,7 @@ async def test_the_end_of_a_manager_leaves_no_harvester_behind(
     await until(lambda: not any(map(alive, processes)))
 
 
-@pytest.mark.parametrize("end", [by_sigterm, by_sigkill, by_closing_the_terminal])
+@pytest.mark.parametrize("end", ENDINGS_OF_A_WORKER)
 async def test_the_end_of_a_worker_leaves_no_harvester_behind(
     quick: Settings, quick_environment: dict[str, str], database: Database, tables: Tables, end: End
 ) -> None:

@@ -59,7 +59,7 @@ async def test_a_killed_worker_leaves_a_failed_file_and_no_half_of_it(
     with database.engine.connect() as blocker:
         # The process writes the file, and stands still where it notes the documents in it.
         blocker.exec_driver_sql("LOCK TABLE prepared_export_part IN ACCESS EXCLUSIVE MODE")
-        async with manager_process(quick_environment, "zatva", "worker", "--quiet") as process:
+        async with manager_process(quick_environment, "tests.manager.manager_process", "worker") as process:
             await until(lambda: folder.is_dir() and list(folder.iterdir()))
             process.kill()
             await asyncio.to_thread(process.wait)

@@ -3,16 +3,19 @@
 import asyncio
 import contextlib
 import json
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.orm import Session
 
 from manager.commands import serve_worker
 from manager.worker.process import ProcessOutcome
-from manager.worker.queued_process import in_words
+from manager.worker.queued_process import ProcessWorker, in_words
 from oai.database import Database
+from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 from tests import commands
 from tests.commands import Done
@@ -162,6 +165,32 @@ async def test_a_worker_that_is_told_to_end_lets_its_file_wait(
     assert "ended" in tables.one("SELECT reason FROM index_file")
     async with working(quick, database):
         await until(lambda: states(tables) == ["done"])
+
+
+async def test_a_row_is_put_back_also_if_its_worker_is_told_to_end_while_it_claims_it(
+    settings: Settings, database: Database
+) -> None:
+    begun, go_on, put_back = threading.Event(), threading.Event(), list[int]()
+
+    def claim(_session: Session, _number: int, _host: str) -> bool:
+        begun.set()
+        return go_on.wait(60)
+
+    def give_back(_session: Session, number: int, _reason: str, *, at_fault: bool) -> None:
+        assert not at_fault
+        put_back.append(number)
+
+    with DatabaseExecutor(database, threads=2, name="worker") as transactions:
+        worker = ProcessWorker(
+            settings, transactions, command=("sleep", "600"), what="row", claim=claim, give_back=give_back
+        )
+        work = asyncio.create_task(worker.run(7))
+        await asyncio.to_thread(begun.wait, 60)
+        work.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+    assert put_back == [7]
 
 
 def test_what_makes_no_sense_with_a_queue_is_refused(environment: dict[str, str], tmp_path: Path) -> None:

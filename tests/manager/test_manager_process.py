@@ -25,7 +25,8 @@ def leads(database: Database, process: Process) -> bool:
     return (leader(database) or "").endswith(f"process {process.pid}")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+# Control-C is in `test_endings.py`, too.
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 async def test_a_manager_that_is_told_to_end_ends_its_harvests_and_is_done(
     quick_environment: dict[str, str], tables: Tables, number: signal.Signals
 ) -> None:
@@ -42,32 +43,28 @@ async def test_a_manager_that_is_told_to_end_ends_its_harvests_and_is_done(
 async def test_a_manager_that_is_killed_leaves_no_harvest_behind_and_the_next_one_tries_again(
     quick_environment: dict[str, str], tables: Tables
 ) -> None:
-    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
+    """One harvest notices its end and writes history; the other, which does not, is told of as lost."""
+    for number, conduct in enumerate(("long", "stubborn")):
+        repository = tables.repository(f"https://example{number}.org/oai")
+        tables.add("oai_job", repository_id=repository, metadata_prefix=conduct)
+    running = (
+        "SELECT process_id FROM oai_job JOIN oai_harvest USING (job_id, process_id) WHERE oai_job.status = 1"
+    )
     async with manager_process(quick_environment) as manager:
-        harvest = await until(lambda: running_process(tables))
+        await until(lambda: len(tables(running)) == 2)
+        harvests = {row.process_id for row in tables(running)}
         manager.kill()
         await asyncio.to_thread(manager.wait)
-        await until(lambda: not alive(harvest))
-    assert tables.one("SELECT status FROM oai_job") == 1
+        await until(lambda: not any(map(alive, harvests)))
+    assert tables.history() == [("incomplete", "long")]
+    assert [row.status for row in tables("SELECT status FROM oai_job")] == [1, 1]
     async with manager_process(quick_environment):
-        await until(lambda: running_process(tables) not in {None, harvest})
-        assert tables.one("SELECT attempt FROM oai_job") == 1
-
-
-async def test_a_harvest_that_dies_with_its_manager_is_told_as_lost(
-    quick_environment: dict[str, str], tables: Tables
-) -> None:
-    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="stubborn")
-    async with manager_process(quick_environment) as manager:
-        harvest = await until(lambda: running_process(tables))
-        manager.kill()
-        await asyncio.to_thread(manager.wait)
-        await until(lambda: not alive(harvest))
-    assert tables.history() == []
-    async with manager_process(quick_environment):
-        await until(tables.history)
-    assert tables.history() == [("lost", "stubborn")]
-    assert tables.one("SELECT record_count FROM oai_history") == 200
+        await until(lambda: len(tables.history()) == 2)
+        assert tables.history()[1] == ("lost", "stubborn")
+        assert tables.one("SELECT record_count FROM oai_history WHERE status = 'lost'") == 200
+        await until(lambda: not harvests & {None, *(row.process_id for row in tables(running))})
+        await until(lambda: len(tables(running)) == 2)
+        assert {row.attempt for row in tables("SELECT attempt FROM oai_job")} == {1}
 
 
 async def test_one_of_two_managers_leads_and_the_other_takes_over(

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -95,28 +96,23 @@ async def test_a_harvester_that_is_killed_becomes_a_failed_row_and_is_tried_agai
     assert not alive(again)
 
 
-async def test_a_harvester_that_crashes_is_tried_as_often_as_set_and_its_last_words_are_told(
+async def test_only_what_may_come_right_by_itself_is_tried_again_as_often_as_set(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
-    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="crash")
+    tries = {"usage": 1, "fail": 1, "later": 3, "crash": 3}
+    for conduct in tries:
+        repository = tables.repository(f"https://{conduct}.example/oai")
+        tables.add("oai_job", repository_id=repository, metadata_prefix=conduct)
     async with managing(quick, database):
-        await until(lambda: len(tables.history()) == 3 and not tables("SELECT FROM oai_job"))
-    assert tables.history() == [("failed", "crash")] * 3
-    reasons = {row.failure_reason for row in tables("SELECT failure_reason FROM oai_history")}
+        await until(lambda: len(tables.history()) == 8 and not tables("SELECT FROM oai_job"))
+    assert Counter(conduct for _, conduct in tables.history()) == tries
+    query = "SELECT status, failure_reason FROM oai_history WHERE metadata_prefix = 'crash'"
+    assert {row.status for row in tables(query)} == {"failed"}
+    reasons = {row.failure_reason for row in tables(query)}
     assert all(
         reason.endswith("exit code 1 and wrote no history; its last message was: the disk is full")
         for reason in reasons
     )
-
-
-@pytest.mark.parametrize(("conduct", "tries"), [("usage", 1), ("fail", 1), ("later", 3)])
-async def test_only_what_may_come_right_by_itself_is_tried_again(
-    quick: Settings, database: Database, tables: Tables, conduct: str, tries: int
-) -> None:
-    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix=conduct)
-    async with managing(quick, database):
-        await until(lambda: len(tables.history()) == tries and not tables("SELECT FROM oai_job"))
-    assert len(tables.history()) == tries
 
 
 async def test_a_harvester_that_cannot_be_started_is_told_of(
@@ -152,7 +148,7 @@ async def test_one_repository_is_harvested_by_one_process_at_a_time(
         assert tables("SELECT FROM oai_job WHERE job_id = 1") == []
 
 
-async def test_deleting_a_running_job_ends_its_process_first(
+async def test_deleting_a_running_job_ends_its_process_and_by_the_service_before_its_row_goes(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
@@ -163,7 +159,14 @@ async def test_deleting_a_running_job_ends_its_process_first(
             session.commit()
         await until(lambda: not tables("SELECT FROM oai_job"))
         assert not alive(process_id)
-    assert tables.history() == [("incomplete", "long")]
+        assert tables.history() == [("incomplete", "long")]
+
+        tables.add("oai_job", repository_id=1, metadata_prefix="long")
+        process_id = await until(lambda: running_process(tables))
+        tables("DELETE FROM oai_job")
+        await until(lambda: len(tables.history()) == 2)
+        await until(lambda: not alive(process_id))
+    assert tables("SELECT FROM oai_job") == []
 
 
 async def test_a_process_that_does_not_listen_is_killed(
@@ -179,18 +182,6 @@ async def test_a_process_that_does_not_listen_is_killed(
     assert tables.history() == [("killed", "stubborn")]
     (figures,) = tables("SELECT record_count, new_count, invalid_count FROM oai_history")
     assert tuple(figures) == (200, 190, 10)
-
-
-async def test_deleting_the_row_of_a_running_job_by_plain_sql_ends_its_process(
-    quick: Settings, database: Database, tables: Tables
-) -> None:
-    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
-    async with managing(quick, database):
-        process_id = await until(lambda: running_process(tables))
-        tables("DELETE FROM oai_job")
-        await until(tables.history)
-        await until(lambda: not alive(process_id))
-    assert tables("SELECT FROM oai_job") == []
 
 
 async def test_what_a_harvester_leaves_behind_is_ended(

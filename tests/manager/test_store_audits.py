@@ -29,7 +29,7 @@ from tests.commands import zatva
 from tests.manager.conftest import Tables, manager_process, managing, until
 
 _CONTENT = b"<record/>"
-_WORKER = ("zatva", "worker", "--quiet")
+_WORKER = ("tests.manager.manager_process", "worker")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,7 +79,14 @@ async def test_progress_is_seen_and_a_killed_harvest_goes_on_where_it_stopped(
     assert len(beginnings) == 1
 
 
-@pytest.mark.parametrize(("order", "status"), [("kill the process", "failed"), ("kill the job", "killed")])
+# What becomes of a job that is killed is in `test_job_control.py`.
+@pytest.mark.parametrize(
+    ("order", "status"),
+    [
+        ("kill the process", "failed"),
+        pytest.param("kill the job", "killed", marks=pytest.mark.long),
+    ],
+)
 async def test_what_a_killed_harvest_had_is_in_its_row_with_its_warnings_errors_and_changes(
     quick: Settings, database: Database, tables: Tables, order: str, status: str
 ) -> None:
