@@ -83,7 +83,7 @@ class Inspector:
         self._scheme: _Scheme = "light"
 
     async def check(self, *addresses: str) -> None:
-        """Look at those pages, or at what is shown, in each width and scheme; nothing is cut off or broken."""
+        """Look at those pages, or at what is shown, in each width and scheme; nothing is cut off."""
         for address in addresses:
             answer = await self.page.goto(address)
             assert answer is not None

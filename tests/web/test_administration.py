@@ -92,7 +92,10 @@ async def test_a_job_is_paused_with_one_click_and_undone_with_another(server: Se
     assert said == []
 
 
-@pytest.mark.parametrize("undo", ["//evil.example", "/sign-out", "/jobs/1/kill", "/jobs/1/pause?x=1", "x"])
-async def test_nothing_else_is_offered_as_undo(administrator: Browser, undo: str) -> None:
-    page = (await administrator.get(f"/jobs?done=job-paused&undo={undo}"))[1]
-    assert ">Undo<" not in page
+_NO_UNDO = ("//evil.example", "/sign-out", "/jobs/1/kill", "/jobs/1/pause?x=1", "x")
+
+
+async def test_nothing_else_is_offered_as_undo(administrator: Browser) -> None:
+    for undo in _NO_UNDO:
+        page = (await administrator.get(f"/jobs?done=job-paused&undo={undo}"))[1]
+        assert ">Undo<" not in page, undo
