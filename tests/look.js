@@ -55,12 +55,12 @@ async ({ options, whole, contrast, known, knownShapes }) => {
     }
 
     // What an element is: its name, classes and attributes, of those whose values are few also the values.
-    const told = /^(role|type|lang|tabindex|scope|autocomplete|aria-(live|current|expanded|hidden|sort|pressed))$/;
+    const told = /^(role|type|lang|tabindex|scope|autocomplete|aria-(live|current|expanded|hidden|sort))$/;
     const names = new Map([[null, ""]]);
     const named = (element) => {
         if (!names.has(element)) {
-            const attributes = element.getAttributeNames().sort();
-            const all = attributes.map((name) => (told.test(name) ? `${name}=${element.getAttribute(name)}` : name));
+            const valued = (name) => (told.test(name) ? `${name}=${element.getAttribute(name)}` : name);
+            const all = element.getAttributeNames().sort().map(valued);
             names.set(element, `${element.localName}.${[...element.classList].sort().join(".")}[${all}]`);
         }
         return names.get(element);
