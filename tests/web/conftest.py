@@ -8,25 +8,31 @@ from dataclasses import dataclass, field
 import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.http import SERVER_SOFTWARE
 from argon2 import PasswordHasher
 from playwright.async_api import Browser as PlaywrightBrowser
 from playwright.async_api import Page, expect
-from sqlalchemy.orm import Session
+from sqlalchemy import select, text
+from yarl import URL
 
 from oai.database import Database
-from oai.owners import Organisation
+from oai.errors import required
 from oai.settings import Settings
 from tests.chromium import PATIENCE
 from tests.forked_isolated import forked
 from tests.manager.conftest import QUICK, manager_process
 from web.app import create_app
+from web.auth.sessions import hashed, start_session
 from web.auth.sign_in import make_link
-from web.models import Role, User
+from web.auth.users import find_user
+from web.models import UserSession
 from web.serving import LONGEST_LINE
 from web.site.keys import PageSizes
 
 _TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
 _POLL_SECONDS = 0.02
+SESSION = "zatva_session"
+"""Name of the cookie of a session that is not reached by https."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +51,18 @@ class Server:
             session.commit()
         return link
 
+    def start_session(self, name: str) -> tuple[str, str]:
+        """Start a session as signing in does, without its three pages; return its cookie and form token."""
+        with self.database.session() as session:
+            user = required(find_user(session, name), name)
+            cookie = start_session(
+                session, self.settings.web, user.user_id, address="127.0.0.1", browser=SERVER_SOFTWARE
+            )
+            started = select(UserSession.csrf_token).where(UserSession.token_hash == hashed(cookie))
+            form_token = session.scalars(started).one()
+            session.commit()
+        return cookie, form_token
+
 
 @dataclass(frozen=True, kw_only=True)
 class Browser:
@@ -62,7 +80,7 @@ class Browser:
 
     async def token(self, path: str = "/account") -> str:
         """Return the form token on a page; that of the account's page is read once in a session."""
-        cookies = frozenset(f"{one.key}={one.value}" for one in self.http.cookie_jar)
+        cookies = self._cookies()
         if path == "/account" and cookies in self.tokens:
             return self.tokens[cookies]
         _, text = await self.get(path)
@@ -87,12 +105,27 @@ class Browser:
         async with self.http.post(self.base_url + path, data=data, allow_redirects=False) as answer:
             return answer.status, await answer.text(), answer.headers.get("Location", "")
 
+    def _cookies(self) -> frozenset[str]:
+        return frozenset(f"{one.key}={one.value}" for one in self.http.cookie_jar)
+
+    def enter(self, cookie: str, form_token: str) -> None:
+        """Go on in a session that has been started."""
+        self.http.cookie_jar.update_cookies({SESSION: cookie}, URL(self.base_url))
+        self.tokens[self._cookies()] = form_token
+
     async def sign_in(self, link: str) -> None:
         """Open the link and press its button."""
         path = link.removeprefix(self.base_url)
         form = {"token": path.partition("token=")[2]}
         status, text, _ = await self.post("/sign-in", form, token=await self.token(path))
         assert status == 303, text
+
+
+async def enter(page: Page, server: Server, name: str = "Alena", path: str = "/") -> None:
+    """Open a page as the named user in a tab of a real browser, without the pages of signing in."""
+    cookie, _ = server.start_session(name)
+    await page.context.add_cookies([{"name": SESSION, "value": cookie, "url": server.base_url}])
+    await page.goto(server.base_url + path)
 
 
 async def sign_in(page: Page, server: Server, name: str = "Alena") -> None:
@@ -142,7 +175,7 @@ async def server(
         update={"web": settings.web.model_copy(update={"private_addresses": True})}
     )
     with database.session() as session:
-        _add_standing_users(session)
+        session.execute(_STANDING_USERS)
         session.commit()
     app = create_app(settings, database, poll_seconds=poll_seconds, page_sizes=page_sizes)
     runner = web.AppRunner(app, shutdown_timeout=1, max_line_size=LONGEST_LINE)
@@ -153,20 +186,24 @@ async def server(
     await runner.cleanup()
 
 
-def _add_standing_users(session: Session) -> None:
-    """Add them by two statements, because most tests of the dashboard begin with them."""
-    mzk, nk = (Organisation(short_name=name, name=name) for name in ("mzk", "nk"))
-    session.add_all([mzk, nk])
-    session.flush()
-    session.add_all(
-        [
-            User(name="Alena", role=Role.ADMINISTRATOR),
-            User(name="Viktor", role=Role.VIEWER),
-            User(name="Katka", role=Role.CURATOR),
-            User(name="Olga", role=Role.PARTNER, organisation_id=mzk.organisation_id),
-            User(name="Karel", role=Role.PARTNER, organisation_id=nk.organisation_id),
-        ]
+_STANDING_USERS = text(
+    """
+    WITH organisation AS (
+        INSERT INTO web_organisation (short_name, name) VALUES ('mzk', 'mzk'), ('nk', 'nk')
+        RETURNING short_name, organisation_id
     )
+    INSERT INTO web_user (name, role, organisation_id)
+    SELECT name, role, organisation_id
+    FROM (
+        VALUES
+            (1, 'Alena', 'administrator', NULL), (2, 'Viktor', 'viewer', NULL), (3, 'Katka', 'curator', NULL),
+            (4, 'Olga', 'partner', 'mzk'), (5, 'Karel', 'partner', 'nk')
+    ) AS given (place, name, role, short_name)
+    LEFT JOIN organisation USING (short_name)
+    ORDER BY place
+    """
+)
+"""They are added by one statement, because most tests of the dashboard begin with them."""
 
 
 @contextlib.asynccontextmanager
@@ -176,7 +213,7 @@ async def browser_of(server: Server, name: str | None = None) -> AsyncIterator[B
     async with aiohttp.ClientSession(cookie_jar=jar) as http:
         browser = Browser(http=http, base_url=server.base_url)
         if name is not None:
-            await browser.sign_in(server.link(name))
+            browser.enter(*server.start_session(name))
         yield browser
 
 

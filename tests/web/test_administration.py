@@ -10,7 +10,7 @@ from manager.schedules.service import run_now
 from oai.outgoing import MailSettings
 from tests.chromium import console_messages
 from tests.manager.notices.mail_server import mail_server
-from tests.web.conftest import Browser, Server
+from tests.web.conftest import Browser, Server, enter
 from tests.web.rows import a_repository, a_schedule
 from web.site.keys import SETTINGS
 
@@ -77,9 +77,7 @@ async def test_a_job_is_paused_with_one_click_and_undone_with_another(server: Se
         number = run_now(session, schedule.id).job_id
         session.commit()
     said = console_messages(czech)
-    await czech.goto(server.link("Alena"))
-    await czech.get_by_role("button", name="Přihlásit").click()
-    await czech.goto(server.base_url + "/jobs")
+    await enter(czech, server, path="/jobs")
 
     def status() -> int:
         with server.database.session() as session:
@@ -94,7 +92,10 @@ async def test_a_job_is_paused_with_one_click_and_undone_with_another(server: Se
     assert said == []
 
 
-@pytest.mark.parametrize("undo", ["//evil.example", "/sign-out", "/jobs/1/kill", "/jobs/1/pause?x=1", "x"])
-async def test_nothing_else_is_offered_as_undo(administrator: Browser, undo: str) -> None:
-    page = (await administrator.get(f"/jobs?done=job-paused&undo={undo}"))[1]
-    assert ">Undo<" not in page
+_NO_UNDO = ("//evil.example", "/sign-out", "/jobs/1/kill", "/jobs/1/pause?x=1", "x")
+
+
+async def test_nothing_else_is_offered_as_undo(administrator: Browser) -> None:
+    for undo in _NO_UNDO:
+        page = (await administrator.get(f"/jobs?done=job-paused&undo={undo}"))[1]
+        assert ">Undo<" not in page, undo

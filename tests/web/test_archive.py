@@ -286,24 +286,22 @@ async def test_a_change_of_a_collection_is_previewed_by_page_api_and_command(
     assert _access(server, uuid.UUID(identifier.rpartition(":")[2])) == "open", "nothing is changed"
 
 
-@pytest.mark.usefixtures("archive")
-@pytest.mark.parametrize(
-    ("step", "form", "words"),
-    [
-        ("rule", {"access": "embargo", "embargo_until": ""}, "An embargo requires an end date"),
-        ("rule", {"access": "embargo", "embargo_until": "2001-01-01"}, "has already ended"),
-        ("documents", {"do": "assign"}, "Enter an archive file, a URL prefix, or a domain."),
-        ("documents", {"archive_file": "nowhere.warc", "do": "assign"}, "nowhere.warc"),
-        ("name", {"name": ""}, "Fill in this field."),
-    ],
+_FAULTY = (
+    ("rule", {"access": "embargo", "embargo_until": ""}, "An embargo requires an end date"),
+    ("rule", {"access": "embargo", "embargo_until": "2001-01-01"}, "has already ended"),
+    ("documents", {"do": "assign"}, "Enter an archive file, a URL prefix, or a domain."),
+    ("documents", {"archive_file": "nowhere.warc", "do": "assign"}, "nowhere.warc"),
+    ("name", {"name": ""}, "Fill in this field."),
 )
-async def test_a_form_of_a_collection_says_what_is_wrong(
-    curator: Browser, step: str, form: dict[str, str], words: str
-) -> None:
-    status, page, _ = await curator.post(f"/archive/collections/collection:serials/{step}", form)
 
-    assert status == 422
-    assert words in page
+
+@pytest.mark.usefixtures("archive")
+async def test_a_form_of_a_collection_says_what_is_wrong(curator: Browser) -> None:
+    for step, form, words in _FAULTY:
+        status, page, _ = await curator.post(f"/archive/collections/collection:serials/{step}", form)
+
+        assert status == 422, words
+        assert words in page
 
 
 @pytest.mark.usefixtures("archive")

@@ -5,7 +5,7 @@ from playwright.async_api import Browser, Page, expect
 from sqlalchemy import text
 
 from tests.chromium import console_messages
-from tests.web.conftest import Server, sign_in
+from tests.web.conftest import Server, enter, sign_in
 from tests.web.repository import repository
 from tests.web.rows import a_repository, a_run
 
@@ -35,7 +35,7 @@ async def test_times_are_shown_in_the_zone_that_the_reader_chose(server: Server,
     with server.database.session() as session:
         a_run(session, a_repository(session))
         session.commit()
-    await sign_in(page, server)
+    await enter(page, server)
     await page.get_by_role("link", name="Change time zone").click()
     await page.get_by_label("Time zone of the pages").select_option("Europe/Prague")
     await page.get_by_role("button", name="Change time zone").click()
@@ -53,8 +53,7 @@ async def test_rows_live_and_the_keyboard_focus_stays(server: Server, page: Page
     with server.database.session() as session:
         a_repository(session)
         session.commit()
-    await sign_in(page, server)
-    await page.goto(server.base_url + "/jobs")
+    await enter(page, server, path="/jobs")
     await expect(page.get_by_text("No current jobs.")).to_be_visible()
 
     with server.database.session() as session:
@@ -84,8 +83,7 @@ async def test_rows_live_and_the_keyboard_focus_stays(server: Server, page: Page
 
 
 async def test_a_session_that_ends_ends_the_live_rows_for_good(server: Server, page: Page) -> None:
-    await sign_in(page, server)
-    await page.goto(server.base_url + "/jobs")
+    await enter(page, server, path="/jobs")
     await expect(page.locator("[data-live-status]")).to_have_text("Live")
     with server.database.session() as session:
         session.execute(text("DELETE FROM web_session"))
@@ -137,8 +135,7 @@ async def test_the_navigation_takes_one_row_and_has_everything(
     with server.database.session() as session:
         session.execute(text("UPDATE web_user SET name = 'Alexandrina Šťastná-Novotná' WHERE name = 'Alena'"))
         session.commit()
-    await page.goto(server.link("Alexandrina Šťastná-Novotná"))
-    await page.get_by_role("button").last.click()
+    await enter(page, server, "Alexandrina Šťastná-Novotná", "/search")
     tabs = page.locator(".tabs > ul > li")
 
     places = [await tab.bounding_box() for tab in await tabs.all()]
@@ -150,7 +147,7 @@ async def test_the_navigation_takes_one_row_and_has_everything(
 
 
 async def test_the_menu_opens_and_closes_by_keyboard(server: Server, page: Page) -> None:
-    await sign_in(page, server)
+    await enter(page, server, path="/search")
     summary = page.locator(".tabs summary")
     rules = page.get_by_role("link", name="Rules")
     await summary.focus()

@@ -27,7 +27,7 @@ from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.provider.archive import Archive
 from tests.provider.archives import Page as Capture
 from tests.provider.archives import write_pages
-from tests.web.conftest import Server
+from tests.web.conftest import Server, enter
 from tests.web.rows import a_repository, a_run
 from web.site.keys import SETTINGS
 
@@ -66,8 +66,7 @@ class Walk:
 
     async def sign_in(self, name: str) -> None:
         """Sign in, which does not count."""
-        await self.page.goto(self.server.link(name))
-        await self.page.get_by_role("button", name="Přihlásit").click()
+        await enter(self.page, self.server, name)
 
     async def click(self, place: Locator) -> None:
         """Click something that can be seen."""

@@ -169,7 +169,14 @@ async def test_the_runs_page_tells_the_failure_in_its_summary_with_what_to_do(
     assert "Odpověď trvala příliš dlouho." in errors
 
 
-@pytest.mark.parametrize(("protocol", "word"), [("oai-pmh", "sada"), ("sru", "dotaz"), ("z39.50", "dotaz")])
+@pytest.mark.parametrize(
+    ("protocol", "word"),
+    [
+        ("oai-pmh", "sada"),
+        ("sru", "dotaz"),
+        pytest.param("z39.50", "dotaz", marks=pytest.mark.long),  # as SRU, it is asked by a query
+    ],
+)
 async def test_what_is_selected_is_called_a_query_where_it_is_one(
     server: Server, administrator: Browser, protocol: str, word: str
 ) -> None:

@@ -8,7 +8,7 @@ from playwright.async_api import expect
 
 from oai.failures import FailureCode
 from tests.chromium import console_messages
-from tests.web.conftest import Browser, Server
+from tests.web.conftest import Browser, Server, enter
 from tests.web.rows import a_repository, a_run
 
 
@@ -28,8 +28,7 @@ def failed(server: Server) -> int:
 @pytest.mark.usefixtures("failed")
 async def test_it_is_acknowledged_or_muted_in_czech(server: Server, czech: Tab) -> None:
     said = console_messages(czech)
-    await czech.goto(server.link("Alena"))
-    await czech.get_by_role("button", name="Přihlásit").click()
+    await enter(czech, server)
     await czech.get_by_role("button", name="Vzít na vědomí").click()
     await expect(czech.get_by_text("Nic dalšího nevyžaduje pozornost.")).to_be_visible()
     await czech.get_by_text("1 selhání, vzaté na vědomí").click()

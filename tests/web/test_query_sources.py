@@ -1,6 +1,7 @@
 """Services that answer queries (SRU, Z39.50) are added, explored, planned and tried like repositories."""
 
 import asyncio
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -171,8 +172,7 @@ async def test_z3950_needs_a_query_and_shows_what_it_finds(
     assert "records are selected by a query in PQF" in shown
 
 
-@pytest.mark.parametrize("step", ["ask", "sample", "save"])
-async def test_queries_go_to_no_private_network(server: Server, owner: Browser, step: str) -> None:
+async def test_queries_go_to_no_private_network(server: Server, owner: Browser) -> None:
     """Neither by SRU nor by Z39.50, nor by a name or another spelling of an address."""
     server.app[DRAFTS].settings = create_app(
         server.settings.model_copy(
@@ -182,17 +182,18 @@ async def test_queries_go_to_no_private_network(server: Server, owner: Browser, 
     )[DRAFTS].settings
     async with serve_sru(FakeSru(books=books(3))) as fake:
         port = fake.url.split(":")[2].split("/")[0]
-        for address, protocol in (
+        addresses = (
             (fake.url, "sru"),
             (f"http://localhost:{port}/sru/books", "sru"),
             (f"z3950://127.0.0.1:{port}/Default", "z39.50"),
             (f"z3950://localhost:{port}/Default", ""),
             (f"z3950://[::ffff:127.0.0.1]:{port}/Default", ""),
-        ):
+        )
+        for step, (address, protocol) in itertools.product(("ask", "sample", "save"), addresses):
             form = {"base_url": address, "protocol": protocol, "base_dir": "books", **_WHAT, "do": step}
             status, page, _ = await owner.post(NEW, form)
-            assert status == 422
-            assert "not on the public internet" in page, address
+            assert status == 422, (step, address)
+            assert "not on the public internet" in page, (step, address)
 
     assert fake.asked == []
 

@@ -9,20 +9,15 @@ from playwright.async_api import Page, expect
 from harvester.repositories import add_repository
 from tests.chromium import console_messages
 from tests.harvester.fake_repository import FakeRepository, Item, many, serve
-from tests.web.conftest import Server
+from tests.web.conftest import Server, enter
 
 pytestmark = pytest.mark.browser
 
 _PATIENCE = 30_000
 
 
-async def _sign_in(page: Page, server: Server) -> None:
-    await page.goto(server.link("Alena"))
-    await page.get_by_role("button", name="Sign in").click()
-
-
 async def _harvest_from_the_wizard(page: Page, server: Server, address: str) -> None:
-    await _sign_in(page, server)
+    await enter(page, server)
     await page.get_by_role("link", name="Add a repository").click()
     await page.get_by_label("Base URL").fill(address)
     await page.get_by_role("button", name="Check address", exact=True).click()
@@ -68,11 +63,10 @@ async def test_an_administrator_sees_what_runs_and_stops_it(server: Server, page
 
     slow.before = wait
     async with serve(slow) as repository:
-        await _sign_in(page, server)
         with server.database.session() as session:
             add_repository(session, base_url=repository.url, base_dir="slow")
             session.commit()
-        await page.goto(server.base_url + "/repositories/1")
+        await enter(page, server, path="/repositories/1")
         await page.get_by_role("button", name="Harvest now").click()
         row = page.get_by_role("row", name="Fake")
         await expect(row).to_contain_text("/ ~5,000", timeout=_PATIENCE)
@@ -97,11 +91,10 @@ async def test_a_failing_harvest_is_followed_to_its_raw_bytes(server: Server, pa
         return body.replace(b"<dc:title>Title 3 ", b"<dc:title>Salt & pepper\n<broken ")
 
     async with serve(FakeRepository(items=many(9), fault=spoil)) as repository:
-        await _sign_in(page, server)
         with server.database.session() as session:
             add_repository(session, base_url=repository.url, base_dir="spoilt")
             session.commit()
-        await page.goto(server.base_url + "/repositories/1")
+        await enter(page, server, path="/repositories/1")
         await page.get_by_role("button", name="Harvest now").click()
         await _until_shown(page, server.base_url + "/runs", "completed with errors")
 

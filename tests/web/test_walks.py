@@ -10,15 +10,10 @@ from harvester.harvest.request import HarvestRequest
 from tests.chromium import console_messages
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.harvester.sru.fake_sru import FakeSru, books, serve_sru
-from tests.web.conftest import Server
+from tests.web.conftest import Server, enter
 from tests.web.rows import a_repository, a_schedule
 
 pytestmark = pytest.mark.browser
-
-
-async def _sign_in(page: Page, server: Server) -> None:
-    await page.goto(server.link("Alena"))
-    await page.get_by_role("button", name="Sign in").click()
 
 
 async def test_a_librarian_looks_at_a_live_repository_in_the_explorer(server: Server, page: Page) -> None:
@@ -27,7 +22,7 @@ async def test_a_librarian_looks_at_a_live_repository_in_the_explorer(server: Se
         with server.database.session() as session:
             a_repository(session).base_url = fake.url
             session.commit()
-        await _sign_in(page, server)
+        await enter(page, server)
         await page.get_by_role("navigation", name="Main").get_by_role("link", name="Repositories").click()
         await page.get_by_role("link", name="Library of Telč").click()
         await page.get_by_role("link", name="Explorer", exact=True).click()
@@ -54,8 +49,7 @@ async def test_a_broken_record_is_fetched_again_from_the_run_that_met_it(server:
         request = HarvestRequest(repository_id=1, recurring_id=schedule)
         await harvest(server.database, server.settings, request, stop=asyncio.Event())
         fake.fault = None
-        await _sign_in(page, server)
-        await page.goto(server.base_url + "/runs/1")
+        await enter(page, server, path="/runs/1")
         await page.get_by_role("navigation", name="This run").get_by_role("link", name="Errors").click()
         await page.get_by_role("link", name="oai:fake.example:1").click()
         marked = page.locator(".raw .faulty")
@@ -71,7 +65,7 @@ async def test_a_broken_record_is_fetched_again_from_the_run_that_met_it(server:
 async def test_an_sru_service_is_added_explored_and_planned(server: Server, page: Page) -> None:
     said = console_messages(page)
     async with serve_sru(FakeSru(books=books(12))) as fake:
-        await _sign_in(page, server)
+        await enter(page, server)
         await page.get_by_role("link", name="Add a repository").click()
         await page.get_by_label("Base URL").fill(fake.url)
         await page.get_by_role("button", name="Check address", exact=True).click()

@@ -43,7 +43,14 @@ async def test_every_operation_asks_strangers_for_a_token(using: Using) -> None:
 
 
 @pytest.mark.usefixtures("one_of_each")
-@pytest.mark.parametrize(("name", "role"), [("Viktor", Role.VIEWER), ("Katka", Role.CURATOR)])
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("Viktor", Role.VIEWER),
+        # In a browser's session, a curator asks for each of them in `test_standing_users.py`.
+        pytest.param("Katka", Role.CURATOR, marks=pytest.mark.long),
+    ],
+)
 async def test_every_operation_is_refused_to_whom_it_is_not_for(using: Using, name: str, role: Role) -> None:
     own = RIGHTS[role] | {Right.LOOK_AROUND}
     async with using(name) as program:
