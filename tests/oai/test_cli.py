@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,13 +43,13 @@ def refused(_: Invocation) -> int:
 
 
 def terminated(_: Invocation) -> int:
-    os.kill(os.getpid(), signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)
     return ExitCode.DONE
 
 
 def interrupted_badly(_: Invocation) -> int:
     try:
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
     finally:
         raise RuntimeError("another command is already in progress")
 
