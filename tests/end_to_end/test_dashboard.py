@@ -15,7 +15,7 @@ from zatva.sample import write_archive
 
 pytestmark = pytest.mark.browser
 
-_PAGES = 300
+_PAGES = 100
 _PATIENCE = 60_000.0
 
 
@@ -29,6 +29,7 @@ async def test_an_archive_is_added_harvested_and_found_in_the_history(
     small = {
         **environment,
         "ZATVA_PROVIDER__RECORDS_PER_ANSWER": "5",
+        "ZATVA_HARVESTER__DELAY": "0.15",  # so that the harvest is seen while it runs
         "ZATVA_MANAGER__TICK_SECONDS": "0.5",
         "ZATVA_WEB__PRIVATE_ADDRESSES": "true",
     }

@@ -117,7 +117,7 @@ def _file(url: str) -> Path:
 
 
 async def _crawled(page: Page, start: str) -> set[str]:
-    """Open all that links and frames lead to, of the rooms one in twelve; all pictures must be ones."""
+    """Open all that links and frames lead to, of the rooms one in forty; all pictures must be ones."""
     waiting, seen = [start], {start}
     while waiting:
         address = waiting.pop()
@@ -142,7 +142,7 @@ async def _crawled(page: Page, start: str) -> set[str]:
 
 def _is_like_another(address: str) -> bool:
     room = re.search(r"room\.php@id=(\d+)", unquote(address))
-    return room is not None and int(room[1]) % 12 > 0
+    return room is not None and int(room[1]) % 40 > 0
 
 
 async def _check_looks(page: Page, folder: Path) -> None:
