@@ -45,7 +45,7 @@ _PAUSE = 1.0
 """Seconds between two harvests of the providers, which leave the processors to the other parts."""
 _PAGES = 20
 """Most pages of a file that is indexed."""
-_REPOSITORIES = 3
+_REPOSITORIES = 2
 Trouble = Callable[[], Coroutine[None, None, None]]
 
 
@@ -59,6 +59,7 @@ async def test_nothing_is_lost_whatever_happens_to_the_parts(
         settings = Settings(data=tmp_path / "data", database_url=SecretStr(servers.address))
         environment |= {
             **SETTINGS,
+            "ZATVA_MANAGER__TICK_SECONDS": "0.5",
             "ZATVA_DATABASE_URL": servers.address,
             "ZATVA_DATA": str(settings.data),
             "ZATVA_PROVIDER__REPLICA_URLS": json.dumps([copy.address for copy in servers.copies]),
