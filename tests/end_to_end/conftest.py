@@ -1,4 +1,7 @@
-"""One database for all tests of a module that start servers and commands and leave the tables unchanged."""
+"""One database for all tests of a module that start servers and commands and leave the tables unchanged.
+
+Tests that count rows, or write some that others would see, take `environment` and `database` instead.
+"""
 
 import os
 from collections.abc import Iterator

@@ -54,11 +54,10 @@ def addresses(
 
 @contextlib.contextmanager
 def _proxy(listener: socket.socket, upstream: str) -> Iterator[None]:
-    with listener.makefile(
-        "rb"
-    ) as sockets:  # it has the listener's descriptor, and becomes the standard input
-        module = "tests.end_to_end.reverse_proxy"
-        process = Process(os.environ, "0", upstream, _TRUSTED, module=module, stdin=sockets)
+    module = "tests.end_to_end.reverse_proxy"
+    # The file has the listener's descriptor, and becomes the process's standard input.
+    with listener.makefile("rb") as file:
+        process = Process(os.environ, "0", upstream, _TRUSTED, module=module, stdin=file)
     with process:
         try:
             yield
