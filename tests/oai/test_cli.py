@@ -19,8 +19,11 @@ def _as_if_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ZATVA_DATA", str(tmp_path))
     handler, logged = signal.getsignal(signal.SIGTERM), logging.root.handlers[:]
+    # Shells let what they start in the background ignore interrupts.
+    interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGTERM, handler)
+    signal.signal(signal.SIGINT, interrupted)
     logging.root.handlers[:] = logged
 
 
