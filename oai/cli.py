@@ -62,7 +62,7 @@ def add_command(
 ) -> "CommandParser":
     """Add a command with the options that all commands share; `handler` is `"module:function"`."""
     parser = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
-    add_shared_options(parser)
+    parser.when_used(add_shared_options)
     # argparse prepends the names of the parent commands: `zatva schedule pause`.
     parser.set_defaults(handler=handler, command=parser.prog.partition(" ")[2], used=parser)
     return parser

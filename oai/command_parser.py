@@ -2,15 +2,19 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NoReturn, Self
 
 _USAGE: Final = 2
 _ROOM: Final = 80
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser whose errors take two lines: what is wrong, and what to do."""
+    """A parser whose errors take two lines: what is wrong, and what to do.
+
+    It takes its options when it is first used: of all commands' parsers, a process uses one, and making the
+    others would take most of the time before the command begins.
+    """
 
     examples: Sequence[str] = ()
     """Command lines shown at the end of the help."""
@@ -18,6 +22,38 @@ class CommandParser(argparse.ArgumentParser):
     """For an overview: headings with the names of their commands."""
     commands: "argparse._SubParsersAction[CommandParser] | None" = None
     """The parser's commands, if it is a group."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 as argparse declares it
+        """Keep the options of `argparse.ArgumentParser` until the parser is used."""
+        self.prog = options["prog"]
+        self._waiting: list[Callable[[Self], object]] | None = []
+        self._options = options
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 an attribute of any type
+        """Complete the parser if it waits, and return the attribute that was missing until then."""
+        waiting = self.__dict__.get("_waiting")
+        if waiting is None:
+            raise AttributeError(name)
+        self._waiting = None
+        super().__init__(**self._options)
+        for add in waiting:
+            add(self)
+        return getattr(self, name)
+
+    def when_used(self, add: Callable[[Self], object]) -> None:
+        """Call the function with this parser before it is first used, or now if it has been used."""
+        if self._waiting is None:
+            add(self)
+        else:
+            self._waiting.append(add)
+
+    def add_argument(self, *names: Any, **options: Any) -> Any:  # noqa: ANN401 as argparse declares it
+        """Add an argument when the parser is used; so there is none to return."""
+        self.when_used(lambda parser: argparse.ArgumentParser.add_argument(parser, *names, **options))
+
+    def set_defaults(self, **values: Any) -> None:  # noqa: ANN401 as argparse declares it
+        """Set defaults when the parser is used."""
+        self.when_used(lambda parser: argparse.ArgumentParser.set_defaults(parser, **values))
 
     def add_subparsers(self, **options: Any) -> Any:  # noqa: ANN401 as argparse declares it
         """Add commands; without one of them, the group's help is shown."""

@@ -27,6 +27,8 @@ DIALECT: Final = re.compile(
         )\b""",
     re.VERBOSE | re.IGNORECASE,
 )
+# What separates the pieces of a string that is written on several lines.
+_SEAM: Final = re.compile(r"""["']\s*[fr]?["']|\\\n""")
 # What is no prose: code, options, parameters of statements, and tags and comments of templates.
 _CODE: Final = re.compile(r"`[^`]*`|--[\w-]+|:\w+|\{[{%#].*?[#%}]\}", re.DOTALL)
 # Stored words, and captures, which are examined indeed.
@@ -66,8 +68,11 @@ def measures() -> Iterator[Measure]:
 
 
 def measures_of_words() -> Iterator[Measure]:
-    """Yield the measures of words alone."""
-    yield from _of_words(_trees())
+    """Yield the measures of words alone; most modules have none of the words and need not be parsed."""
+    texts = {path: path.read_text(encoding="utf-8") for path in _modules()}
+    yield from _of_words(
+        {path: ast.parse(text) for path, text in texts.items() if DIALECT.search(_SEAM.sub("", text))}
+    )
 
 
 def _trees() -> dict[Path, ast.Module]:

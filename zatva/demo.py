@@ -84,8 +84,9 @@ def demo(invocation: Invocation) -> ExitCode:
     if "data" in invocation.settings.model_fields_set:
         words = "the demo has its own temporary data folder; --data and ZATVA_DATA are not used"
         invocation.console.note(words)
-    with _own_settings(invocation.settings) as settings:
-        archive = _make_archive(settings)
+    # Open for the whole demo: otherwise the database's server would end and start again after the indexing.
+    with _own_settings(invocation.settings) as settings, open_database(settings) as database:
+        archive = _make_archive(settings, database)
         try:
             return asyncio.run(_run(settings, archive, invocation.console, once=invocation.arguments.once))
         except* ZatvaError as errors:
@@ -121,23 +122,20 @@ def _own_settings(settings: Settings) -> Iterator[Settings]:
         )
 
 
-def _make_archive(settings: Settings) -> Archive:
+def _make_archive(settings: Settings, database: Database) -> Archive:
     files = write_archive(settings.data / "archive")
     margin = settings.provider.publish_margin
-    with open_database(settings) as database:
-        with database.session() as session:
-            collections.add_collection(session, _COLLECTION, name="Serials, spring 2024")
-            session.commit()
-            family = collections.lineage(session, _COLLECTION)
-        for number, path in enumerate(find_archives(files)):
-            options = IndexOptions(margin=margin, collections=family if number == 0 else ())
-            index_file(database, path, options)
-        with database.session() as session:
-            hidden = takedowns.settle_takedown(session, takedowns.enter(session, _TAKEDOWN), margin=margin)
-            listed, titles_due = _import_titles(session, settings)
-            documents, documents_due = session.execute(
-                select(func.count(), func.max(Document.datestamp))
-            ).one()
+    with database.session() as session:
+        collections.add_collection(session, _COLLECTION, name="Serials, spring 2024")
+        session.commit()
+        family = collections.lineage(session, _COLLECTION)
+    for number, path in enumerate(find_archives(files)):
+        options = IndexOptions(margin=margin, collections=family if number == 0 else ())
+        index_file(database, path, options)
+    with database.session() as session:
+        hidden = takedowns.settle_takedown(session, takedowns.enter(session, _TAKEDOWN), margin=margin)
+        listed, titles_due = _import_titles(session, settings)
+        documents, documents_due = session.execute(select(func.count(), func.max(Document.datestamp))).one()
     # Answers are up to a second behind the clock (`provider.holdings.mark`).
     due = max(documents_due, titles_due) + timedelta(seconds=1)
     return Archive(files=len(files), documents=documents, hidden=hidden, titles=listed, due=due)

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import Connection, text
 
-from oai.database import Database
+from oai.database import Database, open_database
+from oai.settings import Settings
 from tests.bench.paging_models import fill
 from tests.bench.paging_readers import COLLECTION, FIRST_HOST, LATE
 from tests.bench.paging_tables import MODELS, Model, change, enter, generate, insert
@@ -23,13 +24,23 @@ SETS = {
 Pages = list[list[int]]
 
 
+@pytest.fixture(scope="module")
+def filled(shared_settings: Settings) -> Iterator[Database]:
+    """A database with all models of the same documents."""
+    with open_database(shared_settings, check_tables=False) as database:
+        with database.engine.begin() as connection:
+            generate(connection, DOCUMENTS, more=1)
+            for model in MODELS:
+                fill(connection, model, DOCUMENTS)
+        yield database
+
+
 @pytest.fixture
-def connection(database: Database) -> Iterator[Connection]:
-    with database.engine.connect() as connection:
-        generate(connection, DOCUMENTS, more=1)
-        for model in MODELS:
-            fill(connection, model, DOCUMENTS)
+def connection(filled: Database) -> Iterator[Connection]:
+    """A transaction that is rolled back at the end of the test."""
+    with filled.engine.connect() as connection:
         yield connection
+        connection.rollback()
 
 
 def listed(connection: Connection, model: Model, set_id: int | None) -> Pages:

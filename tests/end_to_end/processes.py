@@ -13,7 +13,7 @@ from tests.commands import Process
 
 Found = TypeVar("Found")
 
-_DEADLINE = 60.0
+_DEADLINE = 120.0
 _ZATVA = (sys.executable, "-W", "error", "-m", "zatva")
 
 
@@ -65,7 +65,7 @@ def _said(process: subprocess.Popen[bytes] | Process, log: Path, ready: str) -> 
 
 
 def eventually(look: Callable[[], Found | None], what: str) -> Found:
-    """Look again and again until something is found, and fail after a minute."""
+    """Look again and again until something is found, and fail after two minutes."""
     deadline = time.monotonic() + _DEADLINE
     while True:
         found = look()

@@ -1,6 +1,6 @@
 """Everything at once, as processes on one machine, while parts of it are killed, stopped and replaced.
 
-A database with two synchronous replicas, two managers, four workers, two providers, harvesters, an indexer.
+A database with two synchronous replicas, two managers, three workers, two providers, harvesters, an indexer.
 The test kills the leading manager, a worker, a provider and the primary, suspends a worker and a replica for
 some time, lets the disks of the primary and of the harvests hang, and cuts the workers off from all
 databases: first nothing passes, then the connections end with what was under way. Nothing is lost, nothing is
@@ -41,13 +41,16 @@ from tests.provider.holdings.replicated import Replicated, replicated
 from tests.provider.workload import Workload
 
 _STILL_SECONDS = 1.0
-_PAUSE = 0.5
+_PAUSE = 1.0
 """Seconds between two harvests of the providers, which leave the processors to the other parts."""
+_PAGES = 20
+"""Most pages of a file that is indexed."""
+_REPOSITORIES = 2
 Trouble = Callable[[], Coroutine[None, None, None]]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("schedules", [12, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("schedules", [10, pytest.param(200, marks=pytest.mark.long)])
 async def test_nothing_is_lost_whatever_happens_to_the_parts(
     quick_folder: Path, environment: dict[str, str], tmp_path: Path, schedules: int
 ) -> None:
@@ -56,6 +59,7 @@ async def test_nothing_is_lost_whatever_happens_to_the_parts(
         settings = Settings(data=tmp_path / "data", database_url=SecretStr(servers.address))
         environment |= {
             **SETTINGS,
+            "ZATVA_MANAGER__TICK_SECONDS": "0.5",
             "ZATVA_DATABASE_URL": servers.address,
             "ZATVA_DATA": str(settings.data),
             "ZATVA_PROVIDER__REPLICA_URLS": json.dumps([copy.address for copy in servers.copies]),
@@ -90,7 +94,7 @@ class Scene:
         self.places: dict[str, str] = {}
         """Folders of the sockets on the workers' side of the network, by those of the servers."""
         self._kills: list[Callable[[], None]] = []
-        self._workload = Workload([], pause=_PAUSE)
+        self._workload = Workload([], pause=_PAUSE, pages=_PAGES)
 
     async def run(self, settings: Settings, schedules: int) -> None:
         """Let everything work, and judge it at the end."""
@@ -118,16 +122,16 @@ class Scene:
         self._workload.addresses.append(started[1])
 
     async def _harvest(self, chance: random.Random, schedules: int, seed: str) -> None:
-        async with repositories(self._tables) as harvested, receiver() as told:
+        async with repositories(self._tables, _REPOSITORIES) as harvested, receiver() as told:
             self._tables.add("notice_rule", kind="always", channel="webhook", target=told.url)
             address = self._servers.address
             for server, place in self.places.items():
                 address = re.sub(rf"{re.escape(server)}(?=[,&])", place, address)
             far = {"ZATVA_DATABASE_URL": address}
             async with Processes(
-                self._environment, self._tables, managers=2, workers=4, of_workers=far
+                self._environment, self._tables, managers=2, workers=3, of_workers=far
             ) as processes:
-                plan(self._tables, schedules, real=False)
+                plan(self._tables, schedules, real=False, repositories=_REPOSITORIES)
                 await self._disturb(chance, schedules, processes)
                 await rest(self._tables, schedules)
         judge(self._tables, harvested, told, schedules, seed)

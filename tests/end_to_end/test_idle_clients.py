@@ -30,14 +30,20 @@ _LITTLE = 20_000
 _FEW_FILES = (256, 256)
 _PROVIDER, _DASHBOARD = "provider at", "dashboard at"
 _PORT, _BOTH = ("--port", "0"), ("--port", "0", "--web-port", "0")
-_COMMANDS = pytest.mark.parametrize(
+_COMMANDS = {
+    "provider serve": (("provider", "serve", *_PORT), (_PROVIDER,)),
+    "web serve": (("web", "serve", *_PORT), (_DASHBOARD,)),
+    "serve": (("serve", *_BOTH), (_PROVIDER, _DASHBOARD)),
+}
+_EACH_COMMAND = pytest.mark.parametrize(("command", "said"), _COMMANDS.values(), ids=_COMMANDS.keys())
+_BOTH_SERVERS = pytest.mark.parametrize(
     ("command", "said"),
     [
-        pytest.param(("provider", "serve", *_PORT), (_PROVIDER,), id="provider serve"),
-        pytest.param(("web", "serve", *_PORT), (_DASHBOARD,), id="web serve"),
-        pytest.param(("serve", *_BOTH), (_PROVIDER, _DASHBOARD), id="serve"),
+        pytest.param(*words, id=name, marks=[] if name == "serve" else pytest.mark.long)
+        for name, words in _COMMANDS.items()
     ],
 )
+"""Both servers in one process, which have the limits that each of them has alone."""
 _PAGES = {_PROVIDER: "/oai?verb=Identify", _DASHBOARD: "/sign-in"}
 _FORMS = {_PROVIDER: "/oai", _DASHBOARD: "/sign-in"}
 
@@ -124,11 +130,11 @@ def _wait_for_answer(server: Running, part: str, *, source: str) -> None:
     eventually(answered, "an answer")
 
 
-@_COMMANDS
+@_BOTH_SERVERS
 def test_others_are_served_while_idle_clients_hold_all_they_can(
-    environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: tuple[str, ...]
+    shared_environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: tuple[str, ...]
 ) -> None:
-    with _server(environment, tmp_path, command, said) as server, contextlib.ExitStack() as stack:
+    with _server(shared_environment, tmp_path, command, said) as server, contextlib.ExitStack() as stack:
         for part in said:
             stack.enter_context(_idle(server.ports[part], _IDLE))
         for part in said:
@@ -144,9 +150,9 @@ def test_others_are_served_while_idle_clients_hold_all_they_can(
     ids=["provider serve", "web serve"],
 )
 def test_a_server_that_runs_out_of_files_says_so_once_and_goes_on(
-    environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: str
+    shared_environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: str
 ) -> None:
-    with _server(environment, tmp_path, command, (said,), files=(1024, 1024)) as server:
+    with _server(shared_environment, tmp_path, command, (said,), files=(1024, 1024)) as server:
         assert server.ask(said, "/healthz") == 200
         # Fewer than it counted on when it started, as when other work holds files open.
         in_use = max(int(file.name) for file in Path(f"/proc/{server.pid}/fd").iterdir())
@@ -159,11 +165,11 @@ def test_a_server_that_runs_out_of_files_says_so_once_and_goes_on(
         assert len(server.logged()) < _LITTLE
 
 
-@_COMMANDS
+@_BOTH_SERVERS
 def test_clients_who_send_drop_by_drop_are_ended(
-    environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: tuple[str, ...]
+    shared_environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: tuple[str, ...]
 ) -> None:
-    with _server(environment, tmp_path, command, said, idle_seconds=1, body_seconds=1) as server:
+    with _server(shared_environment, tmp_path, command, said, idle_seconds=1, body_seconds=1) as server:
         for part in said:
             with _idle(server.ports[part], 2) as (heads, forms):
                 heads.sendall(b"GET / HTTP/1.1\r\n")
@@ -237,11 +243,11 @@ def _signed_in(port: int, link: str) -> str:
         return (answer.getheader("Set-Cookie") or "").partition(";")[0]
 
 
-@_COMMANDS
+@_EACH_COMMAND
 def test_every_server_takes_all_the_files_it_may(
-    environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: tuple[str, ...]
+    shared_environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: tuple[str, ...]
 ) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    with _server(environment, tmp_path, command, said, files=(128, hard)) as server:
+    with _server(shared_environment, tmp_path, command, said, files=(128, hard)) as server:
         now, most = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
         assert 128 < now <= most

@@ -2,11 +2,9 @@
 
 import base64
 import contextlib
+import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import aiohttp
 import pytest
@@ -14,10 +12,11 @@ from playwright.async_api import Browser, expect
 from sqlalchemy import select
 
 from oai.database import Database
+from tests.commands import Process
 from tests.end_to_end.processes import running
 from tests.end_to_end.reverse_proxy import USER_HEADER
 from web.auth.users import add_user
-from web.models import Role, UserSession
+from web.models import Role, User, UserSession
 
 pytestmark = pytest.mark.browser
 
@@ -25,26 +24,29 @@ _TRUSTED = "127.0.0.2"
 """From where the proxy asks; everything else on this machine comes from 127.0.0.1."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def addresses(
-    environment: Mapping[str, str], database: Database, tmp_path: Path
+    shared_environment: Mapping[str, str],
+    shared_database: Database,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[str, str]]:
-    """The addresses of the proxy and of the dashboard behind it; it knows Alena and Viktor."""
-    with database.session() as session:
+    """The addresses of the proxy and of the dashboard behind it; it knows Alena, Viktor and Vlasta."""
+    with shared_database.session() as session:
         add_user(session, "Alena", Role.ADMINISTRATOR)
         add_user(session, "Viktor", Role.VIEWER)
+        add_user(session, "Vlasta", Role.VIEWER)
         session.commit()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         proxy = f"http://127.0.0.1:{listener.getsockname()[1]}"
         believing = {
-            **environment,
+            **shared_environment,
             "ZATVA_WEB__TRUSTED_PROXIES": f'["{_TRUSTED}"]',
             "ZATVA_WEB__PROXY_USER_HEADER": USER_HEADER,
             "ZATVA_WEB__BASE_URL": proxy,
         }
-        serve = ("web", "serve", "--port", "0")
+        serve, log = ("web", "serve", "--port", "0"), tmp_path_factory.mktemp("proxy") / "web.log"
         with (
-            running(believing, tmp_path / "web.log", *serve, ready="dashboard at") as (_, dashboard),
+            running(believing, log, *serve, ready="dashboard at") as (_, dashboard),
             _proxy(listener, dashboard.rstrip("/")),
         ):
             yield proxy, dashboard.rstrip("/")
@@ -52,9 +54,11 @@ def addresses(
 
 @contextlib.contextmanager
 def _proxy(listener: socket.socket, upstream: str) -> Iterator[None]:
-    descriptor = listener.fileno()
-    words = ("-m", "tests.end_to_end.reverse_proxy", str(descriptor), upstream, _TRUSTED)
-    with subprocess.Popen([sys.executable, *words], pass_fds=[descriptor]) as process:
+    module = "tests.end_to_end.reverse_proxy"
+    # The file has the listener's descriptor, and becomes the process's standard input.
+    with listener.makefile("rb") as file:
+        process = Process(os.environ, "0", upstream, _TRUSTED, module=module, stdin=file)
+    with process:
         try:
             yield
         finally:
@@ -66,22 +70,23 @@ def _as(name: str) -> dict[str, str]:
 
 
 async def test_whom_the_proxy_has_signed_in_uses_the_dashboard_at_once(
-    addresses: tuple[str, str], database: Database, chromium: Browser
+    addresses: tuple[str, str], shared_database: Database, chromium: Browser
 ) -> None:
     proxy, _dashboard = addresses
-    context = await chromium.new_context(http_credentials={"username": "Viktor", "password": "x"})
+    context = await chromium.new_context(http_credentials={"username": "Vlasta", "password": "x"})
     page = await context.new_page()
 
     await page.goto(f"{proxy}/jobs")
     await expect(page.locator("[data-live-status]")).to_have_text("Live")
-    await page.get_by_text("Viktor", exact=True).click()
+    await page.get_by_text("Vlasta", exact=True).click()
     await page.get_by_role("link", name="Account").click()
     await page.get_by_label("Page language").select_option("cs")
     await page.get_by_role("button", name="Change language").click()
 
     await expect(page.locator("html")).to_have_attribute("lang", "cs")
-    with database.session() as session:
-        assert len(session.scalars(select(UserSession)).all()) == 1, "one browser has one session"
+    with shared_database.session() as session:
+        own = select(UserSession).join(User).where(User.name == "Vlasta")
+        assert len(session.scalars(own).all()) == 1, "one browser has one session"
     await context.close()
 
 

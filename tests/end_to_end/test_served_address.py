@@ -11,15 +11,7 @@ import pytest
 from lxml import etree
 
 from oai.vocabulary import OAI_NAMESPACE
-from tests.commands import results
 from tests.end_to_end.processes import eventually, running
-
-
-@pytest.fixture
-def token(environment: dict[str, str]) -> str:
-    results(environment, "user", "add", "Alena", "--role", "administrator")
-    (made,) = results(environment, "token", "add", "Alena", "tests", "--scope", "read", "--scope", "archive")
-    return str(made["token"])
 
 
 def ask(url: str, token: str, *, method: str = "GET") -> Any:
@@ -53,33 +45,36 @@ def served(
 
 @pytest.mark.slow
 def test_the_dashboard_shows_and_tests_what_is_served_on_any_port(
-    environment: dict[str, str], token: str, tmp_path: Path
+    shared_environment: dict[str, str], shared_token: str, tmp_path: Path
 ) -> None:
-    at, identity, test = served(environment, tmp_path / "log", token)
+    at, identity, test = served(shared_environment, tmp_path / "log", shared_token)
     assert identity == test["archive"] == test["base_url"] == at
     assert test["failure"] is None
     assert [one["result"] for one in test["findings"]].count("passed") > len(test["findings"]) / 2
 
 
 def test_a_provider_on_all_addresses_is_shown_and_tested_at_one_that_is_reached(
-    environment: dict[str, str], token: str, tmp_path: Path
+    shared_environment: dict[str, str], shared_token: str, tmp_path: Path
 ) -> None:
-    at, identity, test = served(environment, tmp_path / "log", token, "--host", "0.0.0.0")
+    at, identity, test = served(shared_environment, tmp_path / "log", shared_token, "--host", "0.0.0.0")
     assert at.startswith("http://0.0.0.0:")
     assert identity == test["archive"] == test["base_url"] == at.replace("0.0.0.0", "127.0.0.1")
 
 
-def test_the_base_url_of_the_settings_wins(environment: dict[str, str], token: str, tmp_path: Path) -> None:
+def test_the_base_url_of_the_settings_wins(
+    shared_environment: dict[str, str], shared_token: str, tmp_path: Path
+) -> None:
     world = "http://127.0.0.1:9/world/oai"
-    at, identity, test = served({**environment, "ZATVA_PROVIDER__BASE_URL": world}, tmp_path / "log", token)
+    own = {**shared_environment, "ZATVA_PROVIDER__BASE_URL": world}
+    at, identity, test = served(own, tmp_path / "log", shared_token)
     assert at != world
     assert identity == test["archive"] == test["base_url"] == world
     assert "127.0.0.1:9" in json.dumps(test)
 
 
 def test_several_processes_on_a_free_port_say_the_address_that_is_served(
-    environment: dict[str, str], tmp_path: Path
+    shared_environment: dict[str, str], tmp_path: Path
 ) -> None:
     words = ("provider", "serve", "--port", "0", "--processes", "2")
-    with running(environment, tmp_path / "log", *words, ready="provider at") as (_, at):
+    with running(shared_environment, tmp_path / "log", *words, ready="provider at") as (_, at):
         assert {identified(at) for _ in range(8)} == {at}

@@ -197,9 +197,11 @@ def test_titles_are_imported_from_seeders_database(environment: dict[str, str], 
     ],
 )
 def test_a_source_that_cannot_be_read_is_named_without_its_password(
-    environment: dict[str, str], words: list[str], code: int, message: str
+    shared_environment: dict[str, str], words: list[str], code: int, message: str
 ) -> None:
-    done = zatva(environment, "provider", "titles", "import", *words, "--source", "seeder", "--verbose")
+    done = zatva(
+        shared_environment, "provider", "titles", "import", *words, "--source", "seeder", "--verbose"
+    )
     assert done.returncode == code
     assert message in done.stderr
     assert "s3cret" not in done.stdout + done.stderr

@@ -69,43 +69,23 @@ def _counts(result: dict[str, Any]) -> dict[str, int]:
     return {name: result[name] for name in ("records", "new", "updated", "unchanged", "deleted", "invalid")}
 
 
-def test_a_harvest_has_a_file_for_each_document_and_then_finds_nothing_changed(
-    base_url: str, environment: dict[str, str], tmp_path: Path
+def test_an_archive_is_harvested_by_a_schedule_of_plain_sql_and_then_by_hand(
+    base_url: str, environment: dict[str, str], tmp_path: Path, database: Database
 ) -> None:
-    out = tmp_path / "out"
-    first = results(environment, "harvest", base_url, "--out", out)[-1]
-    assert first["verdict"] == "complete"
-    assert _counts(first) == {
-        "records": _PAGES, "new": _PAGES, "updated": 0, "unchanged": 0, "deleted": 0, "invalid": 0,
-    }  # fmt: skip
-    assert len(_records(out)) == _PAGES
-    again = results(environment, "harvest", base_url, "--out", out, "--full")[-1]
+    store = Path(environment["ZATVA_DATA"]) / "store" / "by-hand"
+    repository = _check_schedule_by_sql(base_url, environment, tmp_path, database)
+    assert len(_records(store)) == _PAGES
+    _check_tables(database, store)
+
+    again = results(environment, "harvest", repository, "--full")[-1]
     assert _counts(again) == {
         "records": _PAGES, "new": 0, "updated": 0, "unchanged": _PAGES, "deleted": 0, "invalid": 0,
     }  # fmt: skip
+    _check_hidden(repository, store, environment, database)
 
 
-def test_a_document_hidden_at_the_provider_is_deleted_by_the_next_harvest(
-    base_url: str, environment: dict[str, str], tmp_path: Path, database: Database
-) -> None:
-    out = tmp_path / "out"
-    results(environment, "harvest", base_url, "--out", out)
-    before = _records(out)
-    gone = next(iter(before))
-    results(environment, "provider", "hide", gone)
-    with database.session() as session:
-        due = session.scalar(select(func.max(Document.datestamp)))
-        eventually(lambda: session.scalar(select(func.clock_timestamp() >= due)), "the deletion to be due")
-    result = results(environment, "harvest", base_url, "--out", out)[-1]
-    assert (result["verdict"], result["deleted"]) == ("complete", 1)
-    assert _records(out).keys() == before.keys() - {gone}
-    results(environment, "provider", "unhide", gone)
-    with database.session() as session:
-        assert session.scalar(select(func.count()).where(Document.deleted)) == 0
-
-
-def test_indexing_again_changes_nothing(
-    indexed: Path, environment: dict[str, str], database: Database
+def test_a_harvest_by_command_has_a_file_and_a_row_for_each_document_of_its_set(
+    base_url: str, indexed: Path, environment: dict[str, str], tmp_path: Path, database: Database
 ) -> None:
     def state() -> list[tuple[object, ...]]:
         with database.session() as session:
@@ -114,19 +94,30 @@ def test_indexing_again_changes_nothing(
     before = state()
     assert len(before) == _PAGES
     results(environment, "provider", "index", indexed, "--jobs", "1")
-    assert state() == before
+    assert state() == before, "indexing again changes nothing"
+
+    out = tmp_path / "out"
+    first = results(environment, "harvest", base_url, "--out", out, "--set", "mimetype:text")[-1]
+    number = len(_records(out))
+    assert 0 < number < _PAGES
+    assert first["verdict"] == "complete"
+    assert _counts(first) == {
+        "records": number, "new": number, "updated": 0, "unchanged": 0, "deleted": 0, "invalid": 0,
+    }  # fmt: skip
+    _check_tables(database, out)
 
 
-def test_a_schedule_inserted_by_plain_sql_is_harvested(
+def _check_schedule_by_sql(
     base_url: str, environment: dict[str, str], tmp_path: Path, database: Database
-) -> None:
+) -> str:
+    """Insert a repository with a schedule, and hold that the manager harvests it; returns its number."""
     with database.session() as session:
-        session.execute(
+        repository = session.scalar(
             text(
                 "WITH added AS (INSERT INTO oai_repository (base_url, base_dir) VALUES (:url, 'by-hand')"
                 " RETURNING repository_id)"
                 " INSERT INTO oai_recurring_job (repository_id, frequency)"
-                " SELECT repository_id, 'every 1 hours' FROM added"
+                " SELECT repository_id, 'every 1 hours' FROM added RETURNING repository_id"
             ),
             {"url": base_url},
         )
@@ -135,10 +126,34 @@ def test_a_schedule_inserted_by_plain_sql_is_harvested(
         history = eventually(lambda: _history(database), "a history row")
         following = eventually(lambda: _job(database), "the next job")
     assert (history.status, history.verdict, history.new_count) == ("completed", "complete", _PAGES)
-    assert len(_records(Path(environment["ZATVA_DATA"]) / "store" / "by-hand")) == _PAGES
     with database.session() as session:
         assert following.recurring_id == session.scalar(select(RecurringJob.id))
     assert following.harvest_start_time > history.harvest_end_time
+    return str(repository)
+
+
+def _check_tables(database: Database, store: Path) -> None:
+    """Hold that the rows of records name the files in the folder, and no others."""
+    with database.session() as session:
+        rows = session.execute(select(Record.identifier, Record.filename)).all()
+    assert {str(path.relative_to(store)) for path in store.rglob("*.xml")} == {row.filename for row in rows}
+    assert {row.identifier for row in rows} == _records(store).keys()
+
+
+def _check_hidden(repository: str, store: Path, environment: dict[str, str], database: Database) -> None:
+    """Hide a document at the provider, hold that the next harvest deletes its record, and unhide it."""
+    before = _records(store)
+    gone = next(iter(before))
+    results(environment, "provider", "hide", gone)
+    with database.session() as session:
+        due = session.scalar(select(func.max(Document.datestamp)))
+        eventually(lambda: session.scalar(select(func.clock_timestamp() >= due)), "the deletion to be due")
+    result = results(environment, "harvest", repository)[-1]
+    assert (result["verdict"], result["deleted"]) == ("complete", 1)
+    assert _records(store).keys() == before.keys() - {gone}
+    results(environment, "provider", "unhide", gone)
+    with database.session() as session:
+        assert session.scalar(select(func.count()).where(Document.deleted)) == 0
 
 
 def _job(database: Database) -> Job | None:
@@ -179,15 +194,3 @@ def _harvester(database: Database, *, but_not: int | None) -> int | None:
     with database.session() as session:
         pid = session.scalar(select(Job.process_id).where(Job.status == JobStatus.IN_PROGRESS))
     return pid if pid is not None and pid != but_not and alive(pid) else None
-
-
-def test_all_records_are_in_the_tables_with_their_files(
-    base_url: str, environment: dict[str, str], tmp_path: Path, database: Database
-) -> None:
-    out = tmp_path / "out"
-    results(environment, "harvest", base_url, "--out", out, "--set", "mimetype:text")
-    with database.session() as session:
-        rows = session.execute(select(Record.identifier, Record.filename)).all()
-    assert {str(path.relative_to(out)) for path in out.rglob("*.xml")} == {row.filename for row in rows}
-    assert {row.identifier for row in rows} == _records(out).keys()
-    assert 0 < len(rows) < _PAGES

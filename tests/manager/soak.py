@@ -41,18 +41,17 @@ SETTINGS = {
 
 
 @contextlib.asynccontextmanager
-async def repositories(tables: Tables) -> AsyncIterator[list[FakeRepository]]:
+async def repositories(tables: Tables, number: int = _REPOSITORIES) -> AsyncIterator[list[FakeRepository]]:
     async with contextlib.AsyncExitStack() as stack:
         served = [
-            await stack.enter_async_context(serve(FakeRepository(items=many(5))))
-            for _ in range(_REPOSITORIES)
+            await stack.enter_async_context(serve(FakeRepository(items=many(5)))) for _ in range(number)
         ]
-        for number, repository in enumerate(served):
-            tables.add("oai_repository", base_url=repository.url, base_dir=f"r{number}")
+        for place, repository in enumerate(served):
+            tables.add("oai_repository", base_url=repository.url, base_dir=f"r{place}")
         yield served
 
 
-def plan(tables: Tables, schedules: int, *, real: bool) -> None:
+def plan(tables: Tables, schedules: int, *, real: bool, repositories: int = _REPOSITORIES) -> None:
     """The schedules, spread over repositories and time; one of each repository is really harvested."""
     tables(
         "INSERT INTO oai_recurring_job (repository_id, metadata_prefix, frequency, start_date)"
@@ -61,7 +60,7 @@ def plan(tables: Tables, schedules: int, *, real: bool) -> None:
         " CASE WHEN number % :one_off > 0 THEN 'every 5 hours' END,"
         " now() + interval '2 seconds' + number * interval '1 second' * CAST(:spread AS float) / :schedules"
         " FROM generate_series(0, :schedules - 1) AS number",
-        repositories=_REPOSITORIES,
+        repositories=repositories,
         real=real,
         one_off=_ONE_OFF,
         spread=_SPREAD,
@@ -243,7 +242,7 @@ def judge(tables: Tables, served: list[FakeRepository], told: Receiver, schedule
     recurring = tables.one("SELECT count(*) FROM oai_recurring_job WHERE frequency IS NOT NULL")
     assert len(planned) == recurring, seed
     assert all(repository.lists() for repository in served), seed
-    assert tables.one("SELECT count(*) FROM oai_record") == 5 * _REPOSITORIES, seed
+    assert tables.one("SELECT count(*) FROM oai_record") == 5 * len(served), seed
     assert {post["facts"]["history_id"] for post in told.posts} == {run.history_id for run in runs}, seed
 
 

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +19,11 @@ def _as_if_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ZATVA_DATA", str(tmp_path))
     handler, logged = signal.getsignal(signal.SIGTERM), logging.root.handlers[:]
+    # Shells let what they start in the background ignore interrupts.
+    interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGTERM, handler)
+    signal.signal(signal.SIGINT, interrupted)
     logging.root.handlers[:] = logged
 
 
@@ -44,13 +46,13 @@ def refused(_: Invocation) -> int:
 
 
 def terminated(_: Invocation) -> int:
-    os.kill(os.getpid(), signal.SIGTERM)
+    signal.raise_signal(signal.SIGTERM)
     return ExitCode.DONE
 
 
 def interrupted_badly(_: Invocation) -> int:
     try:
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
     finally:
         raise RuntimeError("another command is already in progress")
 

@@ -27,13 +27,24 @@ server.release()
 """
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "data"
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A data folder in one that is closed to others, with a server that was made, used and left."""
+    closed = tmp_path_factory.mktemp("closed")
+    closed.chmod(0o700)
+    folder = closed / "data"
+    server = EmbeddedServer(folder)
+    server.acquire()
+    server.release()
     yield folder
-    cluster = cluster_folder(folder)
-    keeper.stop(cluster)
-    shutil.rmtree(cluster)
+    shutil.rmtree(cluster_folder(folder))
+
+
+@pytest.fixture
+def data(made: Path) -> Iterator[Path]:
+    """The same folder, whose server is stopped before and after each test."""
+    yield made
+    keeper.stop(cluster_folder(made))
 
 
 def _answers(url: URL) -> bool:
@@ -104,10 +115,5 @@ def test_it_recovers_when_the_server_itself_was_killed(data: Path) -> None:
 
 
 def test_no_folder_is_opened_to_others_for_it(data: Path) -> None:
-    closed = data.parent
-    closed.chmod(0o700)
-    server = EmbeddedServer(data)
-    server.acquire()
-    server.release()
-    assert closed.stat().st_mode & 0o777 == 0o700
+    assert data.parent.stat().st_mode & 0o777 == 0o700
     assert cluster_folder(data).stat().st_mode & 0o077 == 0

@@ -149,10 +149,10 @@ ARCHIVE_FILES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.fixture
-def before(settings: Settings) -> Iterator[Database]:
-    """A database as the version before the codes left it, with a repository."""
-    with open_database(settings, check_tables=False) as database:
+@pytest.fixture(scope="module")
+def migrated(shared_settings: Settings) -> Iterator[Database]:
+    """A database as the version before the codes left it, filled by the functions below, and migrated."""
+    with open_database(shared_settings, check_tables=False) as database:
         with database.engine.begin() as connection:
             connection.execute(sa.text("DROP SCHEMA public CASCADE; CREATE SCHEMA public"))
         _migrate(database, "0012")
@@ -162,6 +162,10 @@ def before(settings: Settings) -> Iterator[Database]:
                     "INSERT INTO oai_repository (base_url, base_dir) VALUES ('https://x.example/oai', 'x')"
                 )
             )
+            # The run of the refused records is the first.
+            for fill in (_fill_refused, _fill_runs, _fill_schedules, _fill_archive_files, _fill_audits):
+                fill(connection)
+        _migrate(database, migrations.head())
         yield database
 
 
@@ -178,16 +182,20 @@ def _rows(database: Database, query: str) -> list[Any]:
         return list(connection.execute(sa.text(query)))
 
 
-def test_every_reason_of_a_run_has_a_code_afterwards(before: Database) -> None:
-    with before.engine.begin() as connection:
-        statement = sa.text(
-            "INSERT INTO oai_history (repository_id, harvest_start_time, status, failure_reason)"
-            " VALUES (1, now(), 'failed', :reason)"
-        )
-        connection.execute(statement, [{"reason": reason} for reason in RUNS])
-        connection.execute(statement, {"reason": None})
-    _migrate(before, migrations.head())
-    rows = _rows(before, "SELECT failure_reason, failure_code, failure_facts FROM oai_history")
+def _fill_runs(connection: sa.Connection) -> None:
+    statement = sa.text(
+        "INSERT INTO oai_history (repository_id, harvest_start_time, status, failure_reason)"
+        " VALUES (1, now(), 'failed', :reason)"
+    )
+    connection.execute(statement, [{"reason": reason} for reason in RUNS])
+    connection.execute(statement, {"reason": None})
+
+
+def test_every_reason_of_a_run_has_a_code_afterwards(migrated: Database) -> None:
+    rows = _rows(
+        migrated,
+        "SELECT failure_reason, failure_code, failure_facts FROM oai_history WHERE status = 'failed'",
+    )
     assert {row[0]: (row[1], row[2]) for row in rows if row[0] is not None} == RUNS
     assert [tuple(row) for row in rows if row[0] is None] == [(None, None, None)]
     assert {code for code, _ in RUNS.values()} <= set(FailureCode)
@@ -196,51 +204,62 @@ def test_every_reason_of_a_run_has_a_code_afterwards(before: Database) -> None:
         assert "?" not in words.what + words.todo, "a fact is missing"
 
 
-def test_what_was_refused_and_the_warnings_of_it_are_found_by_their_key(before: Database) -> None:
-    with before.engine.begin() as connection:
-        statement = sa.text(
+WARNINGS = [
+    *(f"{X}, byte 17: {reason}" for reason in RECORDS if "oai:x:1" in reason),
+    f"{X}: the answer says another encoding than it has",
+    f"{X}: record 'gone': well-formed",
+]
+
+
+def _fill_refused(connection: sa.Connection) -> None:
+    connection.execute(
+        sa.text(
             "INSERT INTO oai_quarantine (repository_id, metadata_prefix, fault_key, reason, url, raw,"
             " raw_size, last_run, history_id, byte_offset, identifier)"
             " VALUES (1, 'oai_dc', gen_random_uuid(), :reason, :url, '', 0, now(), 1, 17, 'oai:x:1')"
-        )
-        connection.execute(statement, [{"reason": reason, "url": X} for reason in RECORDS])
-        warnings = [f"{X}, byte 17: {reason}" for reason in RECORDS if "oai:x:1" in reason]
-        warnings += [f"{X}: the answer says another encoding than it has", f"{X}: record 'gone': well-formed"]
-        connection.execute(
-            sa.text(
-                "INSERT INTO oai_history (repository_id, harvest_start_time, status, warnings)"
-                " VALUES (1, now(), 'completed with errors', CAST(:warnings AS jsonb))"
-            ),
-            {"warnings": json.dumps(warnings)},
-        )
-    _migrate(before, migrations.head())
-    kept = _rows(before, "SELECT reason, failure_code, replace(fault_key::text, '-', '') FROM oai_quarantine")
+        ),
+        [{"reason": reason, "url": X} for reason in RECORDS],
+    )
+    connection.execute(
+        sa.text(
+            "INSERT INTO oai_history (repository_id, harvest_start_time, status, warnings)"
+            " VALUES (1, now(), 'completed with errors', CAST(:warnings AS jsonb))"
+        ),
+        {"warnings": json.dumps(WARNINGS)},
+    )
+
+
+def test_what_was_refused_and_the_warnings_of_it_are_found_by_their_key(migrated: Database) -> None:
+    kept = _rows(
+        migrated, "SELECT reason, failure_code, replace(fault_key::text, '-', '') FROM oai_quarantine"
+    )
     assert {reason: code for reason, code, _ in kept} == RECORDS
-    ((failures,),) = _rows(before, "SELECT warning_failures FROM oai_history")
-    assert len(failures) == len(warnings)
+    ((failures,),) = _rows(
+        migrated, "SELECT warning_failures FROM oai_history WHERE status = 'completed with errors'"
+    )
+    assert len(failures) == len(WARNINGS)
     keys = {failure["fault_key"] for failure in failures[:-2]}
     assert keys == {key for reason, _, key in kept if "oai:x:1" in reason}
     assert failures[-2:] == [None, {"code": "record_xml", "url": X, "fault_key": ""}]
 
 
-def test_schedules_and_running_harvests_say_why_in_codes(before: Database) -> None:
-    with before.engine.begin() as connection:
-        connection.execute(
-            sa.text(
-                "INSERT INTO oai_recurring_job (repository_id, state, state_reason) VALUES (1, 3, :reason)"
-            ),
-            [{"reason": reason} for reason in SCHEDULES],
+def _fill_schedules(connection: sa.Connection) -> None:
+    connection.execute(
+        sa.text("INSERT INTO oai_recurring_job (repository_id, state, state_reason) VALUES (1, 3, :reason)"),
+        [{"reason": reason} for reason in SCHEDULES],
+    )
+    connection.execute(
+        sa.text(
+            "INSERT INTO oai_harvest (repository_id, metadata_prefix, last_error)"
+            " VALUES (1, 'oai_dc', 'waiting until 2026-01-02T03:04:05Z: HTTP status 503')"
         )
-        connection.execute(
-            sa.text(
-                "INSERT INTO oai_harvest (repository_id, metadata_prefix, last_error)"
-                " VALUES (1, 'oai_dc', 'waiting until 2026-01-02T03:04:05Z: HTTP status 503')"
-            )
-        )
-    _migrate(before, migrations.head())
-    rows = _rows(before, "SELECT state_reason, state_failure FROM oai_recurring_job")
+    )
+
+
+def test_schedules_and_running_harvests_say_why_in_codes(migrated: Database) -> None:
+    rows = _rows(migrated, "SELECT state_reason, state_failure FROM oai_recurring_job")
     assert {row[0]: row[1] for row in rows} == SCHEDULES
-    ((waiting,),) = _rows(before, "SELECT last_failure FROM oai_harvest")
+    ((waiting,),) = _rows(migrated, "SELECT last_failure FROM oai_harvest")
     assert waiting == {
         "code": "waiting",
         "until": "2026-01-02T03:04:05Z",
@@ -250,20 +269,19 @@ def test_schedules_and_running_harvests_say_why_in_codes(before: Database) -> No
         assert Failure.from_json(failure) is not None
 
 
-@pytest.mark.parametrize(
-    ("table", "insert"),
-    [
-        ("arc_problem", 'INSERT INTO arc_problem (arc_id, "offset", reason) VALUES (1, 0, :reason)'),
-        ("index_file", "INSERT INTO index_file (run_id, path, size, reason) VALUES (1, '/x', 0, :reason)"),
-    ],
-)
-def test_reasons_of_archive_files_have_codes_afterwards(before: Database, table: str, insert: str) -> None:
-    with before.engine.begin() as connection:
-        connection.execute(sa.text("INSERT INTO arc (name, size, modified) VALUES ('x.warc', 0, now())"))
-        connection.execute(sa.text("INSERT INTO index_run (host, again) VALUES ('h', false)"))
+def _fill_archive_files(connection: sa.Connection) -> None:
+    connection.execute(sa.text("INSERT INTO arc (name, size, modified) VALUES ('x.warc', 0, now())"))
+    connection.execute(sa.text("INSERT INTO index_run (host, again) VALUES ('h', false)"))
+    for insert in (
+        'INSERT INTO arc_problem (arc_id, "offset", reason) VALUES (1, 0, :reason)',
+        "INSERT INTO index_file (run_id, path, size, reason) VALUES (1, '/x', 0, :reason)",
+    ):
         connection.execute(sa.text(insert), [{"reason": reason} for reason in ARCHIVE_FILES])
-    _migrate(before, migrations.head())
-    rows = _rows(before, f"SELECT reason, failure_code, failure_facts FROM {table}")  # noqa: S608 our own word
+
+
+@pytest.mark.parametrize("table", ["arc_problem", "index_file"])
+def test_reasons_of_archive_files_have_codes_afterwards(migrated: Database, table: str) -> None:
+    rows = _rows(migrated, f"SELECT reason, failure_code, failure_facts FROM {table}")  # noqa: S608 our own word
     assert {row[0]: (row[1], row[2]) for row in rows} == ARCHIVE_FILES
     assert {code for code, _ in ARCHIVE_FILES.values()} <= set(FailureCode)
     for code, facts in ARCHIVE_FILES.values():
@@ -271,17 +289,18 @@ def test_reasons_of_archive_files_have_codes_afterwards(before: Database, table:
         assert "?" not in words.what + words.todo, "a fact is missing"
 
 
-def test_audits_of_stores_get_a_state_and_are_not_announced(before: Database) -> None:
-    with before.engine.begin() as connection:
-        connection.execute(
-            sa.text(
-                "INSERT INTO oai_store_audit (repository_id, started, ended, missing)"
-                " VALUES (1, now(), now(), 0), (1, now(), now(), 3), (1, now(), NULL, 0)"
-            )
+def _fill_audits(connection: sa.Connection) -> None:
+    connection.execute(
+        sa.text(
+            "INSERT INTO oai_store_audit (repository_id, started, ended, missing)"
+            " VALUES (1, now(), now(), 0), (1, now(), now(), 3), (1, now(), NULL, 0)"
         )
-    _migrate(before, migrations.head())
+    )
+
+
+def test_audits_of_stores_get_a_state_and_are_not_announced(migrated: Database) -> None:
     columns = "state, failure_code, failure_facts, announced IS NOT NULL"
-    rows = _rows(before, f"SELECT {columns} FROM oai_store_audit ORDER BY audit_id")  # noqa: S608 our own words
+    rows = _rows(migrated, f"SELECT {columns} FROM oai_store_audit ORDER BY audit_id")  # noqa: S608 our own words
     assert [tuple(row) for row in rows] == [
         ("done", None, None, True),
         ("done", "store_damaged", {"missing": 3, "altered": 0, "stray": 0}, True),

@@ -24,6 +24,12 @@ FULL = 'could not extend file "base/1/2": No space left on device'
 RAISE = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{}', MESSAGE = '{}'; END $$"
 
 
+@pytest.fixture(scope="module")
+def settings(shared_settings: Settings) -> Settings:
+    """One database for all: no command of these tests writes anything."""
+    return shared_settings
+
+
 @pytest.fixture(autouse=True)
 def _as_if_alone(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The test's database in the settings, and the test runner's own signals and logging afterwards."""

@@ -32,6 +32,8 @@ class Workload:
     """Of the providers; each request goes to one of them at random."""
     pause: float = 0.0
     """Seconds between two harvests."""
+    pages: int = 200
+    """Most pages of a file that is indexed."""
     indexed: set[str] = field(default_factory=set)
     harvested: set[str] = field(default_factory=set)
     behind: list[float] = field(default_factory=list)
@@ -46,7 +48,10 @@ class Workload:
         with open_database(settings) as database:
             while not self.over.is_set():
                 name = f"{len(self.indexed)}"
-                urls = [f"http://www.example.cz/{name}/{number}" for number in range(chance.randint(1, 200))]
+                urls = [
+                    f"http://www.example.cz/{name}/{number}"
+                    for number in range(chance.randint(1, self.pages))
+                ]
                 path = write_pages(folder / f"{name}.warc", [Page(url=url) for url in urls])
                 _index(database, path)
                 self.indexed.update(urls)

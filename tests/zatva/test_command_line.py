@@ -34,11 +34,11 @@ def test_every_example_is_a_command_line(line: str) -> None:
 
 
 def test_every_command_has_an_example() -> None:
-    assert [one.prog for one in _commands(build_parser()) if not one.examples] == []
+    assert [one.prog for one in _commands(_parser()) if not one.examples] == []
 
 
 def test_the_overview_names_every_command_by_its_purpose(capsys: pytest.CaptureFixture[str]) -> None:
-    parser = build_parser()
+    parser = _parser()
     assert run(parser, []) == 2
     shown = capsys.readouterr().err
     assert parser.commands is not None
@@ -51,7 +51,7 @@ def test_the_overview_names_every_command_by_its_purpose(capsys: pytest.CaptureF
 
 
 def test_a_group_without_its_command_shows_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(build_parser(), ["schedule"]) == 2
+    assert run(_parser(), ["schedule"]) == 2
     assert "resume a schedule" in capsys.readouterr().err
 
 
@@ -74,7 +74,7 @@ def test_a_mistyped_word_is_named_with_what_was_meant(
     line: str, said: str, where: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        run(build_parser(), line.split())
+        run(_parser(), line.split())
     lines = capsys.readouterr().err.splitlines()
     assert ended.value.code == 2
     assert said in lines[0]
@@ -89,6 +89,6 @@ def test_schedules_take_the_names_of_harvest_and_the_numbers_of_the_tables(
 ) -> None:
     method, validation = words
     line = f"schedule add 7 --method {method} --validation {validation} --filter a.xml --normalise b.xml"
-    asked = build_parser().parse_args(line.split())
+    asked = _parser().parse_args(line.split())
     assert (asked.method, asked.validation) == stored
     assert (str(asked.filter_file_path), str(asked.normalize_file_path)) == ("a.xml", "b.xml")

@@ -145,12 +145,24 @@ def for_processes(settings: Settings) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("password", ["".join(PASSWORDS)])
-def test_a_database_with_a_password_is_backed_up_and_restored(guarded: Settings, tmp_path: Path) -> None:
+def test_a_database_with_a_password_is_backed_up_and_restored_and_no_argument_has_the_password(
+    guarded: Settings, tmp_path: Path
+) -> None:
     environment, file = for_processes(guarded), tmp_path / "zatva.dump"
-    with open_database(guarded) as database:
+    with open_database(guarded) as database, ThreadPoolExecutor(1) as beside:
         add_collection(database, "collection:a")
-        done = zatva(environment, "backup", file)
-        assert (done.returncode, done.stderr) == (0, "")
+        with psycopg.connect(database.conninfo) as connection:
+            connection.execute("LOCK TABLE collection")
+            backup = beside.submit(zatva, environment, "backup", file)
+            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            while connection.execute(waiting).fetchone() == (0,):
+                assert not backup.done(), backup.result()
+                time.sleep(0.01)
+            dumping = [line for line in command_lines() if b"pg_dump" in line]
+        done = backup.result()
+        assert (len(dumping), done.returncode, done.stderr) == (1, 0, "")
+        assert b"librarian" in dumping[0]
+        assert PASSWORDS[0].encode() not in dumping[0]
         add_collection(database, "collection:b")
         restored = zatva(environment, "restore", file, "--force")
         assert (restored.returncode, restored.stderr, collections(database)) == (0, "", 1)
@@ -174,21 +186,6 @@ def test_a_wrong_password_is_told_without_any(guarded_server: URL, guarded: Sett
     done = zatva(environment, "backup", tmp_path / "zatva.dump")
     assert (done.returncode, "password authentication failed" in done.stderr) == (6, True)
     assert "wr0ng" not in done.stderr
-
-
-def test_the_password_is_not_among_the_arguments(guarded: Settings, tmp_path: Path, password: str) -> None:
-    with open_database(guarded) as database, ThreadPoolExecutor(1) as beside:
-        with psycopg.connect(database.conninfo) as connection:
-            connection.execute("LOCK TABLE collection")
-            backup = beside.submit(zatva, for_processes(guarded), "backup", tmp_path / "zatva.dump")
-            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-            while connection.execute(waiting).fetchone() == (0,):
-                assert not backup.done(), backup.result()
-                time.sleep(0.01)
-            dumping = [line for line in command_lines() if b"pg_dump" in line]
-        assert (len(dumping), backup.result().returncode) == (1, 0)
-    assert b"librarian" in dumping[0]
-    assert password.encode() not in dumping[0]
 
 
 def command_lines() -> list[bytes]:

@@ -1,6 +1,7 @@
 """The shipped systemd units and the compose file are valid, closed, and run commands that exist."""
 
 import configparser
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -49,10 +50,10 @@ def test_a_unit_is_valid_and_closed(unit: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", _UNITS, ids=lambda unit: unit.stem)
-def test_a_unit_runs_a_command_that_exists(unit: Path, environment: dict[str, str]) -> None:
+def test_a_unit_runs_a_command_that_exists(unit: Path) -> None:
     program, *words = _command(unit)
     assert program == "/opt/zatva/bin/zatva"
-    assert zatva(environment, *words, "--help").returncode == 0
+    assert zatva(os.environ, *words, "--help").returncode == 0
 
 
 def _services() -> dict[str, dict[str, Any]]:
@@ -69,9 +70,9 @@ def test_containers_are_closed_and_no_password_is_shipped() -> None:
             assert published.startswith("127.0.0.1:"), name
 
 
-def test_containers_run_commands_that_exist(environment: dict[str, str]) -> None:
+def test_containers_run_commands_that_exist() -> None:
     commands = {tuple(service["command"]) for service in _services().values()}
     assert len(commands) == 5
     for words in commands:
-        done = zatva(environment, *words, "--help")
+        done = zatva(os.environ, *words, "--help")
         assert done.returncode == 0, done.stderr

@@ -17,9 +17,20 @@ _LOADED: Final = re.compile(
 _QUOTED: Final = re.compile(r"(?<!\*)\*([^*\n]+)\*(?!\*)")
 
 
-def test_the_site_has_no_dead_links_and_loads_nothing_from_other_sites(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "plugins", [pytest.param("[search]", marks=pytest.mark.long), pytest.param("[]", id="without the index")]
+)
+def test_the_site_has_no_dead_links_and_loads_nothing_from_other_sites(tmp_path: Path, plugins: str) -> None:
+    """The index of the search takes a quarter of the time, and has no links."""
+    config, site = tmp_path / "mkdocs.yml", tmp_path / "site"
+    config.write_text(
+        f"INHERIT: {_ROOT}/mkdocs.yml\ndocs_dir: {_ROOT}/docs\nplugins: {plugins}\n"
+        f"hooks: [{_ROOT}/script/site_hooks.py]\n",
+        encoding="utf-8",
+    )
+    words = ("build", "--strict", "--quiet", "--config-file", config, "--site-dir", site)
     built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
+        [sys.executable, "-m", "mkdocs", *words],
         cwd=_ROOT,
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
@@ -29,7 +40,7 @@ def test_the_site_has_no_dead_links_and_loads_nothing_from_other_sites(tmp_path:
     )
     assert built.returncode == 0, built.stdout + built.stderr
 
-    pages = list(tmp_path.rglob("*.html"))
+    pages = list(site.rglob("*.html"))
     assert len(pages) > len(list((_ROOT / "docs").rglob("*.md")))
     assert [page for page in pages if _LOADED.search(page.read_text(encoding="utf-8"))] == []
 

@@ -127,7 +127,9 @@ async def test_without_a_source_there_is_no_aggregate(hub: Hub) -> None:
                 assert response.status == 404
 
 
-async def test_the_landing_page_names_the_sources(hub: Hub, library: Library) -> None:
+async def test_the_landing_page_names_the_sources_and_the_archive_takes_no_token_of_the_aggregate(
+    hub: Hub, library: Library
+) -> None:
     async with hub.served() as address, ClientSession() as session:
         accept = {"Accept": "text/html,application/xhtml+xml"}
         async with session.get(address, headers=accept) as response:
@@ -138,10 +140,6 @@ async def test_the_landing_page_names_the_sources(hub: Hub, library: Library) ->
         assert link is not None
         async with session.get(urljoin(address, link.get("href", ""))) as response:
             assert response.status == 200
-
-
-async def test_tokens_of_the_archive_are_not_good_here(hub: Hub, library: Library) -> None:
-    assert library.records()
     token = hub.ask(verb="ListRecords", metadataPrefix="oai_dc").token
     assert token
     theirs = make_repository(hub.settings.provider, hub.database, "http://aggregate.example/oai")
