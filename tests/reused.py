@@ -7,11 +7,17 @@ much enlarged a table, or changed rows that the template has, the next one gets 
 
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psycopg
+import pytest
 from psycopg import sql
-from sqlalchemy import URL
+from pydantic import SecretStr
+from sqlalchemy import URL, Engine, event
+
+from oai.database import Database
+from oai.settings import Settings
 
 _FILLED = """
     SELECT relname, pg_relation_size(oid) FROM pg_class
@@ -87,10 +93,11 @@ class ReusedDatabase:
         connection = self._connection
         if connection is None:
             return
-        connection.execute(_LEFT, [list(keeping)])
         try:
+            connection.execute(_LEFT, [list(keeping)])
             enough = self._emptied(connection, disconnect)
-        except psycopg.errors.LockNotAvailable:  # a connection that may stay has not ended its transaction
+        except psycopg.OperationalError:
+            # A connection that may stay has not ended its transaction, or a test has ended this one.
             enough = False
         if not enough:
             disconnect()
@@ -129,3 +136,50 @@ class ReusedDatabase:
     def _rows(connection: psycopg.Connection, table: str) -> object:
         found = sql.SQL("SELECT one::text FROM {} AS one ORDER BY 1").format(sql.Identifier(table))
         return connection.execute(found).fetchall()
+
+
+@pytest.fixture(scope="session")
+def reused(maintenance: psycopg.Connection, server_url: URL, template: str) -> Iterator[ReusedDatabase]:
+    """Yield the database that the tests of this folder use one after the other."""
+    made = ReusedDatabase(maintenance, server_url, template)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def backends(engine: Engine) -> set[int]:
+    """The server processes of the engine's connections."""
+    found: set[int] = set()
+
+    @event.listens_for(engine, "connect")
+    def _note(connection: psycopg.Connection, _record: object) -> None:
+        found.add(connection.info.backend_pid)
+
+    @event.listens_for(engine, "close")
+    def _forget(connection: psycopg.Connection, _record: object) -> None:
+        found.discard(connection.info.backend_pid)
+
+    return found
+
+
+@pytest.fixture
+def settings(
+    reused: ReusedDatabase, engine: Engine, backends: set[int], tmp_path: Path
+) -> Iterator[Settings]:
+    """Return settings for one test: an empty database, and a data directory of its own."""
+    url = reused.open()
+    if engine.url != url:
+        engine.dispose()
+        engine.url = url
+    address = SecretStr(url.render_as_string(hide_password=False))
+    # Sections that are not given are the class's default objects; a test that changes one must not change
+    # them for all tests of its process.
+    yield Settings(data=tmp_path / "data", database_url=address).model_copy(deep=True)
+    reused.empty(frozenset(backends), engine.dispose)
+
+
+@pytest.fixture
+def database(engine: Engine, settings: Settings) -> Database:
+    """Open the test's database. Its schema is not checked again, because it is a copy of the template's."""
+    del settings
+    return Database(engine=engine)

@@ -29,7 +29,7 @@ class Quarantine:
     run_started: datetime
     job_id: int | None
     occupied: bool = False
-    """Whether there are unresolved entries; whoever adds one holds the repository."""
+    """Whether there are entries that a readable record could resolve."""
 
     def note(
         self, session: Session, keys: Sequence[str], refusals: Sequence[Refusal], *, now: datetime
@@ -72,8 +72,6 @@ class Quarantine:
 
     def close(self, session: Session, *, history_id: int, complete: bool, now: datetime) -> None:
         """End the run: set its history row; if it received everything, resolve entries it did not meet."""
-        if not self.occupied:
-            return
         session.execute(
             update(Quarantined)
             .where(*_of(self), Quarantined.last_run == self.run_started)

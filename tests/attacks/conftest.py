@@ -1,5 +1,6 @@
 """Attacks on a real dashboard: its server and its users' browsers."""
 
+from tests.reused import backends, database, reused, settings
 from tests.web.conftest import (
     administrator,
     colleague,
@@ -15,13 +16,17 @@ from tests.web.conftest import (
 
 __all__ = [
     "administrator",
+    "backends",
     "colleague",
+    "database",
     "forking",
     "owner",
     "page_sizes",
     "poll_seconds",
     "quick_hasher",
+    "reused",
     "server",
+    "settings",
     "stranger",
     "viewer",
 ]
