@@ -129,7 +129,7 @@ def close(session: Session, run: RunKey, *, everything: bool) -> None:
         elif everything or not deletions.staged_count(session, earlier):
             _supersede(session, run.harvest_id, hold.run_started)
     session.flush()
-    # Also those of a run that was killed before it asked for approval, and is not gone on with.
+    # Also those of a run that was killed before it asked for approval, and is not resumed.
     deletions.forget_stale(session, run)
 
 

@@ -84,9 +84,7 @@ def begin(
     lost = _lost(row)
     if not plan.resumes:
         row.run_parameters = {"kind": request.kind(), "from": plan.from_, "looks": looks}
-        row.resumption_token = None
-        row.counts, row.run_state, row.warnings, row.warning_failures = {}, {}, [], []
-        row.complete_list_size = row.run_response_date = None
+        _forget_last_run(row)
         row.run_started = now
     row.job_id = request.job_id
     row.process_id = os.getpid()
@@ -95,16 +93,13 @@ def begin(
     row.last_sign = func.clock_timestamp()
     row.last_error = row.last_failure = row.records_per_second = row.estimated_end = None
     session.flush()
-    if plan.resumes:
-        marks = seen_identifiers.kept(session, row.harvest_id)
-    else:
-        marks = no_marks()
+    if not plan.resumes:
         seen_identifiers.forget(session, row.harvest_id)
     return Checkpoint(
         harvest_id=row.harvest_id,
         counts=dict(row.counts),
         state=dict(row.run_state),
-        marks=marks,
+        marks=seen_identifiers.kept(session, row.harvest_id) if plan.resumes else no_marks(),
         warnings=notes_of(row.warnings, row.warning_failures),
         watermark=row.watermark,
         response_date=row.run_response_date,
@@ -115,6 +110,12 @@ def begin(
         disappeared=(row.run_parameters or {}).get("disappeared"),
         lost=lost,
     )
+
+
+def _forget_last_run(row: Harvest) -> None:
+    row.resumption_token = None
+    row.counts, row.run_state, row.warnings, row.warning_failures = {}, {}, [], []
+    row.complete_list_size = row.run_response_date = None
 
 
 def _found_or_inserted(session: Session, request: HarvestRequest) -> Harvest:
