@@ -31,14 +31,17 @@ class Partition:
         self._passing.set()
 
     async def connect(self, target: Path, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Pass a new connection's bytes on to a server's socket, and its bytes back."""
+        """Pass a new connection's bytes on to a server's socket, and its bytes back.
+
+        Raises OSError if the server is gone.
+        """
         # A connection begun during the partition stays without an answer.
         await self._passing.wait()
         try:
             from_server, to_server = await asyncio.open_unix_connection(target)
         except OSError:
             writer.transport.abort()
-            return
+            raise
         self.connections += 1
         await asyncio.gather(self._pump(reader, to_server), self._pump(from_server, writer))
 
@@ -69,11 +72,23 @@ async def partition(folder: Path, servers: Sequence[Path]) -> AsyncIterator[tupl
             place.mkdir()
             places[str(server)] = str(place)
 
-            async def connected(
-                reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: Path = server / _SOCKET
-            ) -> None:
-                await between.connect(target, reader, writer)
-
-            started = await asyncio.start_unix_server(connected, place / _SOCKET)
+            started = await _before(between, server / _SOCKET, place / _SOCKET)
             listening.callback(started.close)
         yield between, places
+
+
+async def _before(between: Partition, target: Path, socket: Path) -> asyncio.Server:
+    """Listen before a server's socket for as long as it is there.
+
+    Connections to a server that is gone are then refused. If they were accepted and closed, libpq, and so psql,
+    would give up and not try the other servers of the address.
+    """
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await between.connect(target, reader, writer)
+        except OSError:
+            started.close()
+
+    started = await asyncio.start_unix_server(connected, socket)
+    return started

@@ -108,7 +108,7 @@ def test_an_error_while_a_datestamp_is_chosen_leaves_the_gate_open(database: Dat
         assert session.scalar(text("SELECT count(*) FROM publication_mark")) == 0
 
 
-_LOOKS = pytest.mark.parametrize("looks", [60, pytest.param(5000, marks=pytest.mark.long)])
+_LOOKS = pytest.mark.parametrize("looks", [200, pytest.param(5000, marks=pytest.mark.long)])
 
 
 @pytest.mark.slow
