@@ -80,8 +80,8 @@ async def partition(folder: Path, servers: Sequence[Path]) -> AsyncIterator[tupl
 async def _before(between: Partition, target: Path, socket: Path) -> asyncio.Server:
     """Listen before a server's socket for as long as it is there.
 
-    Connections to a server that is gone are then refused. If they were accepted and closed, libpq, and so psql,
-    would give up and not try the other servers of the address.
+    Connections to a server that is gone are then refused. If they were accepted and closed, libpq, and so
+    psql, would give up and not try the other servers of the address.
     """
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
