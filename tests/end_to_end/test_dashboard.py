@@ -19,6 +19,7 @@ _PAGES = 100
 _PATIENCE = 60_000.0
 
 
+@pytest.mark.long  # `web/test_counted_walks` does this in the browser, `test_whole_way` with processes
 async def test_an_archive_is_added_harvested_and_found_in_the_history(
     environment: dict[str, str], database: Database, tmp_path: Path, page: Page
 ) -> None:

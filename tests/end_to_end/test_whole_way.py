@@ -167,6 +167,7 @@ def _history(database: Database) -> History | None:
         return session.scalars(select(History).order_by(History.history_id)).first()
 
 
+@pytest.mark.long  # `manager/test_manager_process` and `test_chaos` have both, `notices` the message
 def test_a_killed_harvester_is_told_of_and_tried_again_and_none_outlives_the_manager(
     environment: dict[str, str], tmp_path: Path, database: Database
 ) -> None:

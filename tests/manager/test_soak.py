@@ -65,10 +65,8 @@ def own_server(quick_folder: Path) -> Iterator[OwnServer]:
     server.end()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("schedules", "real"), [(20, False), pytest.param(100, True, marks=pytest.mark.long)]
-)
+@pytest.mark.long  # `end_to_end/test_chaos` judges the same, with more troubles
+@pytest.mark.parametrize(("schedules", "real"), [(20, False), (100, True)])
 async def test_every_due_run_happens_once_whatever_dies(
     own_server: OwnServer, environment: dict[str, str], tmp_path: Path, schedules: int, *, real: bool
 ) -> None:

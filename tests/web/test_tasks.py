@@ -53,6 +53,7 @@ async def test_a_librarian_comes_from_an_address_to_a_completed_harvest(server: 
     assert said == []
 
 
+@pytest.mark.long  # `test_jobs` and `test_events` stop jobs and follow them over HTTP
 @pytest.mark.usefixtures("manager")
 async def test_an_administrator_sees_what_runs_and_stops_it(server: Server, page: Page) -> None:
     slow = FakeRepository(items=many(5000), page_size=5)

@@ -14,7 +14,7 @@ from provider.protocol.repository import Repository
 from tests.provider.aggregate.harvested_rows import OAI, Harvested, state_of
 
 WRITERS, NAMES = 3, 12
-PASSES = 3
+PASSES = 2
 """So often is something published while records are written."""
 MARGIN = 0.3
 
