@@ -225,6 +225,7 @@ def engine(server_url: URL, template: str, quick_folder: Path) -> Iterator[Engin
 @pytest.fixture
 def database(engine: Engine, settings: Settings) -> Iterator[Database]:
     """Open the test's database. Its schema is not checked again, because it is a copy of the template's."""
+    engine.dispose()  # a test with the reused database leaves its connections
     engine.url = engine.url.set(database=_name(settings))
     yield Database(engine=engine)
     engine.dispose()

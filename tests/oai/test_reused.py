@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from sqlalchemy import URL
+from sqlalchemy import URL, Engine, make_url, text
 
 from tests.reused import ReusedDatabase
 
@@ -84,3 +84,16 @@ def test_another_copy_is_made_if_its_connection_was_ended(reused: ReusedDatabase
     end(reused)
     with connected(reused):
         assert reused.name != before
+
+
+def test_a_test_with_a_copy_has_no_connection_to_the_reused_one(
+    engine: Engine, reused: ReusedDatabase, request: pytest.FixtureRequest
+) -> None:
+    engine.url = reused.open()
+    with engine.connect() as connection:
+        assert connection.scalar(text("SELECT current_database()")) == reused.name
+    settings = request.getfixturevalue("settings")
+    database = request.getfixturevalue("database")
+    with database.engine.connect() as connection:
+        name = connection.scalar(text("SELECT current_database()"))
+    assert make_url(settings.database_url.get_secret_value()).database == name != reused.name

@@ -40,7 +40,7 @@ LEAF, PARENT = "collection:serials:nov07", "collection:serials"
 SCOPES = (None, LEAF, PARENT)
 HOSTS = tuple(f"http://h{number}.example/" for number in range(4))
 INDEXING, HIDING, FILING = 2, 1, 1
-ROUNDS = 2
+ROUNDS = 3
 PAUSE = 0.2
 """Seconds between two harvests: without it, harvests take the processor's time from what they run beside."""
 
