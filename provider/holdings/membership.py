@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Row, select, text, update
+from sqlalchemy import Row, exists, select, text, update
 from sqlalchemy.orm import Session
 
 from provider.holdings.publication import CHUNK, Check, no_check, publish_chosen
@@ -149,6 +149,9 @@ def follow_named(session: Session, datestamp: datetime) -> None:
 
     Updates memberships, counts and access; `datestamp` is that of new memberships in their ancestors.
     """
+    if not session.scalar(select(exists().where(Collection.from_titles))):
+        follow_rules(session)
+        return
     hold_tree(session)
     session.execute(text(_LEAVE_NAMED))
     _follow(session, datestamp, session.execute(text(_ENTER_NAMED)).all())

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session, aliased
 
 from provider.holdings.collections import add_collection
 from provider.holdings.www_rule import hold_rule
-from provider.models import Collection, DocumentCollection
+from provider.models import Access, Collection, DocumentCollection
 from provider.titles.models import CollectionSegment, SeedKind, Title, TitleSeed, TitleSet
 from provider.titles.ranges import Member, RangeRules, divide_members, ranges_of
 from provider.titles.sets import collection_spec
@@ -96,11 +96,15 @@ def _members(session: Session, rules: RangeRules, ids: Mapping[str, int]) -> Ite
 
 
 def remove_empty(session: Session) -> None:
-    """Remove curated collections that no range names any more, after their last document has left them."""
+    """Remove curated collections that no range names any more, after their last document has left them.
+
+    One with an access rule of the staff stays, because it would be open if it came again.
+    """
     below = aliased(Collection)
     session.execute(
         delete(Collection).where(
             Collection.from_titles,
+            Collection.access == Access.OPEN,
             ~exists().where(Collection.id == any_(CollectionSegment.collections)),
             ~exists().where(DocumentCollection.collection_id == Collection.id),
             ~exists().where(below.parent_id == Collection.id),

@@ -198,6 +198,9 @@ def test_a_rule_of_a_collection_closes_its_documents_and_no_collection_opens_any
         set_rule(session, VOTES, Rule(access=Access.WITHHELD), margin=1)
         rows = session.execute(select(Document.url, Document.access))
         assert {row.url: row.access for row in rows} == {SITE: "reading room", OTHER: "withheld"}
+    titles.bring(entry("1", SITE))  # the rule stays for the case that the collection comes again
+    settle(database)
+    assert members(database) == {VOTES: set()}
 
 
 async def test_a_set_can_be_harvested_and_is_unknown_while_nothing_in_it_was_listed(
