@@ -70,7 +70,7 @@ _KNOWN: Final[dict[_Scheme, set[int]]] = {"light": set(), "dark": set()}
 All tests share them: without an unknown kind, axe need not run, which saves it its look at the whole page.
 """
 _KNOWN_SHAPES: Final[set[int]] = set()
-"""The kinds of elements, by what they are and stand in, in which this process has found nothing wrong."""
+"""The kinds of elements, by shape and parents, in which this process has found nothing wrong."""
 
 
 class Inspector:

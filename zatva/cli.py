@@ -36,7 +36,7 @@ _MOST_HOURS: Final = 10_000
 def build_parser() -> CommandParser:
     """Return the parser of the whole command line.
 
-    It is built once: that takes longer than many a command, and forked processes inherit it.
+    Cached, because building it takes longer than many commands; forked processes inherit it.
     """
     parser = CommandParser(
         prog="zatva", description="OAI-PMH 2.0 for web archives and libraries.", allow_abbrev=False

@@ -28,7 +28,7 @@ noted AS (INSERT INTO altered SELECT document_id FROM changed)
 SELECT CAST(:collection AS int) AS collection_id, count(*) FILTER (WHERE added) AS documents FROM changed
 """
 # A segment of URL keys says in which curated collections a document is (`titles.collection_documents`).
-_NAMED: Final = """
+_CURATED: Final = """
 WITH named AS MATERIALIZED (
     SELECT chosen.id, segment.collections, document.datestamp
     FROM chosen JOIN document ON document.id = chosen.id LEFT JOIN LATERAL (
@@ -38,8 +38,8 @@ WITH named AS MATERIALIZED (
     WHERE document.id = ANY(ARRAY(SELECT id FROM chosen))
 )
 """
-_LEAVE_NAMED: Final = f"""
-{_NAMED},
+_LEAVE_CURATED: Final = f"""
+{_CURATED},
 changed AS (
     UPDATE document_collection AS membership SET direct = false FROM named, collection
     WHERE membership.document_id = named.id AND membership.document_id = ANY(ARRAY(SELECT id FROM chosen))
@@ -49,8 +49,8 @@ changed AS (
 )
 INSERT INTO altered SELECT document_id FROM changed
 """  # noqa: S608 constant text
-_ENTER_NAMED: Final = f"""
-{_NAMED},
+_ENTER_CURATED: Final = f"""
+{_CURATED},
 changed AS (
     INSERT INTO document_collection AS membership (document_id, collection_id, datestamp, direct)
     SELECT named.id, collection_id, named.datestamp, true
@@ -144,7 +144,7 @@ def unassign_chosen(session: Session, collections: Sequence[int], datestamp: dat
     _follow(session, datestamp)
 
 
-def follow_named(session: Session, datestamp: datetime) -> None:
+def follow_curated(session: Session, datestamp: datetime) -> None:
     """Let the documents in `chosen` be in the curated collections that their segments of URL keys name.
 
     Updates memberships, counts and access; `datestamp` is that of new memberships in their ancestors.
@@ -153,8 +153,8 @@ def follow_named(session: Session, datestamp: datetime) -> None:
         follow_rules(session)
         return
     hold_tree(session)
-    session.execute(text(_LEAVE_NAMED))
-    _follow(session, datestamp, session.execute(text(_ENTER_NAMED)).all())
+    session.execute(text(_LEAVE_CURATED))
+    _follow(session, datestamp, session.execute(text(_ENTER_CURATED)).all())
 
 
 def follow(session: Session, datestamp: datetime, *, moved: datetime | None) -> None:

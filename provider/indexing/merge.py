@@ -21,7 +21,7 @@ from provider.holdings.unlisted import hold_counts
 from provider.models import UNLISTED
 from provider.reading.framing import FramingProblem
 from provider.storage.files import Presence, presence
-from provider.titles.access import close_new, hold_titles
+from provider.titles.access import follow_new, hold_titles
 from provider.titles.document_sets import TITLE_OF
 
 # `:unlisted` is 1 for documents that are withheld from the beginning, otherwise 0.
@@ -302,7 +302,7 @@ def insert_new(session: Session, arc_id: int | None, datestamp: datetime, enrolm
     if enrolment is not None:
         _enrol(session, enrolment.collections, dated, new)
     count_new(session, unlisted=dated == UNLISTED)
-    close_new(session, dated)
+    follow_new(session, dated)
     hide_new(session)
     return new
 

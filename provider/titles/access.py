@@ -16,7 +16,7 @@ from sqlalchemy import delete, func, select, text, true, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from provider.holdings.membership import follow_named
+from provider.holdings.membership import follow_curated
 from provider.holdings.publication import BEGIN_CHUNK, Check, no_check, publish_chosen
 from provider.holdings.unlisted import count_changes, unlisted_numbers
 from provider.models import UNLISTED
@@ -49,7 +49,7 @@ WHERE document.id = ANY(ARRAY(SELECT id FROM fresh)) AND document.url_key < segm
     AND segment.access IN ('reading room', 'withheld')
 ORDER BY document.id
 """
-_CHOOSE_NAMED: Final = """
+_CHOOSE_CURATED: Final = """
 INSERT INTO chosen
 SELECT document.id FROM document CROSS JOIN LATERAL (
     SELECT high FROM collection_segment WHERE low <= document.url_key ORDER BY low DESC LIMIT 1
@@ -89,7 +89,7 @@ def hold_titles(session: Session) -> None:
     session.execute(select(func.pg_advisory_xact_lock_shared(IMPORTING)))
 
 
-def close_new(session: Session, datestamp: datetime) -> None:
+def follow_new(session: Session, datestamp: datetime) -> None:
     """Apply the rules of their titles to the documents in `fresh`, and put them into curated collections.
 
     Their other sets have been counted; `datestamp` is theirs. The caller holds the titles.
@@ -99,9 +99,9 @@ def close_new(session: Session, datestamp: datetime) -> None:
     for statement in BEGIN_CHUNK:
         session.execute(text(statement))
     session.execute(text(_CHOOSE_NEW))
-    session.execute(text(_CHOOSE_NAMED))
+    session.execute(text(_CHOOSE_CURATED))
     unlisted = unlisted_numbers(session)
-    follow_named(session, datestamp)
+    follow_curated(session, datestamp)
     for statement in _UNLIST_NEW:
         session.execute(text(statement), {"unlisted": UNLISTED})
     count_changes(session, unlisted)
@@ -152,4 +152,4 @@ def settle_access(session: Session, *, margin: float, check: Check = no_check) -
 
 def _follow(session: Session, datestamp: datetime) -> None:
     follow_segments(session, datestamp)
-    follow_named(session, datestamp)
+    follow_curated(session, datestamp)

@@ -207,7 +207,7 @@ def _of_collections(session: Session, entries: "_Entries", rules: RangeRules, ww
         if collection_spec(name) in taken:
             yield (
                 f"collection {name!r}: the staff have a collection {collection_spec(name)} of documents; its "
-                "captures are no set of documents until that one is moved or removed"
+                "captures are not published as a set until that collection is moved or removed"
             )
     for one in entries.collections:
         wrong = [url for url in one.seeds or () if not ranges_of(url, rules, www)]

@@ -211,7 +211,7 @@ class Member(NamedTuple):
     """A range that is in collections because a title, or the collection itself, names it."""
 
     range: KeyRange
-    named_by: tuple[int, bool]
+    owner: tuple[int, bool]
     """The title's or the collection's id, and whether it is the title's."""
     collections: tuple[int, ...]
     """Ids; none for what is carved out of the title."""
@@ -231,7 +231,7 @@ def divide_members(members: Iterable[Member]) -> list[tuple[KeyRange, tuple[int,
 def _among(
     outer: Mapping[tuple[int, bool], tuple[int, ...]] | None, member: Member
 ) -> Mapping[tuple[int, bool], tuple[int, ...]]:
-    return {**(outer or {}), member.named_by: member.collections}
+    return {**(outer or {}), member.owner: member.collections}
 
 
 def nested_pieces(

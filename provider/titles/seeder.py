@@ -207,7 +207,8 @@ def _collections(connection: Connection, media_url: str | None) -> Iterator[Read
     if lacks:
         yield Remark(place="all", words=f"{'; '.join(lacks)}: the URLs of collections stay as they are")
     else:
-        yield from _collection_seeds(connection, seeds)
+        seeds, refused = _collection_seeds(connection)
+        yield from refused
     with connection.cursor(row_factory=class_row(DescribedRow)) as rows:
         for position, row in enumerate(rows.execute(DESCRIPTIONS)):
             urls = None if lacks else seeds.get(row.id, [])
@@ -215,24 +216,25 @@ def _collections(connection: Connection, media_url: str | None) -> Iterator[Read
             yield read_entry(f"collection {row.id}", values)
 
 
-def _collection_seeds(connection: Connection, seeds: dict[int, list[str] | None]) -> Iterator[Read]:
-    """Add the URLs of external collections, by their ids; None if not all could be taken."""
+def _collection_seeds(connection: Connection) -> tuple[dict[int, list[str] | None], list[Refused]]:
+    """Return the URLs of external collections by their ids, None if not all could be taken, and why."""
+    seeds: dict[int, list[str] | None] = {}
+    refused = []
     with connection.cursor("seeds") as rows:
         rows.itersize = 1  # a list may have some megabytes
         for shown, number, size, addresses in rows.execute(COLLECTION_SEEDS, [_MOST_BYTES]):
-            found = None if addresses is None else list(dict.fromkeys(addresses.split()))
             before = seeds.get(shown, [])
-            together = None if found is None or before is None else list(dict.fromkeys([*before, *found]))
-            if found is None:
+            together = list(dict.fromkeys([*(before or ()), *(addresses or "").split()]))
+            why = None
+            if addresses is None:
                 why = f"its custom seeds have {size:,} bytes, and at most {_MOST_BYTES:,} are read"
-            elif together is not None and len(together) > MOST_COLLECTION_SEEDS:
-                together, why = None, f"it has more than {MOST_COLLECTION_SEEDS:,} custom seeds"
-            else:
-                why = None
-            seeds[shown] = together
+            elif len(together) > MOST_COLLECTION_SEEDS:
+                why = f"it has more than {MOST_COLLECTION_SEEDS:,} custom seeds"
+            seeds[shown] = None if why or before is None else together
             if why:
                 place, stays = f"internal collection {number}", "the URLs of its collection stay as they are"
-                yield Refused(place=place, reason=f"{why}; {stays}", is_decision=True)
+                refused.append(Refused(place=place, reason=f"{why}; {stays}", is_decision=True))
+    return seeds, refused
 
 
 def _description(

@@ -1,6 +1,6 @@
 """Attacks on a real dashboard: its server and its users' browsers."""
 
-from tests.reused import backends, database, reused, settings
+from tests.reused_database import backends, database, reused, settings
 from tests.web.conftest import (
     administrator,
     colleague,

@@ -19,7 +19,7 @@ from oai.sections import ManagerSettings
 from oai.settings import Settings
 from tests.commands import Process, forking
 from tests.manager.forked import fork_from
-from tests.reused import backends, database, reused, settings
+from tests.reused_database import backends, database, reused, settings
 
 __all__ = ["backends", "database", "reused", "settings"]
 STAND_IN = module_command("tests.manager.stand_in")

@@ -43,7 +43,7 @@ async def test_a_manager_that_is_told_to_end_ends_its_harvests_and_is_done(
 async def test_a_manager_that_is_killed_leaves_no_harvest_behind_and_the_next_one_tries_again(
     quick_environment: dict[str, str], tables: Tables
 ) -> None:
-    """One harvest notices its end and writes history; the other, which does not, is told of as lost."""
+    """One harvest notices its end and writes history; the other, which does not, is reported as lost."""
     for number, conduct in enumerate(("long", "stubborn")):
         repository = tables.repository(f"https://example{number}.org/oai")
         tables.add("oai_job", repository_id=repository, metadata_prefix=conduct)

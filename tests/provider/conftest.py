@@ -19,7 +19,7 @@ from provider.app import create_app
 from tests.provider.answer import Reply, read_reply
 from tests.provider.archive import Archive
 from tests.provider.served import Serve, Served
-from tests.provider.standing import StandingServer, standing
+from tests.provider.shared_server import SharedServer, shared_server
 
 BASE_URL = "http://archive.example/oai"
 
@@ -120,16 +120,16 @@ def kept_database(kept: Kept) -> Iterator[Database]:
 
 
 @pytest.fixture(scope="module")
-def standing_server(kept: Kept) -> Iterator[StandingServer]:
+def standing_server(kept: Kept) -> Iterator[SharedServer]:
     """The provider with the same small pages, on the module's database, over connections of its own."""
     with open_database(kept.settings, check_tables=False) as database:
         app = create_app(small_pages(kept.settings), database, base_url=BASE_URL)
-        with standing(app) as server:
+        with shared_server(app) as server:
             yield server
 
 
 @pytest.fixture
-async def reading(standing_server: StandingServer) -> AsyncIterator[Provider]:
+async def reading(standing_server: SharedServer) -> AsyncIterator[Provider]:
     """A client of its own of the module's provider, for a test that only reads."""
     async with TestClient(standing_server) as client:
         yield Provider(client=client)

@@ -21,7 +21,7 @@ from oai.settings import Settings
 from tests.chromium import PATIENCE
 from tests.forked_isolated import forked
 from tests.manager.conftest import QUICK, manager_process
-from tests.reused import backends, database, reused, settings
+from tests.reused_database import backends, database, reused, settings
 from web.app import create_app
 from web.auth.sessions import hashed, start_session
 from web.auth.sign_in import make_link

@@ -24,7 +24,7 @@ from tests.provider.archives import Page, warc_record, write_archive
 from tests.provider.conftest import Kept, Provider, small_pages
 from tests.provider.http import memento_client
 from tests.provider.http.memento_client import Answer, ask
-from tests.provider.standing import standing
+from tests.provider.shared_server import shared_server
 
 HOME = "http://a.example/"
 PAGES = [
@@ -82,7 +82,7 @@ async def port_of(
 def port(kept: Kept) -> Iterator[int]:
     with open_database(kept.settings, check_tables=False) as database:
         app = create_app(small_pages(kept.settings), database, base_url=f"{BASE}oai")
-        with standing(app) as server:
+        with shared_server(app) as server:
             assert server.port is not None
             yield server.port
 

@@ -13,6 +13,8 @@ from sqlalchemy.orm import Session
 from oai.database import Database
 from oai.sections.provider import ListMeaning
 from provider.holdings.mark import advance_mark
+from provider.models import UNLISTED, Document
+from provider.titles.access import settle_access
 from provider.titles.entries import Read, TitleEntry
 from provider.titles.imports import NO_MEANINGS, ImportPlan, apply_import, plan_import
 from provider.titles.models import Title
@@ -91,3 +93,26 @@ class Titles:
 @pytest.fixture
 def titles(database: Database) -> Titles:
     return Titles(database)
+
+
+def settle(database: Database) -> int:
+    """Let documents follow changed rules and sets; how many did."""
+    with database.session() as session:
+        return settle_access(session, margin=1)
+
+
+def datestamps(database: Database) -> dict[str, datetime]:
+    """The datestamp of each document, by URL."""
+    with database.session() as session:
+        return {row.url: row.datestamp for row in session.execute(select(Document.url, Document.datestamp))}
+
+
+def make_documents_due(database: Database) -> None:
+    """Date listed documents to a year that is over, in their order."""
+    date = "UPDATE document SET datestamp = timestamptz '2021-01-01Z' + make_interval(secs => id)"
+    follow = "UPDATE document_collection AS own SET datestamp = document.datestamp FROM document"
+    with database.session() as session:
+        session.execute(text(f"{date} WHERE datestamp <> :unlisted"), {"unlisted": UNLISTED})
+        session.execute(text(f"{follow} WHERE document.id = own.document_id"))
+        session.commit()
+        advance_mark(session)

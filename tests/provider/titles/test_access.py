@@ -11,27 +11,17 @@ from provider.holdings.loads import begin_load
 from provider.holdings.rules import Rule
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import UNLISTED, Access, Document, LoadPart
-from provider.titles.access import count_pending, settle_access
+from provider.titles.access import count_pending
 from tests.provider.archive import Archive
 from tests.provider.archives import Page, write_pages
-from tests.provider.titles.conftest import Titles, entry
+from tests.provider.titles.conftest import Titles, datestamps, entry, settle
 
 SITE = "http://www.example.cz/"
-
-
-def settle(database: Database) -> int:
-    with database.session() as session:
-        return settle_access(session, margin=1)
 
 
 def rules(database: Database) -> dict[str, str]:
     with database.session() as session:
         return {row.url: row.access for row in session.execute(select(Document.url, Document.access))}
-
-
-def datestamps(database: Database) -> dict[str, object]:
-    with database.session() as session:
-        return {row.url: row.datestamp for row in session.execute(select(Document.url, Document.datestamp))}
 
 
 def test_documents_follow_the_rule_of_their_title_and_of_what_is_carved_out(

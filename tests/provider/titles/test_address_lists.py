@@ -17,8 +17,8 @@ from provider.titles.models import AccessList
 from provider.titles.ranges import ranges_of_address
 from tests.provider.archive import Archive
 from tests.provider.archives import Page, write_pages
-from tests.provider.titles.conftest import Titles, entry
-from tests.provider.titles.test_access import rules, settle
+from tests.provider.titles.conftest import Titles, entry, settle
+from tests.provider.titles.test_access import rules
 
 SITE = "http://www.example.cz/"
 WITHHELD: Mapping[str, ListMeaning] = {"7": "withheld"}

@@ -1,30 +1,27 @@
 """Sets `collection:…` of documents in `/oai`, which follow curated collections."""
 
 import random
-from datetime import datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import select
 
 from oai.database import Database
 from oai.errors import UsageError
 from provider.holdings import collections
 from provider.holdings.access import set_rule
 from provider.holdings.collections import add_collection, find_collection, list_collections
-from provider.holdings.mark import advance_mark
 from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import UNLISTED, Access, Collection, Document, DocumentCollection
-from provider.titles.access import settle_access
 from provider.titles.entries import CollectionEntry
 from provider.titles.ranges import KeyRange, Member, RangeRules, divide_members
 from provider.titles.segments import follow_setting
 from tests.provider.archive import Archive
 from tests.provider.archives import Page, write_pages
 from tests.provider.conftest import Provider
-from tests.provider.titles.conftest import Titles, entry
+from tests.provider.titles.conftest import Titles, datestamps, entry, make_documents_due, settle
 
 SITE, OTHER = "http://www.example.cz/", "http://other.cz/"
 FLOODS, VOTES = "collection:floods", "collection:votes"
@@ -34,11 +31,6 @@ FLOODS, VOTES = "collection:floods", "collection:votes"
 def titles(titles: Titles) -> Titles:
     titles.rules = RangeRules(document_sets=True)
     return titles
-
-
-def settle(database: Database) -> int:
-    with database.session() as session:
-        return settle_access(session, margin=1)
 
 
 def members(database: Database) -> dict[str, set[str]]:
@@ -65,22 +57,6 @@ def members(database: Database) -> dict[str, set[str]]:
     }
     found.pop("collection", None)
     return found
-
-
-def make_due(database: Database) -> None:
-    """Date what was published just now to a year that is over, in the order of the documents."""
-    date = "UPDATE document SET datestamp = timestamptz '2021-01-01Z' + make_interval(secs => id)"
-    follow = "UPDATE document_collection AS own SET datestamp = document.datestamp FROM document"
-    with database.session() as session:
-        session.execute(text(f"{date} WHERE datestamp <> :unlisted"), {"unlisted": UNLISTED})
-        session.execute(text(f"{follow} WHERE document.id = own.document_id"))
-        session.commit()
-        advance_mark(session)
-
-
-def datestamps(database: Database) -> dict[str, datetime]:
-    with database.session() as session:
-        return {row.url: row.datestamp for row in session.execute(select(Document.url, Document.datestamp))}
 
 
 def test_documents_are_in_the_collections_of_their_titles_and_of_their_urls(
@@ -129,7 +105,7 @@ def test_a_collection_that_changes_re_dates_what_enters_and_leaves_and_one_that_
     title = entry("1", "http://third.cz/", collections=("Votes",))
     titles.bring(title, CollectionEntry(collection="Floods", seeds=(SITE, "http://third.cz/")))
     settle(database)
-    make_due(database)
+    make_documents_due(database)
     before = datestamps(database)
     titles.bring(title, CollectionEntry(collection="Floods", seeds=(OTHER, "http://third.cz/")))
     assert settle(database) == 2
@@ -213,7 +189,7 @@ async def test_a_set_can_be_harvested_and_is_unknown_while_nothing_in_it_was_lis
         entry("2", OTHER, access="withheld", collections=("Votes",)),
     )
     settle(database)
-    make_due(database)
+    make_documents_due(database)
     names = [name for page in await provider.pages(verb="ListSets") for name in page.texts("//o:setName")]
     assert "Floods" in names
     assert "Votes" not in names
@@ -249,15 +225,15 @@ def test_each_key_is_in_the_collections_of_all_that_name_it() -> None:
             step = chance.choice((1, 2, 4, 8))
             low = chance.randrange(0, 8, step)
             found = KeyRange(chr(97 + low), chr(97 + low + step))
-            named_by = (chance.randint(1, 3), True)
-            members.append(Member(found, named_by, (named_by[0] % 2 + 1,) if chance.random() < 0.7 else ()))
-        unique = list({(one.range, one.named_by): one for one in members}.values())
+            owner = (chance.randint(1, 3), True)
+            members.append(Member(found, owner, (owner[0] % 2 + 1,) if chance.random() < 0.7 else ()))
+        unique = list({(one.range, one.owner): one for one in members}.values())
         pieces = divide_members(unique)
         for key in "abcdefgh":
             narrowest: dict[tuple[int, bool], Member] = {}
             for one in sorted(unique, key=lambda one: ord(one.range.high) - ord(one.range.low), reverse=True):
                 if one.range.low <= key < one.range.high:
-                    narrowest[one.named_by] = one
+                    narrowest[one.owner] = one
             wanted = sorted({number for one in narrowest.values() for number in one.collections})
             got = [list(ids) for found, ids in pieces if found.low <= key < found.high]
             assert got == ([wanted] if wanted else [])

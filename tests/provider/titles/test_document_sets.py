@@ -5,11 +5,10 @@ from html import escape
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import select
 
 from oai.database import Database
 from provider.holdings.access import refresh, set_rule
-from provider.holdings.mark import advance_mark
 from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection, hide
 from provider.indexing.indexer import IndexOptions, index_file
@@ -24,7 +23,7 @@ from tests.commands import results
 from tests.provider.archive import Archive
 from tests.provider.archives import Page, write_pages
 from tests.provider.conftest import BASE_URL, Provider, reply
-from tests.provider.titles.conftest import Titles, entry
+from tests.provider.titles.conftest import Titles, entry, make_documents_due, settle
 
 SITE = "http://www.example.cz/"
 ON = RangeRules(document_sets=True)
@@ -35,11 +34,6 @@ ONE, TWO = (f"title:{title_key('test', key).hex}" for key in "12")
 def titles(titles: Titles) -> Titles:
     titles.rules = ON
     return titles
-
-
-def settle(database: Database) -> int:
-    with database.session() as session:
-        return settle_access(session, margin=1)
 
 
 def stored(database: Database) -> dict[str, tuple[str | None, datetime]]:
@@ -59,19 +53,6 @@ def counts(database: Database) -> dict[str, tuple[int, int, bool]]:
     with database.session() as session:
         rows = session.scalars(select(TitleDocuments))
         return {row.set_spec: (row.documents, row.unlisted, row.listed) for row in rows}
-
-
-def make_due(database: Database) -> None:
-    """Date what was published just now to a year that is over, in the order of the documents."""
-    with database.session() as session:
-        session.execute(
-            text(
-                "UPDATE document SET datestamp = timestamptz '2021-01-01Z' + make_interval(secs => id)"
-                " WHERE datestamp BETWEEN now() - interval '1 day' AND now() + interval '1 day'"
-            )
-        )
-        session.commit()
-        advance_mark(session)
 
 
 def test_documents_follow_the_segments_of_public_titles(
@@ -134,7 +115,7 @@ def test_a_document_whose_title_ends_leaves_the_set_with_a_new_datestamp(
     other = entry("2", "http://b.cz/")
     titles.bring(entry("1", SITE), other)
     settle(database)
-    make_due(database)
+    make_documents_due(database)
     before = stored(database)
     titles.bring(*ended, other)
     assert settle(database) == 1
@@ -238,7 +219,7 @@ async def test_a_set_can_be_harvested_like_any_other(
     archive.add("http://other.cz/")
     titles.bring(entry("1", SITE), entry("2", f"{SITE}blog/", name="Blog & more"))
     settle(database)
-    make_due(database)
+    make_documents_due(database)
     pages = await provider.pages(verb="ListSets")
     listed = [set_spec for page in pages for set_spec in page.set_specs]
     assert listed[-3:] == ["title", *sorted([ONE, TWO])]
@@ -259,7 +240,7 @@ async def test_a_hidden_document_keeps_its_set(
     settle(database)
     with database.session() as session:
         assert hide(session, Selection(url=SITE), margin=1) == 1
-    make_due(database)
+    make_documents_due(database)
     answer = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc", set=ONE)
     assert answer.deleted == [found]
     assert ONE in answer.set_specs
@@ -292,7 +273,7 @@ async def test_a_title_that_ends_is_no_longer_named_before_its_documents_have_fo
     archive.add(SITE)
     titles.bring(entry("1", SITE))
     settle(database)
-    make_due(database)
+    make_documents_due(database)
     assert ONE in await all_sets(provider)
     titles.bring(entry("1", SITE, public=False))
     assert ONE not in await all_sets(provider)
@@ -304,7 +285,7 @@ async def test_records_and_page_of_a_title_link_to_the_records_of_its_documents(
     found = archive.add(SITE)
     titles.bring(entry("1", SITE), entry("2", "http://b.cz/", public=False))
     settle(database)
-    make_due(database)
+    make_documents_due(database)
     link = f"{BASE_URL}?verb=ListRecords&metadataPrefix=oai_dc&set={ONE}"
     for prefix in ("oai_dc", "mods", "marc21"):
         asked = {"verb": "ListRecords", "metadataPrefix": prefix}

@@ -1,4 +1,4 @@
-"""A provider that stands for all tests of a module: its start and end take longer than most of them."""
+"""A provider that the tests of a module share: its start and end take longer than most of them."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator
@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestServer
 from aiohttp.web import Application
 
 
-class StandingServer(TestServer):
+class SharedServer(TestServer):
     """A server that outlives its clients. It is started and ended on an event loop of its own."""
 
     async def close(self) -> None:
@@ -21,7 +21,7 @@ class StandingServer(TestServer):
 
 
 @contextmanager
-def standing(app: Application) -> Iterator[StandingServer]:
+def shared_server(app: Application) -> Iterator[SharedServer]:
     """Serve the application in a thread for the time of the block.
 
     The event loop of a test ends with the test, and what runs on it does too.
@@ -33,7 +33,7 @@ def standing(app: Application) -> Iterator[StandingServer]:
     def run(work: Coroutine[None, None, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, loop).result()
 
-    server = StandingServer(app)
+    server = SharedServer(app)
     try:
         run(server.start_server())
         yield server

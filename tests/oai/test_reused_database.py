@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from sqlalchemy import URL, Engine, make_url, text
 
-from tests.reused import ReusedDatabase
+from tests.reused_database import ReusedDatabase
 
 _ROW = "INSERT INTO oai_repository (base_url, base_dir) VALUES ('http://a.example/oai', 'a') RETURNING 1"
 
