@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import shutil
+import socket
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -30,25 +31,35 @@ class Partition:
             writer.transport.abort()
         self._passing.set()
 
-    async def connect(self, target: Path, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Pass a new connection's bytes on to a server's socket, and its bytes back.
+    async def pass_on(self, listening: socket.socket, target: Path, connections: asyncio.TaskGroup) -> None:
+        """Pass the bytes of each new connection on to a server's socket, and its bytes back.
 
-        Raises OSError if the server is gone.
+        Returns when the server is gone. Its clients are then refused, because the listening socket is closed:
+        if they were accepted and left, libpq, and so psql, would not try the other servers of the address.
+
+        Connections are accepted here, because asyncio's server loses, when it is closed, one that it has just
+        accepted.
         """
-        # A connection begun during the partition stays without an answer.
-        await self._passing.wait()
-        try:
-            from_server, to_server = await asyncio.open_unix_connection(target)
-        except OSError:
-            writer.transport.abort()
-            raise
-        self.connections += 1
-        await asyncio.gather(self._pump(reader, to_server), self._pump(from_server, writer))
+        loop = asyncio.get_running_loop()
+        with listening:
+            while True:
+                accepted, _ = await loop.sock_accept(listening)
+                reader, writer = await asyncio.open_unix_connection(sock=accepted)
+                # A connection begun during the partition stays without an answer, and so do those after it.
+                await self._passing.wait()
+                try:
+                    from_server, to_server = await asyncio.open_unix_connection(target)
+                except OSError:
+                    writer.transport.abort()
+                    return
+                self.connections += 1
+                connections.create_task(self._pump(reader, to_server))
+                connections.create_task(self._pump(from_server, writer))
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
         try:
-            with contextlib.suppress(ConnectionError):
+            with contextlib.suppress(OSError):
                 while data := await reader.read(_PIECE):
                     await self._passing.wait()
                     writer.write(data)
@@ -64,31 +75,25 @@ async def partition(folder: Path, servers: Sequence[Path]) -> AsyncIterator[tupl
     between = Partition()
     # Short, because the paths of sockets are limited to 107 bytes.
     base = Path(tempfile.mkdtemp(prefix="net-", dir=folder))
-    places: dict[str, str] = {}
-    async with contextlib.AsyncExitStack() as listening:
-        listening.callback(shutil.rmtree, base)
-        for number, server in enumerate(servers):
-            place = base / str(number)
-            place.mkdir()
-            places[str(server)] = str(place)
+    places = {str(server): str(base / str(number)) for number, server in enumerate(servers)}
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            listening = [
+                tasks.create_task(between.pass_on(_listen(Path(place)), Path(server) / _SOCKET, tasks))
+                for server, place in places.items()
+            ]
+            yield between, places
+            for task in listening:
+                task.cancel()
+    finally:
+        shutil.rmtree(base)
 
-            started = await _before(between, server / _SOCKET, place / _SOCKET)
-            listening.callback(started.close)
-        yield between, places
 
-
-async def _before(between: Partition, target: Path, socket: Path) -> asyncio.Server:
-    """Listen before a server's socket for as long as it is there.
-
-    Connections to a server that is gone are then refused. If they were accepted and closed, libpq, and so
-    psql, would give up and not try the other servers of the address.
-    """
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await between.connect(target, reader, writer)
-        except OSError:
-            started.close()
-
-    started = await asyncio.start_unix_server(connected, socket)
-    return started
+def _listen(place: Path) -> socket.socket:
+    """Listen in a new folder, as a server does."""
+    place.mkdir()
+    listening = socket.socket(socket.AF_UNIX)
+    listening.setblocking(False)  # noqa: FBT003 its only argument
+    listening.bind(str(place / _SOCKET))
+    listening.listen()
+    return listening
