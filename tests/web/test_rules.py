@@ -91,10 +91,12 @@ async def test_a_rule_that_never_matches_is_told(owner: Browser, repository: int
 
 
 async def test_faults_are_told_at_their_fields(owner: Browser, repository: int) -> None:
-    faulty = {**_ROWS, "regexp-2": "(", "repository_id": str(repository), "do": "save"}
+    faulty = {**_ROWS, "regexp-2": "(", "prefix-3": "mods", "repository_id": str(repository), "do": "save"}
     status, text, _ = await owner.post("/rules/new", faulty)
+    root: Any = html.fromstring(text)
     assert status == 422
     assert 'id="regexp-2-fault"' in text
+    assert root.xpath("//details[@open]//p[@class='fault']/@id") == ["uri-3-fault"]
 
     written = {"kind": "filter", "view": "xml", "content": FILTERS.decode().replace('"cultur"', '"("')}
     status, text, _ = await owner.post("/rules/new", {**written, "do": "rows"})
