@@ -1,7 +1,9 @@
 import html
 import re
 from datetime import timedelta
+from typing import Any
 
+from lxml import etree
 from sqlalchemy import func, select, text
 
 from harvester.models import OaiSet, Repository
@@ -10,7 +12,7 @@ from manager.models import Job, RecurringJob
 from oai.audit import AuditEntry
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
-from tests.web.rows import BEGAN, a_repository, a_run, a_schedule
+from tests.web.rows import BEGAN, a_repository, a_run, a_schedule, a_store_audit
 
 
 async def test_base_url_and_folder_are_enough_to_add_a_repository(
@@ -120,6 +122,27 @@ async def test_a_repository_shows_its_schedules_and_runs(server: Server, viewer:
     assert "every day at 02:30" in page
     assert "12,345" in page
     assert '<time datetime="2026-01-02T03:05:05Z" title="2 Jan 2026 03:05:05 UTC" data-relative>' in page
+
+
+async def test_its_name_is_in_the_rows_of_all_repositories_only(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        a_schedule(session, telc)
+        a_run(session, telc)
+        a_store_audit(session, telc)
+        session.execute(text("INSERT INTO oai_job (repository_id, status) VALUES (1, 0)"))
+        session.commit()
+
+    async def rows(path: str) -> list[str]:
+        _, page = await viewer.get(path)
+        tree: Any = etree.HTML(page)
+        return [" ".join("".join(one.itertext()).split()) for one in tree.xpath("//tbody//th[@scope='row']")]
+
+    assert await rows("/repositories/1") == ["Job 1 oai_dc", "marc21", "Run 1 oai_dc", "Audit 1"]
+    assert await rows("/runs?repository=1") == ["Run 1 oai_dc"]
+    assert await rows("/runs") == ["Library of Telč oai_dc"]
+    assert await rows("/schedules") == ["Library of Telč marc21"]
+    assert await rows("/store-audits") == ["Library of Telč"]
 
 
 async def test_harvest_now_plans_a_one_off(server: Server, administrator: Browser) -> None:
