@@ -24,6 +24,20 @@
         if (seen && isCut(control)) faults.push(`out of reach: ${name(control)}`);
     }
 
+    // Controls of one bar that are beside each other are equally high, and stand in one line.
+    for (const bar of document.querySelectorAll(".filters, .inline")) {
+        const controls = bar.querySelectorAll("select, button, .button, input:not([type=checkbox], [type=radio])");
+        const shown = [...controls].filter((one) => one.checkVisibility() && !one.matches("[type=hidden]"));
+        const places = shown.map((one) => one.getBoundingClientRect());
+        places.forEach((one, number) => {
+            for (const other of places.slice(0, number)) {
+                const isBeside = other.top < one.bottom && one.top < other.bottom;
+                const apart = Math.abs(one.top - other.top) + Math.abs(one.height - other.height);
+                if (isBeside && apart > 0.5) faults.push(`uneven: ${name(shown[number])}`);
+            }
+        });
+    }
+
     // A plot may scroll in its box; a table in its card may not, where nothing shows that it does.
     for (const table of document.querySelectorAll("table")) {
         const box = table.closest(".scroller, .card");

@@ -233,6 +233,7 @@ async def test_a_fault_is_found_where_all_else_is_known(server: Server, inspecto
         ("h1').remove()", "page-has-heading-one"),
         ("main label').style.color = '#999'", "color-contrast"),
         ("main form button').style.marginLeft = '2000px'", "out of reach"),
+        ("main form').outerHTML = '<p class=inline><button>a</button><button><span>b<br>c'", "uneven"),
     ):
         await inspector.page.reload()
         await inspector.page.evaluate(f"document.querySelector('{fault}")
