@@ -1,4 +1,5 @@
 import asyncio
+import re
 
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.web.conftest import Browser, Server
@@ -59,7 +60,8 @@ async def test_the_report_has_a_letter_and_its_profile_fills_new_schedules(
 
     assert "an interrupted harvest has to start again" in page
     assert "mailto:librarian@telc.example?subject=" in page
-    assert "month by month" in page
+    assert page.index("mailto:") < page.index("month by month"), "findings and letter, then settings"
+    assert re.findall(r'<span class="state ([a-z]+)', page) == ["bad", "caution", "neutral", "good"]
     assert '<option value="month" selected>' in schedule
 
 

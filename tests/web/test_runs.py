@@ -212,7 +212,7 @@ async def test_a_held_run_says_what_it_would_do_and_is_released(
         telc = a_repository(session)
         harvest = Harvest(repository_id=telc.repository_id, metadata_prefix="oai_dc")
         session.add(harvest)
-        run = a_run(session, telc, status=RunStatus.HELD, verdict="partial")
+        run = a_run(session, telc, status=RunStatus.HELD, verdict="partial", record_count=600, warnings=["x"])
         session.add(
             Hold(
                 history_id=run.history_id,
@@ -231,6 +231,8 @@ async def test_a_held_run_says_what_it_would_do_and_is_released(
     _, page = await administrator.get("/runs/1")
     assert "The run waits for approval" in page
     assert "oai:telc.example:1" in page
+    headings = re.findall(r"<h2>([A-Z][a-z]+)", page)
+    assert headings == ["Held", "Warnings", "Records", "Time"], "what to decide, then numbers"
     _, _, target = await administrator.post("/runs/1/release")
 
     assert target == "/runs/1?done=run-released"

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from typing import Final
 
 from aiohttp import web
 from sqlalchemy import func, select
@@ -12,7 +13,7 @@ from harvester.access import access_of
 from harvester.models import Repository
 from harvester.probing.case import SUBJECTS
 from harvester.probing.diagnose import diagnose
-from harvester.probing.findings import Fact, Report
+from harvester.probing.findings import Fact, Grade, Report
 from harvester.probing.report import (
     advice_for,
     grade_of,
@@ -38,6 +39,7 @@ from web.site.render import render
 from web.site.timeouts import ask_apart
 
 _log = logging.getLogger("web.examinations")
+_WORST_FIRST: Final = (Grade.BAD, Grade.ODD, Grade.UNKNOWN, Grade.GOOD)
 
 
 @dataclass(kw_only=True)
@@ -180,8 +182,9 @@ def find_card(session: Session, repository_id: int) -> ReportCard | None:
 
 
 def facts_in_words(report: Report | None) -> list[Told]:
-    """Return a report's facts in the reader's language; none without a report."""
-    return [_told(fact) for fact in report.facts] if report else []
+    """Return a report's facts in the reader's language, the worst first; none without a report."""
+    facts = report.facts if report else []
+    return [_told(fact) for fact in sorted(facts, key=lambda fact: _WORST_FIRST.index(grade_of(fact)))]
 
 
 def _told(fact: Fact) -> Told:
