@@ -23,6 +23,7 @@ from harvester.probing.case import SUBJECTS
 from harvester.vocabulary import RunStatus
 from manager.jobs.reasons import SENTENCES
 from manager.models import RecurringState
+from oai.audit import KIND_TITLES, VERB_TITLES
 from oai.languages import LANGUAGES, SOURCE
 from oai.rights import Role
 from web.site import formats
@@ -92,7 +93,13 @@ def gathered() -> Catalog:
         catalog.add(message)
     for text in _of_other_parts():
         catalog.add(text)
-    for text in (*SENTENCES.values(), *_table_words(), *_doctors_words()):
+    for text in (
+        *SENTENCES.values(),
+        *_table_words(),
+        *_doctors_words(),
+        *VERB_TITLES.values(),
+        *KIND_TITLES.values(),
+    ):
         if text and not text.startswith("%(text)"):
             catalog.add(text)
     return catalog

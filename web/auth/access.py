@@ -55,7 +55,7 @@ __all__ = [
 
 
 _SUBJECT = web.RequestKey("subject", Subject)
-_KINDS: Final[Mapping[type[Any], str]] = MappingProxyType(
+KIND_OF_ROW: Final[Mapping[type[Any], str]] = MappingProxyType(
     {
         Repository: "repository",
         RecurringJob: "schedule",
@@ -186,7 +186,7 @@ async def asked_for(
     row, name = await database_of(request).run(_find_with_name, who, kind, wanted)
     if row is None:
         raise web.HTTPNotFound(text=_no_such(kind) % {"number": wanted})
-    about(request, _KINDS.get(kind, kind.__tablename__), wanted, name)
+    about(request, KIND_OF_ROW.get(kind, kind.__tablename__), wanted, name)
     return who, row
 
 
