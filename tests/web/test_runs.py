@@ -2,7 +2,7 @@ import csv
 import json
 import re
 import uuid
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import func, select, text
 
@@ -361,6 +361,7 @@ async def test_a_failed_run_offers_what_to_do_next(server: Server, administrator
         run = a_run(
             session, telc, status=RunStatus.FAILED, verdict="failed", recurring_id=schedule.id,
             failure_code="transport", failure_reason="Connection refused",
+            harvest_end_time=datetime(2026, 3, 7, 8, 5, tzinfo=UTC),
         )  # fmt: skip
         other = a_run(session, telc, status=RunStatus.FAILED, verdict="failed", set_spec="maps")
         session.commit()
@@ -376,6 +377,7 @@ async def test_a_failed_run_offers_what_to_do_next(server: Server, administrator
     assert 'href="/schedules/1/edit"' in page
     assert 'href="mailto:librarian@telc.example?subject=' in page
     assert "Connection refused" in page.partition('id="letter"')[2]
+    assert "7. 3. 2026 8:05 UTC" in page.partition('id="letter"')[2]
     assert '<pre id="letter" tabindex="0" class="letter" lang="cs"' in page
     assert 'name="set_spec" value="maps"' in unplanned
     assert (status, target) == (303, "/jobs/1?done=harvest-asked")

@@ -227,6 +227,7 @@ def environment() -> Environment:
         language_name=formats.language_name,
         day=formats.day,
         short_day=formats.short_day,
+        datestamp=formats.datestamp,
         size=formats.size,
         reason=formats.reason,
         often_here=often_here,
