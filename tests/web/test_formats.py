@@ -47,13 +47,14 @@ def test_durations_are_written_in_the_unit_that_fits(seconds: float, text: str) 
     ("count", "text"),
     [
         (0, "0\u00a0B"),
-        (1023, "1023\u00a0B"),
-        (1024, "1.0\u00a0KiB"),
-        (123_456_789, "118\u00a0MiB"),
-        (5 * 1024**5, "5.0\u00a0PiB"),
+        (999, "999\u00a0B"),
+        (1000, "1.0\u00a0kB"),
+        (123_456_789, "123\u00a0MB"),
+        (20 * 10**9, "20\u00a0GB"),
+        (5 * 10**15, "5.0\u00a0PB"),
     ],
 )
-def test_sizes_have_a_binary_unit(count: int, text: str) -> None:
+def test_sizes_have_a_decimal_unit(count: int, text: str) -> None:
     assert size(count) == text
 
 

@@ -47,7 +47,7 @@ _NO_WORDS = {
     "UTC",
     "ListRecords",
     "min",
-    "KiB",
+    "kB",
     "API",
     "XML",
     "XPath",

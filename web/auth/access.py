@@ -95,7 +95,7 @@ _SETTING_UP: Final = frozenset(
 """Where a user may go who has yet to set up the second factor that the settings demand."""
 
 LONGEST_RETURN: Final = 1000
-"""Longest address to return to after signing in: many proxies accept no more than 4 KiB of headers."""
+"""Longest address to return to after signing in: many proxies accept no more than 4 kB of headers."""
 
 _Row = TypeVar("_Row", bound=Base)
 _SIGNED_IN = web.RequestKey("signed_in", SignedIn)

@@ -24,7 +24,7 @@ _CODE: Final = re.compile(r"`([^`]+)`")
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 _DAY: Final = 86400
-_KIBI: Final = 1024
+_KILO: Final = 1000
 _CLOCK: Final = "%Y-%m-%d %H:%M:%S"
 _ISO: Final = "%Y-%m-%dT%H:%M:%SZ"
 _A_MINUTE: Final = timedelta(minutes=1)
@@ -204,12 +204,12 @@ def on_the_clock(fact: object) -> object:
 
 
 def size(count: int) -> str:
-    """Return a number of bytes with a binary unit and at most three digits."""
+    """Return a number of bytes with a decimal unit, as limits have it, and at most three digits: `1.5 GB`."""
     value, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
-        if value < _KIBI:
+    for larger in ("kB", "MB", "GB", "TB", "PB"):
+        if value < _KILO:
             break
-        value, unit = value / _KIBI, larger
+        value, unit = value / _KILO, larger
     digits = "0" if unit == "B" or value >= 10 else "0.0"  # noqa: PLR2004 two digits suffice
     return f"{format_decimal(value, format=digits, locale=locale())}\u00a0{unit}"
 
