@@ -41,6 +41,7 @@ _SPEAKING: Final = {
     "harvester/rule_lab/examples.py": "translate",
     "harvester/rule_lab/files.py": "UsageError",
     "harvester/rule_lab/samples.py": "UsageError",
+    "harvester/rule_lab/trial.py": "Phrase",
     "harvester/rule_lab/versions.py": "UsageError",
     "harvester/harvest/approval.py": "UsageError",
     "harvester/harvest/checkpoint.py": "RepositoryBusyError",

@@ -103,12 +103,22 @@ async def test_errors_of_the_other_parts_come_in_the_readers_language(
     _fill(server)
     await administrator.post("/account/language", {"language": "cs"})
     form = {"metadata_prefix": "oai_dc", "frequency": "weekly on sobota at 25:00", "time_zone": "Telč"}
+    form |= {"priority": "much", "files_per_dir": "0", "end_date": "soon", "harvest_from": "včera"}
 
     _, page, _ = await administrator.post("/schedules/1/edit", form)
+    _, error = await administrator.get("/errors/1")
+    _, examples = await administrator.get("/rules/by-example?repository=1")
+    _, alert = await administrator.get("/alerts/rules/new?repository=1")
 
     assert "četnost &#39;weekly on sobota at 25:00&#39;: 25:00 není platný čas; zadejte" in page
     assert "výraz cronu o pěti polích" in page
     assert "neznámé časové pásmo &#39;Telč&#39;" in page
+    for words in ("celé číslo.", "číslo nejméně 1.", "Tato hodnota není platná.", "Zadejte den, nebo čas"):
+        assert words in page
+    [alarm] = html.fromstring(error).xpath("//p[@class='alarm']")
+    assert alarm.text_content().strip() == "Záznam nebylo možné přečíst."
+    assert "nemá uložené záznamy, ze kterých by šlo vybírat" in examples
+    assert "oai_dc · každý den v 02:30" in alert
 
 
 async def test_the_examination_and_its_letter_come_in_the_readers_language_or_the_chosen_one(
