@@ -95,6 +95,7 @@ async def test_every_text_goes_through_gettext(
         assert status == _STATUS.get(path, 200), path
         assert "⟦Sign out⟧" in page or path in _BESIDE, path
         assert path in _IN_ENGLISH or not _english(page), f"{path}: {_english(page)}"
+        assert not _unnamed(page), path
 
 
 async def test_errors_of_the_other_parts_come_in_the_readers_language(
@@ -115,8 +116,8 @@ async def test_errors_of_the_other_parts_come_in_the_readers_language(
     assert "neznámé časové pásmo &#39;Telč&#39;" in page
     for words in ("celé číslo.", "číslo nejméně 1.", "Tato hodnota není platná.", "Zadejte den, nebo čas"):
         assert words in page
-    [alarm] = html.fromstring(error).xpath("//p[@class='alarm']")
-    assert alarm.text_content().strip() == "Záznam nebylo možné přečíst."
+    alarm = str(html.fromstring(error).xpath("string(//p[@class='alarm'])"))
+    assert alarm.strip() == "Záznam nebylo možné přečíst."
     assert "nemá uložené záznamy, ze kterých by šlo vybírat" in examples
     assert "oai_dc · každý den v 02:30" in alert
 
@@ -142,6 +143,15 @@ def _in_brackets(failure: Failure, language: str, show_time: Callable[[str], str
     """The words for failures, which have tables of their own for each language."""
     words = explained(failure, language, show_time)
     return Explanation(what=f"⟦{words.what}⟧", todo=f"⟦{words.todo}⟧")
+
+
+def test_a_column_without_a_name_is_found() -> None:
+    head, row = "<thead><tr><th>A</th><th>{}</th></tr></thead>", "<tr><td>1</td><td>2</td>{}</tr>"
+    table = "<table>" + head + "<tbody>" + row + "</tbody></table>"
+
+    assert not _unnamed(table.format("B", ""))
+    assert _unnamed(table.format("", "")) == ["A12"]
+    assert _unnamed(table.format("B", "<td>3</td>")) == ["AB123"]
 
 
 def test_a_text_that_nobody_translated_is_found() -> None:
@@ -179,6 +189,21 @@ def _english(page: str) -> set[str]:
     for unread in root.xpath(_UNREAD):
         unread.clear(keep_tail=True)
     return {word for text in root.xpath(_READ) for word in _words(str(text))}
+
+
+def _unnamed(page: str) -> list[str]:
+    """The tables with a column that has no name, or with a row that has more or fewer cells than names."""
+    tables: Any = html.fromstring(page).xpath("//table[not(@role='presentation')]")
+    return [
+        " ".join(table.text_content().split())
+        for table in tables
+        if not all(head.text_content().strip() for head in table.xpath("./thead/tr[last()]/*"))
+        or {_width(row) for row in table.xpath("./tbody/tr")} - {_width(*table.xpath("./thead/tr[last()]"))}
+    ]
+
+
+def _width(row: Any) -> int:
+    return sum(int(cell.get("colspan", 1)) for cell in row)
 
 
 def _words(text: str) -> set[str]:
