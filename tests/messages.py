@@ -32,6 +32,9 @@ from web.site.i18n import CATALOGUES
 _WEB: Final = CATALOGUES.parent
 _ROOT: Final = _WEB.parent
 _SPEAKING: Final = {
+    "harvester/bibliographic/conditions.py": "UsageError",
+    "harvester/bibliographic/filtering_sets.py": "UsageError",
+    "harvester/bibliographic/sources.py": "UsageError",
     "harvester/access.py": "SelectionError",
     "harvester/recognition.py": "UsageError",
     "harvester/probing/report.py": "translate",
