@@ -94,11 +94,7 @@ async def _page(request: web.Request, number: int, ticks: Mapping[int, str] | No
     name, fault = repository.repository_name or repository.base_url, ""
     examples: list[Example] = []
     try:
-        files = await database_of(request).run(
-            stored_files, request.config_dict[SETTINGS], number, metadata_prefix=prefix, most=_SHOWN
-        )
-        samples = await asyncio.to_thread(read_files, files)
-        examples = await asyncio.to_thread(_examples, samples.records)
+        examples = await _stored_examples(request, number, prefix)
     except UsageError:
         fault = _("%(name)s has no stored records to choose from. Harvest the repository first.") % {
             "name": name
@@ -128,6 +124,15 @@ async def _page(request: web.Request, number: int, ticks: Mapping[int, str] | No
         stored=await database_of(request).run(count_stored, number, prefix),
         operators=operators(),
     )
+
+
+async def _stored_examples(request: web.Request, number: int, prefix: str) -> list[Example]:
+    """Return some stored records of a repository. Raises UsageError if there are none."""
+    files = await database_of(request).run(
+        stored_files, request.config_dict[SETTINGS], number, metadata_prefix=prefix, most=_SHOWN
+    )
+    samples = await asyncio.to_thread(read_files, files)
+    return await asyncio.to_thread(_examples, samples.records)
 
 
 async def _prefix(request: web.Request) -> str:
