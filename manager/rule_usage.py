@@ -40,6 +40,7 @@ class Use:
     metadata_prefix: str
     set_spec: str | None
     frequency: str | None
+    time_zone: str
 
 
 def uses_of(session: Session, settings: Settings, rule: Rule, *, among: Among = None) -> list[Use]:
@@ -62,6 +63,7 @@ def uses_of(session: Session, settings: Settings, rule: Rule, *, among: Among = 
             metadata_prefix=job.metadata_prefix,
             set_spec=job.set_spec,
             frequency=job.frequency,
+            time_zone=job.time_zone,
         )
         for job, name, address in session.execute(query.order_by(RecurringJob.id).limit(_MOST))
     ]

@@ -30,7 +30,7 @@ from oai import keeper
 from oai.errors import DatabaseNotReadyError
 
 _NEEDED: Final = 32 * 1024**2
-"""Bytes: PostgreSQL preallocates whole segments of 16 MiB (its documentation, "WAL Configuration")."""
+"""Bytes: PostgreSQL preallocates whole segments of 16 MB (its documentation, "WAL Configuration")."""
 _TAIL: Final = 8192
 _WELL: Final = re.compile(r"database system is (?:shut down|ready to accept connections)")
 _FATAL: Final = re.compile(r"(?:FATAL|PANIC): +(.+)")
@@ -41,7 +41,7 @@ def why_not(cluster: Path, otherwise: str, *, needed: int = _NEEDED) -> str:
     free = shutil.disk_usage(cluster.parent).free
     if free < needed:
         return (
-            f"no space left on device ({free // 1024**2} MiB free); free space on the database's "
+            f"no space left on device ({free // 10**6} MB free); free space on the database's "
             "disk, then run the command again"
         )
     log = cluster / "server.log"

@@ -1,12 +1,32 @@
-"""The languages of pages for people, and the one that a browser asks for."""
+"""The languages of pages and letters, how each writes times, and the one that a browser asks for."""
 
+from datetime import UTC, datetime
+from functools import cache
 from types import MappingProxyType
 from typing import Final
+
+from babel import Locale
+from babel.dates import format_date, format_time
 
 LANGUAGES: Final = MappingProxyType({"en": "English", "cs": "Čeština", "sk": "Slovenčina"})
 """Language codes with each language's own name."""
 SOURCE: Final = "en"
 """The language of texts in the code, and of readers whose languages are not supported."""
+
+
+@cache
+def conventions(code: str) -> Locale:
+    """Return how numbers and times are written in one of `LANGUAGES`.
+
+    English times are those of Europe: 24 hours, the day before the month.
+    """
+    return Locale.parse("en_GB" if code == SOURCE else code)
+
+
+def minute_in_utc(moment: datetime, code: str) -> str:
+    """Return day and time in UTC, for letters, whose readers may be anywhere: `26. 11. 2026 9:05 UTC`."""
+    shown, locale = moment.astimezone(UTC), conventions(code)
+    return f"{format_date(shown, 'medium', locale)} {format_time(shown, 'short', locale=locale)} UTC"
 
 
 def accepted(header: str) -> str:

@@ -23,7 +23,7 @@ from oai.object_addresses import S3
 
 _CONNECT: Final = timedelta(seconds=5)
 _ANSWER: Final = timedelta(seconds=60)
-"""For one request with its whole answer, of at most 8 MiB."""
+"""For one request with its whole answer, of at most 8 MB."""
 _RETRIES: Final = 4
 _RETRY_FOR: Final = timedelta(seconds=30)
 _FRESH: Final = timedelta(minutes=5)

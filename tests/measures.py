@@ -24,6 +24,7 @@ DIALECT: Final = re.compile(
         | of\ that\ number | unless\ told | taken\ in | take\ in | set\ aside | stands?\ in | lies?\ in
         | cannot\ be\ had | nobody | for\ ever | that\ should\ not\ be | report\ what\ it\ says
         | make\ anything\ of | examin(?:e|es|ed|ing|ation|ations) | the\ house | brakes?
+        | (?-i:[KMGT]iB)  # sizes have decimal units, as limits do
         )\b""",
     re.VERBOSE | re.IGNORECASE,
 )

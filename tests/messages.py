@@ -23,6 +23,7 @@ from harvester.probing.case import SUBJECTS
 from harvester.vocabulary import RunStatus
 from manager.jobs.reasons import SENTENCES
 from manager.models import RecurringState
+from oai.audit import KIND_TITLES, VERB_TITLES
 from oai.languages import LANGUAGES, SOURCE
 from oai.rights import Role
 from web.site import formats
@@ -31,6 +32,9 @@ from web.site.i18n import CATALOGUES
 _WEB: Final = CATALOGUES.parent
 _ROOT: Final = _WEB.parent
 _SPEAKING: Final = {
+    "harvester/bibliographic/conditions.py": "UsageError",
+    "harvester/bibliographic/filtering_sets.py": "UsageError",
+    "harvester/bibliographic/sources.py": "UsageError",
     "harvester/access.py": "SelectionError",
     "harvester/recognition.py": "UsageError",
     "harvester/probing/report.py": "translate",
@@ -40,6 +44,7 @@ _SPEAKING: Final = {
     "harvester/rule_lab/examples.py": "translate",
     "harvester/rule_lab/files.py": "UsageError",
     "harvester/rule_lab/samples.py": "UsageError",
+    "harvester/rule_lab/trial.py": "Phrase",
     "harvester/rule_lab/versions.py": "UsageError",
     "harvester/harvest/approval.py": "UsageError",
     "harvester/harvest/checkpoint.py": "RepositoryBusyError",
@@ -92,7 +97,13 @@ def gathered() -> Catalog:
         catalog.add(message)
     for text in _of_other_parts():
         catalog.add(text)
-    for text in (*SENTENCES.values(), *_table_words(), *_doctors_words()):
+    for text in (
+        *SENTENCES.values(),
+        *_table_words(),
+        *_doctors_words(),
+        *VERB_TITLES.values(),
+        *KIND_TITLES.values(),
+    ):
         if text and not text.startswith("%(text)"):
             catalog.add(text)
     return catalog

@@ -71,7 +71,7 @@ def _data(settings: Settings) -> Iterator[SetupFinding]:
     except NoRoomError:
         advice = "free some space: harvests neither start nor continue (harvester.floor_bytes, floor_percent)"
     free = shutil.disk_usage(there).free
-    yield SetupFinding(check="free space", well=not advice, found=f"{free / 1024**3:.1f} GiB", advice=advice)
+    yield SetupFinding(check="free space", well=not advice, found=f"{free / 10**9:.1f} GB", advice=advice)
 
 
 def _secrets(settings: Settings) -> Iterator[SetupFinding]:

@@ -20,7 +20,7 @@ from typing import Final
 from harvester.bibliographic.record import RawField
 from harvester.bibliographic.text import fold
 from harvester.rules.rule_expressions import Expression, ExpressionError
-from oai.errors import UsageError
+from oai.errors import Phrase, UsageError
 
 _LINE: Final = re.compile(
     r"(?P<not>not\s+)?(?P<field>[A-Za-z0-9]+)"
@@ -31,7 +31,7 @@ _LINE: Final = re.compile(
     re.DOTALL,
 )
 _MARC: Final = re.compile(r"LDR|[0-9X]{3}")
-_EXAMPLE: Final = "write it as `245$a contains slovník`, `008/35-37 equals cze` or `not 655 exists`"
+_EXAMPLE: Final = Phrase("write it as `245$a contains slovník`, `008/35-37 equals cze` or `not 655 exists`")
 
 
 class Operator(StrEnum):
@@ -71,12 +71,19 @@ class Condition:
             try:
                 expression = Expression(pattern=self.value, ignore_case=False)
             except ExpressionError as error:
-                raise UsageError(f"condition {str(self)!r}: {error}") from None
+                raise UsageError(
+                    "condition %(condition)s: %(error)s", condition=repr(str(self)), error=error
+                ) from None
             object.__setattr__(self, "_expression", expression)
         elif self.operator is not Operator.EXISTS and not fold(self.value):
-            raise UsageError(f"condition {str(self)!r}: {self.operator} needs a value; {_EXAMPLE}")
+            raise UsageError(
+                "condition %(condition)s: %(operator)s needs a value; %(example)s",
+                condition=repr(str(self)), operator=self.operator, example=_EXAMPLE,
+            )  # fmt: skip
         if self.first_character is not None and (self.last_character or 0) < self.first_character:
-            raise UsageError(f"condition {str(self)!r}: the last position is before the first")
+            raise UsageError(
+                "condition %(condition)s: the last position is before the first", condition=repr(str(self))
+            )
         object.__setattr__(self, "_folded", fold(self.value))
 
     @property
@@ -149,10 +156,10 @@ def parse_condition(line: str) -> Condition:
     """Parse a condition. Raises UsageError, which says what to write instead."""
     found = _LINE.fullmatch(line.strip())
     if found is None:
-        raise UsageError(f"{line!r} is not a condition; {_EXAMPLE}")
+        raise UsageError("%(line)s is not a condition; %(example)s", line=repr(line), example=_EXAMPLE)
     given = found.groupdict()
     if given["operator"] == Operator.EXISTS and given["value"]:
-        raise UsageError(f"condition {line!r}: `exists` does not take a value")
+        raise UsageError("condition %(condition)s: `exists` does not take a value", condition=repr(line))
     first = None if given["first"] is None else int(given["first"])
     condition = Condition(
         field=given["field"],

@@ -46,7 +46,7 @@ def add_set(
     if not name.strip():
         raise UsageError("a filtering set needs a name")
     if session.scalars(select(FilteringSet).where(FilteringSet.name == name)).first() is not None:
-        raise UsageError(f"filtering set {name!r} already exists; see `zatva import set show {name!r}`")
+        raise UsageError("filtering set %(name)s already exists; give another name", name=repr(name))
     row = FilteringSet(name=name, match=match.value, description=description)
     session.add(row)
     session.flush()
@@ -85,8 +85,10 @@ def remove_set(session: Session, name: str) -> None:
     if found.used_by:
         numbers = ", ".join(map(str, found.used_by))
         raise UsageError(
-            f"filtering set {name!r} is used by the imports of repositories {numbers}; choose "
-            "another set for them first (`zatva import source ID --set NAME`, or `--set none`)"
+            "filtering set %(name)s is used by the imports of repositories %(numbers)s; choose another "
+            "set for them first (`zatva import source ID --set NAME`, or `--set none`)",
+            name=repr(name),
+            numbers=numbers,
         )
     session.delete(_row(session, name))
     session.flush()

@@ -102,9 +102,15 @@ def check_template(template: str) -> str:
     known = ", ".join(f"{{{name}}}" for name in sorted(_NAMES))
     for name in _PLACEHOLDER.findall(template):
         if name not in _NAMES:
-            raise UsageError(f"{template!r}: unknown placeholder {{{name}}}; the placeholders are {known}")
+            raise UsageError(
+                "%(template)s: unknown placeholder %(name)s; the placeholders are %(known)s",
+                template=repr(template), name=f"{{{name}}}", known=known,
+            )  # fmt: skip
     if not _PLACEHOLDER.search(template):
-        raise UsageError(f"{template!r} is the same page for all records; include one of {known}")
+        raise UsageError(
+            "%(template)s is the same page for all records; include one of %(known)s",
+            template=repr(template), known=known,
+        )  # fmt: skip
     try:
         parts = urlsplit(_PLACEHOLDER.sub("x", template))
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname)
@@ -112,7 +118,10 @@ def check_template(template: str) -> str:
         usable = False
     fixed = _PLACEHOLDER.search(template.partition("://")[2].partition("/")[0]) is None
     if not usable or not fixed or re.search(r"\s", template):
-        raise UsageError(f"{template!r} is not a web address; write it as https://host/path/{{identifier}}")
+        raise UsageError(
+            "%(template)s is not a web address; write it as https://host/path/{identifier}",
+            template=repr(template),
+        )
     return template
 
 

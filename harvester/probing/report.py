@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from babel.dates import format_date
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
@@ -12,7 +13,7 @@ from harvester.models import Repository
 from harvester.probing.case import SUBJECTS
 from harvester.probing.findings import Fact, Grade, Profile, Report
 from oai.console import counted
-from oai.datestamps import format_datestamp
+from oai.languages import SOURCE, conventions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,12 +298,14 @@ def troubles(report: Report) -> list[Fact]:
     return sorted(found, key=lambda fact: grade_of(fact) is not Grade.BAD)
 
 
-def letter(report: Report, translate: Translate = str) -> str:
-    """Return a letter with what the repository's administrator should know."""
+def letter(report: Report, translate: Translate = str, language: str = SOURCE) -> str:
+    """Return a letter with what the repository's administrator should know.
+
+    `translate` gives texts in the language, whose conventions the date follows.
+    """
     found = troubles(report)
-    day = format_datestamp(report.examined)[:10]
     opening = translate("On %(day)s we tested how the repository %(url)s answers harvesters.") % {
-        "day": day,
+        "day": format_date(report.examined, "medium", conventions(language)),
         "url": report.base_url,
     }
     if not found:

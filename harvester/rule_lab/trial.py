@@ -13,6 +13,7 @@ from harvester.rules.filters import Filters
 from harvester.rules.normalisation import Mappings
 from harvester.vocabulary import RuleKind
 from oai.child import module_command
+from oai.errors import Phrase
 
 _SECONDS_FOR_A_RECORD: Final = 2.0
 
@@ -53,7 +54,7 @@ class Trial:
     unreadable: Sequence[str] = ()
     """The errors of those that could not be read."""
     ended: str = ""
-    """Why the trial ended early; empty if all samples were tried."""
+    """Why the trial ended early, as a sentence that pages translate; empty if all samples were tried."""
 
     @property
     def tried(self) -> int:
@@ -133,9 +134,9 @@ def _answers(
     if answers and "faulty" in answers[-1]:
         return answers, str(answers[-1]["faulty"])
     if late:
-        return answers, f"the trial took longer than {seconds:g} seconds and was ended"
+        return answers, Phrase("It took too long.")
     if process.returncode:
-        return answers, "the trial's process ended, possibly because memory ran out"
+        return answers, Phrase("Its process ended, possibly because memory ran out.")
     return answers, ""
 
 

@@ -20,6 +20,7 @@ from manager.notices.models import Language, Occasion
 from manager.notices.outbox import NotSentError, NoWordError, RefusedError
 from manager.notices.webhooks import secret_of
 from oai.failures import Explanation, Failure, FailureCode, explained
+from oai.languages import minute_in_utc
 from oai.outgoing import MailSettings
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
@@ -86,7 +87,7 @@ def _environment(language: Language) -> Environment:
     )
     environment.filters.update(
         number=lambda value: f"{value:,}".replace(",", _THOUSANDS[language]),
-        moment=_moment,
+        moment=partial(_moment, language=language),
         span=_span,
         line=_one_line,
     )
@@ -97,11 +98,15 @@ def _environment(language: Language) -> Environment:
 def _explained(failure: object, *, language: Language) -> Explanation:
     """Return what failed, in words; a notice written by an earlier version has no failure in its facts."""
     found = Failure.from_json(failure) or Failure(code=FailureCode.OTHER)
-    return explained(found, language)
+    return explained(found, language, partial(_moment, language=language))
 
 
-def _moment(value: str) -> str:
-    return f"{datetime.fromisoformat(value):%Y-%m-%d %H:%M} UTC"
+def _moment(value: str, *, language: Language) -> str:
+    """Format a moment; what is none, as it is: facts of failures may come from rows that people wrote."""
+    try:
+        return minute_in_utc(datetime.fromisoformat(value), language)
+    except ValueError:
+        return value
 
 
 def _span(begin: str, end: str) -> str:

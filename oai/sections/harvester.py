@@ -47,7 +47,7 @@ class HarvesterSettings(Section):
     max_answer_ratio: int = Field(
         200,
         ge=10,
-        description="Maximum compression ratio of an answer larger than 64 MiB: uncompressed bytes for each "
+        description="Maximum compression ratio of an answer larger than 67 MB: uncompressed bytes for each "
         "byte sent.",
     )
     max_part_bytes: int = Field(

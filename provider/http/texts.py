@@ -14,7 +14,7 @@ from babel.dates import format_date, format_time
 from babel.numbers import format_decimal
 from yarl import URL
 
-from oai.languages import LANGUAGES, SOURCE, accepted
+from oai.languages import LANGUAGES, accepted, conventions
 
 FOLDER: Final = Path(__file__).parent / "translations"
 _SHORT_CODES: Final[Mapping[str, str]] = get_global("language_aliases")
@@ -74,9 +74,7 @@ def texts_in(code: str) -> Texts:
     """Return the texts in one of `oai.languages.LANGUAGES`."""
     with (FOLDER / f"{code}.toml").open("rb") as file:
         found = tomllib.load(file)
-    # English dates have the day before the month.
-    locale = Locale.parse("en_GB" if code == SOURCE else code)
-    return Texts(code=code, locale=locale, texts=found)
+    return Texts(code=code, locale=conventions(code), texts=found)
 
 
 def chosen(url: URL, accept_language: str) -> Texts:

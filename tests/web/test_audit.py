@@ -1,5 +1,7 @@
+import ast
 import csv
 import io
+from collections import defaultdict
 from datetime import timedelta
 
 import pytest
@@ -7,13 +9,28 @@ from sqlalchemy import func, select, update
 
 from manager.models import RecurringState
 from manager.worker.process import environment_for
-from oai.audit import BEGUN, Actor, AuditEntry, Filter, Subject, begin, list_entries, record, settle
+from oai.actions import ACTIONS
+from oai.audit import (
+    BEGUN,
+    KIND_TITLES,
+    VERB_TITLES,
+    Actor,
+    AuditEntry,
+    Filter,
+    Subject,
+    begin,
+    list_entries,
+    record,
+    settle,
+)
 from oai.database import Database
 from oai.owners import Organisation
 from oai.rights import Scope
 from tests.commands import zatva_beside
+from tests.measures import ROOT
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
+from web.auth.access import KIND_OF_ROW
 from web.auth.api_tokens import make_token
 from web.auth.organisations import add_organisation
 from web.auth.users import add_user, find_user
@@ -123,10 +140,57 @@ async def test_the_page_shows_what_changed_and_what_was_refused(
     await viewer.post(f"/schedules/{number}/pause")
     await viewer.post(f"/schedules/{number}/pause")
 
-    _, page = await administrator.get("/admin/audit")
+    async with administrator.http.get(
+        server.base_url + "/admin/audit", headers={"Accept-Language": "cs"}
+    ) as answer:
+        page = await answer.text()
 
     assert f"state: 0 → {int(RecurringState.PAUSED)}" in page
-    assert "refused: 2" in page
+    assert "odmítnuto: 2" in page
+    assert '<data value="schedule.pause">Pozastavit plán</data>' in page
+    assert f'<data value="schedule">plán</data> <span class="mono">{number}</span>' in page
+    assert '<option value="schedule.pause">Pozastavit plán</option>' in page
+
+
+def test_each_verb_and_kind_that_the_code_writes_has_words() -> None:
+    """`test_no_message_is_missing_or_left_over` requires each of the words in every language."""
+    said = _said()
+    exports = said["export"] | said["record_export"]
+    verbs = said["count_refusal"] | said["record"] | said["refuse"] | said["begin"] | said["_record"]
+    kinds = said["about"] | said["Subject"] | {action.object_kind for action in ACTIONS}
+
+    assert len(exports) > 20
+    assert {f"{name.rstrip('-')}.export" for name in exports} <= VERB_TITLES.keys()
+    assert {"account.openid", "sign-in.limited"} <= verbs <= VERB_TITLES.keys()
+    assert "notification address" in kinds
+    assert kinds | set(KIND_OF_ROW.values()) <= KIND_TITLES.keys()
+
+
+def _said() -> dict[str, set[str]]:
+    """The words that are given to each function, as its second argument or as the kind of a subject."""
+    found = defaultdict[str, set[str]](set)
+    for package in ("web", "oai"):
+        for file in (ROOT / package).rglob("*.py"):
+            for call in ast.walk(ast.parse(file.read_bytes())):
+                if isinstance(call, ast.Call):
+                    name = ast.unparse(call.func)
+                    for one in call.keywords:
+                        found[name] |= _texts(one.value) if one.arg == "kind" else set()
+                    if len(call.args) > 1:
+                        # The database's executor calls its first argument.
+                        called = ast.unparse(call.args[0]) if name.endswith(".run") else name
+                        found[called] |= _texts(call.args[1])
+    return found
+
+
+def _texts(argument: ast.expr) -> set[str]:
+    """What an expression says: a constant, one of a table's, or what an f-string begins with."""
+    match argument:
+        case ast.Constant(value=str(text)) | ast.JoinedStr(values=[ast.Constant(value=str(text)), *_]):
+            return {text}
+        case ast.Call(func=ast.Attribute(value=ast.Dict(values=values)), args=[_, other]):
+            return set[str]().union(*map(_texts, (*values, other)))
+    return set()
 
 
 async def test_an_export_is_noted(server: Server, administrator: Browser) -> None:
@@ -220,7 +284,8 @@ async def test_the_page_filters_pages_and_gives_csv(server: Server, administrato
     older = page.partition('class="pager"')[2].partition('href="')[2].partition('"')[0].replace("&amp;", "&")
     _, rest = await administrator.get(older)
     assert rest.count('id="entry-') == 10
-    assert "jobs.pause</span>" not in page + rest
+    assert 'value="schedules.run">Run schedule now</data>' in rest, "an earlier version's verb"
+    assert 'value="jobs.pause">Pause' not in page + rest
     status, text = await administrator.get("/admin/audit.csv?user=%3DEva")
     rows = list(csv.DictReader(io.StringIO(text)))
     assert status == 200

@@ -175,7 +175,7 @@ async def test_an_administrator_sees_what_is_late_stuck_and_full_without_a_click
         for one in await walk.page.locator(".figures li").all()
     }
     assert (tiles["Zpožděné"], tiles["Zaseknuté"]) == ("1", "1")
-    assert re.fullmatch(r"[0-9,]+\s[KMGT]iB", tiles["Volné místo na disku"])
+    assert re.fullmatch(r"[0-9,]+\s[MGT]B", tiles["Volné místo na disku"])
     assert (walk.clicks, walk.typed) == (0, [])
 
 

@@ -1,6 +1,7 @@
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 from markupsafe import Markup
@@ -9,6 +10,7 @@ from web.site.formats import (
     ago,
     clock,
     coded,
+    datestamp,
     day,
     duration,
     exact,
@@ -20,6 +22,7 @@ from web.site.formats import (
     size,
 )
 from web.site.i18n import catalogue, language, translations
+from web.site.zones import zone
 
 _NOW = datetime(2026, 7, 1, 0, 30, tzinfo=UTC)
 
@@ -44,13 +47,14 @@ def test_durations_are_written_in_the_unit_that_fits(seconds: float, text: str) 
     ("count", "text"),
     [
         (0, "0\u00a0B"),
-        (1023, "1023\u00a0B"),
-        (1024, "1.0\u00a0KiB"),
-        (123_456_789, "118\u00a0MiB"),
-        (5 * 1024**5, "5.0\u00a0PiB"),
+        (999, "999\u00a0B"),
+        (1000, "1.0\u00a0kB"),
+        (123_456_789, "123\u00a0MB"),
+        (20 * 10**9, "20\u00a0GB"),
+        (5 * 10**15, "5.0\u00a0PB"),
     ],
 )
-def test_sizes_have_a_binary_unit(count: int, text: str) -> None:
+def test_sizes_have_a_decimal_unit(count: int, text: str) -> None:
     assert size(count) == text
 
 
@@ -106,6 +110,20 @@ def test_the_exact_time_is_in_the_tooltip() -> None:
     assert exact(local) == element.format("", "1 Jul 2026 00:30")
     assert second(local) == element.format("", "1 Jul 2026 00:30:00")
     assert (moment(None), exact(None), second(None)) == ("never", "never", "never")
+
+
+@pytest.mark.usefixtures("czech")
+def test_datestamps_of_repositories_are_written_as_in_czech() -> None:
+    token = zone.set(ZoneInfo("America/New_York"))
+    try:
+        assert datestamp("2026-01-05") == '<time datetime="2026-01-05" title="2026-01-05">5. 1. 2026</time>'
+        assert ">4. 1. 2026 21:00:00</time>" in datestamp("2026-01-05T02:00:00Z")
+        # The latter is before the first day that there is, on the clock of New York.
+        kept = ("in winter", "5. 1. 2026", "0001-01-01T00:00:00Z")
+        assert tuple(map(datestamp, kept)) == kept
+    finally:
+        zone.reset(token)
+    assert datestamp(None) == datestamp("") == "–"  # noqa: RUF001 an en dash
 
 
 def test_code_is_marked_and_the_rest_is_escaped() -> None:

@@ -37,7 +37,7 @@ async def test_a_run_is_shown_in_full(server: Server, viewer: Browser) -> None:
         "oai:x:1 &lt;b&gt;: not well-formed",
         "complete list size",
         "80,000",
-        "118\u00a0MiB",
+        "123\u00a0MB",
         "1:00 min",
         "Only some of the requested records were harvested.",
     ):

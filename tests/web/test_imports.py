@@ -148,16 +148,17 @@ async def test_a_set_is_tried_on_stored_records_before_it_is_saved(
 
 
 _WRONG_SETS = (
-    ({"field-0": "24-"}, "24-$a contains slovnik"),
-    ({"operator-0": "matches", "value-0": "("}, "matches ("),
-    ({"field-0": "", "subfield-0": "", "value-0": ""}, "Enter at least one condition."),
-    ({"name": ""}, "Fill in this field."),
+    ({"field-0": "24-"}, "&#39;24-$a contains slovnik&#39; není podmínka; zapište ji jako"),
+    ({"operator-0": "matches", "value-0": "("}, "podmínka &#39;245$a matches (&#39;: "),
+    ({"field-0": "", "subfield-0": "", "value-0": ""}, "Zadejte alespoň jednu podmínku."),
+    ({"name": ""}, "Vyplňte toto pole."),
 )
 
 
 async def test_what_is_wrong_with_a_set_is_said_and_what_was_typed_stays(
     server: Server, administrator: Browser
 ) -> None:
+    await administrator.post("/account/language", {"language": "cs"})
     for wrong, said in _WRONG_SETS:
         status, page, _ = await administrator.post("/imports/sets/new", {**_SET, "do": "save", **wrong})
 
@@ -285,7 +286,7 @@ async def test_nobody_lets_a_source_use_the_set_of_others(
     status, page, _ = await owner.post(f"/imports/{repository}", {"set_id": "1"})
 
     assert status == 422
-    assert "filtering set 1 does not exist" in page
+    assert "The filtering set does not exist" in page
 
 
 def test_sets_follow_their_organisations_short_name(server: Server) -> None:

@@ -37,6 +37,7 @@ async def test_a_running_job_shows_how_far_it_is(server: Server, viewer: Browser
     assert 'id="job-1"' in page
     assert '<progress max="3000" value="1500"' in page
     assert "1,500 / ~3,000" in page
+    assert re.search(r">[0-9]+ records/s · ", page)
     assert "running" in page
     assert "worker-1" in page
 

@@ -2,11 +2,13 @@ import csv
 import json
 import re
 import uuid
-from datetime import timedelta
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import func, select, text
 
 from harvester.harvest.models import Hold, Quarantined
+from harvester.harvest.verdict import End, Evidence
 from harvester.models import Harvest, History, Repository
 from harvester.vocabulary import RunStatus
 from manager.schedules.service import run_now
@@ -15,6 +17,7 @@ from tests.web.conftest import Browser, Server
 from tests.web.rows import BEGAN, a_repository, a_run, a_schedule
 from web.errors.pages import grouped
 from web.errors.raw_bytes import view_of
+from web.runs.words import ENDS, EVIDENCE
 
 
 def _broken(repository: Repository, run: History, **columns: object) -> Quarantined:
@@ -306,7 +309,8 @@ async def test_the_log_has_levels_and_is_kept_as_a_file(server: Server, viewer: 
     assert "The harvest started" in everything
     assert 'href="/errors/1"' in errors
     assert "forgotten since" in errors
-    assert "HTTP status 500" in errors
+    assert '<span class="why">The record is broken XML, for example a bracket' in errors
+    assert '<span class="reason" lang="en">HTTP status 500</span>' in errors
     assert "the Content-Type is wrong" not in errors
     assert [line.split()[0] for line in kept.splitlines()[1:]] == ["ERROR", "ERROR", "WARNING", "ERROR"]
 
@@ -315,7 +319,13 @@ async def test_the_parameters_of_a_run_are_told_with_its_schedule(server: Server
     with server.database.session() as session:
         telc = a_repository(session)
         schedule = a_schedule(session, telc)
-        a_run(session, telc, recurring_id=schedule.id, set_spec="maps", evidence={"list_ended": True})
+        a_run(
+            session,
+            telc,
+            recurring_id=schedule.id,
+            set_spec="maps",
+            evidence=Evidence(end=End.EMPTY_TOKEN, listed=7, changes=1).as_json(),
+        )
         a_run(session, telc)
         session.commit()
 
@@ -324,7 +334,10 @@ async def test_the_parameters_of_a_run_are_told_with_its_schedule(server: Server
 
     assert "every day at 02:30" in page
     assert "--data-urlencode set=maps" in page
-    assert "list ended" in page
+    assert "<dt>End of the list</dt><dd>with an empty resumptionToken</dd>" in page
+    assert "<dt>Records listed</dt><dd>7</dd>" in page
+    assert {one.name for one in fields(Evidence)} <= EVIDENCE.keys(), "what is added needs words"
+    assert set(End) == ENDS.keys()
     assert "the run was started manually" in by_hand
 
 
@@ -363,6 +376,7 @@ async def test_a_failed_run_offers_what_to_do_next(server: Server, administrator
         run = a_run(
             session, telc, status=RunStatus.FAILED, verdict="failed", recurring_id=schedule.id,
             failure_code="transport", failure_reason="Connection refused",
+            harvest_end_time=datetime(2026, 3, 7, 8, 5, tzinfo=UTC),
         )  # fmt: skip
         other = a_run(session, telc, status=RunStatus.FAILED, verdict="failed", set_spec="maps")
         session.commit()
@@ -378,6 +392,7 @@ async def test_a_failed_run_offers_what_to_do_next(server: Server, administrator
     assert 'href="/schedules/1/edit"' in page
     assert 'href="mailto:librarian@telc.example?subject=' in page
     assert "Connection refused" in page.partition('id="letter"')[2]
+    assert "7. 3. 2026 8:05 UTC" in page.partition('id="letter"')[2]
     assert '<pre id="letter" tabindex="0" class="letter" lang="cs"' in page
     assert 'name="set_spec" value="maps"' in unplanned
     assert (status, target) == (303, "/jobs/1?done=harvest-asked")

@@ -8,7 +8,7 @@ import pytest
 from manager.schedules.frequency import parse_frequency
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository
-from web.schedules.timing import Timing, When, often, timing_in, timing_of
+from web.schedules.timing import Timing, When, often, often_here, timing_in, timing_of
 from web.site.i18n import catalogue, language, translations
 
 
@@ -43,6 +43,28 @@ def test_the_choices_of_a_form_give_the_frequency_that_they_were_read_from(frequ
         return [next(upcoming) for _ in range(5)]
 
     assert dues(chosen.frequency) == dues(frequency)
+
+
+@pytest.mark.parametrize(
+    ("frequency", "zone", "words"),
+    [
+        ("daily at 02:30", "UTC", "every day at 02:30"),
+        ("daily at 02:30", "Europe/Prague", "every day at 01:30"),
+        ("0 1 * * 1,4", "Asia/Tokyo", "every week on Wednesday and on Sunday at 16:00"),
+        ("monthly on 31 at 03:00", "Europe/Prague", "every month on day 31 at 02:00"),
+        ("monthly on 1 at 00:30", "Europe/Prague", "every month on day 1 at 00:30 (Europe/Prague)"),
+        ("monthly on 2 at 00:30", "Europe/Prague", "every month on day 1 at 23:30"),
+        ("30 2 * * 1-5", "UTC", "30 2 * * 1-5"),
+        ("30 2 * * 1-5", "Europe/Prague", "30 2 * * 1-5 (Europe/Prague)"),
+        ("every 6 hours", "Europe/Prague", "every 6 hours"),
+        ("daily at 02:30", "Europe/Telč", "every day at 02:30 (Europe/Telč)"),
+        ("", "Europe/Telč", "only by hand"),
+    ],
+)
+def test_frequencies_of_all_zones_are_told_on_the_readers_clock(
+    frequency: str, zone: str, words: str
+) -> None:
+    assert often_here(frequency, zone, datetime(2026, 1, 5, 1, tzinfo=UTC)) == words
 
 
 def test_days_are_written_as_in_czech() -> None:

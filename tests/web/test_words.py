@@ -47,7 +47,7 @@ _NO_WORDS = {
     "UTC",
     "ListRecords",
     "min",
-    "KiB",
+    "kB",
     "API",
     "XML",
     "XPath",
@@ -95,6 +95,7 @@ async def test_every_text_goes_through_gettext(
         assert status == _STATUS.get(path, 200), path
         assert "⟦Sign out⟧" in page or path in _BESIDE, path
         assert path in _IN_ENGLISH or not _english(page), f"{path}: {_english(page)}"
+        assert not _unnamed(page), path
 
 
 async def test_errors_of_the_other_parts_come_in_the_readers_language(
@@ -103,12 +104,22 @@ async def test_errors_of_the_other_parts_come_in_the_readers_language(
     _fill(server)
     await administrator.post("/account/language", {"language": "cs"})
     form = {"metadata_prefix": "oai_dc", "frequency": "weekly on sobota at 25:00", "time_zone": "Telč"}
+    form |= {"priority": "much", "files_per_dir": "0", "end_date": "soon", "harvest_from": "včera"}
 
     _, page, _ = await administrator.post("/schedules/1/edit", form)
+    _, error = await administrator.get("/errors/1")
+    _, examples = await administrator.get("/rules/by-example?repository=1")
+    _, alert = await administrator.get("/alerts/rules/new?repository=1")
 
     assert "četnost &#39;weekly on sobota at 25:00&#39;: 25:00 není platný čas; zadejte" in page
     assert "výraz cronu o pěti polích" in page
     assert "neznámé časové pásmo &#39;Telč&#39;" in page
+    for words in ("celé číslo.", "číslo nejméně 1.", "Tato hodnota není platná.", "Zadejte den, nebo čas"):
+        assert words in page
+    alarm = str(html.fromstring(error).xpath("string(//p[@class='alarm'])"))
+    assert alarm.strip() == "Záznam nebylo možné přečíst."
+    assert "nemá uložené záznamy, ze kterých by šlo vybírat" in examples
+    assert "oai_dc · každý den v 02:30" in alert
 
 
 async def test_the_examination_and_its_letter_come_in_the_readers_language_or_the_chosen_one(
@@ -120,6 +131,7 @@ async def test_the_examination_and_its_letter_come_in_the_readers_language_or_th
     _, czech = await administrator.get("/repositories/1/doctor")
     _, slovak = await administrator.get("/repositories/1/doctor?letter=sk")
 
+    assert "Dne 2. 1. 2026 jsme zkoušeli" in _letter(czech)
     assert "přerušená sklizeň musí začít znovu" in _letter(czech)
     assert "prerušený zber sa musí začať odznova" in _letter(slovak)
     assert "subject=V%C3%BDsledky%20kontroly%20va%C5%A1eho" in czech
@@ -131,6 +143,15 @@ def _in_brackets(failure: Failure, language: str, show_time: Callable[[str], str
     """The words for failures, which have tables of their own for each language."""
     words = explained(failure, language, show_time)
     return Explanation(what=f"⟦{words.what}⟧", todo=f"⟦{words.todo}⟧")
+
+
+def test_a_column_without_a_name_is_found() -> None:
+    head, row = "<thead><tr><th>A</th><th>{}</th></tr></thead>", "<tr><td>1</td><td>2</td>{}</tr>"
+    table = "<table>" + head + "<tbody>" + row + "</tbody></table>"
+
+    assert not _unnamed(table.format("B", ""))
+    assert _unnamed(table.format("", "")) == ["A12"]
+    assert _unnamed(table.format("B", "<td>3</td>")) == ["AB123"]
 
 
 def test_a_text_that_nobody_translated_is_found() -> None:
@@ -168,6 +189,21 @@ def _english(page: str) -> set[str]:
     for unread in root.xpath(_UNREAD):
         unread.clear(keep_tail=True)
     return {word for text in root.xpath(_READ) for word in _words(str(text))}
+
+
+def _unnamed(page: str) -> list[str]:
+    """The tables with a column that has no name, or with a row that has more or fewer cells than names."""
+    tables: Any = html.fromstring(page).xpath("//table[not(@role='presentation')]")
+    return [
+        " ".join(table.text_content().split())
+        for table in tables
+        if not all(head.text_content().strip() for head in table.xpath("./thead/tr[last()]/*"))
+        or {_width(row) for row in table.xpath("./tbody/tr")} - {_width(*table.xpath("./thead/tr[last()]"))}
+    ]
+
+
+def _width(row: Any) -> int:
+    return sum(int(cell.get("colspan", 1)) for cell in row)
 
 
 def _words(text: str) -> set[str]:

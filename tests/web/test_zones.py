@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from sqlalchemy import update
 from yarl import URL
 
 from manager.jobs.reasons import Code, Reason
 from manager.jobs.runs import RunFilter, days_of
+from manager.models import RecurringJob, RecurringState
 from manager.schedules.frequency import parse_zone
 from oai.errors import SettingsError, UsageError
 from oai.settings import load_settings
@@ -92,7 +94,9 @@ async def test_a_user_chooses_a_zone_and_every_page_counts_in_it(
 ) -> None:
     with server.database.session() as session:
         repository = a_repository(session)
-        a_schedule(session, repository, frequency="daily at 02:30", time_zone="UTC")
+        for frequency in ("daily at 22:30", "30 22 * * 1-5", "every 90 seconds"):
+            a_schedule(session, repository, frequency=frequency, time_zone="Europe/Lisbon")
+        session.execute(update(RecurringJob).values(state=RecurringState.RECURRING))
         a_run(session, repository, harvest_start_time=_LATE, harvest_end_time=_LATE)
         session.commit()
 
@@ -103,6 +107,8 @@ async def test_a_user_chooses_a_zone_and_every_page_counts_in_it(
     _, day_before = await administrator.get("/runs?since=2026-07-01&until=2026-07-01")
     _, timeline_page = await administrator.get("/runs?view=timeline&until=2026-07-02")
     _, plan = await administrator.get("/schedules/new?repository=1")
+    _, schedules = await administrator.get("/schedules")
+    _, week = await administrator.get("/schedules?view=week")
 
     assert "unknown time zone" in before
     assert target == "/account?done=time-zone-changed"
@@ -113,6 +119,13 @@ async def test_a_user_chooses_a_zone_and_every_page_counts_in_it(
     assert "2 Jul 2026 00:30</title>" in timeline_page
     assert '<time datetime="2026-06-25T22:00:00Z"' in timeline_page
     assert 'name="time_zone" value="Europe/Prague"' in plan
+    # Both clocks change at the same moment.
+    assert "<span>every day at 23:30</span>" in schedules
+    assert ">23:30</time>" in week
+    assert "<span>30 22 * * 1-5 (Europe/Lisbon)</span>" in schedules
+    assert "(every 90 seconds)" in week
+    for page in (schedules, week):
+        assert page.count("Times are in the zone Europe/Prague.") == 1
 
 
 async def test_the_preview_of_a_schedule_is_on_the_readers_clock(
@@ -126,6 +139,7 @@ async def test_the_preview_of_a_schedule_is_on_the_readers_clock(
 
     _, page, _ = await administrator.post("/schedules/new?repository=1", form)
 
+    assert "Next runs, in the zone Asia/Tokyo:" in page
     assert len(re.findall(r'T02:30:00Z" title="[^"]+ 02:30:00 UTC\)">[^<]+ 11:30</time>', page)) == 3
 
 

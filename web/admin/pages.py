@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Final
@@ -17,7 +17,8 @@ from manager.models import Worker
 from manager.notices.letters import Letter, compose, send
 from manager.notices.outbox import NotSentError, NoWordError
 from manager.worker.registry import drain, manager_status
-from oai.audit import AuditEntry, Filter, list_entries, occurring
+from oai.actions import VERB_OF_OLD
+from oai.audit import KIND_TITLES, AuditEntry, Filter, list_entries, occurring, title_of
 from oai.datestamps import utc_now
 from oai.disk import disks_of
 from oai.errors import UsageError
@@ -241,6 +242,8 @@ async def audit_log(request: web.Request) -> web.Response:
         "admin_audit.html",
         entries=entries[:_PAGE],
         changes=_changes,
+        titled=_action_title,
+        kind=_kind_title,
         form=Form(values=given),
         choices=await _choices(request, given),
         query=urlencode(given),
@@ -251,11 +254,30 @@ async def audit_log(request: web.Request) -> web.Response:
 async def _choices(request: web.Request, given: dict[str, str]) -> dict[str, list[tuple[str, str]]]:
     """Return the options of the filters: what the last entries contain, and what is chosen now."""
     found = await database_of(request).run(occurring)
-    columns = {"user": found.users, "action": found.actions, "kind": found.kinds}
+    # A verb of today also finds the entries of earlier versions.
+    verbs = {VERB_OF_OLD.get(verb, verb) for verb in found.actions}
+    columns = (
+        ("user", found.users, str),
+        ("action", verbs, _action_title),
+        ("kind", found.kinds, _kind_title),
+    )
     return {
-        name: [("", _("all")), *((one, one) for one in sorted({*values, given.get(name, "")}) if one)]
-        for name, values in columns.items()
+        name: [("", _("all")), *_options({*values, given.get(name, "")} - {""}, title)]
+        for name, values, title in columns
     }
+
+
+def _options(values: Iterable[str], title: Callable[[str], str]) -> list[tuple[str, str]]:
+    """Return the options of a filter in the order of their texts."""
+    return sorted(((one, title(one)) for one in values), key=lambda option: option[1].casefold())
+
+
+def _action_title(verb: str) -> str:
+    return _(title_of(verb))
+
+
+def _kind_title(kind: str) -> str:
+    return _(KIND_TITLES.get(kind, kind))
 
 
 @administrators_only

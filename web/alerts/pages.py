@@ -22,7 +22,7 @@ from manager.notices.rules import (
     remove_rule,
     replace_key,
 )
-from manager.schedules.service import find_schedules
+from manager.schedules.service import ScheduleView, find_schedules
 from oai.errors import UsageError
 from oai.outgoing import MailSettings
 from web.alerts.forms import (
@@ -36,6 +36,7 @@ from web.alerts.forms import (
 )
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.overview.situation import damaged_stores, figures, troubles
+from web.schedules.timing import often_here
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import Form, read_form
 from web.site.i18n import _, told
@@ -375,15 +376,13 @@ def _schedules(session: Session, repository: Repository | None) -> list[tuple[in
     if repository is None:
         return []
     views = find_schedules(session, repository_id=repository.repository_id)
-    return [
-        (
-            view.schedule.id,
-            " · ".join(
-                filter(None, (view.schedule.metadata_prefix, view.schedule.set_spec, view.schedule.frequency))
-            ),
-        )
-        for view in views
-    ]
+    return [(view.schedule.id, " · ".join(filter(None, _facts_of(view)))) for view in views]
+
+
+def _facts_of(view: ScheduleView) -> Sequence[str | None]:
+    schedule = view.schedule
+    when = often_here(schedule.frequency, schedule.time_zone, view.next_due) if schedule.frequency else None
+    return schedule.metadata_prefix, schedule.set_spec, when
 
 
 ROUTES = (

@@ -55,7 +55,7 @@ __all__ = [
 
 
 _SUBJECT = web.RequestKey("subject", Subject)
-_KINDS: Final[Mapping[type[Any], str]] = MappingProxyType(
+KIND_OF_ROW: Final[Mapping[type[Any], str]] = MappingProxyType(
     {
         Repository: "repository",
         RecurringJob: "schedule",
@@ -95,7 +95,7 @@ _SETTING_UP: Final = frozenset(
 """Where a user may go who has yet to set up the second factor that the settings demand."""
 
 LONGEST_RETURN: Final = 1000
-"""Longest address to return to after signing in: many proxies accept no more than 4 KiB of headers."""
+"""Longest address to return to after signing in: many proxies accept no more than 4 kB of headers."""
 
 _Row = TypeVar("_Row", bound=Base)
 _SIGNED_IN = web.RequestKey("signed_in", SignedIn)
@@ -186,7 +186,7 @@ async def asked_for(
     row, name = await database_of(request).run(_find_with_name, who, kind, wanted)
     if row is None:
         raise web.HTTPNotFound(text=_no_such(kind) % {"number": wanted})
-    about(request, _KINDS.get(kind, kind.__tablename__), wanted, name)
+    about(request, KIND_OF_ROW.get(kind, kind.__tablename__), wanted, name)
     return who, row
 
 

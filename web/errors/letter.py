@@ -9,8 +9,7 @@ from aiohttp import web
 
 from harvester.harvest.models import Quarantined
 from harvester.models import History, Repository
-from oai.datestamps import format_datestamp
-from oai.languages import LANGUAGES
+from oai.languages import LANGUAGES, minute_in_utc
 from oai.outgoing import mail_link
 from web.auth.access import who_asks
 from web.errors.raw_bytes import RawView
@@ -64,7 +63,7 @@ def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:
         _("we harvest your repository %(name)s over OAI-PMH. The last harvest failed.") % {"name": name},
         "",
         *([failure.what] if failure else []),
-        _("Time: %(time)s") % {"time": format_datestamp(run.harvest_end_time)},
+        _("Time: %(time)s") % {"time": minute_in_utc(run.harvest_end_time, language.get())},
         _("Metadata format: %(prefix)s") % {"prefix": run.metadata_prefix},
         *([_("Set: %(set)s") % {"set": run.set_spec}] if run.set_spec else []),
         *([_("Error message: %(reason)s") % {"reason": run.failure_reason}] if run.failure_reason else []),

@@ -63,7 +63,7 @@ def read_conditions(values: Mapping[str, str]) -> Typed:
         try:
             found.append(parse_condition(_line(values, number)))
         except UsageError as error:
-            errors[f"field-{number}"] = str(error)
+            errors[f"field-{number}"] = told(error)
     if not found and not errors:
         errors["conditions"] = _("Enter at least one condition.")
     match = Match(values["match"]) if values.get("match") in set(Match) else Match.ALL

@@ -25,7 +25,7 @@ from web.auth.organisations import choices_for
 from web.auth.sessions import SignedIn
 from web.site.child_processes import carry_out, last_words
 from web.site.forms import FormModel
-from web.site.i18n import mark
+from web.site.i18n import _, mark, told
 
 _log = logging.getLogger("web.import_processes")
 _COMMAND: Final = module_command("zatva", "import", "run")
@@ -160,7 +160,7 @@ class SourceForm(FormModel):
         try:
             return None if value is None else check_template(value)
         except UsageError as error:
-            raise ValueError(str(error)) from None
+            raise ValueError(told(error)) from None
 
 
 class TypedSource(SourceForm):
@@ -190,7 +190,7 @@ def change_source(session: Session, who: SignedIn, repository_id: int, wanted: S
     present = source_settings(session, repository_id).set_id
     choices = {one.set_id for one in choices_for(session, who, present)}
     if wanted.set_id is not None and wanted.set_id not in choices:
-        raise UsageError(f"filtering set {wanted.set_id} does not exist; it may have been removed")
+        raise UsageError(_("The filtering set does not exist; it may have been removed."))
     save_source(session, SourceSettings(repository_id=repository_id, **wanted.model_dump()))
 
 

@@ -147,7 +147,7 @@ async def show(request: web.Request) -> web.Response:
         facts=facts_in_words(report),
         troubled=len(troubles(report)) if report else 0,
         profile=profile_lines(report.profile, _) if report else [],
-        letter=letter(report, words.gettext) if report else "",
+        letter=letter(report, words.gettext, chosen) if report else "",
         subject=words.gettext(_SUBJECT),
         written_in=chosen,
         languages=LANGUAGES,

@@ -214,7 +214,7 @@ async def show(request: web.Request) -> web.Response:
         repository=repository,
         report=report,
         facts=facts_in_words(report),
-        letter=letter(report, words.gettext) if report else "",
+        letter=letter(report, words.gettext, language.get()) if report else "",
         errors=errors,
         latest=latest,
         months=await database.run(months_of, repository.repository_id),

@@ -24,7 +24,7 @@ from web.auth.access import Right, asked_for, needs, visible_repositories, who_a
 from web.rules.conditions import operators
 from web.rules.forms import values_of
 from web.rules.trials import STORED, TRIALS, SampleForm
-from web.site.i18n import _, told
+from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
 from web.site.render import render
 
@@ -91,16 +91,14 @@ async def _page(request: web.Request, number: int, ticks: Mapping[int, str] | No
     decisions = ticks or {}
     _who, repository = await asked_for(request, Repository, number)
     prefix = await _prefix(request)
-    fault = ""
+    name, fault = repository.repository_name or repository.base_url, ""
     examples: list[Example] = []
     try:
-        files = await database_of(request).run(
-            stored_files, request.config_dict[SETTINGS], number, metadata_prefix=prefix, most=_SHOWN
-        )
-        samples = await asyncio.to_thread(read_files, files)
-        examples = await asyncio.to_thread(_examples, samples.records)
-    except UsageError as error:
-        fault = told(error)
+        examples = await _stored_examples(request, number, prefix)
+    except UsageError:
+        fault = _("%(name)s has no stored records to choose from. Harvest the repository first.") % {
+            "name": name
+        }
     kept, dropped = (
         [one.element for one in examples if decisions.get(one.number) == word] for word in _DECISIONS
     )
@@ -115,7 +113,7 @@ async def _page(request: web.Request, number: int, ticks: Mapping[int, str] | No
         "rule_by_example.html",
         status=422 if fault and ticks is not None else 200,
         repository=repository,
-        name=repository.repository_name or repository.base_url,
+        name=name,
         prefix=prefix,
         examples=examples,
         fields=_fields(examples),
@@ -126,6 +124,15 @@ async def _page(request: web.Request, number: int, ticks: Mapping[int, str] | No
         stored=await database_of(request).run(count_stored, number, prefix),
         operators=operators(),
     )
+
+
+async def _stored_examples(request: web.Request, number: int, prefix: str) -> list[Example]:
+    """Return some stored records of a repository. Raises UsageError if there are none."""
+    files = await database_of(request).run(
+        stored_files, request.config_dict[SETTINGS], number, metadata_prefix=prefix, most=_SHOWN
+    )
+    samples = await asyncio.to_thread(read_files, files)
+    return await asyncio.to_thread(_examples, samples.records)
 
 
 async def _prefix(request: web.Request) -> str:

@@ -9,6 +9,7 @@ from harvester.harvest.models import Quarantined
 from harvester.harvest.run_warnings import Note, notes_of
 from harvester.models import History
 from oai.datestamps import format_datestamp
+from oai.failures import Failure
 from web.site.i18n import _
 
 
@@ -24,10 +25,14 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A log line; `at` is set for the first and last line, `error` (its id) for a quarantined record."""
+    """A log line; `at` is set for the first and last line, `error` (its id) for a quarantined record.
+
+    The text of the other lines is technical, in English; pages explain it by the failure.
+    """
 
     level: Level
     text: str
+    failure: Failure | None = None
     at: datetime | None = None
     error: int | None = None
 
@@ -42,7 +47,7 @@ def lines_of(run: History, errors: Iterable[Quarantined]) -> list[Line]:
     lines = [Line(level=Level.INFO, text=begun, at=run.harvest_start_time)]
     lines += [line_of(note, kept) for note in notes_of(run.warnings, run.warning_failures)]
     if run.failure_reason:
-        lines.append(Line(level=Level.ERROR, text=run.failure_reason))
+        lines.append(Line(level=Level.ERROR, text=run.failure_reason, failure=run.failure))
     ended = _("Ended: %(status)s; records processed: %(records)s, requests: %(requests)s.") % {
         "status": _(run.status),
         "records": f"{run.record_count:,}",
@@ -74,7 +79,7 @@ def line_of(note: Note, kept: Mapping[str, int]) -> Line:
     """Return a warning as a line; a rejection is an error with its quarantined record, if still stored."""
     key = note.failure.facts.get("fault_key") if note.failure is not None else None
     level = Level.WARNING if key is None else Level.ERROR
-    return Line(level=level, text=note.text, error=kept.get(str(key)))
+    return Line(level=level, text=note.text, failure=note.failure, error=kept.get(str(key)))
 
 
 def _one_line(text: str) -> str:

@@ -12,6 +12,7 @@ from harvester.harvest import approval
 from harvester.harvest.checkpoint import only_harvest
 from harvester.harvest.models import Hold
 from harvester.harvest.raw_capture import requests_of
+from harvester.harvest.run_warnings import notes_of
 from harvester.listing import find_errors
 from harvester.models import History, Repository
 from harvester.store.changes import ChangeLine, read_changes
@@ -25,8 +26,8 @@ from oai.errors import ZatvaError
 from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.errors.letter import letter_about_run, letter_part
-from web.runs.log import Level, Line, as_text, at_least, counts_of, lines_of
-from web.runs.words import shares, summary
+from web.runs.log import Level, Line, as_text, at_least, counts_of, line_of, lines_of
+from web.runs.words import evidence_of, shares, summary
 from web.schedules.forms import FURTHER
 from web.schedules.rules import rule_paths
 from web.site.i18n import told
@@ -68,7 +69,9 @@ async def show(request: web.Request) -> web.Response:
         pieces=await database.run(pieces_of, run.history_id),
         hold=hold,
         course=course_of(run.pace),
-        first_warnings=_FIRST_WARNINGS,
+        warnings=[
+            line_of(note, {}) for note in notes_of(run.warnings, run.warning_failures)[:_FIRST_WARNINGS]
+        ],
     )
 
 
@@ -113,6 +116,7 @@ async def parameters(request: web.Request) -> web.Response:
         further=FURTHER,
         rules=await database_of(request).run(rules_read, run, among=visible_repositories(who_asks(request))),
         curl=_curl(shared["repository"], run),
+        evidence=evidence_of(run),
     )
 
 

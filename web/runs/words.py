@@ -1,18 +1,66 @@
 """Summary of a run in a few sentences: outcome, comparison with usual runs, and advice."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
+from harvester.harvest.verdict import End
 from harvester.models import History
 from harvester.vocabulary import MADE_UP, NOT_RUN, RunStatus
 from manager.jobs.runs import Usual
 from web.site.failures import Explained, of_run
 from web.site.formats import duration, number
-from web.site.i18n import _, ngettext
+from web.site.i18n import _, mark, ngettext
 from web.site.zones import midnight
 
+EVIDENCE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "end": mark("End of the list"),
+        "listed": mark("Records listed"),
+        "changes": mark("Records new, changed or deleted"),
+        "refused": mark("Refused"),
+        "mended": mark("Unreadable parts fetched record by record"),
+        "missing": mark("Records announced but not listed"),
+        "unconfirmed": mark("Repaired or continued lists without an announced size"),
+        "abrupt": mark("Lists that ended with a full page"),
+        "late_no_match": mark("Lists that ended with noRecordsMatch in the middle"),
+        "complete_list_size": mark("Size of the list as announced (completeListSize)"),
+        "revised": mark("Changes of the announced size"),
+        "repeated": mark("Records listed more than once"),
+        "empty_pages": mark("Pages without records"),
+        "lists": mark("Lists that ended"),
+        "windows_left": mark("Periods not requested"),
+        "restarts": mark("Lists started again"),
+        "taken_up": mark("Lists continued from a later datestamp"),
+        "halvings": mark("Periods divided after errors"),
+        "isolation_requests": mark("Requests to find unreadable records"),
+        "tombstones": mark("Deletions of records that the list no longer has"),
+        "resumed_at": mark("Records before the harvest was resumed"),
+        "held": mark("Held for approval"),
+        "lost": mark("Process that was lost"),
+        "reached": mark("Records counted by earlier parts"),
+    }
+)
+"""Labels of the fields of a run's evidence."""
+ENDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        End.NO_TOKEN: mark("without a resumptionToken"),
+        End.EMPTY_TOKEN: mark("with an empty resumptionToken"),
+        End.NO_RECORDS_MATCH: mark("with noRecordsMatch"),
+        End.NO_RECORDS_MATCH_LATE: mark("with noRecordsMatch in the middle"),
+        End.BROKEN_OFF: mark("broken off"),
+        End.GAVE_UP: mark("given up after errors"),
+        End.SAMPLE: mark("sample complete"),
+        End.HELD: mark("held"),
+        End.INTERRUPTED: mark("interrupted"),
+        End.LIMIT: mark("at a limit"),
+        End.NO_ROOM: mark("out of room"),
+        End.ERROR: mark("with an error"),
+    }
+)
+"""How the last list of a run ended."""
 _MUCH: Final = 2.0
 _FEW_SECONDS: Final = 10.0
 PLOTTED_DAYS: Final = 60
@@ -145,6 +193,16 @@ def _advice(run: History, failure: Explained | None) -> list[str]:
         ),
     }
     return [advice[RunStatus(run.status)]] if run.status in set(advice) else []
+
+
+def evidence_of(run: History) -> list[tuple[str, Any]]:
+    """Return the evidence of the run's outcome, in words; what an other version stored, as it is."""
+    found = run.evidence or {}
+    end = str(found.get("end"))
+    ended = {"end": _(ENDS[end])} if end in ENDS else {}
+    return [
+        (_(EVIDENCE[key]) if key in EVIDENCE else key, value) for key, value in {**found, **ended}.items()
+    ]
 
 
 def first_day(today: date, count: int) -> datetime:

@@ -106,9 +106,10 @@ class PlanForm(_Parameters):
     @field_validator("harvest_from", "harvest_to")
     @classmethod
     def _is_a_datestamp(cls, value: str | None) -> str | None:
-        if value is not None:
-            parse_datestamp(value)
-        return value
+        try:
+            return value and str(parse_datestamp(value))
+        except ValueError:
+            raise ValueError(_("Enter a day, or a time such as 2026-01-31T12:00:00Z.")) from None
 
     @field_validator("filter_file_path")
     @classmethod

@@ -57,7 +57,7 @@ from web.site.params import NUMBER, chosen_repository, number_of, repository_of
 from web.site.render import render
 from web.site.zones import here, local, midnight
 
-_WALL_CLOCK: Final = "%Y-%m-%d %H:%M"
+_WALL_CLOCK: Final = "%Y-%m-%dT%H:%M"
 DAYS: Final = 7
 SHOWN: Final = 4
 """Maximum number of schedules that a cell and each frequent plan name."""

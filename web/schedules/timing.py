@@ -5,20 +5,28 @@ The stored form is the frequency of `manager.schedules.frequency`; one of anothe
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
 from babel.dates import get_day_names
 from babel.lists import format_list
 
-from manager.schedules.frequency import WEEKDAYS
+from manager.schedules.frequency import WEEKDAYS, parse_zone
+from oai.datestamps import utc_now
+from oai.errors import UsageError
 from web.site.formats import locale
 from web.site.i18n import _, mark, ngettext
+from web.site.zones import local
 
 NO_WEEKDAY: Final = "weekly on no day"
 """The frequency of a form without a weekday; its validation asks for one."""
 _SATURDAY: Final = 5
+_MINUTE: Final = timedelta(minutes=1)
+_MINUTES_OF_DAY: Final = 24 * 60
+_LAST_DAY: Final = 28
+"""The last day that each month has."""
 _AT: Final = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})"
 _CRON: Final = r"(?P<minute>[0-9]{1,2}) (?P<hour>[0-9]{1,2})"
 _ON: Final = (
@@ -64,6 +72,16 @@ class Timing:
             When.WEEKLY: f"weekly on {WEEKDAYS[self.weekdays[0]] if self.weekdays else ''} at {self.at}",
             When.MONTHLY: f"monthly on {self.day} at {self.at}",
         }.get(self.when, "")
+
+    def moved(self, by: timedelta) -> "Timing | None":
+        """Return the timing on a clock that is ahead by whole minutes; None if the form cannot say it."""
+        hour, minute = map(int, self.at.split(":"))
+        days, minutes = divmod(hour * 60 + minute + by // _MINUTE, _MINUTES_OF_DAY)
+        if self.when is When.MONTHLY and days and not 1 <= self.day + days <= _LAST_DAY:
+            return None
+        weekdays = sorted((day + days) % len(WEEKDAYS) for day in self.weekdays)
+        at = f"{minutes // 60:02}:{minutes % 60:02}"
+        return replace(self, weekdays=tuple(weekdays), day=self.day + days, at=at)
 
     def in_words(self) -> str:
         """Return when it runs, as the middle of a sentence."""
@@ -127,6 +145,27 @@ def weekday_names() -> list[str]:
 def often(frequency: str | None) -> str:
     """Return when a schedule with this frequency runs, in words; a cron expression as it is written."""
     return timing_of(frequency).in_words() or _every(frequency or "") or str(frequency)
+
+
+def often_here(frequency: str | None, zone: str, due: datetime | None = None) -> str:
+    """Return when a schedule of that time zone runs, in words and on the reader's clock of its next due time.
+
+    What the form's choices cannot say, such as a cron expression, is followed by the schedule's zone.
+    """
+    timing, ahead = timing_of(frequency), _ahead(zone, due or utc_now())
+    if ahead == timedelta() or timing.when in {When.BY_HAND, When.HOURLY} or _every(frequency or ""):
+        return often(frequency)
+    moved = timing.moved(ahead) if ahead is not None and timing.when is not When.EXPERT else None
+    return moved.in_words() if moved is not None else f"{often(frequency)} ({zone})"
+
+
+def _ahead(zone: str, moment: datetime) -> timedelta | None:
+    """Return how far the reader's clock is ahead of the zone's; None for a zone unknown on this machine."""
+    try:
+        there = moment.astimezone(parse_zone(zone))
+    except UsageError:
+        return None
+    return local(moment).replace(tzinfo=None) - there.replace(tzinfo=None)
 
 
 def _every(frequency: str) -> str | None:

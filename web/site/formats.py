@@ -15,7 +15,8 @@ from markupsafe import Markup, escape
 
 from manager.jobs.reasons import Reason, in_words
 from oai.datestamps import parse_datestamp, utc_now
-from oai.languages import LANGUAGES, SOURCE
+from oai.languages import conventions
+from oai.vocabulary import Granularity
 from web.site.i18n import _, language
 from web.site.zones import here, local
 
@@ -23,16 +24,12 @@ _CODE: Final = re.compile(r"`([^`]+)`")
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 _DAY: Final = 86400
-_KIBI: Final = 1024
+_KILO: Final = 1000
 _CLOCK: Final = "%Y-%m-%d %H:%M:%S"
 _ISO: Final = "%Y-%m-%dT%H:%M:%SZ"
 _A_MINUTE: Final = timedelta(minutes=1)
 _WEEK: Final = timedelta(days=7)
 _DIFFERENCE: Final = timedelta(seconds=5)
-_LOCALES: Final = MappingProxyType(
-    {code: Locale.parse("en_GB" if code == SOURCE else code) for code in LANGUAGES}
-)
-"""By language code. English times are those of Europe: 24 hours, the day before the month."""
 _SHORT_CODES: Final[Mapping[str, str]] = get_global("language_aliases")
 """Two-letter codes by three-letter ones: `cs` by `cze` and `ces`."""
 _TIMES: Final = frozenset({"at", "since", "until"})
@@ -138,13 +135,10 @@ def clock(value: datetime, length: Literal["short", "medium"] = "short") -> str:
 
     `short` ends with the minute, `medium` with the second.
     """
-    shown, conventions = local(value), locale()
+    shown = local(value)
     twice = shown.replace(fold=1 - shown.fold).utcoffset() != shown.utcoffset()
-    day, time = (
-        format_date(shown, "medium", locale=conventions),
-        format_time(shown, length, locale=conventions),
-    )
-    return f"{day} {time}{f' {shown:%Z}' if twice else ''}"
+    time = format_time(shown, length, locale=locale())
+    return f"{day(shown)} {time}{f' {shown:%Z}' if twice else ''}"
 
 
 def _element(value: datetime, text: str, *, relative: bool = False) -> Markup:
@@ -162,6 +156,17 @@ def day(value: date) -> str:
     return format_date(value, "medium", locale=locale())
 
 
+def datestamp(text: str | None) -> Markup | str:
+    """Return a `<time>` element for a datestamp of OAI-PMH; what is none, as it is; a dash for nothing."""
+    try:
+        found = parse_datestamp(text or "")
+        if found.granularity is Granularity.DAY:
+            return Markup('<time datetime="{}" title="{}">{}</time>').format(text, text, day(found.moment))
+        return second(found.moment)
+    except (ValueError, OverflowError):  # the first day of the calendar is in no zone west of Greenwich
+        return text or "–"  # noqa: RUF001 en dash intended
+
+
 def short_day(value: date) -> str:
     """Return a day without the year: `26. 11.`."""
     return format_skeleton("MMMd", value, locale=locale())
@@ -169,7 +174,7 @@ def short_day(value: date) -> str:
 
 def locale() -> Locale:
     """Return the conventions of the reader's language."""
-    return _LOCALES[language.get()]
+    return conventions(language.get())
 
 
 def duration(seconds: float) -> str:
@@ -194,17 +199,17 @@ def on_the_clock(fact: object) -> object:
     """Return a datestamp in the reader's time zone; other facts unchanged, as manual rows may contain any."""
     try:
         return clock(parse_datestamp(str(fact)).moment)
-    except ValueError:
+    except (ValueError, OverflowError):
         return fact
 
 
 def size(count: int) -> str:
-    """Return a number of bytes with a binary unit and at most three digits."""
+    """Return a number of bytes with a decimal unit, as limits have it, and at most three digits: `1.5 GB`."""
     value, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
-        if value < _KIBI:
+    for larger in ("kB", "MB", "GB", "TB", "PB"):
+        if value < _KILO:
             break
-        value, unit = value / _KIBI, larger
+        value, unit = value / _KILO, larger
     digits = "0" if unit == "B" or value >= 10 else "0.0"  # noqa: PLR2004 two digits suffice
     return f"{format_decimal(value, format=digits, locale=locale())}\u00a0{unit}"
 

@@ -90,11 +90,15 @@ def _has_control_characters(text: str) -> bool:
 def _in_words(fault: Mapping[str, Any]) -> str:
     if fault["type"] == "value_error":
         return str(fault["ctx"]["error"])
-    return {
+    context = fault.get("ctx", {})
+    words = {
         "missing": _("Fill in this field."),
         "string_too_short": _("Fill in this field."),
         "string_too_long": _("The text is too long."),
-        "int_parsing": _("Choose one of the options."),
+        "int_parsing": _("Enter a whole number."),
+        "greater_than_equal": _("Enter a number of at least %(bound)s."),
+        "less_than_equal": _("Enter a number of at most %(bound)s."),
         "enum": _("Choose one of the options."),
         "literal_error": _("Choose one of the options."),
-    }.get(fault["type"], str(fault["msg"]))
+    }.get(fault["type"], _("This value is not valid."))
+    return words % {"bound": bound} if (bound := context.get("ge", context.get("le"))) is not None else words

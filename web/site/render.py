@@ -22,7 +22,7 @@ from web.auth.access import signed_in
 from web.auth.csrf import FIELD, expected_token
 from web.auth.sessions import SignedIn, form_token, new_token, set_form
 from web.runs.words import is_made_up
-from web.schedules.timing import often
+from web.schedules.timing import often_here
 from web.site import failures, formats
 from web.site.field_help import field_help
 from web.site.formats import look_of
@@ -227,9 +227,10 @@ def environment() -> Environment:
         language_name=formats.language_name,
         day=formats.day,
         short_day=formats.short_day,
+        datestamp=formats.datestamp,
         size=formats.size,
         reason=formats.reason,
-        often=often,
+        often_here=often_here,
     )
     made.globals.update(
         icon=icon,

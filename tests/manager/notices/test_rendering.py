@@ -116,7 +116,8 @@ def test_languages_differ_and_numbers_are_written_as_their_readers_do() -> None:
     assert czech.subject == "Zase funguje: City Library, oai_dc, sada books"
     assert "12,345" in english.body
     assert "12\u00a0345" in czech.body
-    assert "for 3 d 2 h, since 2026-01-28 01:00 UTC" in english.body
+    assert "for 3 d 2 h, since 28 Jan 2026 01:00 UTC" in english.body
+    assert "od 28. 1. 2026 1:00 UTC;" in czech.body
 
 
 def test_words_from_elsewhere_stay_on_their_line() -> None:
