@@ -123,7 +123,16 @@ removed AS (
 noted AS (INSERT INTO altered SELECT document_id FROM removed)
 SELECT collection_id, -count(*) AS documents FROM removed GROUP BY collection_id ORDER BY collection_id
 """  # noqa: S608 constant names
-_COUNT: Final = "UPDATE collection SET documents = documents + :documents WHERE id = :collection_id"
+# Rows are locked in the order of ids, so that two concurrent changes cannot deadlock.
+_COUNT: Final = """
+WITH held AS MATERIALIZED (
+    SELECT id FROM collection WHERE id = ANY(CAST(:ids AS int[])) ORDER BY id FOR NO KEY UPDATE
+)
+UPDATE collection SET documents = collection.documents + change.documents
+FROM held JOIN unnest(CAST(:ids AS int[]), CAST(:documents AS bigint[])) AS change (id, documents)
+    ON change.id = held.id
+WHERE collection.id = held.id
+"""
 _TOLD_OLD_SPEC: Final = """
 INSERT INTO altered
 SELECT id FROM document WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND datestamp <= :moved
@@ -144,16 +153,18 @@ def unassign_chosen(session: Session, collections: Sequence[int], datestamp: dat
     _follow(session, datestamp)
 
 
-def follow_curated(session: Session, datestamp: datetime) -> None:
+def follow_curated(session: Session, datestamp: datetime, *, are_new: bool = False) -> None:
     """Let the documents in `chosen` be in the curated collections that their segments of URL keys name.
 
-    Updates memberships, counts and access; `datestamp` is that of new memberships in their ancestors.
+    Updates memberships, counts and access; `datestamp` is that of new memberships in their ancestors. New
+    documents are in no curated collection yet.
     """
     if not session.scalar(select(exists().where(Collection.from_titles))):
         follow_rules(session)
         return
     hold_tree(session)
-    session.execute(text(_LEAVE_CURATED))
+    if not are_new:
+        session.execute(text(_LEAVE_CURATED))
     _follow(session, datestamp, session.execute(text(_ENTER_CURATED)).all())
 
 
@@ -175,10 +186,9 @@ def _follow(session: Session, datestamp: datetime, changes: Sequence[Row[Any]] =
     added = session.execute(text(_ADD_ABOVE), {"datestamp": datestamp}).all()
     for row in (*changes, *stray, *added):
         numbers[row.collection_id] += row.documents
-    # Rows are locked in id order, so that two concurrent changes cannot deadlock.
-    for collection, documents in sorted(numbers.items()):
-        if documents:
-            session.execute(text(_COUNT), {"collection_id": collection, "documents": documents})
+    if counted := {collection: documents for collection, documents in numbers.items() if documents}:
+        values = {"ids": list(counted), "documents": list(counted.values())}
+        session.execute(text(_COUNT), values)
     follow_rules(session)
 
 

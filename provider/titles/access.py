@@ -101,7 +101,7 @@ def follow_new(session: Session, datestamp: datetime) -> None:
     session.execute(text(_CHOOSE_NEW))
     session.execute(text(_CHOOSE_CURATED))
     unlisted = unlisted_numbers(session)
-    follow_curated(session, datestamp)
+    follow_curated(session, datestamp, are_new=True)
     for statement in _UNLIST_NEW:
         session.execute(text(statement), {"unlisted": UNLISTED})
     count_changes(session, unlisted)

@@ -27,7 +27,14 @@ from provider.holdings.www_rule import www_rule
 from provider.models import Access
 from provider.titles.entries import AddressList, Refused
 from provider.titles.models import AccessList
-from provider.titles.ranges import MOST_KEY, ListedRange, ranges_of_address
+from provider.titles.ranges import (
+    MOST_KEY,
+    KeyRange,
+    ListedRange,
+    meets,
+    ranges_of_address,
+    widest_range,
+)
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _WORD: Final = re.compile(r"(?:\\[ \t]|\S)+")
@@ -251,13 +258,15 @@ def store_lists(session: Session, source: str, plans: Iterable[ListPlan]) -> Non
                 session.execute(written.on_conflict_do_update(index_elements=list(key), set_=change))
 
 
-def listed_ranges(session: Session, www: WwwRule) -> list[ListedRange]:
-    """Return the ranges of keys that the stored lists close."""
+def listed_ranges(session: Session, www: WwwRule, spans: Sequence[KeyRange]) -> list[ListedRange]:
+    """Return the ranges of keys that the stored lists close, of those that meet the spans."""
     return [
         ListedRange(found, Access(row.access))
         for row in session.execute(select(AccessList.access, AccessList.addresses))
         for address in row.addresses
+        if meets(widest_range(f"http://{address}", www), spans)
         for found in ranges_of_address(f"http://{address}", www)
+        if meets(found, spans)
     ]
 
 

@@ -8,17 +8,25 @@ keys that now belong to others are noted as pending, and their documents follow 
 (`provider.titles.access`); documents that are indexed later are put into their collections at once.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import any_, delete, exists, func, insert, select
+from sqlalchemy import any_, delete, exists, func, select
 from sqlalchemy.orm import Session, aliased
 
 from provider.holdings.collections import add_collection
 from provider.holdings.www_rule import hold_rule
 from provider.models import Access, Collection, DocumentCollection
 from provider.titles.models import CollectionSegment, SeedKind, Title, TitleSeed, TitleSet
-from provider.titles.ranges import Member, RangeRules, divide_members, ranges_of
+from provider.titles.ranges import (
+    EVERYTHING,
+    KeyRange,
+    Member,
+    RangeRules,
+    divide_members,
+    ranges_meeting,
+)
+from provider.titles.segment_rows import division, note_division, replace_rows
 from provider.titles.sets import collection_spec
 
 _TREE: Final = "collection:"
@@ -29,24 +37,27 @@ def staff_collections(session: Session) -> set[str]:
     return set(session.scalars(select(Collection.set_spec).where(~Collection.from_titles)))
 
 
-def assign_collections(session: Session, rules: RangeRules) -> list[tuple[str, str]]:
+def assign_collections(
+    session: Session, rules: RangeRules, spans: Sequence[KeyRange]
+) -> list[tuple[str, str]]:
     """Store which ranges of keys are in which collections; returns the ranges where this changes.
 
-    Curated collections whose set spec a collection of the staff has are left out. The caller holds the lock
-    of imports.
+    Only the keys in `spans`, a result of `merged`, are divided again, or all keys if there are other
+    collections than before. Curated collections whose set spec a collection of the staff has are left out.
+    The caller holds the lock of imports.
     """
     names = _names(session) if rules.document_sets else {}
-    members = list(_members(session, rules, _ids(session, names))) if names else []
-    wanted = {(*found, ids) for found, ids in divide_members(members)}
-    columns = (CollectionSegment.low, CollectionSegment.high, CollectionSegment.collections)
-    stored = {(low, high, tuple(ids)) for low, high, ids in session.execute(select(*columns))}
-    removed, added = stored - wanted, wanted - stored
-    if removed:
-        lows = [low for low, _, _ in removed]
-        session.execute(delete(CollectionSegment).where(CollectionSegment.low.in_(lows)))
-    if added:
-        rows = [{"low": low, "high": high, "collections": list(ids)} for low, high, ids in sorted(added)]
-        session.execute(insert(CollectionSegment), rows)
+    ids = _ids(session, names) if names else {}
+    collections = sorted(ids.values())
+    if division(session).collections != collections:
+        spans = [EVERYTHING]
+        note_division(session, collections=collections)
+    if not spans:
+        return []
+    pieces = divide_members(_members(session, rules, ids, spans) if ids else ())
+    removed, added = replace_rows(
+        session, CollectionSegment, ((found, (ids,)) for found, ids in pieces), spans
+    )
     return [(low, high) for low, high, _ in removed | added]
 
 
@@ -65,9 +76,14 @@ def _ids(session: Session, names: Mapping[str, str]) -> dict[str, int]:
     taken = staff_collections(session)
     texts = session.execute(select(TitleSet.set_spec, TitleSet.description))
     descriptions = {row.set_spec: row.description or "" for row in texts}
-    ids = {}
+    columns = select(Collection.set_spec, Collection.id, Collection.name, Collection.description)
+    known = {row.set_spec: row for row in session.execute(columns.where(Collection.from_titles))}
+    ids: dict[str, int] = {}
     for spec, name in names.items():
-        if spec not in taken:
+        stored = known.get(spec)
+        if stored and (stored.name, stored.description) == (name, descriptions.get(spec, "")):
+            ids[spec] = stored.id
+        elif spec not in taken:
             made = add_collection(session, spec, name=name, description=descriptions.get(spec, ""))
             made.from_titles = True
             ids[spec] = made.id
@@ -75,7 +91,10 @@ def _ids(session: Session, names: Mapping[str, str]) -> dict[str, int]:
     return ids
 
 
-def _members(session: Session, rules: RangeRules, ids: Mapping[str, int]) -> Iterator[Member]:
+def _members(
+    session: Session, rules: RangeRules, ids: Mapping[str, int], spans: Sequence[KeyRange]
+) -> Iterator[Member]:
+    """Yield the ranges that meet the spans."""
     www = hold_rule(session)
     of_titles = (
         select(TitleSeed.title_id, TitleSeed.url, TitleSeed.kind, Title.collections)
@@ -83,15 +102,14 @@ def _members(session: Session, rules: RangeRules, ids: Mapping[str, int]) -> Ite
         .where(~Title.gone, func.cardinality(Title.collections) > 0)
     )
     for row in session.execute(of_titles):
-        specs = {collection_spec(name) for name in row.collections}
-        mine = tuple(sorted(ids[spec] for spec in specs if spec in ids))
-        collections = () if row.kind == SeedKind.CARVE_OUT else mine
-        for found in ranges_of(row.url, rules, www):
-            yield Member(found, (row.title_id, True), collections)
+        for found in ranges_meeting(spans, row.url, rules, www):
+            specs = {collection_spec(name) for name in row.collections}
+            mine = tuple(sorted(ids[spec] for spec in specs if spec in ids))
+            yield Member(found, (row.title_id, True), () if row.kind == SeedKind.CARVE_OUT else mine)
     named = select(TitleSet.set_spec, TitleSet.seeds).where(TitleSet.set_spec.in_(ids))
     for spec, seeds in session.execute(named):
         for url in seeds:
-            for found in ranges_of(url, rules, www):
+            for found in ranges_meeting(spans, url, rules, www):
                 yield Member(found, (ids[spec], False), (ids[spec],))
 
 

@@ -42,7 +42,7 @@ from provider.titles.ranges import (
     RangeRules,
     ranges_of,
 )
-from provider.titles.segments import assign_ranges, follow_setting, switch
+from provider.titles.segments import any_id, assign_ranges, claimed_urls, follow_setting, switch
 from provider.titles.sets import collection_spec, sets_of
 
 _FIELDS: Final = (
@@ -362,12 +362,18 @@ def _change(
     session: Session, plan: ImportPlan, rules: RangeRules
 ) -> tuple[set[int], Sequence[Conflict], set[int]]:
     """Return the titles that the plan changes, the conflicts, and the titles whose segments have changed."""
+    collections = plan.collections.changed.keys() | plan.collections.gone.keys()
+    gone = {title_id for title_id, _ in plan.gone}
+    stored = gone.union(one.title_id for one in plan.changed if one.title_id is not None)
+    before = claimed_urls(session, plan.source, stored, collections)
     store_collections(session, plan.source, plan.collections)
     store_lists(session, plan.source, plan.lists)
     changed = _store(session, plan.source, (*plan.new, *plan.changed))
-    gone = {title_id for title_id, _ in plan.gone}
-    session.execute(update(Title).where(Title.title_id.in_(gone)).values(gone=True, imported=func.now()))
-    return (changed | gone, *assign_ranges(session, rules))
+    session.execute(
+        update(Title).where(Title.title_id == any_id(gone)).values(gone=True, imported=func.now())
+    )
+    after = claimed_urls(session, plan.source, changed | gone, collections)
+    return (changed | gone, *assign_ranges(session, rules, before ^ after))
 
 
 def _store(session: Session, source: str, differences: Sequence[Difference]) -> set[int]:
@@ -407,7 +413,7 @@ def _columns(difference: Difference) -> dict[str, Any]:
 
 
 def _store_seeds(session: Session, entries: Mapping[int, TitleEntry]) -> None:
-    session.execute(delete(TitleSeed).where(TitleSeed.title_id.in_(entries)))
+    session.execute(delete(TitleSeed).where(TitleSeed.title_id == any_id(entries)))
     rows = [
         {"title_id": title_id, "position": position, **seed.model_dump()}
         for title_id, entry in entries.items()

@@ -222,6 +222,22 @@ class CollectionSegment(Base):
     """Ids of the collections, sorted. They are not foreign keys: an array cannot be one."""
 
 
+class TitleDivision(Base):
+    """By what the stored segments were divided (`provider.titles.segments`); a single row, or none yet.
+
+    As long as it is the same, only what an import changes is divided again.
+    """
+
+    __tablename__ = "title_division"
+    __table_args__ = (CheckConstraint("id = 1", name="single"),)
+
+    id: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    rules: Mapped[str | None] = mapped_column(Text)
+    """The rules of `title_segment`; none if it has to be divided again."""
+    collections: Mapped[list[int] | None] = mapped_column(ARRAY(Integer))
+    """Ids of all collections of `collection_segment`, sorted; none if it was never divided."""
+
+
 class TitlePending(Base):
     """A range of URL keys whose documents have yet to follow a changed rule or set (`titles.access`)."""
 

@@ -35,15 +35,16 @@ CASE WHEN title.public AND NOT title.gone AND title.captures > 0 THEN md5(concat
 ))) END
 """
 _CHANGES: Final = f"""
-SELECT title_id FROM (
+SELECT title_id, shown FROM (
     SELECT title_id, shown_digest, {_SHOWN} AS shown FROM title WHERE title_id = ANY(CAST(:ids AS int[]))
 ) AS compared
 WHERE shown IS DISTINCT FROM shown_digest ORDER BY title_id
 """  # noqa: S608 constant text
-_DATE: Final = f"""
-UPDATE title SET datestamp = :datestamp, shown_digest = {_SHOWN}, deleted = ({_SHOWN}) IS NULL
-WHERE title_id = ANY(CAST(:ids AS int[]))
-"""  # noqa: S608 constant text
+_DATE: Final = """
+UPDATE title SET datestamp = :datestamp, shown_digest = changed.shown, deleted = changed.shown IS NULL
+FROM unnest(CAST(:ids AS int[]), CAST(:shown AS text[])) AS changed (title_id, shown)
+WHERE title.title_id = changed.title_id
+"""
 _DATE_MEMBERSHIPS: Final = """
 UPDATE title_membership SET datestamp = title.datestamp FROM title
 WHERE title.title_id = title_membership.title_id AND title_membership.datestamp <> title.datestamp
@@ -103,11 +104,12 @@ def publish(
     hold_figures(session)
     mark_dated(session)
     touched = follow_documents(session, resegmented) | set(imported)
-    changed = list(session.scalars(text(_CHANGES), {"ids": sorted(touched)})) if touched else []
+    rows = session.execute(text(_CHANGES), {"ids": sorted(touched)}).all() if touched else []
     mark_front_pages(session, touched)
+    changed = [row.title_id for row in rows]
     if changed:
-        values = {"datestamp": reserve(session, margin), "ids": changed}
-        session.execute(text(_DATE), values)
+        values = {"ids": changed, "shown": [row.shown for row in rows]}
+        session.execute(text(_DATE), {**values, "datestamp": reserve(session, margin)})
         for statement in (_DATE_MEMBERSHIPS, _LEAVE_SEARCH, _ENTER_SEARCH):
             session.execute(text(statement), {"ids": changed})
     return len(changed)

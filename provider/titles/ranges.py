@@ -3,9 +3,15 @@
 Keys (`provider.holdings.urlkeys`) have no user, no `www.` (unless the rule of the index keeps it), no default
 port and no slash at the end, and are sorted by bytes. So a seed with or without any of these means the same.
 A port other than the default one is part of the host.
+
+**When some ranges change**, only the keys in them are divided again (`merged`, `meets`, `replaced`). What
+holds for a key follows from the ranges that contain it and from nothing else. So nothing differs outside the
+ranges that are added, removed or changed, and within them only the ranges that meet them count. Stored pieces
+are cut at the edges of the changed ranges, and joined with what is then beside them if the same holds there.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, TypeVar
@@ -30,6 +36,10 @@ class KeyRange(NamedTuple):
 
     low: str
     high: str
+
+
+EVERYTHING: Final = KeyRange("", "\x7f")
+"""All keys: they are ASCII."""
 
 
 class _HasRange(Protocol):
@@ -101,6 +111,19 @@ def ranges_of_address(url: str, www: WwwRule) -> list[KeyRange]:
     key = url_key(url, www)
     is_host = key.partition(")")[2] in {"", "/"}
     return ranges_of(url, RangeRules(host="domain"), www) if is_host else _stored(_one(key))
+
+
+def widest_range(url: str, www: WwwRule) -> KeyRange:
+    """Return a range that has all those of `ranges_of` and `ranges_of_address`; cheaper than they are."""
+    host = url_key(url, www).partition(")")[0]
+    return KeyRange(f"{host})", f"{host}-")
+
+
+def ranges_meeting(spans: Sequence[KeyRange], url: str, rules: RangeRules, www: WwwRule) -> list[KeyRange]:
+    """Return those of the ranges of a seed that meet the spans, a result of `merged`."""
+    if not meets(widest_range(url, www), spans):
+        return []
+    return [found for found in ranges_of(url, rules, www) if meets(found, spans)]
 
 
 def keys_in(found: KeyRange) -> str:
@@ -223,7 +246,8 @@ def divide_members(members: Iterable[Member]) -> list[tuple[KeyRange, tuple[int,
     A key is in the collections of a title if the narrowest range of that title which has it is not carved
     out. Ranges must lie within each other or apart, as for `divide`.
     """
-    pieces = nested_pieces(list(members), _among)
+    # Of a seed and a carve-out with the same range, the carve-out counts.
+    pieces = nested_pieces(sorted(members, key=lambda one: not one.collections), _among)
     named = ((found, sorted({one for ids in by.values() for one in ids})) for found, by in pieces)
     return [(found, ids) for found, ids in _joined((found, tuple(ids)) for found, ids in named) if ids]
 
@@ -273,3 +297,50 @@ def _joined(pieces: Iterable[tuple[KeyRange, _State]]) -> Iterator[tuple[KeyRang
         last = found, state
     if last is not None:
         yield last
+
+
+def merged(ranges: Iterable[KeyRange]) -> list[KeyRange]:
+    """Return the same keys as ranges that neither overlap nor adjoin, in order."""
+    spans: list[KeyRange] = []
+    for low, high in sorted(ranges):
+        if spans and low <= spans[-1].high:
+            spans[-1] = KeyRange(spans[-1].low, max(high, spans[-1].high))
+        else:
+            spans.append(KeyRange(low, high))
+    return spans
+
+
+def meets(found: KeyRange, spans: Sequence[KeyRange]) -> bool:
+    """Return whether a range has keys in common with the result of `merged`."""
+    first = bisect_right(spans, found.low, key=_high)
+    return first < len(spans) and spans[first].low < found.high
+
+
+def replaced(
+    stored: Iterable[tuple[KeyRange, _State]],
+    pieces: Iterable[tuple[KeyRange, _State]],
+    spans: Sequence[KeyRange],
+) -> list[tuple[KeyRange, _State]]:
+    """Return the stored pieces, in order, with the new ones in place of what they say within the spans.
+
+    `spans` is a result of `merged`. Needed are the stored pieces that overlap or adjoin the spans, and the
+    new ones that overlap them.
+    """
+    edges = [EVERYTHING.low, *(edge for span in spans for edge in span), EVERYTHING.high]
+    beyond = [KeyRange(*edges[at : at + 2]) for at in range(0, len(edges), 2)]
+    parts = [(part, state) for found, state in stored for part in _cut(found, beyond)]
+    parts += [(part, state) for found, state in pieces for part in _cut(found, spans)]
+    return list(_joined(sorted(parts, key=lambda one: one[0])))
+
+
+def _cut(found: KeyRange, spans: Sequence[KeyRange]) -> Iterator[KeyRange]:
+    """Yield the parts of a range that are in the spans."""
+    for at in range(bisect_right(spans, found.low, key=_high), len(spans)):
+        low, high = spans[at]
+        if low >= found.high:
+            return
+        yield KeyRange(max(low, found.low), min(high, found.high))
+
+
+def _high(span: KeyRange) -> str:
+    return span.high

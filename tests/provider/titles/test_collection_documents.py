@@ -2,9 +2,11 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
 
 from oai.database import Database
 from oai.errors import UsageError
@@ -15,9 +17,10 @@ from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import UNLISTED, Access, Collection, Document, DocumentCollection
-from provider.titles.entries import CollectionEntry
+from provider.titles.entries import AddressList, CollectionEntry, Read
+from provider.titles.models import CollectionSegment, TitleDivision, TitleSegment
 from provider.titles.ranges import KeyRange, Member, RangeRules, divide_members
-from provider.titles.segments import follow_setting
+from provider.titles.segments import assign_ranges, follow_setting
 from tests.provider.archive import Archive
 from tests.provider.archives import Page, write_pages
 from tests.provider.conftest import Provider
@@ -237,6 +240,60 @@ def test_each_key_is_in_the_collections_of_all_that_name_it() -> None:
             wanted = sorted({number for one in narrowest.values() for number in one.collections})
             got = [list(ids) for found, ids in pieces if found.low <= key < found.high]
             assert got == ([wanted] if wanted else [])
+
+
+URLS = ("http://a.cz/", "http://b.a.cz/", "http://a.cz/a", "http://a.cz/a!", "http://a.cz/a/b.html")
+
+
+def change(found: dict[str, Read], chance: random.Random) -> None:
+    """Change a title, remove it, or change a collection or a list."""
+    what = chance.choice("111222333flx")
+    if what == "f":
+        found[what] = CollectionEntry(collection="Floods", seeds=tuple(chance.sample(URLS, 1)))
+    elif what == "l":
+        addresses = " ".join(chance.sample(("b.a.cz", "a.cz/a", "a.cz/c"), 2))
+        found[what] = AddressList(key="7", title="Closed", kind="visibility", text=addresses)
+    elif what == "x":
+        found.pop(chance.choice("123"), None)
+    else:
+        found[what] = entry(
+            what,
+            *(chance.choice(("", "", "-")) + url for url in chance.sample(URLS, 2)),
+            access=chance.choice(("open", "withheld")),
+            public=chance.random() < 0.7,
+            collections=tuple(chance.sample(("Floods", "Votes"), chance.randrange(3))),
+        )
+
+
+def segments(session: Session) -> list[tuple[Any, ...]]:
+    """All rows of both kinds of segments."""
+    return [
+        tuple(getattr(row, column.name) for column in table.__table__.columns)
+        for table in (TitleSegment, CollectionSegment)
+        for row in session.scalars(select(table).order_by(table.low))
+    ]
+
+
+def test_what_an_import_divides_around_its_changes_is_what_dividing_everything_gives(
+    titles: Titles, database: Database
+) -> None:
+    chance = random.Random(1)
+    found: dict[str, Read] = {"9": entry("9", "http://c.cz/")}
+    different = set()
+    for step in range(15):
+        change(found, chance)
+        titles.rules = RangeRules(
+            document_sets=step not in {4, 5}, host="domain" if step % 4 == 3 else "host"
+        )
+        titles.bring(*found.values(), meanings={"7": "reading room"})
+        with database.session() as session:
+            stored = segments(session)
+            session.execute(delete(TitleDivision))
+            assign_ranges(session, titles.rules, ())
+            session.expire_all()
+            assert segments(session) == stored
+        different.add(repr(stored))
+    assert len(different) > 10
 
 
 def test_an_unused_parent_stays(titles: Titles, archive: Archive, database: Database) -> None:

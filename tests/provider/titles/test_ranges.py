@@ -1,6 +1,7 @@
 """Which URL keys a seed means, and how overlapping seeds share them."""
 
 import itertools
+import random
 
 import pytest
 from hypothesis import given
@@ -15,9 +16,13 @@ from provider.titles.ranges import (
     RangeRules,
     Segment,
     divide,
+    meets,
+    merged,
     ranges_of,
     ranges_of_address,
+    replaced,
     strictest_access,
+    widest_range,
 )
 
 NUMBERED = WwwRule.NUMBERED
@@ -107,16 +112,17 @@ def test_of_a_title_and_a_carve_out_with_the_same_range_the_carve_out_wins() -> 
     assert all(segment.is_carve_out for segment in segments)
 
 
-LABELS = st.sampled_from(["a", "b", "ab"])
-PATHS = st.lists(LABELS, max_size=3).map("/".join)
-URLS = st.builds(lambda host, path: f"http://{host}.cz/{path}", LABELS, PATHS)
+HOSTS = st.sampled_from(["a", "b.a", "ab"])
+PATHS = st.lists(st.sampled_from(["a", "a!", "a.html"]), max_size=3).map("/".join)
+"""The range of `/a` ends where that of `/a!` begins."""
+URLS = st.builds(lambda host, path: f"http://{host}.cz/{path}", HOSTS, PATHS)
 
 
-@given(
-    st.lists(st.tuples(URLS, st.integers(1, 4), st.booleans()), max_size=12),
-    st.lists(st.tuples(URLS, st.sampled_from([Access.READING_ROOM, Access.WITHHELD])), max_size=4),
-    st.lists(URLS, max_size=12),
-)
+SEEDS = st.lists(st.tuples(URLS, st.integers(1, 4), st.booleans()), max_size=12)
+LISTS = st.lists(st.tuples(URLS, st.sampled_from([Access.READING_ROOM, Access.WITHHELD])), max_size=4)
+
+
+@given(SEEDS, LISTS, st.lists(URLS, max_size=12))
 def test_each_key_belongs_to_the_narrowest_claim_and_has_the_strictest_rule_of_lists(
     seeds: list[tuple[str, int, bool]], lists: list[tuple[str, Access]], urls: list[str]
 ) -> None:
@@ -145,3 +151,56 @@ def test_each_key_belongs_to_the_narrowest_claim_and_has_the_strictest_rule_of_l
         assert strictest == next(
             (one.listed for one in segments if one.range.low <= key < one.range.high), None
         )
+
+
+Claimed = set[tuple[str, int, bool] | tuple[str, Access]]
+"""A seed with its title and whether it is carved out, or an address of a list with its rule."""
+Pieces = list[tuple[KeyRange, tuple[object, ...]]]
+
+
+def divided(claimed: Claimed, rules: RangeRules, spans: list[KeyRange] | None = None) -> Pieces:
+    """What holds for which keys; only of what meets the spans."""
+    claims, listed = [], []
+    for one in claimed:
+        for found in claimed_ranges(one, rules):
+            if spans is not None and not meets(found, spans):
+                continue
+            if isinstance(one[1], Access):
+                listed.append(ListedRange(found, one[1]))
+            else:
+                claims.append(Claim(found, one[1], one[-1] is True))
+    return [(piece.range, (*piece[1:],)) for piece in divide(claims, listed)[0]]
+
+
+def claimed_ranges(one: tuple[object, ...], rules: RangeRules) -> list[KeyRange]:
+    url = str(one[0])
+    found = ranges_of_address(url, NUMBERED) if len(one) == 2 else ranges_of(url, rules, NUMBERED)
+    low, high = widest_range(url, NUMBERED)
+    assert all(low <= each.low and each.high <= high for each in found)
+    return found
+
+
+@given(SEEDS, LISTS, SEEDS, LISTS, st.randoms(use_true_random=False), st.sampled_from([HOST, DOMAIN, EXACT]))
+def test_dividing_around_a_change_equals_dividing_everything(
+    seeds: list[tuple[str, int, bool]],
+    lists: list[tuple[str, Access]],
+    new_seeds: list[tuple[str, int, bool]],
+    new_lists: list[tuple[str, Access]],
+    chance: random.Random,
+    rules: RangeRules,
+) -> None:
+    before: Claimed = {*seeds, *lists}
+    gone = {one for one in before if chance.random() < 0.3}
+    after = before - gone | set(new_seeds[:3]) | set(new_lists[:1])
+    spans = merged(found for one in before ^ after for found in claimed_ranges(one, rules))
+    for span, following in itertools.pairwise(spans):
+        assert span.high < following.low
+    stored = divided(before, rules)
+    near = [
+        piece
+        for piece in stored
+        if any(piece[0].low <= span.high and span.low <= piece[0].high for span in spans)
+    ]
+    untouched = [piece for piece in stored if piece not in near]
+    around = replaced(near, divided(after, rules, spans), spans)
+    assert sorted([*untouched, *around], key=lambda piece: piece[0]) == divided(after, rules)
