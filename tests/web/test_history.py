@@ -35,7 +35,7 @@ async def test_a_run_is_shown_in_full(server: Server, viewer: Browser) -> None:
         "70,509",
         "page 3: HTTP status 500",
         "oai:x:1 &lt;b&gt;: not well-formed",
-        "complete list size",
+        "Size of the list as announced (completeListSize)",
         "80,000",
         "123\u00a0MB",
         "1:00 min",
