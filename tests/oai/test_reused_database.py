@@ -13,14 +13,14 @@ _ROW = "INSERT INTO oai_repository (base_url, base_dir) VALUES ('http://a.exampl
 
 _MANY = """
 INSERT INTO oai_repository (base_url, base_dir)
-SELECT n::text, repeat('x', 500) || n FROM generate_series(1, 300) AS n
+SELECT n::text, repeat('x', 500) || n FROM generate_series(1, {}) AS n
 """
 
 _OTHER_STATE = (
     "SELECT seqrelid::regclass::text, pg_sequence_last_value(seqrelid) FROM pg_sequence ORDER BY 1",
     """
-    SELECT relname, relpages, reltuples, relallvisible FROM pg_class
-    WHERE relnamespace = 'public'::regnamespace ORDER BY 1
+    SELECT relname, relpages, reltuples, relallvisible, relkind = 'r' AND pg_relation_size(oid) > 100000
+    FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1
     """,
     "SELECT count(*) FROM pg_statistic WHERE starelid >= 16384",
 )
@@ -90,6 +90,7 @@ def state(connection: psycopg.Connection) -> State:
         [_ROW, "VACUUM (ANALYZE) oai_repository"],
         [_ROW, "VACUUM oai_repository"],
         [_ROW, "TRUNCATE oai_repository CASCADE"],
+        [_MANY.format(300)],
     ],
 )
 def test_rows_sequences_and_statistics_are_as_in_a_new_copy(
@@ -131,7 +132,7 @@ def test_connections_that_stay_may_have_temporary_tables(reused: ReusedDatabase)
         "CREATE SEQUENCE more",
         "CREATE FUNCTION more() RETURNS int LANGUAGE sql RETURN 1",
         "CREATE RULE more AS ON DELETE TO collection DO INSTEAD NOTHING",
-        _MANY,
+        _MANY.format(4000),
         "CREATE SCHEMA more",
         "ALTER TABLE collection DISABLE TRIGGER ALL",
         "ALTER TABLE collection ENABLE ROW LEVEL SECURITY",
