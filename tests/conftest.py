@@ -35,6 +35,8 @@ _HANGING_SECONDS = 600
 
 An exception would not do: at the end of a test, asyncio waits for threads, and one of them may be what hangs.
 """
+COPIED = "copied_database"
+"""Marks tests for which a database that was emptied differs from a new one."""
 _numbers = itertools.count(1)
 
 # The duration of an example depends on the machine and its load, not on the code.
@@ -51,6 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the number of examples, before the modules with property tests are imported."""
+    config.addinivalue_line("markers", f"{COPIED}(reason): needs a copy of the template, not a used database")
     gc.disable()  # nothing is garbage yet; scanning all that is collected takes a sixth of the time
     if config.getoption("--long"):
         hypothesis.settings.load_profile("long")
@@ -170,12 +173,18 @@ def create_template(maintenance: psycopg.Connection, server: URL, name: str, dat
     """Create a migrated database on a server; `data` is the data directory to migrate with."""
     maintenance.execute(f"DROP DATABASE IF EXISTS {name}")
     maintenance.execute(f"CREATE DATABASE {name}")
-    with open_database(_settings(server.set(database=name), data)):
+    with open_database(settings_for(server.set(database=name), data)):
         pass
 
 
 @pytest.fixture
-def settings(
+def settings(copied_settings: Settings) -> Settings:
+    """Return settings for one test; most folders have a database that is used again instead."""
+    return copied_settings
+
+
+@pytest.fixture
+def copied_settings(
     maintenance: psycopg.Connection, server_url: URL, template: str, tmp_path: Path
 ) -> Iterator[Settings]:
     """Return settings for one test: a database and a data directory of its own."""
@@ -200,7 +209,7 @@ def _copied(maintenance: psycopg.Connection, server: URL, template: str, data: P
     """Yield settings with a copy of the template, which is dropped at the end."""
     name = f"zatva_test_{os.getpid()}_{next(_numbers)}"
     maintenance.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
-    yield _settings(server.set(database=name), data)
+    yield settings_for(server.set(database=name), data)
     maintenance.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
@@ -211,7 +220,7 @@ def engine(server_url: URL, template: str, quick_folder: Path) -> Iterator[Engin
     All tests of a process share it, because it keeps compiled statements: without them a test spends a
     fifth of its time compiling the same ones again.
     """
-    settings = _settings(server_url.set(database=template), quick_folder)
+    settings = settings_for(server_url.set(database=template), quick_folder)
     with open_database(settings, check_tables=False) as database:
         engine = database.engine
 
@@ -223,12 +232,19 @@ def engine(server_url: URL, template: str, quick_folder: Path) -> Iterator[Engin
 
 
 @pytest.fixture
-def database(engine: Engine, settings: Settings) -> Iterator[Database]:
+def database(engine: Engine, settings: Settings) -> Database:
     """Open the test's database. Its schema is not checked again, because it is a copy of the template's."""
-    engine.dispose()  # a test with the reused database leaves its connections
-    engine.url = engine.url.set(database=_name(settings))
-    yield Database(engine=engine)
-    engine.dispose()
+    return opened(engine, settings)
+
+
+def opened(engine: Engine, settings: Settings) -> Database:
+    """Let the engine connect to the database of these settings; what it is connected to already may stay."""
+    assert settings.database_url is not None
+    url = make_url(settings.database_url.get_secret_value())
+    if engine.url.database != url.database:
+        engine.dispose()
+        engine.url = engine.url.set(database=url.database)
+    return Database(engine=engine)
 
 
 @pytest.fixture
@@ -277,12 +293,8 @@ async def inspector(context: BrowserContext, request: pytest.FixtureRequest) -> 
     return await inspecting(context, long=request.config.getoption("--long"))
 
 
-def _name(settings: Settings) -> str | None:
-    assert settings.database_url is not None
-    return make_url(settings.database_url.get_secret_value()).database
-
-
-def _settings(url: URL, data: Path) -> Settings:
+def settings_for(url: URL, data: Path) -> Settings:
+    """Settings with a database and a data directory."""
     settings = Settings(data=data, database_url=SecretStr(url.render_as_string(hide_password=False)))
     # Sections that are not given are the class's default objects; a test that changes one must not change
     # them for all tests of its process.

@@ -1,23 +1,26 @@
 """A database that tests use one after the other: emptied between them, and replaced where that is not enough.
 
 Copying the template and connecting to the copy costs 50 ms of processor time, emptying it 8 ms. What tests
-wrote is found by the sizes of the tables' files. Sequences begin again. Where a test has changed, analysed or
-much enlarged a table, or changed rows that the template has, the next one gets another copy.
+wrote is found by the sizes of the tables' files. Rows that the template has are put back, sequences begin
+again, statistics are removed, and tables with much in their files are vacuumed. Where a test has changed the
+schema, or made a table very large, the next one gets another copy.
+
+Deleted rows stay in the files of tables and indexes. Tests that count what is read there, or that depend on
+places of rows, are marked with `copied_database` and the reason, and have copies.
 """
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import sql
-from pydantic import SecretStr
 from sqlalchemy import URL, Engine, event
 
-from oai.database import Database
 from oai.settings import Settings
+from tests.conftest import COPIED, settings_for
 
 _FILLED = """
     SELECT relname, pg_relation_size(oid) FROM pg_class
@@ -25,22 +28,46 @@ _FILLED = """
     """
 _ENLARGED = 100_000
 """Bytes of a table from which what was deleted would be in the way of the next tests."""
+_VERY_LARGE = 2_000_000
+"""Bytes of a table from which another copy costs less."""
 _RESTART = """
     SELECT setval(seqrelid::regclass, seqstart, false) FROM pg_sequence
     WHERE pg_sequence_last_value(seqrelid) IS NOT NULL
     """
 _SCHEMA = """
-    SELECT (SELECT hash_record_extended(ROW(string_agg(ROW(oid, relname, relkind, relnatts, reloptions)::text,
-                                                       ',' ORDER BY oid)), 0)
+    SELECT (SELECT sum(hash_record_extended(ROW(oid, relname, relkind, relnatts, reloptions, relhasrules,
+                                                relrowsecurity), 0))
             FROM pg_class WHERE relnamespace = 'public'::regnamespace),
-        (SELECT count(*) FROM pg_statistic WHERE starelid >= 16384),
-        (SELECT hash_record_extended(ROW(string_agg(oid || tgenabled::text, ',' ORDER BY oid)), 0)
-         FROM pg_trigger),
-        (SELECT ROW(count(*), max(oid))::text FROM pg_proc),
-        (SELECT ROW(count(*), max(oid))::text FROM pg_constraint),
-        (SELECT ROW(count(*), max(oid))::text FROM pg_attrdef),
+        (SELECT sum(hashtext(attname::text)::bigint + atttypid::bigint)
+         FROM pg_attribute JOIN begun ON begun.oid = attrelid WHERE attnum > 0),
+        (SELECT sum(hash_record_extended(ROW(oid, tgenabled), 0)) FROM pg_trigger),
+        (SELECT ROW(count(*), max(oid))::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace),
+        (SELECT ROW(count(*), max(oid))::text FROM pg_constraint
+         WHERE connamespace = 'public'::regnamespace),
+        (SELECT ROW(count(*), max(pg_attrdef.oid))::text FROM pg_attrdef JOIN begun ON begun.oid = adrelid),
         (SELECT count(*) FROM pg_namespace WHERE nspname !~ '^pg_'),
         (SELECT count(*) FROM pg_db_role_setting)
+    """
+"""What is in the schema. Connections that stay may have temporary tables, which are none of it."""
+_NOTE_SIZES = """
+    CREATE TEMP TABLE begun AS SELECT oid, relpages, reltuples, relallvisible
+    FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'i')
+    """
+_STATISTICS = """
+    SELECT (SELECT count(*) FROM pg_statistic JOIN begun ON oid = starelid),
+        sum(relpages), sum(reltuples), sum(relallvisible)
+    FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'i')
+    """
+_FORGET_STATISTICS = """
+    DELETE FROM pg_statistic WHERE starelid IN (SELECT oid FROM begun);
+    UPDATE pg_class AS own SET (relpages, reltuples, relallvisible) =
+        (begun.relpages, begun.reltuples, begun.relallvisible)
+    FROM begun WHERE begun.oid = own.oid AND (own.relpages, own.reltuples, own.relallvisible)
+        <> (begun.relpages, begun.reltuples, begun.relallvisible)
+    """
+_PUT_BACK = """
+    DELETE FROM {table};
+    INSERT INTO {table} SELECT (given::{table}).* FROM unnest({rows}::text[]) AS given
     """
 _LEFT = """
     SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
@@ -62,8 +89,10 @@ class ReusedDatabase:
         self._template = template
         self.name = ""
         self._connection: psycopg.Connection | None = None
-        self._begun: tuple[object, ...] = ()
-        self._given: dict[str, object] = {}
+        self._schema: tuple[object, ...] = ()
+        self._statistics: tuple[object, ...] = ()
+        self._given: dict[str, list[str]] = {}
+        """The template's own rows, as text, in the tables that have any."""
 
     def open(self) -> URL:
         """Return the address of an empty database; make one if there is none."""
@@ -79,10 +108,10 @@ class ReusedDatabase:
                 autocommit=True,
                 options="-c session_replication_role=replica -c lock_timeout=5000",
             )
-            self._begun = self._schema(self._connection)
-            self._given = {
-                name: self._rows(self._connection, name) for name in self._filled(self._connection)
-            }
+            self._connection.execute(_NOTE_SIZES)
+            self._schema = _row(self._connection, _SCHEMA)
+            self._statistics = _row(self._connection, _STATISTICS)
+            self._given = _rows(self._connection, _filled(self._connection))
         return self._server.set(database=self.name)
 
     def empty(self, keeping: frozenset[int], disconnect: Callable[[], None]) -> None:
@@ -107,14 +136,24 @@ class ReusedDatabase:
         """Delete what was written; return whether the database is as it was in the beginning."""
         if connection.execute(_LOCKED).fetchone() == (True,):
             disconnect()
-        filled = self._filled(connection)
-        given = {name: self._rows(connection, name) for name in self._given}
-        large = max(filled.values()) > _ENLARGED
-        if large or self._schema(connection) != self._begun or given != self._given:
+        filled = _filled(connection)
+        if max(filled.values()) > _VERY_LARGE or _row(connection, _SCHEMA) != self._schema:
             return False
-        written = [sql.Identifier(name) for name in filled if name not in self._given]
-        deletions = [sql.SQL("DELETE FROM {}").format(name) for name in written]
-        connection.execute(sql.SQL("; ").join([*deletions, sql.SQL(_RESTART)]))
+        statements = [
+            sql.SQL("DELETE FROM {}").format(sql.Identifier(name))
+            for name in filled
+            if name not in self._given
+        ]
+        if _rows(connection, self._given) != self._given:
+            statements += [
+                sql.SQL(_PUT_BACK).format(table=sql.Identifier(name), rows=sql.Literal(rows))
+                for name, rows in self._given.items()
+            ]
+        connection.execute(sql.SQL("; ").join([*statements, sql.SQL(_RESTART)]))
+        for name in [name for name, size in filled.items() if size > _ENLARGED]:
+            connection.execute(sql.SQL("VACUUM {}").format(sql.Identifier(name)))
+        if _row(connection, _STATISTICS) != self._statistics:
+            connection.execute(_FORGET_STATISTICS)
         return True
 
     def close(self) -> None:
@@ -124,18 +163,21 @@ class ReusedDatabase:
             self._connection = None
             self._maintenance.execute(f"DROP DATABASE {self.name} WITH (FORCE)")
 
-    @staticmethod
-    def _schema(connection: psycopg.Connection) -> tuple[object, ...]:
-        return connection.execute(_SCHEMA).fetchall()[0]
 
-    @staticmethod
-    def _filled(connection: psycopg.Connection) -> dict[str, int]:
-        return dict(connection.execute(_FILLED).fetchall())
+def _row(connection: psycopg.Connection, query: str) -> tuple[object, ...]:
+    return connection.execute(query.encode()).fetchall()[0]
 
-    @staticmethod
-    def _rows(connection: psycopg.Connection, table: str) -> object:
-        found = sql.SQL("SELECT one::text FROM {} AS one ORDER BY 1").format(sql.Identifier(table))
-        return connection.execute(found).fetchall()
+
+def _filled(connection: psycopg.Connection) -> dict[str, int]:
+    """The tables whose files have anything in them, with their sizes in bytes."""
+    return dict(connection.execute(_FILLED).fetchall())
+
+
+def _rows(connection: psycopg.Connection, tables: Collection[str]) -> dict[str, list[str]]:
+    """The rows of each table, as text."""
+    row = sql.SQL("ARRAY(SELECT one::text FROM {} AS one ORDER BY 1)")
+    rows = sql.SQL(", ").join([row.format(sql.Identifier(name)) for name in tables])
+    return dict(zip(tables, connection.execute(sql.SQL("SELECT {}").format(rows)).fetchall()[0], strict=True))
 
 
 @pytest.fixture(scope="session")
@@ -164,22 +206,15 @@ def backends(engine: Engine) -> set[int]:
 
 @pytest.fixture
 def settings(
-    reused: ReusedDatabase, engine: Engine, backends: set[int], tmp_path: Path
+    reused: ReusedDatabase,
+    engine: Engine,
+    backends: set[int],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Settings]:
     """Return settings for one test: an empty database, and a data directory of its own."""
-    url = reused.open()
-    if engine.url != url:
-        engine.dispose()
-        engine.url = url
-    address = SecretStr(url.render_as_string(hide_password=False))
-    # Sections that are not given are the class's default objects; a test that changes one must not change
-    # them for all tests of its process.
-    yield Settings(data=tmp_path / "data", database_url=address).model_copy(deep=True)
+    if request.node.get_closest_marker(COPIED):
+        yield request.getfixturevalue("copied_settings")
+        return
+    yield settings_for(reused.open(), tmp_path / "data")
     reused.empty(frozenset(backends), engine.dispose)
-
-
-@pytest.fixture
-def database(engine: Engine, settings: Settings) -> Database:
-    """Open the test's database. Its schema is not checked again, because it is a copy of the template's."""
-    del settings
-    return Database(engine=engine)

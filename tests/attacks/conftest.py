@@ -1,6 +1,6 @@
 """Attacks on a real dashboard: its server and its users' browsers."""
 
-from tests.reused_database import backends, database, reused, settings
+from tests.reused_database import backends, reused, settings
 from tests.web.conftest import (
     administrator,
     colleague,
@@ -18,7 +18,6 @@ __all__ = [
     "administrator",
     "backends",
     "colleague",
-    "database",
     "forking",
     "owner",
     "page_sizes",

@@ -10,9 +10,9 @@ from oai.database import Database, open_database
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.harvester.library import Library
-from tests.reused_database import backends, database, reused, settings
+from tests.reused_database import backends, reused, settings
 
-__all__ = ["backends", "database", "reused", "settings"]
+__all__ = ["backends", "reused", "settings"]
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from oai.sections import ManagerSettings
 from oai.settings import Settings
 from tests.commands import Process, forking
 from tests.manager.forked import fork_from
-from tests.reused_database import backends, database, reused, settings
+from tests.reused_database import backends, reused, settings
 
-__all__ = ["backends", "database", "reused", "settings"]
+__all__ = ["backends", "reused", "settings"]
 STAND_IN = module_command("tests.manager.stand_in")
 PATIENCE = 60.0
 QUICK = {"tick_seconds": 0.1, "retry_minutes": 0.001, "stop_seconds": 10, "lost_seconds": 3, "retries": 2}

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+from psycopg import sql
 from sqlalchemy import URL, Engine, make_url, text
 
 from tests.reused_database import ReusedDatabase
@@ -12,15 +13,35 @@ _ROW = "INSERT INTO oai_repository (base_url, base_dir) VALUES ('http://a.exampl
 
 _MANY = """
 INSERT INTO oai_repository (base_url, base_dir)
-SELECT n::text, repeat('x', 500) || n FROM generate_series(1, 300) AS n
+SELECT n::text, repeat('x', 500) || n FROM generate_series(1, {}) AS n
 """
 
+_OTHER_STATE = (
+    "SELECT seqrelid::regclass::text, pg_sequence_last_value(seqrelid) FROM pg_sequence ORDER BY 1",
+    """
+    SELECT relname, relpages, reltuples, relallvisible, relkind = 'r' AND pg_relation_size(oid) > 100000
+    FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1
+    """,
+    "SELECT count(*) FROM pg_statistic WHERE starelid >= 16384",
+)
+State = dict[str, object]
 
-@pytest.fixture
+
+@pytest.fixture(scope="module")
 def reused(maintenance: psycopg.Connection, server_url: URL, template: str) -> Iterator[ReusedDatabase]:
     made = ReusedDatabase(maintenance, server_url, template)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def new(maintenance: psycopg.Connection, server_url: URL, template: str) -> State:
+    """What is in a new copy."""
+    made = ReusedDatabase(maintenance, server_url, template)
+    with connected(made) as connection:
+        found = state(connection)
+    made.close()
+    return found
 
 
 def connected(reused: ReusedDatabase) -> psycopg.Connection:
@@ -32,9 +53,8 @@ def end(reused: ReusedDatabase) -> None:
     reused.empty(frozenset(), lambda: None)
 
 
-def test_rows_sequences_connections_and_locks_are_gone(reused: ReusedDatabase) -> None:
+def test_connections_and_locks_are_gone(reused: ReusedDatabase) -> None:
     with connected(reused) as connection:
-        connection.execute(_ROW)
         connection.execute("SELECT pg_advisory_lock(1)")
         name = reused.name
         end(reused)
@@ -42,36 +62,92 @@ def test_rows_sequences_connections_and_locks_are_gone(reused: ReusedDatabase) -
             connection.execute("SELECT 1")
     with connected(reused) as connection:
         assert reused.name == name
-        assert connection.execute("SELECT count(*) FROM oai_repository").fetchone() == (0,)
-        assert connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchone() == (
-            0,
-        )
-        row = connection.execute(f"{_ROW.removesuffix('1')} repository_id").fetchone()
-        assert row == (1,)
+        locks = connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchone()
+        assert locks == (0,)
+
+
+def state(connection: psycopg.Connection) -> State:
+    """All rows, the last values of sequences, and what plans are made from."""
+    tables = [
+        name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    ]
+    rows = sql.SQL("SELECT one::text FROM {} AS one ORDER BY 1")
+    found: State = {name: connection.execute(rows.format(sql.Identifier(name))).fetchall() for name in tables}
+    for query in _OTHER_STATE:
+        found[query] = connection.execute(query.encode()).fetchall()
+    return found
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [_ROW],
+        ["SELECT setval('document_id_seq', 7), nextval('arc_id_seq')"],
+        ["UPDATE publication_mark SET moment = moment + interval '1 second'"],
+        ["DELETE FROM publication_mark", "TRUNCATE alembic_version"],
+        ["INSERT INTO alembic_version VALUES ('more')", "UPDATE url_key_fill SET finished = NULL"],
+        [_ROW, "ANALYZE oai_repository, publication_mark"],
+        [_ROW, "VACUUM (ANALYZE) oai_repository"],
+        [_ROW, "VACUUM oai_repository"],
+        [_ROW, "TRUNCATE oai_repository CASCADE"],
+        [_MANY.format(300)],
+    ],
+)
+def test_rows_sequences_and_statistics_are_as_in_a_new_copy(
+    reused: ReusedDatabase, new: State, changes: list[str]
+) -> None:
+    with connected(reused) as connection:
+        name = reused.name
+        for change in changes:
+            connection.execute(change.encode())
+        assert state(connection) != new
+        end(reused)
+    with connected(reused) as connection:
+        assert reused.name == name
+        assert state(connection) == new
+
+
+def test_connections_that_stay_may_have_temporary_tables(reused: ReusedDatabase) -> None:
+    with connected(reused) as connection:
+        name = reused.name
+        connection.execute("CREATE TEMP TABLE more (id bigint PRIMARY KEY DEFAULT 1)")
+        connection.execute("ANALYZE more")
+        reused.empty(frozenset({connection.info.backend_pid}), connection.close)
+        reused.open()
+        assert reused.name == name
+        assert connection.execute("SELECT count(*) FROM more").fetchone() == (0,)
 
 
 @pytest.mark.parametrize(
     "change",
     [
         "ALTER TABLE oai_repository ADD COLUMN more int",
+        "ALTER TABLE oai_repository DROP COLUMN repository_name",
+        "ALTER TABLE oai_repository RENAME COLUMN repository_name TO more",
+        "ALTER TABLE oai_repository ALTER COLUMN base_dir SET DEFAULT 'more'",
+        "ALTER TABLE oai_repository ADD CONSTRAINT more CHECK (base_url <> '')",
+        "ALTER TABLE oai_repository SET (fillfactor = 50)",
         "CREATE INDEX more ON oai_repository (base_dir)",
-        f"{_ROW}; ANALYZE oai_repository",
-        "UPDATE publication_mark SET moment = moment + interval '1 second'",
-        "DELETE FROM publication_mark",
-        _MANY,
+        "CREATE TABLE more ()",
+        "CREATE SEQUENCE more",
+        "CREATE FUNCTION more() RETURNS int LANGUAGE sql RETURN 1",
+        "CREATE RULE more AS ON DELETE TO collection DO INSTEAD NOTHING",
+        _MANY.format(4000),
         "CREATE SCHEMA more",
         "ALTER TABLE collection DISABLE TRIGGER ALL",
+        "ALTER TABLE collection ENABLE ROW LEVEL SECURITY",
     ],
 )
-def test_what_cannot_be_emptied_leads_to_another_copy(reused: ReusedDatabase, change: str) -> None:
+def test_what_cannot_be_emptied_leads_to_another_copy(
+    reused: ReusedDatabase, new: State, change: str
+) -> None:
     with connected(reused) as connection:
-        before = reused.name
-        connection.execute(change)
+        name = reused.name
+        connection.execute(change.encode())
     end(reused)
     with connected(reused) as connection:
-        assert reused.name != before
-        assert connection.execute("SELECT count(*) FROM oai_repository").fetchone() == (0,)
-        assert connection.execute("SELECT count(*) FROM publication_mark").fetchone() == (1,)
+        assert reused.name != name
+        assert state(connection) == new
 
 
 def test_another_copy_is_made_if_its_connection_was_ended(reused: ReusedDatabase) -> None:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -10,16 +9,20 @@ from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient
 from aiohttp.web import Application, Request
 from pytest_aiohttp import AiohttpClient
-from sqlalchemy import Engine, make_url
+from sqlalchemy import Engine
 from yarl import URL
 
 from oai.database import Database, open_database
 from oai.settings import Settings
 from provider.app import create_app
+from tests.conftest import opened
 from tests.provider.answer import Reply, read_reply
 from tests.provider.archive import Archive
 from tests.provider.served import Serve, Served
 from tests.provider.shared_server import SharedServer, shared_server
+from tests.reused_database import backends, reused, settings
+
+__all__ = ["backends", "reused", "settings"]
 
 BASE_URL = "http://archive.example/oai"
 
@@ -79,20 +82,13 @@ class Kept:
     settings: Settings
     engine: Engine
 
-    @contextmanager
-    def open(self) -> Iterator[Database]:
-        """Let the engine that all tests of a process share connect to it for the time of the block."""
-        assert self.settings.database_url is not None
-        name = make_url(self.settings.database_url.get_secret_value()).database
-        self.engine.url = self.engine.url.set(database=name)
-        yield Database(engine=self.engine)
-        self.engine.dispose()
+    def open(self) -> Database:
+        """Let the engine that all tests of a process share connect to it."""
+        return opened(self.engine, self.settings)
 
-    @contextmanager
-    def archive(self) -> Iterator[Archive]:
+    def archive(self) -> Archive:
         """The archive in it, to be filled."""
-        with self.open() as database:
-            yield Archive(database, self.settings)
+        return Archive(self.open(), self.settings)
 
 
 @pytest.fixture(scope="module")
@@ -113,10 +109,9 @@ def kept_environment(kept: Kept) -> dict[str, str]:
 
 
 @pytest.fixture
-def kept_database(kept: Kept) -> Iterator[Database]:
+def kept_database(kept: Kept) -> Database:
     """The module's database, for a test that only reads it."""
-    with kept.open() as database:
-        yield database
+    return kept.open()
 
 
 @pytest.fixture(scope="module")

@@ -54,8 +54,7 @@ async def test_the_path_is_oai_and_the_methods_are_three(
 @pytest.fixture(scope="module")
 def filled(kept: Kept) -> None:
     """One document, for tests that only read it."""
-    with kept.archive() as archive:
-        archive.add()
+    kept.archive().add()
 
 
 @pytest.mark.usefixtures("filled")

@@ -36,11 +36,11 @@ class Words:
 @pytest.fixture(scope="module")
 def identifiers(kept: Kept) -> dict[str, str]:
     """Of an archive of nine records."""
-    with kept.archive() as archive:
-        known = archive.add("http://www.example.cz/?a=1&b=<2>\u202e\U0001d11e", title="\x01<&>\U0001d11e")
-        deleted = archive.add(deleted=True)
-        archive.add(mime_type="image/svg+xml", collections=["collection:a:b"])
-        archive.add_many(6)
+    archive = kept.archive()
+    known = archive.add("http://www.example.cz/?a=1&b=<2>\u202e\U0001d11e", title="\x01<&>\U0001d11e")
+    deleted = archive.add(deleted=True)
+    archive.add(mime_type="image/svg+xml", collections=["collection:a:b"])
+    archive.add_many(6)
     return {"known": known, "deleted": deleted, "quoted": quote(known, safe="")}
 
 

@@ -21,7 +21,7 @@ from oai.settings import Settings
 from tests.chromium import PATIENCE
 from tests.forked_isolated import forked
 from tests.manager.conftest import QUICK, manager_process
-from tests.reused_database import backends, database, reused, settings
+from tests.reused_database import backends, reused, settings
 from web.app import create_app
 from web.auth.sessions import hashed, start_session
 from web.auth.sign_in import make_link
@@ -30,7 +30,7 @@ from web.models import UserSession
 from web.serving import LONGEST_LINE
 from web.site.keys import PageSizes
 
-__all__ = ["backends", "database", "reused", "settings"]
+__all__ = ["backends", "reused", "settings"]
 
 _TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
 _POLL_SECONDS = 0.02

@@ -26,14 +26,14 @@ LATER = datetime(2200, 1, 1, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def filled(kept: Kept) -> None:
-    with kept.open() as database:
-        harvested = begun(database, kept.settings)
-        with database.session() as session:
-            for number in range(6):
-                harvested.write(session, str(number), sets=["a:b"])
-            session.commit()
-        # Whatever else has a transaction on the server, such as its own upkeep, holds publishing back.
-        until(lambda: harvested.update() == 6)
+    database = kept.open()
+    harvested = begun(database, kept.settings)
+    with database.session() as session:
+        for number in range(6):
+            harvested.write(session, str(number), sets=["a:b"])
+        session.commit()
+    # Whatever else has a transaction on the server, such as its own upkeep, holds publishing back.
+    until(lambda: harvested.update() == 6)
 
 
 @pytest.mark.usefixtures("filled")

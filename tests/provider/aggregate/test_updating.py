@@ -5,6 +5,7 @@ import signal
 import time
 from dataclasses import replace
 
+import pytest
 from sqlalchemy import text
 
 from oai.database import Database
@@ -14,6 +15,7 @@ from tests.commands import Process, results
 from tests.plans import work_of
 from tests.provider.aggregate.harvested_rows import Harvested
 
+pytestmark = pytest.mark.copied_database("rows that plans go through are counted")
 RECORDS = 60
 MANY = 500
 """So many that no plan goes through all of them to find a few."""

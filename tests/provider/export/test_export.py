@@ -53,8 +53,7 @@ _LEFT_OUT = {
 
 @pytest.fixture(scope="module", autouse=True)
 def archive(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> None:
-    with kept.open() as database:
-        make_archive(database, tmp_path_factory.mktemp("archive"))
+    make_archive(kept.open(), tmp_path_factory.mktemp("archive"))
 
 
 def test_a_host_as_wacz_for_an_anonymous_reader(tmp_path: Path, kept_environment: dict[str, str]) -> None:

@@ -56,8 +56,7 @@ def _of(*pages: Page) -> ExportChoice:
 @pytest.fixture(scope="module")
 def kept_archive(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> None:
     """An archive of captures of every kind."""
-    with kept.open() as database:
-        make_archive(database, tmp_path_factory.mktemp("archive"))
+    make_archive(kept.open(), tmp_path_factory.mktemp("archive"))
 
 
 @pytest.fixture

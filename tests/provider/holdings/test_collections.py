@@ -216,6 +216,7 @@ def assert_members(database: Database, specs: list[str], direct: set[tuple[str, 
             assert kept == len(expected)
 
 
+@pytest.mark.copied_database("rows that plans go through are counted")
 def test_a_change_of_a_few_documents_does_not_go_through_all_memberships(database: Database) -> None:
     fill(database, 20_000, lambda _: None, statistics=False)
     make(database, "z")

@@ -19,6 +19,7 @@ from tests.commands import results, zatva
 from tests.provider.archive import Archive
 from tests.provider.titles.conftest import Titles, entry
 
+pytestmark = pytest.mark.copied_database("the filling builds an index")
 URLS = [f"http://www.a.example/Page?b={number}&a=1" for number in range(7)]
 STATE = """
 SELECT indisvalid AND pg_get_indexdef(indexrelid) LIKE '%(url_key, archived, id)'

@@ -42,8 +42,7 @@ def archive(database: Database, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def kept_archive(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    with kept.open() as database:
-        return write_and_index(database, tmp_path_factory.mktemp("archive"))
+    return write_and_index(kept.open(), tmp_path_factory.mktemp("archive"))
 
 
 def write_and_index(database: Database, folder: Path) -> Path:

@@ -204,12 +204,11 @@ ALL_OF_HOME = "200701 200706 200801 200901"
 @pytest.fixture(scope="module")
 def archive(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("archive") / "x.warc.gz"
-    with kept.open() as database:
-        index_file(
-            database,
-            write_archive(path, [warc_record(page) for page in PAGES]),
-            IndexOptions(margin=1),
-        )
+    index_file(
+        kept.open(),
+        write_archive(path, [warc_record(page) for page in PAGES]),
+        IndexOptions(margin=1),
+    )
 
 
 ASKED: Mapping[str, Sequence[tuple[str, str]]] = {

@@ -64,8 +64,7 @@ def write_and_index(database: Database, folder: Path) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def archive(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> None:
-    with kept.open() as database:
-        write_and_index(database, tmp_path_factory.mktemp("archive"))
+    write_and_index(kept.open(), tmp_path_factory.mktemp("archive"))
 
 
 async def years(provider: Provider, query: str) -> list[str]:

@@ -40,8 +40,7 @@ def texts(page: etree._Element, path: str) -> list[str]:
 @pytest.fixture(scope="module")
 def filled(kept: Kept) -> list[str]:
     """Seven documents, for tests that only read them."""
-    with kept.archive() as archive:
-        return fill(archive)
+    return fill(kept.archive())
 
 
 def fill(archive: Archive) -> list[str]:

@@ -59,8 +59,7 @@ def archive(database: Database, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def kept_archive(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> None:
-    with kept.open() as database:
-        write_and_index(database, tmp_path_factory.mktemp("archive"))
+    write_and_index(kept.open(), tmp_path_factory.mktemp("archive"))
 
 
 def write_and_index(database: Database, folder: Path) -> None:

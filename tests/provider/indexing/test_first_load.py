@@ -13,6 +13,7 @@ from provider.indexing.indexer import IndexOptions, index_file
 from tests.commands import Done, zatva
 from tests.provider.archives import Page, write_pages
 
+pytestmark = pytest.mark.copied_database("a first load drops indexes and builds them again")
 PAGES = [Page(url=f"http://www.a.example/{number}") for number in range(3)]
 
 

@@ -109,8 +109,8 @@ async def test_no_size_is_told_where_nothing_is_counted(
 def six(kept: Kept) -> list[str]:
     """The documents of an archive that tests only read, at twelve hours' distance."""
     moments = ["01T00:00:00", "01T12:00:00", "01T23:59:59", "02T00:00:00", "02T23:59:59", "03T00:00:00"]
-    with kept.archive() as archive:
-        return [archive.add(datestamp=datetime.fromisoformat(f"2020-01-{moment}Z")) for moment in moments]
+    archive = kept.archive()
+    return [archive.add(datestamp=datetime.fromisoformat(f"2020-01-{moment}Z")) for moment in moments]
 
 
 @pytest.mark.usefixtures("six")

@@ -58,8 +58,7 @@ pytestmark = pytest.mark.usefixtures("filled")
 
 @pytest.fixture(scope="module")
 def filled(kept: Kept) -> None:
-    with kept.archive() as archive:
-        fill(archive)
+    fill(kept.archive())
 
 
 def fill(archive: Archive) -> None:

@@ -44,8 +44,7 @@ HOSTS = ["a", "x.a", "x.a", "x.a", "b", "ab", "y.a", "z.y.a", "b", "z.y.a", "x.a
 @pytest.fixture(scope="module")
 def made(kept: Kept) -> list[str]:
     """Documents in all levels of all trees."""
-    with kept.archive() as archive:
-        return fill(archive)
+    return fill(kept.archive())
 
 
 def fill(archive: Archive) -> list[str]:

@@ -77,8 +77,8 @@ def kept_pages(
 
 @pytest.fixture(scope="module")
 def kept_listed(kept: Kept) -> str:
-    with kept.archive() as archive:
-        return fill(Titles(archive.database), archive)
+    archive = kept.archive()
+    return fill(Titles(archive.database), archive)
 
 
 def fill(titles: Titles, archive: Archive) -> str:
