@@ -57,6 +57,7 @@ _LOOKS: Final = (
     Look(width=WIDE, scheme="light", options=_STRUCTURE, whole=_WHOLE, contrast=_CONTRAST),
     _DARK,
 )
+"""The second one only at pages on which the first one has met an unknown kind of text."""
 _LONG_LOOKS: Final = (
     Look(width=WIDE, scheme="light", options=_EVERYTHING),
     _DARK,
@@ -95,15 +96,17 @@ class Inspector:
         await self._colour("light")
 
     async def _look_around(self) -> None:
-        """Begin as the page before was shown last, because each change takes time."""
+        """Begin as wide as the page before was shown last, because each change takes time."""
         size = self.page.viewport_size
         is_narrow = size is not None and size["width"] == NARROW
         for width in sorted(self._widths, reverse=not is_narrow):
             await self._widen(width)
-            looks = [look for look in self._looks if look.width == width]
-            for look in sorted(looks, key=lambda look: look.scheme != self._scheme):
-                await self._colour(look.scheme)
-                await self._check_as_shown(look)
+            is_new = True
+            for look in self._looks:
+                if look.width == width and is_new:
+                    await self._colour(look.scheme)
+                    is_new = await self._check_as_shown(look) or self._looks is _LONG_LOOKS
+            await self._colour("light")
             faults = await self.page.evaluate(_LAYOUT)
             assert not faults, f"{self.page.url} {width}\n" + "\n".join(faults)
 
@@ -117,7 +120,8 @@ class Inspector:
             await self.page.emulate_media(color_scheme=scheme)
             self._scheme = scheme
 
-    async def _check_as_shown(self, look: Look) -> None:
+    async def _check_as_shown(self, look: Look) -> bool:
+        """Return whether there is text of a kind that was not known."""
         known = _KNOWN[look.scheme]
         asked = {
             "options": look.options, "whole": look.whole, "contrast": look.contrast,
@@ -129,6 +133,7 @@ class Inspector:
         assert results.violations_count == 0, f"{place}\n{results.generate_report()}"
         known.update(found["kinds"])
         _KNOWN_SHAPES.update(found["shapes"])
+        return bool(found["kinds"])
 
 
 async def inspecting(context: BrowserContext, *, long: bool = False) -> Inspector:

@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.http import SERVER_SOFTWARE
 from argon2 import PasswordHasher
+from jinja2 import FileSystemBytecodeCache
 from playwright.async_api import Browser as PlaywrightBrowser
 from playwright.async_api import Page, expect
 from sqlalchemy import select, text
@@ -29,8 +30,12 @@ from web.auth.users import find_user
 from web.models import UserSession
 from web.serving import LONGEST_LINE
 from web.site.keys import PageSizes
+from web.site.render import environment as templates
 
 __all__ = ["backends", "reused", "settings"]
+
+# Each process would compile all templates anew, for 3 s of its time.
+templates().bytecode_cache = FileSystemBytecodeCache()
 
 _TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
 _POLL_SECONDS = 0.02
