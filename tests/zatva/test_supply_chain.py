@@ -67,6 +67,6 @@ def test_the_extras_agree_on_versions() -> None:
 
 def test_the_locked_versions_come_from_no_particular_place() -> None:
     """Whoever installs chooses the index; the hashes say whether it sends the right files."""
-    for extra in _EXTRAS:
-        text = (_ROOT / f"constraints/{extra}.txt").read_text()
+    for name in (*_EXTRAS, "uv"):
+        text = (_ROOT / f"constraints/{name}.txt").read_text()
         assert not re.search(r"https?:|index-url|find-links|file:| @ |(^|\s)/", text)
