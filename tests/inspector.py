@@ -1,7 +1,7 @@
 """Pages under axe's eyes, light and dark, wide and narrow."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -50,14 +50,15 @@ class Look:
     whole: Mapping[str, Any] | None = None
     """The rules for the whole page, where `options` are for what no page has shown before."""
     contrast: Mapping[str, Any] | None = None
+    if_new: bool = False
+    """Whether the page is looked at so only if the look before has met an unknown kind of text on it."""
 
 
 _DARK: Final = Look(width=WIDE, scheme="dark", contrast=_CONTRAST)
 _LOOKS: Final = (
     Look(width=WIDE, scheme="light", options=_STRUCTURE, whole=_WHOLE, contrast=_CONTRAST),
-    _DARK,
+    replace(_DARK, if_new=True),
 )
-"""The second one only at pages on which the first one has met an unknown kind of text."""
 _LONG_LOOKS: Final = (
     Look(width=WIDE, scheme="light", options=_EVERYTHING),
     _DARK,
@@ -93,7 +94,6 @@ class Inspector:
         if not addresses:
             await self._look_around()
         await self._widen(WIDE)
-        await self._colour("light")
 
     async def _look_around(self) -> None:
         """Begin as wide as the page before was shown last, because each change takes time."""
@@ -101,11 +101,11 @@ class Inspector:
         is_narrow = size is not None and size["width"] == NARROW
         for width in sorted(self._widths, reverse=not is_narrow):
             await self._widen(width)
-            is_new = True
+            is_new = False
             for look in self._looks:
-                if look.width == width and is_new:
+                if look.width == width and (is_new or not look.if_new):
                     await self._colour(look.scheme)
-                    is_new = await self._check_as_shown(look) or self._looks is _LONG_LOOKS
+                    is_new = await self._check_as_shown(look)
             await self._colour("light")
             faults = await self.page.evaluate(_LAYOUT)
             assert not faults, f"{self.page.url} {width}\n" + "\n".join(faults)

@@ -24,7 +24,7 @@
         if (seen && isCut(control)) faults.push(`out of reach: ${name(control)}`);
     }
 
-    // Controls of one bar that are beside each other are equally high, and stand in one line.
+    // Controls of one bar that are beside each other have the same height and the same upper edge.
     for (const bar of document.querySelectorAll(".filters, .inline")) {
         const controls = bar.querySelectorAll("select, button, .button, input:not([type=checkbox], [type=radio])");
         const shown = [...controls].filter((one) => one.checkVisibility() && !one.matches("[type=hidden]"));

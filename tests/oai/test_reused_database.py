@@ -1,13 +1,13 @@
 """The database that tests use one after the other: nothing of a test is left for the next one."""
 
-from collections.abc import Iterator
-
 import psycopg
 import pytest
 from psycopg import sql
 from sqlalchemy import URL, Engine, make_url, text
 
-from tests.reused_database import ReusedDatabase
+from tests.reused_database import ReusedDatabase, reused
+
+__all__ = ["reused"]
 
 _ROW = "INSERT INTO oai_repository (base_url, base_dir) VALUES ('http://a.example/oai', 'a') RETURNING 1"
 
@@ -25,13 +25,6 @@ _OTHER_STATE = (
     "SELECT count(*) FROM pg_statistic WHERE starelid >= 16384",
 )
 State = dict[str, object]
-
-
-@pytest.fixture(scope="module")
-def reused(maintenance: psycopg.Connection, server_url: URL, template: str) -> Iterator[ReusedDatabase]:
-    made = ReusedDatabase(maintenance, server_url, template)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

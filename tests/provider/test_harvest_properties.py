@@ -43,8 +43,8 @@ INDEXING, HIDING, FILING = 2, 1, 1
 ROUNDS = 3
 PAUSE = 0.2
 """Seconds between two harvests: without it, harvests take the processor's time from what they run beside."""
-_TIMES = 3
-"""From more different seconds than these, incremental harvests ask for what is new."""
+_STARTING_POINTS = 3
+"""Incremental harvests ask for what is new since more different seconds than these."""
 
 # Statements are slow, and commits of files slower than they are dated ahead.
 SLOWNESS = """
@@ -285,7 +285,7 @@ def harvest_beside(
             one_round()
             time.sleep(chance.random() * PAUSE)
 
-    publish_beside(scene, seed, [keep_up, *others], lambda: len(set(since)) > _TIMES)
+    publish_beside(scene, seed, [keep_up, *others], lambda: len(set(since)) > _STARTING_POINTS)
     settle(scene)
     if scene.servers is not None:
         wait_for_copies(scene.servers)
@@ -294,7 +294,7 @@ def harvest_beside(
     for page in scene.walk(chance, verb="ListIdentifiers"):
         full.update(headers(page))
     assert len(full) > 60
-    assert len(set(since)) > _TIMES
+    assert len(set(since)) > _STARTING_POINTS
     assert state == full
 
 
