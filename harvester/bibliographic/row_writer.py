@@ -39,7 +39,9 @@ _WORDS: Final = " || ".join(
     f"setweight(to_tsvector('simple', words_{weight}), '{weight.upper()}')" for weight in _WEIGHTS
 )
 _ID: Final = "(CAST(:ids AS bigint[]))[number]"
-_PARTS: Final = "json_to_recordset(CAST(:rows AS json)) AS row(number integer, parts json)"
+# As jsonb, because a text of type json is read three times: checked, divided into rows, and stored as jsonb.
+_ROWS: Final = "jsonb_to_recordset(CAST(:rows AS jsonb))"
+_PARTS: Final = f"{_ROWS} AS row(number integer, parts jsonb)"
 _SET: Final = ", ".join(f"{name} = excluded.{name}" for name in (*_COLUMNS, *_BYTES, "words", "imported"))
 _WRITE = text(
     f"""
@@ -47,8 +49,7 @@ _WRITE = text(
                                       {", ".join(_COLUMNS)}, {", ".join(_BYTES)}, words, imported)
     SELECT {_ID}, :repository_id, :prefix, identifier_key, {", ".join(_COLUMNS)},
            {", ".join(f"decode({name}, 'hex')" for name in _BYTES)}, {_WORDS}, now()
-    FROM json_to_recordset(CAST(:rows AS json))
-         AS row(number integer, identifier_key uuid, {_TYPED})
+    FROM {_ROWS} AS row(number integer, identifier_key uuid, {_TYPED})
     ON CONFLICT (repository_id, metadata_prefix, identifier_key) DO UPDATE SET {_SET}
     """  # noqa: S608 built from constants
 )
@@ -79,7 +80,7 @@ _NAMES = text(
     INSERT INTO bibliographic_contributor
         (bibliographic_id, position, name, kind, dates, titles, roles, authority_ids, work, main, linked)
     SELECT {_ID}, position - 1, name, kind, dates, titles, roles, authority_ids, work, main, linked
-    FROM {_PARTS}, ROWS FROM (json_to_recordset(parts)
+    FROM {_PARTS}, ROWS FROM (jsonb_to_recordset(parts)
         AS (name text, kind text, dates text, titles text, roles text[], authority_ids text[], work text,
             main boolean, linked text))
         WITH ORDINALITY AS part(name, kind, dates, titles, roles, authority_ids, work, main, linked, position)
@@ -89,7 +90,7 @@ _NUMBERS = text(
     f"""
     INSERT INTO bibliographic_identifier (bibliographic_id, position, scheme, value, found, state, qualifier)
     SELECT {_ID}, position - 1, scheme, value, found, state, qualifier
-    FROM {_PARTS}, ROWS FROM (json_to_recordset(parts)
+    FROM {_PARTS}, ROWS FROM (jsonb_to_recordset(parts)
         AS (scheme text, value text, found text, state text, qualifier text))
         WITH ORDINALITY AS part(scheme, value, found, state, qualifier, position)
     """  # noqa: S608 built from constants
