@@ -114,7 +114,7 @@ def test_an_upgrade_gives_way_to_transactions_and_keeps_what_a_provider_of_befor
     """To a snapshot from before, a table that was rewritten has no rows (PostgreSQL's manual, 13.6)."""
     names = [table.name for table in Base.metadata.sorted_tables if table.name in _READ_BY_PROVIDERS]
     with open_database(settings, check_tables=False) as database, ThreadPoolExecutor(1) as beside:
-        _back_to(database, _RELEASED, _OLD_ROWS)
+        _back_to(database, _RELEASED, _OLD_ROWS, _OLD_CHANGE)
         before, columns = _places(database, names), _columns(database, names)
         with database.engine.connect() as reading:
             reading.execute(_READ)
@@ -275,6 +275,12 @@ INSERT INTO document
     (key, arc_id, "offset", length, url, archived, datestamp, mime_major_id, mime_id, record_type)
 SELECT gen_random_uuid(), a.id, 0, 1, 'http://a.example/', '2024-02-29T23:59:59Z', now(), m.id, m.id, 'x'
 FROM a, m
+"""
+
+_OLD_CHANGE = """
+INSERT INTO oai_change (transaction_id, repository_id, harvest_id, run_started, identifier, metadata_prefix,
+    change, datestamp)
+VALUES (1, 1, 1, now(), 'oai:a:1', 'oai_dc', 'new', '2024-01-01')
 """
 
 
