@@ -42,10 +42,15 @@ _SPEAKING: Final = {
     "harvester/protocols.py": "UsageError",
     "harvester/repositories.py": "UsageError FolderTakenError",
     "harvester/rule_lab/examples.py": "translate",
-    "harvester/rule_lab/files.py": "UsageError",
+    "harvester/rule_lab/files.py": "UsageError ZatvaError",
+    "harvester/rule_lab/rows.py": "ExpressionError",
     "harvester/rule_lab/samples.py": "UsageError",
     "harvester/rule_lab/trial.py": "Phrase",
     "harvester/rule_lab/versions.py": "UsageError",
+    "harvester/rules/filters.py": "fault:2",
+    "harvester/rules/normalisation.py": "fault:2",
+    "harvester/rules/rule_expressions.py": "ExpressionError",
+    "harvester/rules/rule_files.py": "RuleFileError:2 ZatvaError fault:2",
     "harvester/harvest/approval.py": "UsageError",
     "harvester/harvest/checkpoint.py": "RepositoryBusyError",
     "harvester/harvest/refetch.py": "UsageError",
@@ -75,7 +80,7 @@ _SPEAKING: Final = {
     "provider/titles/entries.py": "UsageError",
     "provider/titles/import_steps.py": "UsageError PlanChangedError NeedsApprovalError",
 }
-"""Modules whose errors are shown on pages, and the calls that receive their texts."""
+"""Modules whose errors are shown on pages, and the calls that receive their texts, first or at `:place`."""
 _METHODS: Final = [("**.py", "python"), ("templates/**.html", "jinja2")]
 _OPTIONS: Final = {
     "**.py": {},
@@ -113,9 +118,9 @@ def _of_other_parts() -> Iterator[str]:
     """Yield the texts of lower packages that pages show as errors, and those of letters."""
     for name, keyword in _SPEAKING.items():
         with (_ROOT / name).open("rb") as file:
-            for _line, message, *_ in extract(
-                "python", file, keywords=dict.fromkeys((*keyword.split(), "Phrase"))
-            ):
+            calls = (call.partition(":") for call in ("Phrase", *keyword.split()))
+            keywords = {call: (int(place),) if place else None for call, _, place in calls}
+            for _line, message, *_ in extract("python", file, keywords=keywords):
                 if isinstance(message, str):
                     yield message
 

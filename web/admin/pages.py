@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from manager.models import Worker
 from manager.notices.letters import Letter, compose, send
-from manager.notices.outbox import NotSentError, NoWordError
+from manager.notices.outbox import NotSentError, NoWordError, RefusedError
 from manager.worker.registry import drain, manager_status
 from oai.actions import VERB_OF_OLD
 from oai.audit import KIND_TITLES, AuditEntry, Filter, list_entries, occurring, title_of
@@ -188,8 +188,8 @@ async def test_mail(request: web.Request) -> web.Response:
     about(request, "mail", asked.to)
     try:
         await asyncio.to_thread(send, message, mail)
-    except (NotSentError, NoWordError) as error:
-        return await _health(request, form.with_error("to", str(error)))
+    except NotSentError as error:
+        return await _health(request, form.with_error("to", _unsent(error)))
     raise web.HTTPSeeOther("/admin/health?done=mail-sent")
 
 
@@ -217,6 +217,16 @@ async def _health(request: web.Request, form: Form) -> web.Response:
         process=process_words(),
         pending=database.pending,
     )
+
+
+def _unsent(error: NotSentError) -> str:
+    """Return why a mail was not sent, with what the mail server said."""
+    words = _("The mail server could not be used: `%(answer)s`")
+    if isinstance(error, RefusedError):
+        words = _("The mail server rejected the message: `%(answer)s`")
+    if isinstance(error, NoWordError):
+        words = _("The mail server did not confirm the message: `%(answer)s`")
+    return words % {"answer": error}
 
 
 def _counts(session: Session) -> tuple[int, int, int, int]:
