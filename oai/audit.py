@@ -118,7 +118,7 @@ class _Table:
     """Columns that must not appear in the audit log: hashes of secrets, and bytes."""
 
 
-_TABLES: Final[Mapping[str, _Table]] = {
+TABLES: Final[Mapping[str, _Table]] = {
     "repository": _Table(
         name="oai_repository", key="repository_id", labels=("repository_name", "base_url"),
         secret=("examination", "profile"),
@@ -231,7 +231,7 @@ class Snapshot:
 
 def snapshot(session: Session, kind: str, number: str | None) -> Snapshot | None:
     """Return the row of an object by its number or command-line name; None if there is none."""
-    table = _TABLES.get(kind)
+    table = TABLES.get(kind)
     if table is None or number is None:
         return None
     named = table.alias is not None and not number.isdecimal()

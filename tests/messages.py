@@ -171,9 +171,7 @@ def _table_words() -> set[str]:
     """Return words in tables of the code, which are translated where they are shown."""
     looks = set(formats._LOOKS)  # noqa: SLF001 the words are its keys
     runs = {status.value for status in RunStatus}
-    schedules = {
-        state.name.lower().replace("_", " ").replace("one off", "one-off") for state in RecurringState
-    }
+    schedules = {state.word for state in RecurringState}
     parameters = {text for one in PARAMETERS for text in (one.label, one.hint)}
     return looks | parameters | runs | schedules | {role.value for role in Role} | set(_WAYS)
 

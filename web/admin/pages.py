@@ -25,6 +25,7 @@ from oai.errors import UsageError
 from oai.owners import Organisation
 from oai.settings_view import settings_in_effect
 from provider.holdings.status import archive_status
+from web.admin.changes import changes_of
 from web.admin.installation import database_facts, process_words, rooms
 from web.admin.limits import limits_in_effect
 from web.auth.access import about, administrators_only
@@ -43,8 +44,6 @@ _TOKEN: Final = columns_of(
     "token_id", "user_name", "name", "scopes", "state", "created", "expires", "last_used", "revoked",
 )  # fmt: skip
 _PAGE: Final = 50
-_CHANGES: Final = 6
-_LONGEST: Final = 80
 _FIELDS: Final = ("user", "action", "kind", "number", "since", "until")
 _COLUMNS: Final = columns_of(
     "at", "user_name", "via", "action", "object_kind", "object_id", "object_name", "status", "address",
@@ -251,7 +250,7 @@ async def audit_log(request: web.Request) -> web.Response:
         request,
         "admin_audit.html",
         entries=entries[:_PAGE],
-        changes=_changes,
+        changes=changes_of,
         titled=_action_title,
         kind=_kind_title,
         form=Form(values=given),
@@ -300,30 +299,6 @@ async def audit_log_as_file(request: web.Request) -> web.StreamResponse:
         return await database_of(request).run(list_entries, wanted, limit=AT_ONCE, before=before)
 
     return await export(request, "audit", _COLUMNS, behind)
-
-
-def _changes(entry: AuditEntry) -> list[str]:
-    """Return the first changed columns, one a line, for example `state: 0 → 2`; the export lists all.
-
-    Of a new object, its values; numbers and times that the database sets are left out.
-    """
-    before, after = entry.before or {}, entry.after or {}
-    if not before:
-        values = [f"{name}: {_short(after[name])}" for name in sorted(after) if not _is_set(name)]
-        return values[:_CHANGES]
-    names = sorted({*before, *after})
-    return [f"{name}: {_short(before.get(name))} → {_short(after.get(name))}" for name in names][:_CHANGES]
-
-
-def _is_set(name: str) -> bool:
-    return name in {"id", "created", "added", "date_added", "summarised"} or (
-        name.endswith("_id") and name != "job_id"
-    )
-
-
-def _short(value: object) -> str:
-    text = "-" if value is None else str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _given(request: web.Request) -> dict[str, str]:
