@@ -23,7 +23,8 @@ from harvester.probing.case import SUBJECTS
 from harvester.vocabulary import RunStatus
 from manager.jobs.reasons import SENTENCES
 from manager.models import RecurringState
-from oai.audit import KIND_TITLES, VERB_TITLES
+from oai.actions import VERB_TITLES
+from oai.audit import KIND_TITLES
 from oai.languages import LANGUAGES, SOURCE
 from oai.rights import Role
 from web.site import formats

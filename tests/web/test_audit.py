@@ -10,12 +10,11 @@ from sqlalchemy import func, select, update
 
 from manager.models import RecurringState
 from manager.worker.process import environment_for
-from oai.actions import ACTIONS
+from oai.actions import ACTIONS, VERB_TITLES
 from oai.audit import (
     BEGUN,
     KIND_TITLES,
     TABLES,
-    VERB_TITLES,
     Actor,
     AuditEntry,
     Filter,

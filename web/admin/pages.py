@@ -17,8 +17,8 @@ from manager.models import Worker
 from manager.notices.letters import Letter, compose, send
 from manager.notices.outbox import NotSentError, NoWordError, RefusedError
 from manager.worker.registry import drain, manager_status
-from oai.actions import VERB_OF_OLD
-from oai.audit import KIND_TITLES, AuditEntry, Filter, list_entries, occurring, title_of
+from oai.actions import VERB_OF_OLD, title_of
+from oai.audit import KIND_TITLES, AuditEntry, Filter, list_entries, occurring
 from oai.datestamps import utc_now
 from oai.disk import disks_of
 from oai.errors import UsageError
