@@ -1,6 +1,7 @@
 """Administration pages: index, audit log, all users' API tokens, managers and workers, system health."""
 
 import asyncio
+import re
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from aiohttp import web
-from pydantic import Field
+from pydantic import Field, field_validator
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
@@ -49,6 +50,7 @@ _COLUMNS: Final = columns_of(
     "at", "user_name", "via", "action", "object_kind", "object_id", "object_name", "status", "address",
     "before", "after", "count",
 )  # fmt: skip
+_ADDRESS: Final = re.compile(r"[^\s@,<>]+@[^\s@,<>]+")
 _FIRST_YEAR: Final = 1970
 _LAST_YEAR: Final = 9000
 
@@ -56,7 +58,15 @@ _LAST_YEAR: Final = 9000
 class MailForm(FormModel):
     """The recipient of a test mail."""
 
-    to: str = Field(max_length=254, pattern=r"^[^\s@,<>]+@[^\s@,<>]+$")
+    to: str = Field(max_length=254)
+
+    @field_validator("to")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        if _ADDRESS.fullmatch(value) is None:
+            said = {"address": repr(value)}
+            raise ValueError(_("%(address)s is not a mail address; write it as name@library.example") % said)
+        return value
 
 
 @dataclass(frozen=True, kw_only=True)
