@@ -27,6 +27,7 @@ from oai.actions import VERB_TITLES
 from oai.audit import KIND_TITLES
 from oai.languages import LANGUAGES, SOURCE
 from oai.rights import Role
+from provider.checking.checks import CHECKS
 from web.site import formats
 from web.site.i18n import CATALOGUES
 
@@ -109,6 +110,7 @@ def gathered() -> Catalog:
         *_doctors_words(),
         *VERB_TITLES.values(),
         *KIND_TITLES.values(),
+        *(text for check in CHECKS for text in (check.title, check.advice)),
     ):
         if text and not text.startswith("%(text)"):
             catalog.add(text)
