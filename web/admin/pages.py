@@ -24,7 +24,7 @@ from oai.datestamps import utc_now
 from oai.disk import disks_of
 from oai.errors import UsageError
 from oai.owners import Organisation
-from oai.settings_view import settings_in_effect
+from oai.settings_view import HIDDEN, settings_in_effect
 from provider.holdings.status import archive_status
 from web.admin.changes import changes_of
 from web.admin.installation import database_facts, process_words, rooms
@@ -115,7 +115,7 @@ async def settings(request: web.Request) -> web.Response:
         for line in lines
         if words in f"{line.name} {line.about}".lower() and (line.source or not changed)
     ]
-    return render(request, "admin_settings.html", lines=found, words=words, changed=changed)
+    return render(request, "admin_settings.html", lines=found, words=words, changed=changed, hidden=HIDDEN)
 
 
 @administrators_only
