@@ -54,8 +54,14 @@ class RecurringState(IntEnum):
     """Makes no jobs until it is resumed."""
     SET_ASIDE = 4
     """Invalid; `state_reason` says why. Correct the row and set it to 0 again."""
+
     SUSPENDED = 5
     """Failed so many times in a row that a person has to resume it; `state_reason` is the last failure."""
+
+    @property
+    def word(self) -> str:
+        """The state as pages, commands and the API name it."""
+        return self.name.lower().replace("_", " ").replace("one off", "one-off")
 
 
 class JobStatus(IntEnum):

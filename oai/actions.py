@@ -398,3 +398,40 @@ VERB_OF_OLD: Final = {
     old: verb for verb, words in reversed(OLD_WORDS.items()) for old in words if old not in _BY_VERB
 }
 """Today's verb of a verb that earlier versions stored; the first of several that a route can mean."""
+VERB_TITLES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **{action.verb: action.title for action in ACTIONS},
+        "sign-in.refused": "Sign in with wrong credentials",
+        "sign-in.limited": "Sign in after too many attempts",
+        "alerts.export": "Export notification rules",
+        "audit.export": "Export audit log",
+        "bibliographic-records.export": "Export bibliographic records",
+        "captures.export": "Export captures",
+        "collections.export": "Export collections",
+        "deliveries.export": "Export sent notifications",
+        "errors.export": "Export errors of run",
+        "harvesters.export": "Export harvesters",
+        "imports.export": "Export imports",
+        "indexing.export": "Export indexing runs",
+        "jobs.export": "Export current jobs",
+        "lists.export": "Export lists of harvester",
+        "organisations.export": "Export organisations",
+        "problems.export": "Export indexing problems",
+        "records.export": "Export harvested records",
+        "repositories.export": "Export repositories",
+        "runs.export": "Export history",
+        "schedules.export": "Export schedules",
+        "self-tests.export": "Export self-tests",
+        "sets_exports.export": "Export sets",
+        "take-downs.export": "Export take-downs",
+        "titles.export": "Export titles",
+        "tokens.export": "Export API tokens",
+        "users.export": "Export users",
+    }
+)
+"""What people read instead of a verb, in English: an action, a refused sign-in, or an exported list."""
+
+
+def title_of(verb: str) -> str:
+    """Return the English title of a stored verb, also of an earlier version's; otherwise the verb itself."""
+    return VERB_TITLES.get(VERB_OF_OLD.get(verb, verb), verb)

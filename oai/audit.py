@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from oai.actions import ACTIONS, OLD_WORDS, VERB_OF_OLD
+from oai.actions import OLD_WORDS
 from oai.models import Base
 
 BEGUN: Final = 0
@@ -118,7 +118,7 @@ class _Table:
     """Columns that must not appear in the audit log: hashes of secrets, and bytes."""
 
 
-_TABLES: Final[Mapping[str, _Table]] = {
+TABLES: Final[Mapping[str, _Table]] = {
     "repository": _Table(
         name="oai_repository", key="repository_id", labels=("repository_name", "base_url"),
         secret=("examination", "profile"),
@@ -146,41 +146,6 @@ _TABLES: Final[Mapping[str, _Table]] = {
     "token": _Table(name="web_api_token", key="token_id", secret=("token_hash", "last_used")),
 }  # fmt: skip
 
-_FURTHER_TITLES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "sign-in.refused": "Sign in with wrong credentials",
-        "sign-in.limited": "Sign in after too many attempts",
-        "alerts.export": "Export notification rules",
-        "audit.export": "Export audit log",
-        "bibliographic-records.export": "Export bibliographic records",
-        "captures.export": "Export captures",
-        "collections.export": "Export collections",
-        "deliveries.export": "Export sent notifications",
-        "errors.export": "Export errors of run",
-        "harvesters.export": "Export harvesters",
-        "imports.export": "Export imports",
-        "indexing.export": "Export indexing runs",
-        "jobs.export": "Export current jobs",
-        "lists.export": "Export lists of harvester",
-        "organisations.export": "Export organisations",
-        "problems.export": "Export indexing problems",
-        "records.export": "Export harvested records",
-        "repositories.export": "Export repositories",
-        "runs.export": "Export history",
-        "schedules.export": "Export schedules",
-        "self-tests.export": "Export self-tests",
-        "sets_exports.export": "Export sets",
-        "take-downs.export": "Export take-downs",
-        "titles.export": "Export titles",
-        "tokens.export": "Export API tokens",
-        "users.export": "Export users",
-    }
-)
-"""Titles of the verbs that are no actions of `oai.actions`: refused sign-ins, and exported lists."""
-VERB_TITLES: Final[Mapping[str, str]] = MappingProxyType(
-    {**{action.verb: action.title for action in ACTIONS}, **_FURTHER_TITLES}
-)
-"""What people read instead of a verb, in English."""
 KIND_TITLES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "aggregate source": "aggregate source",
@@ -215,11 +180,6 @@ KIND_TITLES: Final[Mapping[str, str]] = MappingProxyType(
 """What people read instead of a kind of object, in English."""
 
 
-def title_of(verb: str) -> str:
-    """Return the English title of a stored verb, also of an earlier version's; otherwise the verb itself."""
-    return VERB_TITLES.get(VERB_OF_OLD.get(verb, verb), verb)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """The current row of an object."""
@@ -231,7 +191,7 @@ class Snapshot:
 
 def snapshot(session: Session, kind: str, number: str | None) -> Snapshot | None:
     """Return the row of an object by its number or command-line name; None if there is none."""
-    table = _TABLES.get(kind)
+    table = TABLES.get(kind)
     if table is None or number is None:
         return None
     named = table.alias is not None and not number.isdecimal()

@@ -1,7 +1,7 @@
 """The database: engine and sessions over PostgreSQL, embedded unless the settings name another server."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,8 +11,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.orm import Session
 
 from oai import migrations
+from oai.early_engine import SERVER_OPTIONS, EarlyEngine
 from oai.embedded import EmbeddedServer, cluster_folder
-from oai.errors import DatabaseNotReadyError
+from oai.errors import DatabaseNotReadyError, required
 from oai.settings import Settings
 
 _POOL = 5
@@ -83,15 +84,11 @@ def open_database(
     Raises DatabaseNotReadyError if the server cannot be reached, or its tables are of another version.
     """
     with contextlib.ExitStack() as stack:
-        url = _url(settings, stack)
-        engine = _engine(url, pool_size, statement_seconds)
+        server = _embedded(settings, stack, ask=not check_tables)
+        engine = _engine(server.url if server else _external_url(settings), pool_size, statement_seconds)
         stack.callback(engine.dispose)
-        try:
-            if check_tables:
-                migrations.ensure_current(engine, may_upgrade=settings.database_url is None)
-        except OperationalError as error:
-            shown = url.render_as_string(hide_password=True)
-            raise DatabaseNotReadyError(f"database {shown}: {error.orig}".strip()) from None
+        if check_tables:
+            _check_tables(engine, server)
         yield Database(engine=engine)
 
 
@@ -130,13 +127,33 @@ def place(settings: Settings) -> str:
     return make_url(settings.database_url.get_secret_value()).render_as_string(hide_password=True)
 
 
-def _url(settings: Settings, stack: contextlib.ExitStack) -> URL:
-    if settings.database_url is None:
-        server = EmbeddedServer(settings.data, replicas=settings.embedded_replicas)
-        stack.callback(server.release)
-        server.acquire()
-        return server.url
-    return _server_url(settings.database_url.get_secret_value(), "database_url")
+def _embedded(settings: Settings, stack: contextlib.ExitStack, *, ask: bool) -> EmbeddedServer | None:
+    """Return the running embedded server, which is released with the stack; None if another one is set."""
+    if settings.database_url is not None:
+        return None
+    server = EmbeddedServer(settings.data, replicas=settings.embedded_replicas)
+    stack.callback(server.release)
+    server.acquire(ask=ask)
+    return server
+
+
+def _external_url(settings: Settings) -> URL:
+    address = required(settings.database_url, "there is no embedded server")
+    return _server_url(address.get_secret_value(), "database_url")
+
+
+def _check_tables(engine: Engine, server: EmbeddedServer | None) -> None:
+    try:
+        try:
+            migrations.ensure_current(engine, may_upgrade=server is not None)
+        except OperationalError:
+            if server is None:
+                raise
+            server.ask()  # it recovers from a crash, or whoever started it was killed at once
+            migrations.ensure_current(engine, may_upgrade=True)
+    except OperationalError as error:
+        shown = engine.url.render_as_string(hide_password=True)
+        raise DatabaseNotReadyError(f"database {shown}: {error.orig}".strip()) from None
 
 
 def _server_url(address: str, setting: str) -> URL:
@@ -164,22 +181,46 @@ def _engine(
     # Memory for temporary tables can be set only before their first use, so it is set for every connection.
     # For tables without statistics PostgreSQL estimates so many rows that it would JIT-compile short
     # statements.
-    options = "-c timezone=UTC -c temp_buffers=64MB -c jit=off"
+    options = f"{SERVER_OPTIONS} -c timezone=UTC -c temp_buffers=64MB -c jit=off"
     if statement_seconds is not None:
         options += f" -c statement_timeout={int(statement_seconds * 1000)}"
+    parameters = {
+        "options": options,
+        "application_name": "zatva",
+        "connect_timeout": connect_seconds,
+        **_CONNECTION,
+    }
+    if _early and pool_size == _POOL and transactions is None:
+        return _early.pop().for_database(url, parameters)
+    return _new_engine(url, pool_size, transactions or {}, parameters)
+
+
+def _new_engine(
+    url: URL, pool_size: int, transactions: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> Engine:
     return create_engine(
         url,
         pool_size=pool_size,
         max_overflow=0,
         pool_pre_ping=True,
-        execution_options=transactions or {},
-        connect_args={
-            "options": options,
-            "application_name": "zatva",
-            "connect_timeout": connect_seconds,
-            **_CONNECTION,
-        },
+        use_native_hstore=False,  # unused, and looked up in each process
+        execution_options=transactions,
+        connect_args=parameters,
     )
+
+
+_early: Final[list[EarlyEngine]] = []
+"""At most one, for the first database that a process opens."""
+
+
+def compile_early(works: Iterable[Callable[[Session], object]]) -> None:
+    """Compile what the works execute (see `EarlyEngine.compile`).
+
+    It is for the first database that this process opens, and each process that is forked from it.
+    """
+    early = EarlyEngine(_new_engine(URL.create(_DRIVER), _POOL, {}, {}))
+    early.compile(works)
+    _early[:] = [early]
 
 
 def make_statistics(engine: Engine, *tables: str) -> None:

@@ -66,6 +66,8 @@ DATABASE: Final = "zatva"
 _START_SECONDS: Final = 600
 _GOING_SECONDS: Final = 10
 _SOCKET_LINE: Final = 4
+_STATUS_LINE: Final = 7
+_READY: Final = "ready"
 _SOCKET_PATH_LIMIT: Final = 100
 _SERVER_OPTIONS: Final = {
     "listen_addresses": "''",
@@ -118,18 +120,31 @@ class EmbeddedServer:
         self._users: int | None = None
         self.url = URL.create("postgresql+psycopg")
 
-    def acquire(self) -> None:
-        """Start the server if it is not running, and keep it running until `release`."""
+    def acquire(self, *, ask: bool = True) -> None:
+        """Start the server if it is not running, and keep it running until `release`.
+
+        Without `ask`, one that says that it is ready is trusted to answer and to have Zatva's database, which
+        saves a connection; a caller who finds otherwise calls `ask`.
+        """
         # The start lock serialises processes, so two never start the same cluster; the shared users' lock
         # is taken before the server is started, so that no other process stops it in between.
         _make_data_folder(self._data)
         with _Lock(self._data / "postgres.start.lock"):
             self._users = os.open(self._data / keeper.USERS_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(self._users, fcntl.LOCK_SH)
-            cluster = cluster_folder(self._data)
-            options = _options(self._replicas)
-            self.url = _running(cluster, _account(), options, going_seconds=self._going_seconds)
-            _keep(self._data, cluster)
+            self._ensure_running(ask=ask)
+            _keep(self._data, cluster_folder(self._data))
+
+    def ask(self) -> None:
+        """Wait until the acquired server answers, and create Zatva's database if it does not exist."""
+        with _Lock(self._data / "postgres.start.lock"):
+            self._ensure_running(ask=True)
+
+    def _ensure_running(self, *, ask: bool) -> None:
+        cluster, options = cluster_folder(self._data), _options(self._replicas)
+        self.url = (None if ask else _ready(cluster)) or _running(
+            cluster, _account(), options, going_seconds=self._going_seconds
+        )
 
     def release(self) -> None:
         """Release the users' lock; the last process to do so stops the server and waits for its end."""
@@ -270,6 +285,16 @@ def run_program(name: str, *arguments: str) -> None:
     account.run(str(_programs(account) / name), *arguments)
 
 
+def _url(sockets: str) -> URL:
+    return URL.create("postgresql+psycopg", username=SYSTEM_USER, database=DATABASE, query={"host": sockets})
+
+
+def _ready(cluster: Path) -> URL | None:
+    """Return the address of a server that runs and says that it is ready, as `pg_ctl` sees it."""
+    lines = keeper.postmaster_lines(cluster) if keeper.postmaster_pid(cluster) else []
+    return _url(lines[_SOCKET_LINE]) if lines and lines[_STATUS_LINE].strip() == _READY else None
+
+
 def _running(cluster: Path, account: _Account, options: Mapping[str, str], *, going_seconds: float) -> URL:
     """Ensure that the server runs and answers, however it last ended, and return its address."""
     programs = _programs(account)
@@ -280,9 +305,7 @@ def _running(cluster: Path, account: _Account, options: Mapping[str, str], *, go
                 _start(cluster, account, programs, options)
             sockets = keeper.postmaster_lines(cluster)[_SOCKET_LINE]
             _create_database(sockets)
-            return URL.create(
-                "postgresql+psycopg", username=SYSTEM_USER, database=DATABASE, query={"host": sockets}
-            )
+            return _url(sockets)
         except (DatabaseNotReadyError, IndexError, psycopg.OperationalError) as error:
             # A killed server takes a moment to disappear; a recovering one answers only after recovery.
             alive = keeper.postmaster_pid(cluster)

@@ -1,6 +1,6 @@
 """The languages of pages and letters, how each writes times, and the one that a browser asks for."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from functools import cache
 from types import MappingProxyType
 from typing import Final
@@ -25,8 +25,13 @@ def conventions(code: str) -> Locale:
 
 def minute_in_utc(moment: datetime, code: str) -> str:
     """Return day and time in UTC, for letters, whose readers may be anywhere: `26. 11. 2026 9:05 UTC`."""
-    shown, locale = moment.astimezone(UTC), conventions(code)
-    return f"{format_date(shown, 'medium', locale)} {format_time(shown, 'short', locale=locale)} UTC"
+    return f"{minute(moment, code, UTC)} UTC"
+
+
+def minute(moment: datetime, code: str, zone: tzinfo) -> str:
+    """Return day and time in that zone, without its name: `26. 11. 2026 9:05`."""
+    shown, locale = moment.astimezone(zone), conventions(code)
+    return f"{format_date(shown, 'medium', locale)} {format_time(shown, 'short', locale=locale)}"
 
 
 def accepted(header: str) -> str:

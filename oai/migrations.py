@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import OperationalError
 
 from oai.errors import DatabaseNotReadyError
@@ -44,7 +44,8 @@ def head() -> str:
 
 def current(connection: Connection) -> str | None:
     """Return the revision of the connected database, or None if it has no tables of Zatva yet."""
-    if not inspect(connection).has_table("alembic_version"):
+    # Not by SQLAlchemy's inspection, which takes longer than all else that opens a database.
+    if connection.scalar(text("SELECT to_regclass('alembic_version')")) is None:
         return None
     revision: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
     return revision

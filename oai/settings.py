@@ -6,11 +6,12 @@ An environment variable wins over the file. Sections are joined with two undersc
 
 import os
 import tomllib
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -32,6 +33,8 @@ from oai.sections import (
 )
 
 CONFIG_VARIABLE = "ZATVA_CONFIG"
+_file_to_read: ContextVar[Path | None] = ContextVar("file_to_read", default=None)
+"""Not an attribute of a class for each file: making that class takes longer than reading the settings."""
 
 
 def default_data_folder() -> Path:
@@ -47,7 +50,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         frozen=True, extra="forbid", env_prefix="ZATVA_", env_nested_delimiter="__"
     )
-    toml_file: ClassVar[Path | None] = None
+    _toml_file: Path | None = PrivateAttr(default=None)
 
     data: Path = Field(
         default_factory=default_data_folder,
@@ -84,9 +87,10 @@ class Settings(BaseSettings):
             raise ValueError("openid.issuer needs web.base_url, to which the provider sends users back")
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Support pickling for other processes with a class they know: `load_settings` makes one per file."""
-        return _rebuilt, (dict(self),)
+    @property
+    def toml_file(self) -> Path | None:
+        """The settings file that was read."""
+        return self._toml_file
 
     @property
     def store(self) -> Path:
@@ -140,13 +144,10 @@ class Settings(BaseSettings):
         """Order the sources: arguments override variables, and variables override the file."""
         del dotenv_settings, file_secret_settings
         sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
-        if cls.toml_file is not None:
-            sources += (TomlConfigSettingsSource(settings_cls, cls.toml_file),)
+        file = _file_to_read.get()
+        if file is not None:
+            sources += (TomlConfigSettingsSource(settings_cls, file),)
         return sources
-
-
-def _rebuilt(values: dict[str, Any]) -> Settings:
-    return Settings.model_construct(**values)
 
 
 def load_settings(config: Path | None = None, **overrides: Any) -> Settings:  # noqa: ANN401 any setting's type
@@ -156,9 +157,9 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:  # 
     the value found and what is allowed.
     """
     file = _config_file(config)
-    from_file: type[Settings] = type("Settings", (Settings,), {"toml_file": file, "__module__": __name__})
+    reading = _file_to_read.set(file)
     try:
-        return from_file(**overrides)
+        settings = Settings(**overrides)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{file}: not valid TOML: {error}") from None
     except VariableError as error:
@@ -168,6 +169,10 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:  # 
         ) from None
     except ValidationError as error:
         raise SettingsError(_in_words(error, file)) from None
+    finally:
+        _file_to_read.reset(reading)
+    settings._toml_file = file  # noqa: SLF001 a field of its own could be set by the file
+    return settings
 
 
 def _config_file(config: Path | None) -> Path | None:

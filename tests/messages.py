@@ -23,9 +23,11 @@ from harvester.probing.case import SUBJECTS
 from harvester.vocabulary import RunStatus
 from manager.jobs.reasons import SENTENCES
 from manager.models import RecurringState
-from oai.audit import KIND_TITLES, VERB_TITLES
+from oai.actions import VERB_TITLES
+from oai.audit import KIND_TITLES
 from oai.languages import LANGUAGES, SOURCE
 from oai.rights import Role
+from provider.checking.checks import CHECKS
 from web.site import formats
 from web.site.i18n import CATALOGUES
 
@@ -42,10 +44,15 @@ _SPEAKING: Final = {
     "harvester/protocols.py": "UsageError",
     "harvester/repositories.py": "UsageError FolderTakenError",
     "harvester/rule_lab/examples.py": "translate",
-    "harvester/rule_lab/files.py": "UsageError",
+    "harvester/rule_lab/files.py": "UsageError ZatvaError",
+    "harvester/rule_lab/rows.py": "ExpressionError",
     "harvester/rule_lab/samples.py": "UsageError",
     "harvester/rule_lab/trial.py": "Phrase",
     "harvester/rule_lab/versions.py": "UsageError",
+    "harvester/rules/filters.py": "fault:2",
+    "harvester/rules/normalisation.py": "fault:2",
+    "harvester/rules/rule_expressions.py": "ExpressionError",
+    "harvester/rules/rule_files.py": "RuleFileError:2 ZatvaError fault:2",
     "harvester/harvest/approval.py": "UsageError",
     "harvester/harvest/checkpoint.py": "RepositoryBusyError",
     "harvester/harvest/refetch.py": "UsageError",
@@ -75,7 +82,7 @@ _SPEAKING: Final = {
     "provider/titles/entries.py": "UsageError",
     "provider/titles/import_steps.py": "UsageError PlanChangedError NeedsApprovalError",
 }
-"""Modules whose errors are shown on pages, and the calls that receive their texts."""
+"""Modules whose errors are shown on pages, and the calls that receive their texts, first or at `:place`."""
 _METHODS: Final = [("**.py", "python"), ("templates/**.html", "jinja2")]
 _OPTIONS: Final = {
     "**.py": {},
@@ -103,6 +110,7 @@ def gathered() -> Catalog:
         *_doctors_words(),
         *VERB_TITLES.values(),
         *KIND_TITLES.values(),
+        *(text for check in CHECKS for text in (check.title, check.advice)),
     ):
         if text and not text.startswith("%(text)"):
             catalog.add(text)
@@ -113,9 +121,9 @@ def _of_other_parts() -> Iterator[str]:
     """Yield the texts of lower packages that pages show as errors, and those of letters."""
     for name, keyword in _SPEAKING.items():
         with (_ROOT / name).open("rb") as file:
-            for _line, message, *_ in extract(
-                "python", file, keywords=dict.fromkeys((*keyword.split(), "Phrase"))
-            ):
+            calls = (call.partition(":") for call in ("Phrase", *keyword.split()))
+            keywords = {call: (int(place),) if place else None for call, _, place in calls}
+            for _line, message, *_ in extract("python", file, keywords=keywords):
                 if isinstance(message, str):
                     yield message
 
@@ -166,9 +174,7 @@ def _table_words() -> set[str]:
     """Return words in tables of the code, which are translated where they are shown."""
     looks = set(formats._LOOKS)  # noqa: SLF001 the words are its keys
     runs = {status.value for status in RunStatus}
-    schedules = {
-        state.name.lower().replace("_", " ").replace("one off", "one-off") for state in RecurringState
-    }
+    schedules = {state.word for state in RecurringState}
     parameters = {text for one in PARAMETERS for text in (one.label, one.hint)}
     return looks | parameters | runs | schedules | {role.value for role in Role} | set(_WAYS)
 

@@ -1,4 +1,4 @@
-"""`zatva database backup` and `restore`: the database as one file of `pg_dump`, and the record files."""
+"""`zatva database backup` and `restore`: the database by `pg_dump`, record files and raw answers."""
 
 import contextlib
 import importlib.util
@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,17 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from harvester import repositories
-from harvester.store.backup import Copied, FileFault, OnFault, StoreBackup, unchanging_files
+from harvester.harvest.raw_capture import raw_folder
+from harvester.store.backup import (
+    Copied,
+    FileFault,
+    OnFault,
+    RawAnswers,
+    StoreBackup,
+    copy_raw_answers,
+    restore_raw_answers,
+    unchanging_files,
+)
 from oai import migrations
 from oai.cli import Invocation
 from oai.console import checked_output, counted
@@ -26,6 +37,7 @@ from oai.settings import Settings
 
 _TOLD: Final = 20
 """Files with a fault that are named."""
+_Both = tuple[Copied, RawAnswers]
 _BESIDE = "zatva_before_restore"
 _OTHERS = text("""
     SELECT count(*) FROM pg_stat_activity
@@ -36,7 +48,7 @@ _OTHERS = text("""
 def backup(invocation: Invocation) -> ExitCode:
     """Write a consistent snapshot of the database to a file; running work continues meanwhile.
 
-    With `--store`, the record files that the snapshot names are put into a folder.
+    With `--store`, the record files that the snapshot names and the raw answers are put into a folder.
     """
     file = checked_output(invocation.arguments.file)
     if file.exists():
@@ -44,19 +56,19 @@ def backup(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database:
         if invocation.arguments.store is None:
             _dump(database, file)
-            store, result = "", {}
+            copied = None
         else:
             copied = _backup_both(invocation, database, file)
-            store, result = _words(copied), _fields(copied)
     size = file.stat().st_size
-    invocation.console.result({"file": file, "bytes": size, **result}, f"{file}: {size:,} bytes{store}")
-    return ExitCode.RECORDS_REFUSED if store and not copied.whole else ExitCode.DONE
+    result = {"file": file, "bytes": size, **_fields(copied)}
+    invocation.console.result(result, f"{file}: {size:,} bytes{_words(copied)}")
+    return _exit_code(copied)
 
 
 def restore(invocation: Invocation) -> ExitCode:
     """Replace the content of the database with a backup; if this fails, the database is unchanged.
 
-    With `--store`, the record files of the backup are written to the store afterwards.
+    With `--store`, the record files and raw answers of the backup are written to their folders afterwards.
     """
     file: Path = invocation.arguments.file.absolute()
     if not file.is_file():
@@ -70,10 +82,9 @@ def restore(invocation: Invocation) -> ExitCode:
         with database.engine.connect() as connection:
             revision = migrations.current(connection)
         copied = None if folder is None else _restore_store(invocation, database, folder)
-    fields = {} if copied is None else _fields(copied)
-    words = f"database: restored from {file}, at {revision}{'' if copied is None else _words(copied)}"
-    invocation.console.result({"file": file, "current": revision, **fields}, words)
-    return ExitCode.DONE if copied is None or copied.whole else ExitCode.RECORDS_REFUSED
+    words = f"database: restored from {file}, at {revision}{_words(copied)}"
+    invocation.console.result({"file": file, "current": revision, **_fields(copied)}, words)
+    return _exit_code(copied)
 
 
 def _dump(database: Database, file: Path, *options: str) -> None:
@@ -89,8 +100,8 @@ def _dump(database: Database, file: Path, *options: str) -> None:
         part.unlink(missing_ok=True)
 
 
-def _backup_both(invocation: Invocation, database: Database, file: Path) -> Copied:
-    """Write the dump and the folder of record files, of one snapshot."""
+def _backup_both(invocation: Invocation, database: Database, file: Path) -> _Both:
+    """Write the dump and the folder of record files and raw answers, of one snapshot."""
     folder = invocation.arguments.store.absolute()
     if folder.exists():
         raise UsageError(f"{folder} already exists; give the name of a new folder")
@@ -108,18 +119,20 @@ def _backup_both(invocation: Invocation, database: Database, file: Path) -> Copi
             backed_up.copy(snapshot.session)
         # Harvests may change files again: the folder has its own.
         snapshot.release()
+        raw = copy_raw_answers(snapshot.session, _raw_folders(stores, invocation.settings), part)
         copied = backed_up.check(snapshot.session)
         _dump(database, file, f"--snapshot={snapshot.name}")
         part.rename(folder)
         undone.pop_all()
-    return copied
+    return copied, raw
 
 
-def _restore_store(invocation: Invocation, database: Database, folder: Path) -> Copied:
+def _restore_store(invocation: Invocation, database: Database, folder: Path) -> _Both:
     with database.session() as session, invocation.console.progress("record files") as advance:
         stores = _stores(session, invocation.settings)
         backed_up = StoreBackup(folder, stores, on_fault=_noting_faults(invocation), on_progress=advance)
-        return backed_up.restore(session)
+        raw = restore_raw_answers(session, _raw_folders(stores, invocation.settings), folder)
+        return backed_up.restore(session), raw
 
 
 def _stores(session: Session, settings: Settings) -> dict[int, Path]:
@@ -127,6 +140,10 @@ def _stores(session: Session, settings: Settings) -> dict[int, Path]:
         one.repository_id: repositories.base_folder(one, settings)
         for one in repositories.list_repositories(session)
     }
+
+
+def _raw_folders(numbers: Iterable[int], settings: Settings) -> dict[int, Path]:
+    return {number: raw_folder(settings, number) for number in numbers}
 
 
 def _noting_faults(invocation: Invocation) -> OnFault:
@@ -144,13 +161,26 @@ def _noting_faults(invocation: Invocation) -> OnFault:
     return note
 
 
-def _fields(copied: Copied) -> dict[str, int]:
-    return {"files": copied.files, **{fault.value: number for fault, number in copied.faults.items()}}
+def _fields(both: _Both | None) -> dict[str, int]:
+    if both is None:
+        return {}
+    copied, raw = both
+    faults = {fault.value: number for fault, number in copied.faults.items()}
+    return {"files": copied.files, **faults, "raw_files": raw.files, "raw_missing": raw.missing}
 
 
-def _words(copied: Copied) -> str:
+def _words(both: _Both | None) -> str:
+    if both is None:
+        return ""
+    copied, raw = both
     faults = "".join(f", {number:,} {fault}" for fault, number in copied.faults.items() if number)
-    return f"; {counted(copied.files, 'record file')}{faults}"
+    missing = f", {raw.missing:,} missing" if raw.missing else ""
+    return f"; {counted(copied.files, 'record file')}{faults}; {counted(raw.files, 'raw file')}{missing}"
+
+
+def _exit_code(both: _Both | None) -> ExitCode:
+    """Raw answers may be missing: whoever keeps them may remove them."""
+    return ExitCode.DONE if both is None or both[0].whole else ExitCode.RECORDS_REFUSED
 
 
 def _replace(database: Database, file: Path) -> None:

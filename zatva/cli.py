@@ -137,12 +137,15 @@ def _add_database(database: "Subcommands") -> None:
     backup = add_command(
         database,
         "backup",
-        help="back up the whole database into one file; with --store, also the record files",
+        help="back up the whole database into one file; with --store, also record files and raw answers",
         handler="zatva.backup:backup",
     )
     backup.add_argument("file", type=Path, metavar="FILE", help="new file to write")
     backup.add_argument(
-        "--store", type=Path, metavar="FOLDER", help="also put the record files into this new folder"
+        "--store",
+        type=Path,
+        metavar="FOLDER",
+        help="also put the record files and raw answers into this new folder",
     )
     restore = add_command(
         database, "restore", help="replace the database with a backup", handler="zatva.backup:restore"
@@ -150,7 +153,10 @@ def _add_database(database: "Subcommands") -> None:
     restore.add_argument("file", type=Path, metavar="FILE", help="file written by `zatva database backup`")
     restore.add_argument("--force", action="store_true", help="replace existing tables")
     restore.add_argument(
-        "--store", type=Path, metavar="FOLDER", help="also write the record files of this folder to the store"
+        "--store",
+        type=Path,
+        metavar="FOLDER",
+        help="also restore the record files and raw answers of this folder",
     )
 
 

@@ -35,7 +35,7 @@ from harvester.bibliographic.converters import Candidate
 from harvester.bibliographic.filtering_sets import set_by_id
 from harvester.bibliographic.imports import ImportBusyError, ImportFacts, only_import
 from harvester.bibliographic.row_writer import Table
-from harvester.bibliographic.sources import choose_prefix, follows_harvest, source_settings
+from harvester.bibliographic.sources import after_harvest, choose_prefix, source_settings
 from harvester.repositories import base_folder, get_repository
 from harvester.vocabulary import RunStatus
 from oai.database import Database, make_statistics
@@ -116,7 +116,7 @@ class _Work:
             repository = get_repository(session, self.repository_id)
             folder = base_folder(repository, self.settings)
             prefix = choose_prefix(session, self.repository_id, folder)
-            chooser = _chooser(session, self.repository_id)
+            chooser = _chooser(session, source_settings(session, self.repository_id).set_id)
             # Before the changes are read: a change that commits in between is left to the next import.
             mark = feed_mark(session)
             scope = ImportScope(
@@ -234,8 +234,7 @@ def _basis(chooser: Chooser) -> str:
     return ", ".join(chooser.bases())
 
 
-def _chooser(session: Session, repository_id: int) -> Chooser:
-    set_id = source_settings(session, repository_id).set_id
+def _chooser(session: Session, set_id: int | None) -> Chooser:
     if set_id is None:
         return Chooser(rules=Conditions(match=Match.ALL, conditions=()))
     chosen = set_by_id(session, set_id)
@@ -254,19 +253,18 @@ def import_after_harvest(
 ) -> None:
     """Import the records that a harvest changed, unless the repository's settings forbid it.
 
-    `showing` shows the progress while the import runs.
-
-    Errors are in the import's row and in the log: the harvest's result is unaffected, and the next import
-    finds what is left.
+    `showing` shows the progress while the import runs. Errors are in the import's row and in the log: the
+    harvest's result is unaffected, and the next import finds what is left.
     """
     if not settings.harvester.import_after_harvest:
         return
     with database.session() as session:
         folder = base_folder(get_repository(session, repository_id), settings)
-        if not follows_harvest(session, repository_id, folder):
+        following = after_harvest(session, repository_id, folder)
+        if following is None:
             return
-        prefix, chooser = choose_prefix(session, repository_id, folder), _chooser(session, repository_id)
-        if _changed_keys(session, repository_id, prefix or "", chooser) == []:
+        chooser = _chooser(session, following.set_id)
+        if _changed_keys(session, repository_id, following.prefix, chooser) == []:
             return  # Most harvests change nothing, and would fill the list of imports.
     try:
         with showing() as on_progress:

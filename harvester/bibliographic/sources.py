@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from sqlalchemy import text
@@ -63,7 +63,10 @@ class SourceSettings:
 def source_settings(session: Session, repository_id: int) -> SourceSettings:
     """Return the settings of a repository's import. Raises UsageError if there is no such repository."""
     get_repository(session, repository_id)
-    row = session.get(ImportSource, repository_id)
+    return _settings(session.get(ImportSource, repository_id), repository_id)
+
+
+def _settings(row: ImportSource | None, repository_id: int) -> SourceSettings:
     if row is None:
         return SourceSettings(repository_id=repository_id)
     return SourceSettings(
@@ -143,7 +146,7 @@ def choose_prefix(session: Session, repository_id: int, folder: Path) -> str | N
 
     If no converter reads any of the formats, it is the first one, so that its records are refused one by one.
     """
-    ranked = _ranked(session, repository_id, folder)
+    ranked = _ranked(session, source_settings(session, repository_id), folder)
     return ranked[0][1] if ranked else None
 
 
@@ -162,20 +165,33 @@ def marc_prefix(session: Session, repository_id: int, folder: Path, wanted: str 
     raise UsageError(f"repository {repository_id} has {which}; harvested formats: {formats}")
 
 
-def follows_harvest(session: Session, repository_id: int, folder: Path) -> bool:
-    """Return whether an import follows each harvest: as chosen, else if a converter reads a format."""
+class Following(NamedTuple):
+    """What an import after a harvest reads: a format (empty: there is none), of the records in a set."""
+
+    prefix: str
+    set_id: int | None
+
+
+def after_harvest(session: Session, repository_id: int, folder: Path) -> Following | None:
+    """Return what to import after a harvest; None if nothing is to follow it.
+
+    An import follows as chosen, or else if a converter reads a format.
+    """
     chosen = session.get(ImportSource, repository_id)
-    if chosen is not None:
-        return chosen.after_harvest
-    ranked = _ranked(session, repository_id, folder)
-    return bool(ranked) and ranked[0][0] > 0
+    settings = _settings(chosen, repository_id)
+    if not settings.after_harvest:
+        return None
+    ranked = _ranked(session, settings, folder)
+    if chosen is None and not (ranked and ranked[0][0] > 0):
+        return None
+    return Following(ranked[0][1] if ranked else "", settings.set_id)
 
 
-def _ranked(session: Session, repository_id: int, folder: Path) -> list[tuple[int, str]]:
+def _ranked(session: Session, settings: SourceSettings, folder: Path) -> list[tuple[int, str]]:
     """Return the formats, the best one first, each with the rank of its converter (0: none reads it)."""
-    wanted = source_settings(session, repository_id).metadata_prefix
-    prefixes = harvested_prefixes(session, repository_id) if wanted is None else [wanted]
-    ranked = [(_rank(_converter(session, repository_id, prefix, folder)), prefix) for prefix in prefixes]
+    wanted, number = settings.metadata_prefix, settings.repository_id
+    prefixes = harvested_prefixes(session, number) if wanted is None else [wanted]
+    ranked = [(_rank(_converter(session, number, prefix, folder)), prefix) for prefix in prefixes]
     return sorted(ranked, key=lambda one: (-one[0], one[1]))
 
 

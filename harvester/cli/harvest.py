@@ -61,7 +61,7 @@ def rehearse(
         raise UsageError(f"repository {row.repository_id} uses {row.protocol}, but --dry-run needs OAI-PMH")
     standing, waits = Standing(), None
     if row is not None:
-        standing = checkpoint.standing(session, request.of(row.repository_id))
+        standing = checkpoint.standing(session, checkpoint.find(session, request.of(row.repository_id)))
         waits = row.not_before
     if row is not None and row.identified is not None:
         found = target(row)
@@ -245,7 +245,7 @@ def _rehearsed(invocation: Invocation, request: HarvestRequest) -> ExitCode:
 
 def _check_cut_off(database: Database, request: HarvestRequest) -> None:
     with database.session() as session:
-        if not was_cut_off(request, checkpoint.standing(session, request)):
+        if not was_cut_off(request, checkpoint.standing(session, checkpoint.find(session, request))):
             raise UsageError(_NOT_CUT_OFF)
 
 

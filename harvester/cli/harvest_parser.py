@@ -1,6 +1,7 @@
 """The parsers of `zatva harvest` and of the harvest process."""
 
 import argparse
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,7 @@ def add_harvest(commands: "Subcommands") -> None:
     )  # fmt: skip
 
 
+@cache
 def build_process_parser() -> argparse.ArgumentParser:
     """Return the parser of the harvest process, `python -m harvester` (UIUC, "Harvester Program")."""
     parser = argparse.ArgumentParser(

@@ -122,6 +122,8 @@ def close(session: Session, run: RunKey, *, everything: bool) -> None:
     holds = session.scalars(
         select(Hold).where(Hold.harvest_id == run.harvest_id, Hold.state.in_(unfinished))
     ).all()
+    if not holds:
+        return  # what a killed run left was forgotten when this one began
     for hold in holds:
         earlier = RunKey(harvest_id=run.harvest_id, run_started=hold.run_started)
         if hold.state == HoldState.RELEASED:
@@ -129,7 +131,6 @@ def close(session: Session, run: RunKey, *, everything: bool) -> None:
         elif everything or not deletions.staged_count(session, earlier):
             _supersede(session, run.harvest_id, hold.run_started)
     session.flush()
-    # Also those of a run that was killed before it asked for approval, and is not resumed.
     deletions.forget_stale(session, run)
 
 

@@ -48,9 +48,13 @@ class Checkpoint:
     """The process that ran the harvest before and ended without writing an outcome."""
 
 
-def standing(session: Session, request: HarvestRequest) -> Standing:
+def find(session: Session, request: HarvestRequest) -> Harvest | None:
+    """Return the harvest's row; None before its first run."""
+    return session.scalars(select(Harvest).filter_by(**_key(request))).one_or_none()
+
+
+def standing(session: Session, row: Harvest | None) -> Standing:
     """Return the harvest's standing, without changing its row."""
-    row = session.scalars(select(Harvest).filter_by(**_key(request))).one_or_none()
     if row is None:
         return Standing()
     return Standing(
@@ -73,27 +77,24 @@ def _undated(session: Session, row: Harvest) -> str | None:
 
 
 def begin(
-    session: Session, request: HarvestRequest, plan: RunPlan, *, now: datetime, looks: bool
+    session: Session,
+    request: HarvestRequest,
+    plan: RunPlan,
+    found: Harvest | None,
+    *,
+    now: datetime,
+    looks: bool,
 ) -> Checkpoint:
-    """Find or insert the harvest's row, and record the run that begins as planned.
+    """Record the run that begins as planned in the harvest's row; insert it if none was found.
 
     `looks` is whether a run that begins now should find disappeared records. A resumed run does so only if it
     did from its beginning: otherwise what it saw before was not noted, and those records would be deleted.
     """
-    row = _found_or_inserted(session, request)
-    lost = _lost(row)
-    if not plan.resumes:
-        row.run_parameters = {"kind": request.kind(), "from": plan.from_, "looks": looks}
-        _forget_last_run(row)
-        row.run_started = now
-    row.job_id = request.job_id
-    row.process_id = os.getpid()
-    row.host = socket.gethostname()
-    row.pace = []
-    row.last_sign = func.clock_timestamp()
-    row.last_error = row.last_failure = row.records_per_second = row.estimated_end = None
-    session.flush()
-    if not plan.resumes:
+    row = found or _inserted(session, request)
+    lost, unfinished = _lost(row), bool(row.run_parameters)
+    begun = None if plan.resumes else {"kind": request.kind(), "from": plan.from_, "looks": looks}
+    row = record_start(session, row.harvest_id, begun, job_id=request.job_id, now=now)
+    if unfinished and not plan.resumes:
         seen_identifiers.forget(session, row.harvest_id)
     return Checkpoint(
         harvest_id=row.harvest_id,
@@ -112,20 +113,32 @@ def begin(
     )
 
 
-def _forget_last_run(row: Harvest) -> None:
-    row.resumption_token = None
-    row.counts, row.run_state, row.warnings, row.warning_failures = {}, {}, [], []
-    row.complete_list_size = row.run_response_date = None
+def record_start(
+    session: Session, harvest_id: int, begun: Mapping[str, Any] | None, *, job_id: int | None, now: datetime
+) -> Harvest:
+    """Record that this process runs the harvest, and return its row.
+
+    `begun` are the parameters of a run that begins now; None for one that is resumed.
+    """
+    values: dict[str, Any] = {"job_id": job_id, "process_id": os.getpid(), "host": socket.gethostname()}
+    values |= dict.fromkeys(("last_error", "last_failure", "records_per_second", "estimated_end"))
+    if begun is not None:
+        values |= {"run_parameters": begun, "run_started": now, "resumption_token": None, **columns_of([])}
+        values |= {"counts": {}, "run_state": {}, "complete_list_size": None, "run_response_date": None}
+    change = (
+        update(Harvest)
+        .where(Harvest.harvest_id == harvest_id)
+        .values(**values, pace=[], last_sign=func.clock_timestamp())
+        .returning(Harvest)
+    )
+    options = {"synchronize_session": False, "populate_existing": True}
+    return session.scalars(change, execution_options=options).one()
 
 
-def _found_or_inserted(session: Session, request: HarvestRequest) -> Harvest:
-    known = select(Harvest).filter_by(**_key(request))
-    row = session.scalars(known).one_or_none()
-    if row is None:
-        # Another process may insert the same row at this moment; its row is then the one that is read below.
-        session.execute(insert(Harvest).values(**_key(request)).on_conflict_do_nothing())
-        row = session.scalars(known).one()
-    return row
+def _inserted(session: Session, request: HarvestRequest) -> Harvest:
+    # Another process may insert the same row at this moment; its row is then the one that is read below.
+    session.execute(insert(Harvest).values(**_key(request)).on_conflict_do_nothing())
+    return session.scalars(select(Harvest).filter_by(**_key(request))).one()
 
 
 def save(session: Session, harvest_id: int, *, warnings: Sequence[Note] = (), **values: Any) -> None:  # noqa: ANN401 any column's type
@@ -219,13 +232,14 @@ def _updated(session: Session, harvest_id: int, values: Mapping[str, Any]) -> bo
     """Return whether the row still belongs to this process, and was changed."""
     ours = (Harvest.process_id == os.getpid()) & (Harvest.host == socket.gethostname())
     changed = update(Harvest).where(Harvest.harvest_id == harvest_id, ours)
-    changed = changed.values(**values, updated=func.now())
-    return session.execute(changed.returning(Harvest.harvest_id)).first() is not None
+    changed = changed.values(**values, updated=func.now()).returning(Harvest.harvest_id)
+    return session.execute(changed, execution_options={"synchronize_session": False}).first() is not None
 
 
 _CLASS = 0x5A52  # "ZR": separates our keys from other advisory locks
 BUSY_WAIT: Final = "3s"
 """How long a harvest waits for another one of its repository to end."""
+_TAKE = text("SELECT pg_advisory_lock(:class, :id) FROM set_config('lock_timeout', :wait, false)")
 _HOLDER = text(
     """
     SELECT process_id, host FROM oai_harvest
@@ -262,11 +276,10 @@ def only_harvest(database: Database, repository_id: int) -> Iterator[None]:
     """
     key = {"class": _CLASS, "id": repository_id}
     with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text(f"SET lock_timeout = '{BUSY_WAIT}'"))
         try:
             # A session-level lock: it outlasts the run's many transactions, and ends with this connection
             # at the latest.
-            connection.execute(text("SELECT pg_advisory_lock(:class, :id)"), key)
+            connection.execute(_TAKE, {**key, "wait": BUSY_WAIT})
         except OperationalError:
             holder = connection.execute(_HOLDER, {"id": repository_id}).first()
             raise _busy(repository_id, holder) from None

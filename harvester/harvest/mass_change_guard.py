@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 from sqlalchemy.orm import Session
 
 from harvester.harvest import approval, checkpoint
@@ -75,6 +76,13 @@ _GATHER = (
     ),
     text("CREATE UNIQUE INDEX ON oai_seen (record_id)"),
     text("ANALYZE oai_seen"),
+)
+_LEFT = text(
+    """
+    SELECT EXISTS (SELECT FROM oai_held_deletion WHERE harvest_id = :harvest_id) AS deletions,
+        EXISTS (SELECT FROM oai_sighting WHERE harvest_id = :harvest_id) AS sightings,
+        EXISTS (SELECT FROM oai_hold WHERE harvest_id = :harvest_id) AS holds
+    """
 )
 _ANY_ACTIVE = text(
     """
@@ -321,6 +329,11 @@ def may_disappear(
     )
 
 
+def left_by_runs(session: Session, run: RunKey) -> Row[Any]:
+    """Return whether runs of the harvest left `deletions`, `sightings` or `holds`; most left nothing."""
+    return session.execute(_LEFT, {"harvest_id": run.harvest_id}).one()
+
+
 def open_guard(
     session: Session,
     repository: Repository,
@@ -331,8 +344,11 @@ def open_guard(
     point: Checkpoint,
 ) -> MassChangeGuard:
     """Return the guard of a run that begins or resumes at the checkpoint. The caller commits."""
-    deletions.forget_stale(session, run)
-    forget_earlier(session, run)
+    left = left_by_runs(session, run)
+    if left.deletions:
+        deletions.forget_stale(session, run)
+    if left.sightings:
+        forget_earlier(session, run)
     own, ours = repository, settings.harvester
     updates = ours.brake_updates if own.brake_updates is None else own.brake_updates
     return MassChangeGuard(
@@ -340,10 +356,10 @@ def open_guard(
         estate=approval.estate(repository, settings, request.metadata_prefix),
         set_spec=request.set_spec,
         deletions_allowed=ours.brake_deletions if own.brake_deletions is None else own.brake_deletions,
-        updates_allowed=None if approval.updates_released(session, run) else updates,
+        updates_allowed=None if left.holds and approval.updates_released(session, run) else updates,
         minimum=ours.brake_minimum,
         looks=point.looks,
         disappeared=point.disappeared,
         updates=point.counts.get("updated", 0),
-        any_staged=deletions.any_staged(session, run),
+        any_staged=left.deletions and deletions.any_staged(session, run),
     )

@@ -26,9 +26,8 @@ def check_wait(repository: Repository, now: datetime) -> None:
 
 def note_wait(session: Session, repository_id: int, until: datetime | None) -> None:
     """Store the time until which the repository asked not to be contacted; None deletes it."""
-    session.execute(
-        update(Repository).where(Repository.repository_id == repository_id).values(not_before=until)
-    )
+    waits = update(Repository).where(Repository.repository_id == repository_id).values(not_before=until)
+    session.execute(waits, execution_options={"synchronize_session": False})
 
 
 def target(repository: Repository) -> Target:

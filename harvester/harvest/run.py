@@ -169,12 +169,13 @@ class PreparedRun:
         database, request = self.requested.database, self.request
         with database.session() as session:
             repository = repositories.get_repository(session, request.repository_id)
-            standing = checkpoint.standing(session, request)
+            row = checkpoint.find(session, request)
+            standing = checkpoint.standing(session, row)
             check_standing(request, standing)
             overlap, now = self.settings.harvester.overlap, self.source.now
             planned = plan(request, target(repository), standing, now=now, overlap=overlap)
             looks = may_disappear(session, repository, request, from_=planned.from_)
-            point = checkpoint.begin(session, request, planned, now=datetime.now(UTC), looks=looks)
+            point = checkpoint.begin(session, request, planned, row, now=datetime.now(UTC), looks=looks)
             quarantine = open_quarantine(session, request, run_started=point.run_started)
             key = RunKey(harvest_id=point.harvest_id, run_started=point.run_started)
             guard = open_guard(session, repository, self.settings, request, run=key, point=point)
@@ -428,4 +429,5 @@ class Run:
             resumable=resumable(outcome.evidence.end, error),
             error=Note(text=str(error), failure=failure_of(error)) if error else None,
         )
-        self.quarantine.close(session, history_id=history_id, complete=moves, now=datetime.now(UTC))
+        if self.quarantine.occupied:
+            self.quarantine.close(session, history_id=history_id, complete=moves, now=datetime.now(UTC))

@@ -94,7 +94,8 @@ def kept(session: Session, harvest_id: int) -> Marks:
 
 def forget(session: Session, harvest_id: int) -> None:
     """Delete the marks, because another list begins, or none."""
-    session.execute(delete(ListMarks).where(ListMarks.harvest_id == harvest_id))
+    gone = delete(ListMarks).where(ListMarks.harvest_id == harvest_id)
+    session.execute(gone, execution_options={"synchronize_session": False})
 
 
 def _swapped(marks: Marks) -> Marks:

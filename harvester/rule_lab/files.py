@@ -10,13 +10,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from harvester.rule_lab.models import Rule
-from harvester.rules.rule_files import MAX_BYTES, RuleFileError
+from harvester.rules.rule_files import MAX_BYTES, RuleFileError, parse_xml, tag_of
 from harvester.store.atomic_files import Disk
 from harvester.vocabulary import RuleKind
-from oai.errors import MalformedXmlError, UsageError
+from oai.errors import UsageError, ZatvaError
 from oai.owners import Organisation, folder_of
 from oai.settings import Settings
-from oai.xml import parse
 
 FOLDER: Final = "rules"
 """The folder below the data folder for new rule files."""
@@ -91,17 +90,13 @@ def free_path(session: Session, settings: Settings, name: str, organisation: Org
 
 def kind_of(data: bytes, *, source: str) -> RuleKind:
     """Return the kind of a rule file by its root element. Raises RuleFileError if it is neither kind."""
-    if len(data) > MAX_BYTES:
-        raise RuleFileError(source, f"larger than {MAX_BYTES:,} bytes; split the rules")
-    try:
-        root = parse(data, source=source)
-    except MalformedXmlError as error:
-        reason = f"not well-formed XML: {error.reason}; correct it"
-        raise RuleFileError(source, reason, line=error.line, column=error.column) from None
+    root = parse_xml(data, source=source)
     found = {"filters": RuleKind.FILTER, "normalize": RuleKind.NORMALISE}.get(str(root.tag))
     if found is None:
-        reason = (
-            f"the root element is <{root.tag}>; a filter file begins with <filters>, a normalise file with"
+        why = ZatvaError(
+            "the root element is %(tag)s; a filter file begins with <filters>, a normalise file with "
+            "<normalize>",
+            tag=tag_of(root),
         )
-        raise RuleFileError(source, f"{reason} <normalize>", line=1)
+        raise RuleFileError(source, why, line=1)
     return found

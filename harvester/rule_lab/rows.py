@@ -12,6 +12,7 @@ from harvester.rules.filters import FilterMatch
 from harvester.rules.rule_expressions import Expression, ExpressionError, RecordPath, text_of
 from harvester.rules.rule_files import RuleFile, RuleFileError, parse_rules
 from harvester.vocabulary import RuleKind
+from oai.errors import ZatvaError
 from oai.xml import escape
 
 ROOTS: Final = {RuleKind.FILTER: "filters", RuleKind.NORMALISE: "normalize"}
@@ -167,7 +168,8 @@ class RowFault:
     """`prefix`, `uri`, `xpath`, `regexp`, `name` or `values`; empty for an error of the rows as a whole."""
     row: int
     """From 0. The rows of a normalise file are the new elements of all mappings together."""
-    reason: str
+    why: ZatvaError
+    """The reason, which can be said in another language."""
 
 
 def row_faults(rows: RuleRows) -> list[RowFault]:
@@ -177,7 +179,7 @@ def row_faults(rows: RuleRows) -> list[RowFault]:
         try:
             read_rules(xml_of(rows), rows.kind, source="the rows")
         except RuleFileError as error:
-            found = [RowFault(field="", row=0, reason=error.reason)]
+            found = [RowFault(field="", row=0, why=error.why)]
     return found
 
 
@@ -185,19 +187,23 @@ def _in_namespaces(namespaces: tuple[Namespace, ...]) -> Iterator[RowFault]:
     declared: set[str] = set()
     for number, one in enumerate(namespaces):
         if not _PREFIX.fullmatch(one.prefix) or one.prefix in {"xml", "xmlns"}:
-            reason = f"{one.prefix!r} is not a valid prefix; write letters such as dc"
-            yield RowFault(field="prefix", row=number, reason=reason)
-        elif one.prefix in declared:
-            yield RowFault(
-                field="prefix", row=number, reason=f"the prefix {one.prefix!r} is declared twice; keep one"
+            why = ExpressionError(
+                "%(prefix)s is not a valid prefix; write letters such as dc", prefix=repr(one.prefix)
             )
+            yield RowFault(field="prefix", row=number, why=why)
+        elif one.prefix in declared:
+            why = ExpressionError(
+                "the prefix %(prefix)s is declared twice; keep one", prefix=repr(one.prefix)
+            )
+            yield RowFault(field="prefix", row=number, why=why)
         declared.add(one.prefix)
         uri = one.uri.strip()
         if not uri or "<" in uri or ("'" in uri and '"' in uri) or not _fits_xml(uri):
-            reason = (
-                f"{one.uri!r} is not a valid namespace; write a URI such as http://purl.org/dc/elements/1.1/"
+            why = ExpressionError(
+                "%(uri)s is not a valid namespace; write a URI such as http://purl.org/dc/elements/1.1/",
+                uri=repr(one.uri),
             )
-            yield RowFault(field="uri", row=number, reason=reason)
+            yield RowFault(field="uri", row=number, why=why)
 
 
 def _usable(namespaces: tuple[Namespace, ...]) -> dict[str, str]:
@@ -229,7 +235,7 @@ def _at(field: str, row: int, judge: Callable[[], object]) -> Iterator[RowFault]
     try:
         judge()
     except ExpressionError as error:
-        yield RowFault(field=field, row=row, reason=str(error))
+        yield RowFault(field=field, row=row, why=error)
 
 
 def _path(text: str, namespaces: Mapping[str, str]) -> None:
@@ -247,9 +253,14 @@ def _name(element: ElementRow, namespaces: Mapping[str, str]) -> None:
     try:
         etree.Element(name)
     except ValueError:
-        raise ExpressionError(f"{element.name!r} is not an element name such as 'dc:type'") from None
+        raise ExpressionError(
+            "%(name)s is not an element name such as 'dc:type'", name=repr(element.name)
+        ) from None
     if prefix and prefix not in namespaces:
-        raise ExpressionError(f"the prefix {prefix!r} of {element.name!r} is not declared; add its namespace")
+        raise ExpressionError(
+            "the prefix %(prefix)s of %(name)s is not declared; add its namespace",
+            prefix=repr(prefix), name=repr(element.name),
+        )  # fmt: skip
 
 
 def _values(element: ElementRow) -> None:
@@ -261,7 +272,9 @@ def _values(element: ElementRow) -> None:
 
 def _check_characters(text: str) -> None:
     if not _fits_xml(text):
-        raise ExpressionError(f"{text!r} has a character that is not allowed in XML; remove it")
+        raise ExpressionError(
+            "%(text)s has a character that is not allowed in XML; remove it", text=repr(text)
+        )
 
 
 def _fits_xml(text: str) -> bool:

@@ -25,7 +25,10 @@ from oai.owners import owner_of
 from oai.settings import Settings
 
 _LONGEST_NAME: Final = 200
-_FOUND: Final = "found in the file"
+FOUND: Final = "found in the file"
+"""The note of a version that was made by changing the file."""
+AGAIN: Final = "version %(number)s again"
+"""The note of a version that restores an older one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,7 +254,7 @@ def keep_found(session: Session, settings: Settings, rule: Rule) -> RuleVersion:
     found = read_file(settings, rule)
     if found is None or found == last.content or usable(found, rule) is not None:
         return last
-    return _keep(session, rule, found, by=None, note=_FOUND)
+    return _keep(session, rule, found, by=None, note=FOUND)
 
 
 def restore(
@@ -259,7 +262,7 @@ def restore(
 ) -> RuleVersion:
     """Make an old version current again, as a new version. Raises UsageError if there is none."""
     old = get_version(session, rule_id, number)
-    note = f"version {number} again"
+    note = AGAIN % {"number": number}
     return save_version(session, settings, rule_id, old.content, by=by, note=note)
 
 

@@ -28,7 +28,7 @@ from typing import Final
 
 from lxml import etree
 
-from harvester.rules.rule_files import RuleExpression, RuleFile, RulePath, parse_rules, read_bytes
+from harvester.rules.rule_files import RuleExpression, RuleFile, RulePath, parse_rules, read_bytes, tag_of
 from harvester.rules.rule_limits import Evaluation, Evaluator, RuleLimits
 from oai.vocabulary import OAI_NAMESPACE
 
@@ -113,14 +113,15 @@ def _match(file: RuleFile) -> FilterMatch:
         return FilterMatch(word.strip().lower())
     except ValueError:
         raise file.fault(
-            file.root, f"match={word!r} is not supported; write match='any' or match='all'", at="match"
-        ) from None
+            file.root, "%(said)s is not supported; write match='any' or match='all'", at="match",
+            said=f"match={word!r}",
+        ) from None  # fmt: skip
 
 
 def _filter(file: RuleFile, rule: etree._Element) -> Filter:
     file.attributes(rule, required=("xpath", "regexp"), optional=("ignoreCase", "invert"))
     for child in file.children(rule, ()):
-        raise file.fault(child, f"<{child.tag}> is not allowed in <filter>, which is empty")
+        raise file.fault(child, "%(tag)s is not allowed in <filter>, which is empty", tag=tag_of(child))
     return Filter(
         path=file.path(rule),
         expression=file.expression(rule),

@@ -31,7 +31,7 @@ from typing import Final
 from lxml import etree
 
 from harvester.rules.rule_expressions import FoundNode, text_of
-from harvester.rules.rule_files import RuleExpression, RuleFile, RulePath, parse_rules, read_bytes
+from harvester.rules.rule_files import RuleExpression, RuleFile, RulePath, parse_rules, read_bytes, tag_of
 from harvester.rules.rule_limits import Evaluation, Evaluator, RuleLimits
 from oai.vocabulary import OAI_NAMESPACE
 
@@ -195,22 +195,26 @@ def _name(file: RuleFile, element: etree._Element, written: str) -> tuple[str | 
     try:
         etree.Element(name)
     except ValueError:
-        reason = f"name={written!r} is not an element name such as 'dc:type'"
-        raise file.fault(element, reason, at="name") from None
+        raise file.fault(
+            element, "%(name)s is not an element name such as 'dc:type'", at="name", name=f"name={written!r}"
+        ) from None
     if prefix and prefix not in file.namespaces:
         raise file.fault(
             element,
-            f"the namespace prefix {prefix!r} of name={written!r} is not declared; "
-            f"add xmlns:{prefix}='…' to <selectionNamespaces>",
-            at="name",
-        )
+            "the namespace prefix %(prefix)s of %(name)s is not declared; "
+            "add %(declaration)s to <selectionNamespaces>",
+            at="name", prefix=repr(prefix), name=f"name={written!r}", declaration=f"xmlns:{prefix}='…'",
+        )  # fmt: skip
     return prefix or None, name
 
 
 def _value(file: RuleFile, element: etree._Element) -> str:
     file.attributes(element)
     for child in element.iterchildren(etree.Element):
-        raise file.fault(child, f"<{child.tag}> is not allowed in <newValue>, which contains text")
+        raise file.fault(
+            child, "%(tag)s is not allowed in %(parent)s, which contains text",
+            tag=tag_of(child), parent=tag_of(element),
+        )  # fmt: skip
     value = text_of(element).strip()
     if not value:
         raise file.fault(element, "<newValue> is empty; write the value to add")

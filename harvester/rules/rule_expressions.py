@@ -16,6 +16,8 @@ from typing import Any, Final
 import re2
 from lxml import etree
 
+from oai.errors import Phrase, ZatvaError
+
 LITERAL: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 """A string literal in an XPath expression."""
 
@@ -112,7 +114,7 @@ Watch = Callable[[int], None]
 """Called with the length of each value in characters when it is found; an exception ends the search."""
 
 
-class ExpressionError(ValueError):
+class ExpressionError(ZatvaError):
     """An expression that cannot be used: the reason and what to do. The rule file adds the position."""
 
 
@@ -147,14 +149,15 @@ class RecordPath:
             raise ExpressionError("the XPath expression is empty; write an expression such as '//dc:subject'")
         if len(self.expression) > MAX_LENGTH:
             raise ExpressionError(
-                f"the XPath expression has {len(self.expression):,} characters, more than 1,000"
+                "the XPath expression has %(count)s characters, more than 1,000", count=len(self.expression)
             )
         try:
             etree.XPath(self.expression, regexp=False)
         except etree.XPathError as error:
             raise ExpressionError(
-                f"the XPath expression {self.expression!r} is not valid XPath 1.0: {error}"
-            ) from None
+                "the XPath expression %(expression)s is not valid XPath 1.0: `%(error)s`",
+                expression=repr(self.expression), error=str(error),
+            ) from None  # fmt: skip
         _refuse_unknown_names(self.expression, self.namespaces)
         self.find(etree.Element("record"))
 
@@ -175,8 +178,10 @@ class RecordPath:
         except etree.XPathError as error:
             if _OWN_LIMIT.search(str(error)):
                 raise TooMuchError(f"it exceeds a limit of libxml2 ({error})") from None
-            reason = f"the XPath expression {self.expression!r} cannot be evaluated: {error}"
-            raise ExpressionError(reason) from None
+            raise ExpressionError(
+                "the XPath expression %(expression)s cannot be evaluated: `%(error)s`",
+                expression=repr(self.expression), error=str(error),
+            ) from None  # fmt: skip
         if not isinstance(result, list):
             return [FoundNode(value=_computed(result), bearer=None)]
         found = []
@@ -200,7 +205,7 @@ class Expression:
             raise ExpressionError("the regular expression is empty; to match any value, write '.*'")
         if len(self.pattern) > MAX_LENGTH:
             raise ExpressionError(
-                f"the regular expression has {len(self.pattern):,} characters, more than 1,000"
+                "the regular expression has %(count)s characters, more than 1,000", count=len(self.pattern)
             )
         options = re2.Options()
         options.case_sensitive = not self.ignore_case
@@ -210,8 +215,9 @@ class Expression:
         except re2.error as error:
             reason = _re2_reason(error)
             raise ExpressionError(
-                f"the regular expression {self.pattern!r} is not valid: {reason}; {_advice(reason)}"
-            ) from None
+                "the regular expression %(expression)s is not valid: `%(error)s`; %(advice)s",
+                expression=repr(self.pattern), error=reason, advice=_advice(reason),
+            ) from None  # fmt: skip
         object.__setattr__(self, "_compiled", compiled)
 
     @property
@@ -237,21 +243,25 @@ def _refuse_unknown_names(expression: str, namespaces: Mapping[str, str]) -> Non
     for prefix in _PREFIX.findall(code):
         if prefix != "xml" and prefix not in namespaces:
             raise ExpressionError(
-                f"the namespace prefix {prefix!r} in the XPath expression {expression!r} is not declared; "
-                f"add xmlns:{prefix}='…' to <selectionNamespaces>"
-            )
+                "the namespace prefix %(prefix)s in the XPath expression %(expression)s is not declared; "
+                "add %(declaration)s to <selectionNamespaces>",
+                prefix=repr(prefix), expression=repr(expression), declaration=f"xmlns:{prefix}='…'",
+            )  # fmt: skip
     for name in _CALL.findall(code):
         if name not in _CORE_FUNCTIONS | _NODE_TESTS | _OPERATORS:
             raise ExpressionError(
-                f"the XPath expression {expression!r} calls {name}(), which XPath 1.0 does not define"
-            )
+                "the XPath expression %(expression)s calls %(function)s, which XPath 1.0 does not define",
+                expression=repr(expression), function=f"{name}()",
+            )  # fmt: skip
     for name in _VARIABLE.findall(code):
         raise ExpressionError(
-            f"the XPath expression {expression!r} uses the variable ${name}; rules have no variables"
-        )
+            "the XPath expression %(expression)s uses the variable %(variable)s; rules have no variables",
+            expression=repr(expression), variable=f"${name}",
+        )  # fmt: skip
     if _NAMESPACE_AXIS.search(code):
         raise ExpressionError(
-            f"the XPath expression {expression!r} uses the namespace axis, which rules do not support"
+            "the XPath expression %(expression)s uses the namespace axis, which rules do not support",
+            expression=repr(expression),
         )
 
 
@@ -281,33 +291,39 @@ def _re2_reason(error: Exception) -> str:
 
 
 _INSTEAD: Final = (
-    ("(?=", "RE2 has no look-around; write one filter for each condition, with match='all'"),
-    ("(?!", "RE2 has no look-around; write a separate filter with invert='true', and match='all'"),
-    ("(?<", "RE2 has no look-around; include the text before the match in the expression, or use XPath"),
-    ("(?>", "RE2 does not backtrack, so it has no atomic groups; write '(?:' instead"),
-    ("(?#", "RE2 has no comments; write an XML comment"),
-    ("(?x", "RE2 has no 'x' flag; write the expression without spaces and comments"),
-    ("(?(", "RE2 has no conditions; write the alternatives with '|'"),
-    ("(?P", "RE2 has no back-references and no recursion; write the text out"),
-    ("character class range", "write a script by its name as in \\p{Latin}, or a range as in [a-z]"),
+    ("(?=", Phrase("RE2 has no look-around; write one filter for each condition, with match='all'")),
+    ("(?!", Phrase("RE2 has no look-around; write a separate filter with invert='true', and match='all'")),
+    (
+        "(?<",
+        Phrase("RE2 has no look-around; include the text before the match in the expression, or use XPath"),
+    ),
+    ("(?>", Phrase("RE2 does not backtrack, so it has no atomic groups; write '(?:' instead")),
+    ("(?#", Phrase("RE2 has no comments; write an XML comment")),
+    ("(?x", Phrase("RE2 has no 'x' flag; write the expression without spaces and comments")),
+    ("(?(", Phrase("RE2 has no conditions; write the alternatives with '|'")),
+    ("(?P", Phrase("RE2 has no back-references and no recursion; write the text out")),
+    ("character class range", Phrase("write a script by its name as in \\p{Latin}, or a range as in [a-z]")),
     (
         "bad repetition operator",
-        "RE2 does not backtrack, so it has no possessive quantifiers; remove one sign",
+        Phrase("RE2 does not backtrack, so it has no possessive quantifiers; remove one sign"),
     ),
-    ("repetition size", "RE2 counts up to 1,000, with nested counts multiplied; write '*' or '+' for more"),
-    ("too large", "write fewer or smaller counted repetitions"),
-    ("\\Z", "write \\z for the end of the value"),
-    ("\\u", "write a character by its number as \\x{017E}, or as it is"),
-    ("\\h", "write [ \\t] for a space or tab"),
+    (
+        "repetition size",
+        Phrase("RE2 counts up to 1,000, with nested counts multiplied; write '*' or '+' for more"),
+    ),
+    ("too large", Phrase("write fewer or smaller counted repetitions")),
+    ("\\Z", Phrase("write \\z for the end of the value")),
+    ("\\u", Phrase("write a character by its number as \\x{017E}, or as it is")),
+    ("\\h", Phrase("write [ \\t] for a space or tab")),
 )
 _BACK_REFERENCE: Final = re.compile(r"\\[1-9k]")
 
 
-def _advice(reason: str) -> str:
+def _advice(reason: str) -> Phrase:
     """Return what to write instead of what RE2 refuses."""
     if _BACK_REFERENCE.search(reason):
-        return "RE2 has no back-references; write out the alternatives"
+        return Phrase("RE2 has no back-references; write out the alternatives")
     for mark, instead in _INSTEAD:
         if mark in reason:
             return instead
-    return "write it in RE2's syntax: https://github.com/google/re2/wiki/Syntax"
+    return Phrase("write it in RE2's syntax: https://github.com/google/re2/wiki/Syntax")

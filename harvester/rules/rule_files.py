@@ -21,9 +21,9 @@ from harvester.rules.rule_expressions import (
     text_of,
 )
 from harvester.rules.rule_limits import Evaluation
-from oai.errors import MalformedXmlError, UsageError, ZatvaError
+from oai.errors import MalformedXmlError, Phrase, UsageError, ZatvaError
 from oai.failures import Failure, FailureCode
-from oai.xml import parse
+from oai.xml import DOCTYPE_REFUSED, parse
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _TAG: Final = re.compile(rb"<(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>")
@@ -95,12 +95,18 @@ class RuleFileError(UsageError):
 
     failure = Failure(code=FailureCode.RULES)
 
-    def __init__(self, source: str, reason: str, *, line: int = 0, column: int = 0) -> None:
-        super().__init__(f"{_where(source, line, column)}: {reason}")
+    def __init__(self, source: str, why: str | ZatvaError, *, line: int = 0, column: int = 0) -> None:
+        super().__init__("%(where)s: %(reason)s", where=_where(source, line, column), reason=why)
         self.source = source
         self.line = line
         self.column = column
-        self.reason = reason
+        self.why = why if isinstance(why, ZatvaError) else ZatvaError(why)
+        """The reason alone, which can be said in another language."""
+
+    @property
+    def reason(self) -> str:
+        """The reason and what to do, in English."""
+        return str(self.why)
 
 
 class RuleLimitError(ZatvaError):
@@ -120,7 +126,7 @@ class _Placed:
     place: RulePlace
 
     def _fault(self, error: ExpressionError) -> RuleFileError:
-        return RuleFileError(self.source, str(error), line=self.place.line, column=self.place.column)
+        return RuleFileError(self.source, error, line=self.place.line, column=self.place.column)
 
     def _limit(self, evaluation: Evaluation, what: str, error: TooMuchError) -> ZatvaError:
         reason = f"{what} exceeds a limit: {error}"
@@ -183,25 +189,29 @@ class RuleFile:
         """
         rules = [child for child in self.children(self.root, (_NAMESPACES, name)) if child.tag == name]
         if not rules:
-            raise self.fault(self.root, f"<{self.root.tag}> has no <{name}>; write at least one")
+            raise self.fault(
+                self.root,
+                "%(tag)s has no %(name)s; write at least one",
+                tag=tag_of(self.root),
+                name=f"<{name}>",
+            )
         return rules
 
     def children(self, parent: etree._Element, names: tuple[str, ...]) -> Iterator[etree._Element]:
         """Yield the child elements. Raises RuleFileError for other names, and for text between them."""
         if (parent.text or "").strip():
-            raise self.fault(
-                parent, f"text is not allowed in <{parent.tag}>: {(parent.text or '').strip()!r}"
-            )
+            raise self._text_fault(parent, parent, parent.text)
         for child in parent:
             if (child.tail or "").strip():
-                raise self.fault(
-                    child, f"text is not allowed in <{parent.tag}>: {(child.tail or '').strip()!r}"
-                )
+                raise self._text_fault(child, parent, child.tail)
             if not isinstance(child.tag, str):
                 continue
             if child.tag not in names:
-                allowed = " and ".join(f"<{name}>" for name in names) or "no elements"
-                raise self.fault(child, f"<{child.tag}> is not allowed in <{parent.tag}>; allowed: {allowed}")
+                allowed = ", ".join(f"<{name}>" for name in names) or Phrase("no elements")
+                raise self.fault(
+                    child, "%(tag)s is not allowed in %(parent)s; allowed: %(allowed)s",
+                    tag=tag_of(child), parent=tag_of(parent), allowed=allowed,
+                )  # fmt: skip
             yield child
 
     def attributes(
@@ -211,12 +221,19 @@ class RuleFile:
         found = {str(name): str(value) for name, value in element.attrib.items()}
         for name in found:
             if name not in required + optional:
-                allowed = ", ".join(required + optional) or "none"
-                reason = f"<{element.tag}> has no attribute {name!r}; allowed: {allowed}"
-                raise self.fault(element, reason, at=name)
+                allowed = ", ".join(required + optional) or Phrase("none")
+                raise self.fault(
+                    element, "%(tag)s has no attribute %(name)s; allowed: %(allowed)s", at=name,
+                    tag=tag_of(element), name=repr(name), allowed=allowed,
+                )  # fmt: skip
         for name in required:
             if name not in found:
-                raise self.fault(element, f"<{element.tag}> lacks the attribute {name!r}; add it")
+                raise self.fault(
+                    element,
+                    "%(tag)s lacks the attribute %(name)s; add it",
+                    tag=tag_of(element),
+                    name=repr(name),
+                )
         return found
 
     def truth(self, element: etree._Element, name: str) -> bool:
@@ -225,15 +242,15 @@ class RuleFile:
         try:
             return _TRUTHS[value.strip().lower()]
         except KeyError:
-            reason = f"{name}={value!r} is not 'true' or 'false'"
-            raise self.fault(element, reason, at=name) from None
+            said = f"{name}={value!r}"
+            raise self.fault(element, "%(said)s is not 'true' or 'false'", at=name, said=said) from None
 
     def path(self, element: etree._Element) -> RulePath:
         """Return the element's `xpath`, checked."""
         try:
             path = RecordPath(expression=element.get("xpath", ""), namespaces=self.namespaces)
         except ExpressionError as error:
-            raise self.fault(element, str(error), at="xpath") from None
+            raise self.fault(element, error, at="xpath") from None
         return RulePath(path=path, source=self.source, place=self._place(element, "xpath"))
 
     def expression(self, element: etree._Element) -> RuleExpression:
@@ -242,14 +259,21 @@ class RuleFile:
         try:
             expression = Expression(pattern=element.get("regexp", ""), ignore_case=ignore_case)
         except ExpressionError as error:
-            raise self.fault(element, str(error), at="regexp") from None
+            raise self.fault(element, error, at="regexp") from None
         place = self._place(element, "regexp")
         return RuleExpression(expression=expression, source=self.source, place=place)
 
-    def fault(self, element: etree._Element, reason: str, *, at: str | None = None) -> RuleFileError:
-        """Return the error for an invalid element or attribute."""
+    def fault(
+        self, element: etree._Element, reason: str | ZatvaError, *, at: str | None = None, **values: object
+    ) -> RuleFileError:
+        """Return the error for an invalid element or attribute; `values` are those of the reason's places."""
         place = self._place(element, at)
-        return RuleFileError(self.source, reason, line=place.line, column=place.column)
+        why = reason if isinstance(reason, ZatvaError) else ZatvaError(reason, **values)
+        return RuleFileError(self.source, why, line=place.line, column=place.column)
+
+    def _text_fault(self, at: etree._Element, parent: etree._Element, text: str | None) -> RuleFileError:
+        said = repr((text or "").strip())
+        return self.fault(at, "text is not allowed in %(tag)s: %(text)s", tag=tag_of(parent), text=said)
 
     def _place(self, element: etree._Element, attribute: str | None) -> RulePlace:
         place = self.places.get(element)
@@ -264,8 +288,24 @@ def read_bytes(path: Path, *, source: str | None = None) -> bytes:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except OSError as error:
-        reason = f"cannot be read: {error.strerror or error}; check the path and its permissions"
-        raise RuleFileError(source or str(path), reason) from None
+        why = ZatvaError(
+            "cannot be read: %(error)s; check the path and its permissions",
+            error=error.strerror or str(error),
+        )
+        raise RuleFileError(source or str(path), why) from None
+
+
+def parse_xml(data: bytes, *, source: str) -> etree._Element:
+    """Return the root element of a rule file. Raises RuleFileError if it is too large or not well-formed."""
+    if len(data) > MAX_BYTES:
+        raise RuleFileError(source, "larger than 1,048,576 bytes; split the rules")
+    try:
+        return parse(data, source=source)
+    except MalformedXmlError as error:
+        why = ZatvaError("a document type declaration (DOCTYPE) is not allowed; remove it")
+        if error.reason != DOCTYPE_REFUSED:
+            why = ZatvaError("not well-formed XML: `%(error)s`; correct it", error=error.reason)
+        raise RuleFileError(source, why, line=error.line, column=error.column) from None
 
 
 def parse_rules(data: bytes, *, source: str, root: str) -> RuleFile:
@@ -274,40 +314,47 @@ def parse_rules(data: bytes, *, source: str, root: str) -> RuleFile:
     Raises RuleFileError if it is too large, not well-formed, or of another kind, or if its namespaces are
     invalid.
     """
-    if len(data) > MAX_BYTES:
-        raise RuleFileError(source, f"larger than {MAX_BYTES:,} bytes; split the rules")
-    try:
-        element = parse(data, source=source)
-    except MalformedXmlError as error:
-        reason = f"not well-formed XML: {error.reason}; correct it"
-        raise RuleFileError(source, reason, line=error.line, column=error.column) from None
+    element = parse_xml(data, source=source)
     placed = dict(zip(element.iter(etree.Element), places(data), strict=False))
     file = RuleFile(source=source, root=element, namespaces={}, places=placed)
     if element.tag != root:
         raise file.fault(
-            element, f"the root element is <{element.tag}>; this type of file begins with <{root}>"
-        )
+            element, "the root element is %(tag)s; this type of file begins with %(root)s",
+            tag=tag_of(element), root=f"<{root}>",
+        )  # fmt: skip
     return replace(file, namespaces=_namespaces(file))
 
 
-def _where(source: str, line: int, column: int) -> str:
+def tag_of(element: etree._Element) -> str:
+    """Return the start tag without attributes, as errors name it."""
+    return f"<{element.tag}>"
+
+
+def _where(source: str, line: int, column: int) -> str | ZatvaError:
     if not line:
         return source
-    return f"{source}, line {line}, column {column}" if column else f"{source}, line {line}"
+    if not column:
+        return ZatvaError("%(source)s, line %(line)s", source=source, line=line)
+    return ZatvaError("%(source)s, line %(line)s, column %(column)s", source=source, line=line, column=column)
 
 
 def _namespaces(file: RuleFile) -> dict[str, str]:
     elements = file.root.findall(_NAMESPACES)
     for extra in elements[1:]:
-        raise file.fault(extra, f"a second <{_NAMESPACES}>; combine both into one")
+        raise file.fault(extra, "a second %(tag)s; combine both into one", tag=tag_of(extra))
     declared: dict[str, str] = {}
     for element in elements:
         file.attributes(element)
         for child in element.iterchildren(etree.Element):
-            raise file.fault(child, f"<{child.tag}> is not allowed in <{_NAMESPACES}>, which contains text")
+            raise file.fault(
+                child, "%(tag)s is not allowed in %(parent)s, which contains text",
+                tag=tag_of(child), parent=tag_of(element),
+            )  # fmt: skip
         for prefix, uri in _declarations(file, element):
             if prefix in declared:
-                raise file.fault(element, f"the prefix {prefix!r} is declared twice; keep one")
+                raise file.fault(
+                    element, "the prefix %(prefix)s is declared twice; keep one", prefix=repr(prefix)
+                )
             declared[prefix] = uri
     return declared
 
@@ -318,16 +365,20 @@ def _declarations(file: RuleFile, element: etree._Element) -> Iterator[tuple[str
         found = _DECLARATION.match(rest)
         if found is None:
             raise file.fault(
-                element, f"{rest[:60]!r} is not a namespace declaration; write xmlns:prefix='uri'"
+                element,
+                "%(text)s is not a namespace declaration; write xmlns:prefix='uri'",
+                text=repr(rest[:60]),
             )
         prefix, uri = found[1], (found[2] or found[3] or "").strip()
         if not prefix:
             raise file.fault(
-                element, f"xmlns={uri!r} has no prefix, and XPath has no default namespace; declare a prefix"
-            )
+                element, "%(said)s has no prefix, and XPath has no default namespace; declare a prefix",
+                said=f"xmlns={uri!r}",
+            )  # fmt: skip
         if prefix in {"xml", "xmlns"} or not uri:
             raise file.fault(
-                element, f"xmlns:{prefix}={uri!r} cannot be declared; choose another prefix or a URI"
-            )
+                element, "%(said)s cannot be declared; choose another prefix or a URI",
+                said=f"xmlns:{prefix}={uri!r}",
+            )  # fmt: skip
         yield prefix, uri
         rest = rest[found.end() :].lstrip()

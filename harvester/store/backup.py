@@ -1,7 +1,8 @@
 """Copies of record files as a snapshot of the database names them, and their way back into the store.
 
 A harvest overwrites and removes files before it commits the rows. While a backup copies, such harvests wait,
-and those that only add files continue: so each row of the snapshot finds its file.
+and those that only add files continue: so each row of the snapshot finds its file. Nothing overwrites or
+removes files of raw answers, which are copied with them.
 """
 
 import errno
@@ -17,12 +18,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text
 from sqlalchemy.orm import Session
 
+from harvester.models import History
 from harvester.store.diff import FileRow, compare, file_rows, readable, walk
 from harvester.store.files import FileStore
 from oai.database import Database
+from oai.output_files import complete_file
 
 _log = logging.getLogger(__name__)
 _KEY: Final = {"class": 0x5A53, "id": 0}  # "ZS": separates it from other advisory locks
@@ -38,6 +41,8 @@ SELECT EXISTS (
 )
 """)
 _AT_ONCE: Final = 200
+_RAW: Final = "raw"
+"""Subfolder of a backup with the raw answers."""
 _NO_LINK: Final = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 
@@ -182,7 +187,7 @@ class StoreBackup:
 
     def _name_unknown(self) -> None:
         """Note what is in the backup beside the folders of the repositories."""
-        known = {str(number) for number in self.stores}
+        known = {_RAW, *(str(number) for number in self.stores)}
         for name in sorted(set(os.listdir(self.folder)) - known):  # noqa: PTH208 names are enough
             self._note(FileFault.STRAY, name)
 
@@ -200,6 +205,59 @@ class StoreBackup:
 
     def _path(self, number: int, filename: str) -> Path:
         return self.folder / str(number) / filename
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawAnswers:
+    """The number of files of raw answers that a backup has, or that were restored or there already."""
+
+    files: int
+    missing: int
+    """Files that runs of the database name and that are not there: moved, removed, or on another machine."""
+
+
+def copy_raw_answers(session: Session, folders: Mapping[int, Path], backup: Path) -> RawAnswers:
+    """Link the files of each repository's folder of raw answers into the backup, or copy them.
+
+    A file that no run of the session names yet may still be written: it is copied as far as it goes, which is
+    enough to resume the run. Raises OSError.
+    """
+    for number, folder in folders.items():
+        ended = _raw_names(session, number)
+        for path in sorted(folder.glob("*")):
+            target = backup / _RAW / str(number) / path.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if path.name in ended:
+                _link(path, target)
+            else:
+                shutil.copyfile(path, target)
+    return _counted(session, {number: backup / _RAW / str(number) for number in folders})
+
+
+def restore_raw_answers(session: Session, folders: Mapping[int, Path], backup: Path) -> RawAnswers:
+    """Write each file of raw answers to its repository's folder, unless it is there. Raises OSError."""
+    for number, folder in folders.items():
+        for path in sorted((backup / _RAW / str(number)).glob("*")):
+            target = folder / path.name
+            # Files only grow: one that is longer has what the copy has.
+            if not target.exists() or target.stat().st_size < path.stat().st_size:
+                folder.mkdir(parents=True, exist_ok=True)
+                with path.open("rb") as copy, complete_file(target) as file:
+                    shutil.copyfileobj(copy, file)
+    return _counted(session, folders)
+
+
+def _raw_names(session: Session, number: int) -> set[str]:
+    query = select(History.raw_path).where(History.repository_id == number, History.raw_path.is_not(None))
+    return {str(path).rpartition("/")[2] for path in session.scalars(query)}
+
+
+def _counted(session: Session, folders: Mapping[int, Path]) -> RawAnswers:
+    present = {number: {path.name for path in folder.glob("*")} for number, folder in folders.items()}
+    return RawAnswers(
+        files=sum(map(len, present.values())),
+        missing=sum(len(_raw_names(session, number) - names) for number, names in present.items()),
+    )
 
 
 def _link(source: Path, target: Path) -> None:

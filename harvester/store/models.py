@@ -73,8 +73,16 @@ class RecordChange(Base):
     changed: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
-# A line may cost only one B-tree; the table grows only at its end, so block ranges serve other lookups.
-Index("ix_oai_change_blocks", RecordChange.change_id, RecordChange.run_started, postgresql_using="brin")
+# The table grows only at its end, so block ranges find a line; without summaries, the newest are all read.
+Index(
+    "ix_oai_change_blocks",
+    RecordChange.change_id,
+    RecordChange.run_started,
+    postgresql_using="brin",
+    postgresql_with={"autosummarize": "on"},
+)
+# The changes of one run are at one place of it, wherever they are in the feed.
+Index("ix_oai_change_run", RecordChange.run_started, RecordChange.change_id)
 
 
 class RecordVersion(Base):

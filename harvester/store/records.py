@@ -159,7 +159,10 @@ _UNCHANGED = text(
 _FORGET_SETS = text(
     """
     DELETE FROM oai_set_mapping
-    WHERE record_id = ANY(ARRAY(SELECT unnest(CAST(:ids AS bigint[]))))
+    WHERE record_id = ANY(ARRAY(SELECT unnest(CAST(:again AS bigint[]))))
+      AND (record_id, set_spec) NOT IN (
+          SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:set_specs AS text[]))
+      )
     """
 )
 _WRITE_SETS = text(
@@ -168,6 +171,8 @@ _WRITE_SETS = text(
     SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:set_specs AS text[]))
     """
 )
+_KEEP_SETS = text(f"{_WRITE_SETS.text} ON CONFLICT DO NOTHING")
+"""For records that may be in the sets already: most changed records stay in theirs."""
 
 
 _TEXTS = {
@@ -256,17 +261,18 @@ def _teller(run: RunKey | None, now: datetime) -> dict[str, object]:
 
 
 def _write_sets(session: Session, rows: Sequence[RecordRow], ids: Sequence[int]) -> None:
-    again = [row.record_id for row in rows if row.record_id is not None and row.set_specs is not None]
-    if again:
-        session.execute(_FORGET_SETS, {"ids": of_numbers(again)})
     members: list[int] = []
     set_specs: list[str] = []
     for record_id, row in zip(ids, rows, strict=True):
         specs = dict.fromkeys(row.set_specs or ())
         members += [record_id] * len(specs)
         set_specs += specs
+    values = {"ids": of_numbers(members), "set_specs": of_texts(set_specs)}
+    again = [row.record_id for row in rows if row.record_id is not None and row.set_specs is not None]
+    if again:
+        session.execute(_FORGET_SETS, {**values, "again": of_numbers(again)})
     if members:
-        session.execute(_WRITE_SETS, {"ids": of_numbers(members), "set_specs": of_texts(set_specs)})
+        session.execute(_KEEP_SETS if again else _WRITE_SETS, values)
 
 
 def mark_unchanged(session: Session, record_ids: Sequence[int], *, run_started: datetime) -> None:

@@ -87,8 +87,18 @@ class Day:
     """Runs that were missed or skipped are not counted."""
     troubled: int
     records: int
-    changes: int
-    """New, updated and deleted records."""
+    new: int
+    changed: int
+    """Updated and deleted records."""
+
+    @property
+    def changes(self) -> int:
+        """New, updated and deleted records."""
+        return self.new + self.changed
+
+
+_Part = tuple[str, int, int, int, int]
+"""Status, runs, records, new and changed ones of a day's runs with this status."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +141,9 @@ def days_of(session: Session, choice: RunFilter, *, zone: str) -> list[Day]:
     """Return the days on which runs ended, in the time zone, oldest first; `choice` should have a `since`."""
     of_few = choice.among is not None or choice.repository_id is not None
     query = _run_by_run(choice, zone) if of_few else _day_by_day(choice, zone)
-    found: dict[date, list[tuple[str, int, int, int]]] = {}
-    for status, runs, records, changed, day in session.execute(query):
-        found.setdefault(day, []).append((status, runs, int(records), int(changed)))
+    found: dict[date, list[_Part]] = {}
+    for status, runs, records, new, changed, day in session.execute(query):
+        found.setdefault(day, []).append((status, runs, int(records), int(new), int(changed)))
     return [_day(day, parts) for day, parts in found.items()]
 
 
@@ -166,14 +176,15 @@ def _local_days(choice: RunFilter, zone: str) -> Any:  # noqa: ANN401 an SQL exp
 
 
 def _sums(choice: RunFilter) -> Any:  # noqa: ANN401 a SELECT
-    """Return the columns that sum runs, records and changes by status."""
-    changes = History.new_count + History.updated_count + History.deleted_count
+    """Return the columns that sum runs, records, new and changed ones by status."""
+    changed = History.updated_count + History.deleted_count
     query: Any = (
         select(
             History.status,
             func.count().label("runs"),
             func.sum(cast(History.record_count, Double)).label("records"),
-            func.sum(cast(changes, Double)).label("changes"),
+            func.sum(cast(History.new_count, Double)).label("new"),
+            func.sum(cast(changed, Double)).label("changed"),
         )
         .where(*_conditions(choice))
         .group_by(History.status)
@@ -244,16 +255,17 @@ def next_step(session: Session, run: History) -> NextStep:
     )
 
 
-def _day(day: date, parts: Sequence[tuple[str, int, int, int]]) -> Day:
+def _day(day: date, parts: Sequence[_Part]) -> Day:
     present = {status for status, *_ in parts}
     worst = next((status.value for status in WORST_FIRST if status in present), next(iter(present)))
     return Day(
         day=day,
         worst=worst,
-        runs=sum(runs for status, runs, _, _ in parts if status not in NOT_RUN),
-        troubled=sum(runs for status, runs, _, _ in parts if status in TROUBLED),
-        records=sum(records for *_, records, _ in parts),
-        changes=sum(changes for *_, changes in parts),
+        runs=sum(runs for status, runs, *_ in parts if status not in NOT_RUN),
+        troubled=sum(runs for status, runs, *_ in parts if status in TROUBLED),
+        records=sum(records for _, _, records, _, _ in parts),
+        new=sum(new for *_, new, _ in parts),
+        changed=sum(changed for *_, changed in parts),
     )
 
 

@@ -302,7 +302,12 @@ async def deliver(
     """Send a notice by mail, to a web address or a service; raises NotSentError as these do."""
     mail = claimed.channel == Channel.MAIL
     letter = render(
-        claimed.occasion, claimed.language, claimed.facts, dashboard=settings.web.base_url, mail=mail
+        claimed.occasion,
+        claimed.language,
+        claimed.facts,
+        dashboard=settings.web.base_url,
+        mail=mail,
+        zone=claimed.zone or settings.web.time_zone,
     )
     if claimed.channel == Channel.SERVICE:
         if before_post is not None:

@@ -10,17 +10,21 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 
 from manager.notices.models import Language, Occasion
 from manager.notices.outbox import NotSentError, NoWordError, RefusedError
 from manager.notices.webhooks import secret_of
+from manager.schedules.frequency import parse_zone
+from oai.errors import UsageError
 from oai.failures import Explanation, Failure, FailureCode, explained
-from oai.languages import minute_in_utc
+from oai.languages import minute
 from oai.outgoing import MailSettings
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
@@ -39,6 +43,11 @@ _FILES: Final = {
     Occasion.DIGEST_CONFIRM: "digest_confirm.txt",
     Occasion.DIGEST: "digest.txt",
 }
+_ZONES: Final = {
+    Language.ENGLISH: "Times are in the time zone %s.",
+    Language.CZECH: "Časy jsou v pásmu %s.",
+    Language.SLOVAK: "Časy sú v pásme %s.",
+}
 _THOUSANDS: Final = {Language.ENGLISH: ",", Language.CZECH: "\u00a0", Language.SLOVAK: "\u00a0"}
 _LONGEST_SUBJECT: Final = 180
 _LONGEST_NAME: Final = 60
@@ -55,23 +64,52 @@ class Letter:
     body: str
 
 
+@dataclass(kw_only=True)
+class _Clock:
+    """Formats the times of one letter."""
+
+    language: Language
+    zone: ZoneInfo
+    used: bool = False
+    """Whether the letter has a time, so that it has to name the zone."""
+
+    def show(self, value: str) -> str:
+        """Format a moment; what is none, as it is: facts of failures may come from rows that people wrote."""
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            return value
+        self.used = True
+        return minute(moment, self.language, self.zone)
+
+
 def render(
-    occasion: str, language: str, facts: Mapping[str, Any], *, dashboard: str | None, mail: bool = False
+    occasion: str,
+    language: str,
+    facts: Mapping[str, Any],
+    *,
+    dashboard: str | None,
+    mail: bool = False,
+    zone: str = "UTC",
 ) -> Letter:
     """Render a notice; `dashboard` is the base address of the dashboard, with which links begin.
 
     In the subject of a `mail`, names are quoted and cut, so that they cannot pretend to be the subject.
+    Times are in `zone`, an IANA name, which the last line says; in UTC if the zone is unknown here.
     """
     if mail:
         quoted = {name: _quoted(facts[name]) for name in _NAMES if facts.get(name)}
         subject = render(occasion, language, {**facts, **quoted}, dashboard=dashboard).subject
-        return replace(render(occasion, language, facts, dashboard=dashboard), subject=subject)
+        return replace(render(occasion, language, facts, dashboard=dashboard, zone=zone), subject=subject)
     known = Language(language)
+    clock = _Clock(language=known, zone=_zone(zone))
     environment = _environment(known)
     template = environment.get_template(f"{known}/{_FILES[Occasion(occasion)]}")
     text = template.render(
-        facts, occasion=str(occasion), dashboard=dashboard.rstrip("/") if dashboard else None
+        facts, occasion=str(occasion), dashboard=dashboard.rstrip("/") if dashboard else None, clock=clock
     )
+    if clock.used:
+        text = f"{text.rstrip()}\n\n{_ZONES[known] % clock.zone.key}"
     subject, _, body = text.strip().partition("\n")
     return Letter(subject=_one_line(subject), body=_airy(body))
 
@@ -87,26 +125,33 @@ def _environment(language: Language) -> Environment:
     )
     environment.filters.update(
         number=lambda value: f"{value:,}".replace(",", _THOUSANDS[language]),
-        moment=partial(_moment, language=language),
+        moment=_moment,
         span=_span,
         line=_one_line,
     )
-    environment.globals["explained"] = partial(_explained, language=language)
+    environment.globals["explained"] = _explained
     return environment
 
 
-def _explained(failure: object, *, language: Language) -> Explanation:
-    """Return what failed, in words; a notice written by an earlier version has no failure in its facts."""
-    found = Failure.from_json(failure) or Failure(code=FailureCode.OTHER)
-    return explained(found, language, partial(_moment, language=language))
-
-
-def _moment(value: str, *, language: Language) -> str:
-    """Format a moment; what is none, as it is: facts of failures may come from rows that people wrote."""
+def _zone(name: str) -> ZoneInfo:
     try:
-        return minute_in_utc(datetime.fromisoformat(value), language)
-    except ValueError:
-        return value
+        return parse_zone(name)
+    except UsageError:
+        return ZoneInfo("UTC")
+
+
+@pass_context
+def _explained(context: Context, failure: object) -> Explanation:
+    """Return what failed, in words; a notice written by an earlier version has no failure in its facts."""
+    clock: _Clock = context["clock"]
+    found = Failure.from_json(failure) or Failure(code=FailureCode.OTHER)
+    return explained(found, clock.language, clock.show)
+
+
+@pass_context
+def _moment(context: Context, value: str) -> str:
+    clock: _Clock = context["clock"]
+    return clock.show(value)
 
 
 def _span(begin: str, end: str) -> str:

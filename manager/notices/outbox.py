@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Select, and_, case, delete, exists, func, 
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, aliased
 
+from manager.models import RecurringJob, StoreAuditSchedule
 from manager.notices.models import (
     Channel,
     Notice,
@@ -50,6 +51,8 @@ class Claimed:
     """The number of attempts, including this one."""
     keys: tuple[str, ...] = field(default=(), repr=False)
     """The keys with which a post is signed, if its rule has its own: the present one, and the next."""
+    zone: str | None = None
+    """Time zone of the schedule that the notice is about; None: it is about none."""
 
 
 def due_channels(session: Session) -> list[Channel]:
@@ -85,7 +88,7 @@ def claim(session: Session, channel: Channel, *, most: int, lease: float) -> lis
         .returning(Notice)
     )
     notices = sorted(session.scalars(taken), key=lambda notice: notice.notice_id)
-    return [_claimed(notice, keys_of(session, notice)) for notice in notices]
+    return [_claimed(session, notice) for notice in notices]
 
 
 def _is_due() -> tuple[ColumnElement[bool], ...]:
@@ -326,7 +329,19 @@ def _plain(reason: str) -> str:
     return reason.replace("\0", "")[:_LONGEST_ERROR]
 
 
-def _claimed(notice: Notice, keys: tuple[str, ...]) -> Claimed:
+def _zone_of(session: Session, notice: Notice) -> str | None:
+    """Return the time zone of the schedule that the notice is about; None if it is about none."""
+    if notice.occasion == Occasion.STORE_AUDIT:
+        owner = StoreAuditSchedule.repository_id
+        plans = select(StoreAuditSchedule.time_zone).where(
+            or_(owner == notice.repository_id, owner.is_(None))
+        )
+        return session.scalar(plans.order_by(owner.is_(None)).limit(1))
+    schedule = session.get(RecurringJob, notice.facts.get("recurring_id") or 0)
+    return schedule.time_zone if schedule else None
+
+
+def _claimed(session: Session, notice: Notice) -> Claimed:
     return Claimed(
         notice_id=notice.notice_id,
         occasion=notice.occasion,
@@ -336,7 +351,8 @@ def _claimed(notice: Notice, keys: tuple[str, ...]) -> Claimed:
         facts=notice.facts,
         created=notice.created.astimezone(UTC),
         tries=notice.tries,
-        keys=keys,
+        keys=keys_of(session, notice),
+        zone=_zone_of(session, notice),
     )
 
 

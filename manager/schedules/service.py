@@ -246,7 +246,7 @@ def _views() -> Any:  # noqa: ANN401 an SQL expression
 
 
 def _view(schedule: RecurringJob, name: str, protocol: str, due: Any) -> ScheduleView:  # noqa: ANN401 a column's value
-    word = RecurringState(schedule.state).name.lower().replace("_", " ").replace("one off", "one-off")
+    word = RecurringState(schedule.state).word
     return ScheduleView(schedule=schedule, repository_name=name, protocol=protocol, state=word, next_due=due)
 
 

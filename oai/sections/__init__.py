@@ -50,8 +50,8 @@ class WebSettings(Section):
     )
     time_zone: str = Field(
         "UTC",
-        description="Time zone of dates and times on pages for browsers that do not report theirs, such as "
-        "Europe/Prague; each user can choose another.",
+        description="Time zone of dates and times on pages for browsers that do not report theirs, and in "
+        "messages that concern no schedule, such as Europe/Prague; each user can choose another.",
     )
     session_hours: float = Field(
         12, gt=0, description="How long a session lasts at most, in hours, however active the user is."

@@ -10,6 +10,7 @@ from tests.bench import (
     harvest,
     large_answers,
     large_archive,
+    large_store,
     manager,
     paging_models,
     provider,
@@ -51,15 +52,7 @@ def main() -> int:
     pages.add_argument("--repositories", type=int, default=10_000, help="each with 10 runs and 100 records")
     pages.add_argument("--documents", type=int, default=300_000, help="documents in the archive's tables")
     pages.set_defaults(measure=web.measure)
-    stock = benchmarks.add_parser("large-archive", help="the index of an archive that outgrows memory")
-    stock.add_argument("--rows", type=int, default=4_000_000, help="captures")
-    stock.add_argument("--captures", type=int, default=30_000, help="captures in a transaction")
-    stock.add_argument("--buffers", default="256MB", help="all the memory of the server for files")
-    stock.add_argument("--folder", type=Path, help="where the database lies for that time; not in memory")
-    stock.add_argument(
-        "--set", dest="more", action="append", default=[], metavar="NAME=VALUE", help="setting of the server"
-    )
-    stock.set_defaults(measure=large_archive.measure)
+    _add_large(benchmarks)
     _add_tables(benchmarks)
     steps = benchmarks.add_parser("growth", help="every step at n and at 4n, in databases without statistics")
     steps.add_argument("--only", help="chains or steps, as the table names them, with commas between")
@@ -83,6 +76,22 @@ def _add_manager(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser
     real.add_argument("--jobs", type=int, default=1000, help="repositories, each with one job")
     real.add_argument("--no-prefork", dest="prefork", action="store_false", help="an interpreter for each")
     real.set_defaults(measure=manager.measure_harvests)
+
+
+def _add_large(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    stock = benchmarks.add_parser("large-archive", help="the index of an archive that outgrows memory")
+    stock.add_argument("--rows", type=int, default=4_000_000, help="captures")
+    stock.add_argument("--captures", type=int, default=30_000, help="captures in a transaction")
+    stock.set_defaults(measure=large_archive.measure, buffers="256MB")
+    store = benchmarks.add_parser("large-store", help="harvested records and their change feed, both large")
+    store.add_argument("--records", type=int, default=10_000_000, help="records; a tenth of them, too")
+    store.set_defaults(measure=large_store.measure, buffers="2GB")
+    for large in (stock, store):
+        large.add_argument("--buffers", help="all the memory of the server for files")
+        large.add_argument("--folder", type=Path, help="where the database lies for that time; not in memory")
+        large.add_argument(
+            "--set", dest="more", action="append", default=[], metavar="NAME=VALUE", help="server's setting"
+        )
 
 
 def _add_tables(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

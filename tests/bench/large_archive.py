@@ -67,7 +67,7 @@ JOIN bench_host ON place = (
 ) % :sites
 """
 _FIGURES = """
-SELECT (SELECT wal_bytes FROM pg_stat_wal) AS wal,
+SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') AS wal,
     (SELECT sum(reads) FROM pg_stat_io WHERE object = 'relation') AS reads,
     (SELECT sum(writes) FROM pg_stat_io WHERE object = 'relation') AS writes
 """
@@ -87,12 +87,12 @@ class _Course:
         with self.database.engine.connect() as connection, Session(connection) as session:
             open_staging(session)
             for step in range(_STEPS):
-                before, spent = self._figures(session), 0.0
+                before, spent = figures(session), 0.0
                 first, last = files * step // _STEPS, files * (step + 1) // _STEPS
                 numbers = range(first, last, _KNOWN_EVERY if known else 1)
                 for number in numbers:
                     spent += self._merge(session, number, known=known)
-                after, rows = self._figures(session), len(numbers) * self.captures
+                after, rows = figures(session), len(numbers) * self.captures
                 say(
                     "known again" if known else "new",
                     f"{last * self.captures:,}",
@@ -121,15 +121,22 @@ class _Course:
             raise SystemExit(f"file {number}: {merged}")
         return time.monotonic() - begun
 
-    def _figures(self, session: Session) -> tuple[int, int, int]:
-        row = session.execute(text(_FIGURES)).one()
-        session.commit()
-        return int(row.wal), int(row.reads), int(row.writes)
+
+def figures(session: Session) -> tuple[int, int, int]:
+    """Return the bytes of log and the blocks of tables read and written until now.
+
+    Those of other connections' last second may be missing.
+    """
+    session.execute(text("SELECT pg_stat_force_next_flush()"))
+    session.commit()
+    row = session.execute(text(_FIGURES)).one()
+    session.commit()
+    return int(row.wal), int(row.reads), int(row.writes)
 
 
 @contextlib.contextmanager
-def _opened(folder: Path, buffers: str, more: Sequence[str]) -> Iterator[Database]:
-    """Run a server whose only memory for files are its buffers."""
+def opened(folder: Path, buffers: str, more: Sequence[str]) -> Iterator[Database]:
+    """Run a server in the folder whose only memory for files are its buffers."""
     folder.chmod(0o711)
     settings = Settings(data=folder / "data")
     with open_database(settings):
@@ -154,7 +161,7 @@ def measure(rows: int, captures: int, buffers: str, folder: Path | None, more: S
     say("---", "---:", "---:", "---:", "---:", "---:")
     with (
         tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as made,
-        _opened(Path(made), buffers, more) as database,
+        opened(Path(made), buffers, more) as database,
     ):
         with database.session() as session:
             for statements in _ROWS:

@@ -4,10 +4,14 @@ import asyncio
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Final
 
+from harvester.harvest.source import open_replay
 from oai.datestamps import format_datestamp, utc_now
 from tests.commands import results, zatva
 from tests.harvester.fake_repository import FakeRepository, Item, many, serve
+
+_BROKEN: Final = b"<oops "
 
 
 def _change(repository: FakeRepository, *, changed: int, deleted: int, new: int) -> None:
@@ -54,27 +58,41 @@ async def test_a_store_that_was_copied_after_the_database_is_made_whole_by_a_har
 async def test_a_backup_of_both_is_restored_as_it_was_at_that_moment(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    async def run(*words: str | Path) -> None:
-        await asyncio.to_thread(results, environment, *words)
+    async def run(*words: str | Path, expect: int = 0) -> Any:
+        (told,) = await asyncio.to_thread(results, environment, *words, expect=expect)
+        return told
 
     store, copied, dump = tmp_path / "store", tmp_path / "copied", tmp_path / "zatva.dump"
-    async with serve(FakeRepository(items=many(30))) as repository:
+    raw = Path(environment["ZATVA_DATA"]) / "raw" / "1"
+    async with serve(
+        FakeRepository(items=many(30), fault=lambda _, good: good.replace(b"Title 5 ", _BROKEN))
+    ) as repository:
         harvest = ("harvest", repository.url, "--out", store)
-        await run(*harvest)
-        files = _files(store)
-        await run("database", "backup", dump, "--store", copied)
+        kept = (await run(*harvest, "--keep-raw", expect=3))["raw_path"].rpartition("/")[2]
+        files, answers = _files(store), _files(raw)
+        assert list(answers) == [Path(kept)]
+        # A running harvest, and one that was killed, have no row that names their files.
+        (raw / "20260101T000000.000000Z-1.warc.gz").write_bytes(b"under way")
+        told = await run("database", "backup", dump, "--store", copied)
+        assert (told["raw_files"], told["raw_missing"]) == (2, 0)
+        assert (copied / "raw" / "1" / kept).samefile(raw / kept)
         again = await asyncio.to_thread(
             zatva, environment, "database", "backup", tmp_path / "second.dump", "--store", copied
         )
         assert (again.returncode, "already exists" in again.stderr) == (2, True)
         _change(repository, changed=3, deleted=4, new=0)
-        await run(*harvest)
+        await run(*harvest, expect=3)
         assert _files(store) != files
 
         shutil.rmtree(store)
-        await run("database", "restore", dump, "--force", "--store", copied)
+        shutil.rmtree(raw)
+        told = await run("database", "restore", dump, "--force", "--store", copied)
+        assert (told["raw_files"], told["raw_missing"]) == (2, 0)
         assert _files(store) == files
+        assert answers.items() < _files(raw).items()
         assert (await asyncio.to_thread(zatva, environment, "store", "verify", "1")).returncode == 0
+    opened = [reply.body for _, reply in open_replay(raw / kept).exchanges()]
+    assert sum(_BROKEN in body for body in opened) > 0
 
 
 def _files(folder: Path) -> dict[Path, bytes]:

@@ -122,12 +122,20 @@ def _wait_for_answer(server: Running, part: str, *, source: str) -> None:
     them one whose request the server has not read yet.
     """
 
-    def answered() -> bool:
-        with contextlib.suppress(ConnectionError):
-            return server.ask(part, _PAGES[part], source=source) == 200
-        return False
+    last: list[object] = ["nothing"]
 
-    eventually(answered, "an answer")
+    def answered() -> bool:
+        try:
+            last[0] = server.ask(part, _PAGES[part], source=source)
+        except ConnectionError as error:
+            last[0] = error
+        return last[0] == 200
+
+    try:
+        eventually(answered, "an answer")
+    except AssertionError as error:
+        error.add_note(f"the {part} answered {last[0]!r} last; its log:\n{server.logged()}")
+        raise
 
 
 @_BOTH_SERVERS

@@ -41,12 +41,20 @@ def test_a_day_is_as_bad_as_its_worst_run_and_belongs_to_the_zone(database: Data
     with database.session() as session:
         telc = a_repository(session)
         for status in (RunStatus.COMPLETED, RunStatus.LOST, RunStatus.NO_CHANGES):
-            a_run(session, telc, status=status, harvest_end_time=evening, record_count=10, new_count=2)
+            a_run(
+                session,
+                telc,
+                status=status,
+                harvest_end_time=evening,
+                record_count=10,
+                new_count=2,
+                deleted_count=1,
+            )
 
         day = days_of(session, RunFilter(), zone="Europe/Prague")[0]
 
         assert (day.day, day.worst, day.runs, day.troubled) == (date(2026, 1, 3), "lost", 3, 1)
-        assert (day.records, day.changes) == (30, 6)
+        assert (day.records, day.new, day.changed, day.changes) == (30, 6, 3, 9)
 
 
 def test_the_usual_is_the_median_of_good_runs_of_the_same_harvest(database: Database) -> None:

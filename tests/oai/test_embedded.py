@@ -114,6 +114,21 @@ def test_it_recovers_when_the_server_itself_was_killed(data: Path) -> None:
     server.release()
 
 
+def test_a_server_that_was_trusted_too_soon_gets_its_database(data: Path) -> None:
+    first, second = EmbeddedServer(data), EmbeddedServer(data)
+    first.acquire()
+    maintenance = first.url.set(drivername="postgresql", database="postgres").render_as_string()
+    with psycopg.connect(maintenance, autocommit=True) as connection:
+        connection.execute("DROP DATABASE zatva")  # as if whoever started it had been killed before
+    second.acquire(ask=False)
+    assert second.url == first.url
+    assert not _answers(second.url)
+    second.ask()
+    assert _answers(second.url)
+    second.release()
+    first.release()
+
+
 def test_no_folder_is_opened_to_others_for_it(data: Path) -> None:
     assert data.parent.stat().st_mode & 0o777 == 0o700
     assert cluster_folder(data).stat().st_mode & 0o077 == 0

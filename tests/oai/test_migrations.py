@@ -1,6 +1,7 @@
 """Migrations make the tables that the models describe, once, whoever comes first."""
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -107,14 +108,14 @@ def _places(database: Database, names: list[str]) -> dict[str, int]:
         return {name: place for name, place in connection.execute(query, {"names": names})}  # noqa: C416 a row is no pair to mypy
 
 
-def test_an_upgrade_gives_way_to_transactions_and_rewrites_no_table_that_a_provider_reads(
+def test_an_upgrade_gives_way_to_transactions_and_keeps_what_a_provider_of_before_reads(
     settings: Settings,
 ) -> None:
     """To a snapshot from before, a table that was rewritten has no rows (PostgreSQL's manual, 13.6)."""
     names = [table.name for table in Base.metadata.sorted_tables if table.name in _READ_BY_PROVIDERS]
     with open_database(settings, check_tables=False) as database, ThreadPoolExecutor(1) as beside:
-        _back_to(database, _RELEASED)
-        before = _places(database, names)
+        _back_to(database, _RELEASED, _OLD_ROWS, _OLD_CHANGE)
+        before, columns = _places(database, names), _columns(database, names)
         with database.engine.connect() as reading:
             reading.execute(_READ)
             with pytest.raises(DatabaseNotReadyError, match="revision 0016; transactions of other programs"):
@@ -129,8 +130,26 @@ def test_an_upgrade_gives_way_to_transactions_and_rewrites_no_table_that_a_provi
             assert not upgrading.done()
         assert upgrading.result() == ("0016", migrations.head())
         after = _places(database, names)
+        assert columns <= _columns(database, names)
+        assert _invalid_indexes(database) == []
     assert len(before) == len(_READ_BY_PROVIDERS)
     assert before == after
+
+
+def _columns(database: Database, names: list[str]) -> set[tuple[str, ...]]:
+    with database.engine.connect() as connection:
+        query = sa.text(
+            "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns"
+            " WHERE table_name = ANY(:names)"
+        )
+        return {tuple(row) for row in connection.execute(query, {"names": names})}
+
+
+def _invalid_indexes(database: Database) -> Sequence[str]:
+    """Those that were built beside others' work, and not completely."""
+    with database.engine.connect() as connection:
+        query = "SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid"
+        return connection.scalars(sa.text(query)).all()
 
 
 def _wait_for_a_lock(database: Database) -> None:
@@ -140,6 +159,7 @@ def _wait_for_a_lock(database: Database) -> None:
 
 
 _RELEASED = "0012"
+"""Of version 0bc97c7, whose provider serves while all later migrations run: docs/how-to/upgrade.md."""
 _READ_BY_PROVIDERS = frozenset(
     {"arc", "collection", "document", "document_collection", "document_month", "domain", "mimetype"}
 )
@@ -255,6 +275,12 @@ INSERT INTO document
     (key, arc_id, "offset", length, url, archived, datestamp, mime_major_id, mime_id, record_type)
 SELECT gen_random_uuid(), a.id, 0, 1, 'http://a.example/', '2024-02-29T23:59:59Z', now(), m.id, m.id, 'x'
 FROM a, m
+"""
+
+_OLD_CHANGE = """
+INSERT INTO oai_change (transaction_id, repository_id, harvest_id, run_started, identifier, metadata_prefix,
+    change, datestamp)
+VALUES (1, 1, 1, now(), 'oai:a:1', 'oai_dc', 'new', '2024-01-01')
 """
 
 

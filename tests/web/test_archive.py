@@ -331,9 +331,12 @@ async def test_the_self_test_is_made_in_the_background_and_its_findings_are_kept
         threads.close()
         await runner.cleanup()
 
+    await administrator.post("/account/language", {"language": "cs"})
     _, page = await administrator.get(f"/archive/check/{row.self_test_id}")
-    assert "Other checks" in page
+    assert "Ostatní kontroly" in page
     assert len(re.findall(r"identify\.", page)) > 3
+    assert "Každá odpověď je správně utvořené XML" in page
+    assert '<span lang="en">' not in page, "all checks are named in the reader's language"
 
 
 async def test_a_provider_that_does_not_answer_fails_the_self_test_in_words(

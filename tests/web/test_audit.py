@@ -1,6 +1,7 @@
 import ast
 import csv
 import io
+import re
 from collections import defaultdict
 from datetime import timedelta
 
@@ -9,11 +10,11 @@ from sqlalchemy import func, select, update
 
 from manager.models import RecurringState
 from manager.worker.process import environment_for
-from oai.actions import ACTIONS
+from oai.actions import ACTIONS, VERB_TITLES
 from oai.audit import (
     BEGUN,
     KIND_TITLES,
-    VERB_TITLES,
+    TABLES,
     Actor,
     AuditEntry,
     Filter,
@@ -24,12 +25,14 @@ from oai.audit import (
     settle,
 )
 from oai.database import Database
+from oai.models import Base
 from oai.owners import Organisation
 from oai.rights import Scope
 from tests.commands import zatva_beside
 from tests.measures import ROOT
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
+from web.admin.changes import LABELS
 from web.auth.access import KIND_OF_ROW
 from web.auth.api_tokens import make_token
 from web.auth.organisations import add_organisation
@@ -139,13 +142,24 @@ async def test_the_page_shows_what_changed_and_what_was_refused(
     await administrator.post(f"/schedules/{number}/pause")
     await viewer.post(f"/schedules/{number}/pause")
     await viewer.post(f"/schedules/{number}/pause")
+    edited = {
+        "metadata_prefix": "marc21",
+        "frequency": "every 6 hours",
+        "validation": "1",
+        "incremental": "yes",
+    }
+    assert (await administrator.post(f"/schedules/{number}/edit", edited))[0] == 303
 
     async with administrator.http.get(
         server.base_url + "/admin/audit", headers={"Accept-Language": "cs"}
     ) as answer:
         page = await answer.text()
 
-    assert f"state: 0 → {int(RecurringState.PAUSED)}" in page
+    changes = re.findall(r'<span class="under">(.+: <span.+ → .+)</span>', page)
+    shown = re.sub("<[^>]+>", "|", " ".join(changes))
+    for said in ("Stav: |nový| → |pozastaveno|", "Kontrola záznamů: |volná| → |velmi přísná|"):
+        assert said in shown
+    assert "Četnost: |každý den v 02:30| → |každých 6 hodin" in shown
     assert "odmítnuto: 2" in page
     assert '<data value="schedule.pause">Pozastavit plán</data>' in page
     assert f'<data value="schedule">plán</data> <span class="mono">{number}</span>' in page
@@ -164,6 +178,31 @@ def test_each_verb_and_kind_that_the_code_writes_has_words() -> None:
     assert {"account.openid", "sign-in.limited"} <= verbs <= VERB_TITLES.keys()
     assert "notification address" in kinds
     assert kinds | set(KIND_OF_ROW.values()) <= KIND_TITLES.keys()
+
+
+def test_each_column_that_changes_has_a_label() -> None:
+    """The others say nothing to people."""
+    unsaid = """
+        added announced arc_id attempt byte_offset changed chosen continued_by created date_added
+        datestamp declared_type digest disappeared_count domain_id evidence export_id failure_code
+        failure_facts fault_key filter_digest filtered_count first_seen guarded harvest_id
+        history_id host_id http_status id identifier_key key last_due last_history last_run
+        last_seen left_out length mime_id mime_major_id moved name_given normalize_digest offset
+        pace packed_length pages_before plain_prefix postponed_count process_id quarantine_id
+        queued raw_path raw_size recognised_type record_type registry_prefix repeated_count
+        replay_of requests revision rule_id run_started schedule_id seen_history state_failure
+        stuck_since summarised title_id tld_id token_id tombstone_count unchanged_count unlisted
+        unsettled url_key usual_seconds waiting walk walked_key walked_prefix warning_failures
+        warnings worker_id
+    """
+    columns = {
+        column.name
+        for table in TABLES.values()
+        for column in Base.metadata.tables[table.name].c
+        if column.name not in table.secret
+    }
+
+    assert columns - LABELS.keys() == set(unsaid.split())
 
 
 def _said() -> dict[str, set[str]]:

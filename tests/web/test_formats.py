@@ -127,6 +127,6 @@ def test_datestamps_of_repositories_are_written_as_in_czech() -> None:
 
 
 def test_code_is_marked_and_the_rest_is_escaped() -> None:
-    code = '<code translate="no">'
+    code = '<code lang="en" translate="no">'
     assert coded("<b>: see `rule list`, a`") == f"&lt;b&gt;: see {code}rule list</code>, a`"
     assert coded(Markup("<b>`x`</b>")) == f"<b>{code}x</code></b>"

@@ -1,5 +1,7 @@
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from multidict import MultiDict
@@ -7,9 +9,10 @@ from multidict import MultiDict
 from harvester.harvest_plan import Surface, carried
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository
+from web.api.shapes import In
 from web.schedules.forms import ScheduleForm
 from web.site.field_help import EXPLAINED
-from web.site.forms import read_form, relative_folder
+from web.site.forms import FAULT_WORDS, FormModel, read_form, relative_folder
 
 
 @pytest.mark.parametrize(
@@ -112,3 +115,76 @@ def test_each_explained_field_is_on_a_form() -> None:
     columns = {one.column for one in carried(Surface.FORM)}
 
     assert [name for name in EXPLAINED if f'"{name}"' not in templates and name not in columns] == []
+
+
+_ERRORS: dict[str, set[str]] = {
+    "bool": {"bool_type", "bool_parsing"},
+    "date": {"date_type", "date_parsing", "date_from_datetime_parsing", "date_from_datetime_inexact"},
+    "datetime": {
+        "datetime_type",
+        "datetime_parsing",
+        "datetime_from_date_parsing",
+        "datetime_object_invalid",
+    },
+    "decimal": {"decimal_type", "decimal_parsing", "finite_number"},
+    "enum": {"enum"},
+    "float": {"float_type", "float_parsing"},
+    "int": {"int_type", "int_parsing", "int_parsing_size", "int_from_float"},
+    "model-field": {"missing"},
+    "str": {"string_type"},
+    "tuple": {"tuple_type"},
+}
+"""What a value of each kind can be refused for, and each limit of a value."""
+_NO_ERRORS = {
+    "any",
+    "default",
+    "function-after",
+    "function-before",
+    "model",
+    "model-fields",
+    "no-info",
+    "nullable",
+    "with-info",
+}
+_LIMITS = {
+    "allow_inf_nan": "finite_number",
+    "ge": "greater_than_equal",
+    "le": "less_than_equal",
+    "max_length": "string_too_long",
+    "min_length": "string_too_short",
+    "pattern": "string_pattern_mismatch",
+    "tz_constraint": "timezone_aware",
+}
+
+
+def test_each_error_that_a_form_can_have_is_said_in_words() -> None:
+    models = [model for model in _forms(FormModel) if not issubclass(model, In)]  # bodies of the API
+    faults = set[str]().union(*(_faults(model.__pydantic_core_schema__) for model in models))
+
+    assert len(models) > 40
+    assert {"missing", "decimal_parsing", "string_pattern_mismatch"} <= faults
+    assert faults == FAULT_WORDS.keys()
+
+
+def _forms(model: type[FormModel]) -> Iterator[type[FormModel]]:
+    for one in model.__subclasses__():
+        yield one
+        yield from _forms(one)
+
+
+def _faults(schema: Any) -> set[str]:
+    """The kinds of errors of a model's schema, as pydantic names them."""
+    match schema:
+        case {"type": str(kind)}:
+            inner = [
+                value for name, value in schema.items() if name not in {"type", "metadata", "serialization"}
+            ]
+            assert kind in _ERRORS.keys() | _NO_ERRORS, kind
+            found = _ERRORS.get(kind, set()) | {_LIMITS[name] for name in schema.keys() & _LIMITS.keys()}
+        case dict():
+            inner, found = list(schema.values()), set()
+        case list() | tuple():
+            inner, found = list(schema), set()
+        case _:
+            return set()
+    return found.union(*map(_faults, inner))

@@ -139,6 +139,7 @@ async def test_its_name_is_in_the_rows_of_all_repositories_only(server: Server, 
         return [" ".join("".join(one.itertext()).split()) for one in tree.xpath("//tbody//th[@scope='row']")]
 
     assert await rows("/repositories/1") == ["Job 1 oai_dc", "marc21", "Run 1 oai_dc", "Audit 1"]
+    assert await rows("/jobs/1") == ["Job 1 oai_dc"]
     assert await rows("/runs?repository=1") == ["Run 1 oai_dc"]
     assert await rows("/runs") == ["Library of Telč oai_dc"]
     assert await rows("/schedules") == ["Library of Telč marc21"]

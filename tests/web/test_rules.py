@@ -91,18 +91,25 @@ async def test_a_rule_that_never_matches_is_told(owner: Browser, repository: int
 
 
 async def test_faults_are_told_at_their_fields(owner: Browser, repository: int) -> None:
+    await owner.post("/account/language", {"language": "cs"})
     faulty = {**_ROWS, "regexp-2": "(", "prefix-3": "mods", "repository_id": str(repository), "do": "save"}
     status, text, _ = await owner.post("/rules/new", faulty)
     root: Any = html.fromstring(text)
     assert status == 422
-    assert 'id="regexp-2-fault"' in text
+    said = root.xpath("string(//p[@id='regexp-2-fault'])")
+    assert "regulární výraz '(' není platný: missing ): (; zapište ho v syntaxi RE2: https" in said
+    assert root.xpath("//p[@id='regexp-2-fault']//code[@lang='en']/text()") == ["missing ): ("]
     assert root.xpath("//details[@open]//p[@class='fault']/@id") == ["uri-3-fault"]
 
     written = {"kind": "filter", "view": "xml", "content": FILTERS.decode().replace('"cultur"', '"("')}
     status, text, _ = await owner.post("/rules/new", {**written, "do": "rows"})
     assert status == 422
-    assert "Line 3, column 32:" in text
+    assert "Řádek 3, sloupec 32: regulární výraz" in text
     assert 'id="content-fault"' in text
+
+    written["content"] = "<filters>\n<filter xpath='a'>"
+    _, text, _ = await owner.post("/rules/new", {**written, "do": "save"})
+    assert "Řádek 3, sloupec 1: není správně utvořené XML: <code lang=" in text
 
 
 async def test_a_rule_is_written_in_words_with_fields_of_stored_records(
@@ -207,6 +214,12 @@ async def test_rows_that_say_the_same_leave_the_file_as_it_is_and_others_tell_of
     assert "version 2 was saved while you were editing version 1" in text
     assert (await owner.post("/rules/1/restore", {"version": "1"}))[0] == 303
     assert b"<!-- why -->" in _file(server).read_bytes()
+
+    _file(server).write_bytes(b"<filters/>")
+    await owner.post("/account/language", {"language": "cs"})
+    _, text = await owner.get("/rules/1")
+    assert "znovu verze 1" in text
+    assert "řádek 1, sloupec 1: &lt;filters&gt; neobsahuje žádný prvek &lt;filter&gt;" in text
 
 
 async def test_a_rule_tells_who_uses_it_and_which_run_read_it(

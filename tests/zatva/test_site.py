@@ -10,6 +10,8 @@ from typing import Final
 import pytest
 from babel.messages.pofile import read_po
 
+from tests.screenshots import FOLDER, PICTURES
+
 _ROOT: Final = Path(__file__).parents[2]
 _LOADED: Final = re.compile(
     r'<(?:script|img|iframe|link rel="?(?:stylesheet|preconnect))[^>]*(?:src|href)="?(?:https?:)?//'
@@ -43,6 +45,13 @@ def test_the_site_has_no_dead_links_and_loads_nothing_from_other_sites(tmp_path:
     pages = list(site.rglob("*.html"))
     assert len(pages) > len(list((_ROOT / "docs").rglob("*.md")))
     assert [page for page in pages if _LOADED.search(page.read_text(encoding="utf-8"))] == []
+
+
+def test_each_picture_is_taken_by_a_script_and_shown() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in (_ROOT / "docs").rglob("*.md"))
+
+    assert {picture.stem for picture in FOLDER.glob("*.png")} == set(PICTURES)
+    assert [name for name in PICTURES if f"images/{name}.png)" not in pages] == []
 
 
 @pytest.mark.parametrize("language", ["cs", "sk"])

@@ -1,6 +1,7 @@
 """Administration pages: index, audit log, all users' API tokens, managers and workers, system health."""
 
 import asyncio
+import re
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -9,22 +10,23 @@ from typing import Final
 from urllib.parse import urlencode
 
 from aiohttp import web
-from pydantic import Field
+from pydantic import Field, field_validator
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from manager.models import Worker
 from manager.notices.letters import Letter, compose, send
-from manager.notices.outbox import NotSentError, NoWordError
+from manager.notices.outbox import NotSentError, NoWordError, RefusedError
 from manager.worker.registry import drain, manager_status
-from oai.actions import VERB_OF_OLD
-from oai.audit import KIND_TITLES, AuditEntry, Filter, list_entries, occurring, title_of
+from oai.actions import VERB_OF_OLD, title_of
+from oai.audit import KIND_TITLES, AuditEntry, Filter, list_entries, occurring
 from oai.datestamps import utc_now
 from oai.disk import disks_of
 from oai.errors import UsageError
 from oai.owners import Organisation
-from oai.settings_view import settings_in_effect
+from oai.settings_view import HIDDEN, settings_in_effect
 from provider.holdings.status import archive_status
+from web.admin.changes import changes_of
 from web.admin.installation import database_facts, process_words, rooms
 from web.admin.limits import limits_in_effect
 from web.auth.access import about, administrators_only
@@ -43,13 +45,12 @@ _TOKEN: Final = columns_of(
     "token_id", "user_name", "name", "scopes", "state", "created", "expires", "last_used", "revoked",
 )  # fmt: skip
 _PAGE: Final = 50
-_CHANGES: Final = 6
-_LONGEST: Final = 80
 _FIELDS: Final = ("user", "action", "kind", "number", "since", "until")
 _COLUMNS: Final = columns_of(
     "at", "user_name", "via", "action", "object_kind", "object_id", "object_name", "status", "address",
     "before", "after", "count",
 )  # fmt: skip
+_ADDRESS: Final = re.compile(r"[^\s@,<>]+@[^\s@,<>]+")
 _FIRST_YEAR: Final = 1970
 _LAST_YEAR: Final = 9000
 
@@ -57,7 +58,15 @@ _LAST_YEAR: Final = 9000
 class MailForm(FormModel):
     """The recipient of a test mail."""
 
-    to: str = Field(max_length=254, pattern=r"^[^\s@,<>]+@[^\s@,<>]+$")
+    to: str = Field(max_length=254)
+
+    @field_validator("to")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        if _ADDRESS.fullmatch(value) is None:
+            said = {"address": repr(value)}
+            raise ValueError(_("%(address)s is not a mail address; write it as name@library.example") % said)
+        return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +115,7 @@ async def settings(request: web.Request) -> web.Response:
         for line in lines
         if words in f"{line.name} {line.about}".lower() and (line.source or not changed)
     ]
-    return render(request, "admin_settings.html", lines=found, words=words, changed=changed)
+    return render(request, "admin_settings.html", lines=found, words=words, changed=changed, hidden=HIDDEN)
 
 
 @administrators_only
@@ -188,8 +197,8 @@ async def test_mail(request: web.Request) -> web.Response:
     about(request, "mail", asked.to)
     try:
         await asyncio.to_thread(send, message, mail)
-    except (NotSentError, NoWordError) as error:
-        return await _health(request, form.with_error("to", str(error)))
+    except NotSentError as error:
+        return await _health(request, form.with_error("to", _unsent(error)))
     raise web.HTTPSeeOther("/admin/health?done=mail-sent")
 
 
@@ -219,6 +228,16 @@ async def _health(request: web.Request, form: Form) -> web.Response:
     )
 
 
+def _unsent(error: NotSentError) -> str:
+    """Return why a mail was not sent, with what the mail server said."""
+    words = _("The mail server could not be used: `%(answer)s`")
+    if isinstance(error, RefusedError):
+        words = _("The mail server rejected the message: `%(answer)s`")
+    if isinstance(error, NoWordError):
+        words = _("The mail server did not confirm the message: `%(answer)s`")
+    return words % {"answer": error}
+
+
 def _counts(session: Session) -> tuple[int, int, int, int]:
     users, organisations, workers = (
         session.scalars(select(func.count()).select_from(table)).one()
@@ -241,7 +260,7 @@ async def audit_log(request: web.Request) -> web.Response:
         request,
         "admin_audit.html",
         entries=entries[:_PAGE],
-        changes=_changes,
+        changes=changes_of,
         titled=_action_title,
         kind=_kind_title,
         form=Form(values=given),
@@ -290,30 +309,6 @@ async def audit_log_as_file(request: web.Request) -> web.StreamResponse:
         return await database_of(request).run(list_entries, wanted, limit=AT_ONCE, before=before)
 
     return await export(request, "audit", _COLUMNS, behind)
-
-
-def _changes(entry: AuditEntry) -> list[str]:
-    """Return the first changed columns, one a line, for example `state: 0 → 2`; the export lists all.
-
-    Of a new object, its values; numbers and times that the database sets are left out.
-    """
-    before, after = entry.before or {}, entry.after or {}
-    if not before:
-        values = [f"{name}: {_short(after[name])}" for name in sorted(after) if not _is_set(name)]
-        return values[:_CHANGES]
-    names = sorted({*before, *after})
-    return [f"{name}: {_short(before.get(name))} → {_short(after.get(name))}" for name in names][:_CHANGES]
-
-
-def _is_set(name: str) -> bool:
-    return name in {"id", "created", "added", "date_added", "summarised"} or (
-        name.endswith("_id") and name != "job_id"
-    )
-
-
-def _short(value: object) -> str:
-    text = "-" if value is None else str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _given(request: web.Request) -> dict[str, str]:

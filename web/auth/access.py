@@ -179,14 +179,15 @@ async def asked_for(
 
     `kind` is the table's class: `Repository`, `RecurringJob`, `Job`, `History`, or another with a
     `repository_id`. Responds 404 with the same text if the row does not exist and if the user may not see it.
-    Notes the row for the audit log.
+    Notes the first row for the audit log: the one that the path names is fetched before those of the form.
     """
     who = who_asks(request)
     wanted = int(request.match_info["id"]) if number is None else number
     row, name = await database_of(request).run(_find_with_name, who, kind, wanted)
     if row is None:
         raise web.HTTPNotFound(text=_no_such(kind) % {"number": wanted})
-    about(request, KIND_OF_ROW.get(kind, kind.__tablename__), wanted, name)
+    if subject_of(request) is None:
+        about(request, KIND_OF_ROW.get(kind, kind.__tablename__), wanted, name)
     return who, row
 
 

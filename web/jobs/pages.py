@@ -262,7 +262,7 @@ def _listed(session: Session, among: Select[int] | None, place: str, *, planned:
 
 def _one(session: Session, among: Select[int] | None, place: str) -> Rows:
     job = find_job(session, int(place)) if _sees(session, among, place) else None
-    return [] if job is None else [(f"job-{job.job_id}", {"job": job, "job_page": True})]
+    return [] if job is None else [(f"job-{job.job_id}", {"job": job, "job_page": True, "of_one": True})]
 
 
 def _sees(session: Session, among: Select[int] | None, place: str) -> bool:

@@ -89,9 +89,8 @@ def _plots(days: list[Day], last: date) -> dict[str, Any]:
             known, first, last, link=day_link(), label=_("Last 30 days, by the worst outcome of each day")
         ),
         "lines": {
-            "runs": line(lambda day: day.runs, _("Runs per day, last 30 days")),
-            "records": line(lambda day: day.records, _("Records per day, last 30 days")),
-            "changes": line(lambda day: day.changes, _("Changes per day, last 30 days")),
+            "new": line(lambda day: day.new, _("New records per day, last 30 days")),
+            "changed": line(lambda day: day.changed, _("Changed records per day, last 30 days")),
         },
     }
 

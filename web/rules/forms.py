@@ -22,7 +22,7 @@ from harvester.rules.filters import FilterMatch
 from harvester.rules.rule_files import RuleFileError
 from harvester.vocabulary import RuleKind
 from web.site.forms import FormModel
-from web.site.i18n import _
+from web.site.i18n import _, told
 
 ROWS: Final = "rows"
 XML: Final = "xml"
@@ -65,7 +65,7 @@ def read_edited(values: Mapping[str, str], kind: RuleKind, before: bytes | None)
         return _from_xml(values.get("content", ""), kind)
     rows, places = _typed_rows(values, kind)
     errors = {
-        (f"{one.field}-{places[one.field][one.row]}" if one.field else "rows"): one.reason
+        (f"{one.field}-{places[one.field][one.row]}" if one.field else "rows"): told(one.why)
         for one in reversed(row_faults(rows))
     }
     if errors:
@@ -129,8 +129,8 @@ def _from_xml(text: str, kind: RuleKind) -> Edited:
 def placed(error: RuleFileError) -> str:
     """Return the error in a rule file, with line and column."""
     if not error.line:
-        return error.reason
-    place = {"line": error.line, "column": error.column, "reason": error.reason}
+        return told(error.why)
+    place = {"line": error.line, "column": error.column, "reason": told(error.why)}
     return _("Line %(line)s, column %(column)s: %(reason)s") % place
 
 

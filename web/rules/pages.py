@@ -1,5 +1,6 @@
 """Rules: list, one rule with its versions, ready examples."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,8 +11,8 @@ from harvester.models import Repository
 from harvester.rule_lab import versions
 from harvester.rule_lab.examples import EXAMPLES
 from harvester.rule_lab.files import read_file
-from harvester.rule_lab.models import Rule
-from harvester.rule_lab.versions import as_text, difference, list_rules, list_versions
+from harvester.rule_lab.models import Rule, RuleVersion
+from harvester.rule_lab.versions import AGAIN, FOUND, as_text, difference, list_rules, list_versions
 from harvester.vocabulary import RuleKind
 from manager.rule_usage import last_runs, uses_of
 from manager.schedules.service import find_schedules
@@ -29,6 +30,7 @@ _VERSIONS: Final = 50
 _OTHERS: Final = 20
 """Schedules that a rule's page offers to use it in."""
 _DIGITS: Final = 9
+_AGAIN: Final = re.compile(AGAIN % {"number": r"(?P<number>\d+)"})
 
 
 def kinds() -> dict[str, str]:
@@ -123,6 +125,14 @@ async def rule_of(request: web.Request) -> Rule:
     return rule
 
 
+def _note_of(version: RuleVersion) -> str:
+    """Return the note of a version; those that Zatva writes are said in the reader's language."""
+    if version.note == FOUND:
+        return ""  # the page says so of each version that nobody has saved
+    again = _AGAIN.fullmatch(version.note)
+    return _("version %(number)s again") % again.groupdict() if again else version.note
+
+
 def _facts(session: Session, settings: Settings, who: SignedIn, rule: Rule) -> Mapping[str, Any]:
     among = visible_repositories(who)
     found = list_versions(session, rule.rule_id, most=_VERSIONS + 1)
@@ -139,6 +149,7 @@ def _facts(session: Session, settings: Settings, who: SignedIn, rule: Rule) -> M
     return {
         "others": [one for one in others if one.schedule.id not in used][:_OTHERS],
         "versions": shown,
+        "notes": {version.number: _note_of(version) for version in found},
         "runs": last_runs(session, rule, found, among=among),
         "uses": uses,
         "text": as_text(found[0].content),

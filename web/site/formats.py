@@ -43,8 +43,9 @@ def number(value: int) -> str:
 
 def coded(text: str) -> Markup:
     """Return the text as HTML, in which what stands between backticks is code."""
-    # As plain text: what is substituted into Markup would be escaped.
-    return Markup(_CODE.sub(r'<code translate="no">\1</code>', str(escape(text))))  # noqa: S704 escaped here
+    # As plain text: what is substituted into Markup would be escaped. Code, and what other programs say, is
+    # in English.
+    return Markup(_CODE.sub(r'<code lang="en" translate="no">\1</code>', str(escape(text))))  # noqa: S704 escaped here
 
 
 def decimal(value: float) -> str:

@@ -9,11 +9,54 @@ from typing import Any, Final, Self, TypeVar
 from multidict import MultiMapping
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from web.site.i18n import _
+from web.site.i18n import _, mark
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _LONGEST_PATH: Final = 1000
+_BOUNDS: Final = ("ge", "le", "max_length")
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_FILL_IN: Final = mark("Fill in this field.")
+_WHOLE: Final = mark("Enter a whole number.")
+_NUMBER: Final = mark("Enter a number.")
+_DATE: Final = mark("Enter a date, such as 2026-01-31.")
+_TIME: Final = mark("Enter a date and a time, such as 2026-01-31 12:00.")
+_CHOOSE: Final = mark("Choose one of the options.")
+FAULT_WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "missing": _FILL_IN,
+        "string_type": _FILL_IN,
+        "string_too_short": _FILL_IN,
+        "string_too_long": mark("Enter at most %(bound)s characters."),
+        "string_pattern_mismatch": mark(
+            "Leave out spaces, accents and characters that are not allowed here."
+        ),
+        "bool_type": _CHOOSE,
+        "bool_parsing": mark("Choose yes or no."),
+        "int_type": _WHOLE,
+        "int_parsing": _WHOLE,
+        "int_parsing_size": _WHOLE,
+        "int_from_float": _WHOLE,
+        "float_type": _NUMBER,
+        "float_parsing": _NUMBER,
+        "decimal_type": _NUMBER,
+        "decimal_parsing": _NUMBER,
+        "finite_number": _NUMBER,
+        "greater_than_equal": mark("Enter a number of at least %(bound)s."),
+        "less_than_equal": mark("Enter a number of at most %(bound)s."),
+        "date_type": _DATE,
+        "date_parsing": _DATE,
+        "date_from_datetime_parsing": _DATE,
+        "date_from_datetime_inexact": mark("Enter a date without a time."),
+        "datetime_type": _TIME,
+        "datetime_parsing": _TIME,
+        "datetime_from_date_parsing": _TIME,
+        "datetime_object_invalid": _TIME,
+        "timezone_aware": mark("Add the time zone, such as Z for UTC."),
+        "enum": _CHOOSE,
+        "tuple_type": _CHOOSE,
+    }
+)
+"""What people read for a kind of pydantic error; the kinds that no form can have are left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,17 +131,9 @@ def _has_control_characters(text: str) -> bool:
 
 
 def _in_words(fault: Mapping[str, Any]) -> str:
-    if fault["type"] == "value_error":
-        return str(fault["ctx"]["error"])
     context = fault.get("ctx", {})
-    words = {
-        "missing": _("Fill in this field."),
-        "string_too_short": _("Fill in this field."),
-        "string_too_long": _("The text is too long."),
-        "int_parsing": _("Enter a whole number."),
-        "greater_than_equal": _("Enter a number of at least %(bound)s."),
-        "less_than_equal": _("Enter a number of at most %(bound)s."),
-        "enum": _("Choose one of the options."),
-        "literal_error": _("Choose one of the options."),
-    }.get(fault["type"], _("This value is not valid."))
-    return words % {"bound": bound} if (bound := context.get("ge", context.get("le"))) is not None else words
+    if fault["type"] == "value_error":
+        return str(context["error"])
+    bounds = [context[name] for name in _BOUNDS if name in context]
+    words = _(FAULT_WORDS.get(fault["type"], mark("This value is not valid.")))
+    return words % {"bound": bounds[0]} if bounds else words

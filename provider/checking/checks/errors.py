@@ -29,7 +29,7 @@ class Refusal:
             title=f"{self.title}: {codes}",
             section=self.section,
             severity=self.severity,
-            advice=f"Answer such a request with only an error element with the code {codes}.",
+            advice="Answer such a request with only an error element with that code.",
             look=self._look(codes),
         )
 

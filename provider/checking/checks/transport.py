@@ -47,7 +47,7 @@ def _verb_check(verb: Verb, method: str, look: Look) -> Check:
         title=f"{verb} by {method}",
         section="3.1.1",
         severity=Severity.MUST,
-        advice=f"Answer {verb} by {method}: harvesters may use both GET and POST.",
+        advice="Answer such a request: harvesters may use both GET and POST.",
         look=look,
     )
 

@@ -96,6 +96,22 @@ async def test_rows_name_files_digests_and_sets(library: Library) -> None:
     assert specs == ["x", "y:z"]
 
 
+async def test_rows_of_sets_in_which_a_changed_record_stays_are_not_written_again(library: Library) -> None:
+    def rows() -> dict[str, str]:
+        with library.database.session() as session:
+            written = text("SELECT set_spec, xmin::text FROM oai_set_mapping")
+            return {spec: transaction for spec, transaction in session.execute(written)}  # noqa: C416 a row is no pair to mypy
+
+    library.fake.items = [Item(identifier="oai:a:1", sets=("left", "stays"))]
+    await library.run()
+    before = rows()
+    changed = Item(identifier="oai:a:1", title="Newer", sets=("stays", "joined"), datestamp=NOW)
+    library.fake.items = [changed]
+    assert (await library.run()).counts["updated"] == 1
+    after = rows()
+    assert (set(after), after["stays"]) == ({"stays", "joined"}, before["stays"])
+
+
 async def test_sets_go_with_their_records_and_with_the_repository(library: Library) -> None:
     library.fake.items = [Item(identifier=f"oai:a:{number}", sets=("x", f"y{number}")) for number in range(3)]
     await library.run()

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from harvester.store.backup import FileFault, StoreBackup, unchanging_files
+from harvester.harvest.raw_capture import raw_folder
+from harvester.store.backup import (
+    FileFault,
+    RawAnswers,
+    StoreBackup,
+    copy_raw_answers,
+    restore_raw_answers,
+    unchanging_files,
+)
 from tests.harvester.library import Library
 from tests.manager.conftest import until
 
@@ -91,3 +99,22 @@ async def test_files_that_rows_do_not_state_are_named_by_backup_and_restore(
         restored = StoreBackup(backup.folder, stores, on_fault=backup.on_fault).restore(session)
     strays = [(FileFault.STRAY, f"{number}/more.xml"), (FileFault.STRAY, "other")]
     assert (sorted(found), restored.files) == ([missing, *strays], len(library.files()))
+
+
+async def test_raw_answers_that_were_removed_are_counted_and_longer_ones_stay(
+    library: Library, tmp_path: Path
+) -> None:
+    library.change_settings(keep_raw=True)
+    number = library.repository_id
+    for _ in range(2):
+        await library.run()
+    folder, backup = raw_folder(library.settings, number), tmp_path / "backup"
+    first, second = sorted(folder.iterdir())
+    first.unlink()
+    with library.database.session() as session:
+        assert copy_raw_answers(session, {number: folder}, backup) == RawAnswers(files=1, missing=1)
+        (backup / "raw" / str(number) / second.name).unlink()
+        (backup / "raw" / str(number) / second.name).write_bytes(b"as far as it went")
+        whole = second.read_bytes()
+        assert restore_raw_answers(session, {number: folder}, backup) == RawAnswers(files=1, missing=1)
+    assert second.read_bytes() == whole

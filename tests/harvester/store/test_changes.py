@@ -101,6 +101,8 @@ async def test_lines_can_be_had_of_one_repository_and_of_one_run(library: Librar
     code, out, _ = await library.command("job", "changes", "--run", "2", "--json")
     assert code == 0
     assert [json.loads(line)["identifier"] for line in out.splitlines()] == ["oai:fake.example:9"]
+    code, out, _ = await library.command("job", "changes", "--run", "1", "--since", "23")
+    assert [line.split()[-1] for line in out.splitlines()] == ["oai:fake.example:23", "oai:fake.example:24"]
     code, out, _ = await library.command("job", "changes", "--repository", "99", "--json")
     assert (code, out) == (0, "")
     code, out, _ = await library.command("job", "changes", "--repository", "1", "--since", "24")

@@ -23,6 +23,26 @@ def test_a_notice_that_another_sender_is_claiming_is_passed_over(database: Datab
         assert outbox.claim(session, Channel.MAIL, most=5, lease=60) == []
 
 
+def test_a_notice_has_the_time_zone_of_the_schedule_that_it_is_about(database: Database, told: Told) -> None:
+    rule, tables = told.rule(), told.tables
+    tables.add("oai_recurring_job", repository_id=told.repository, time_zone="Europe/Prague")
+    audits = {None: "Asia/Tokyo", told.repository: "Europe/Bratislava"}
+    for repository, zone in audits.items():
+        tables.add("oai_store_audit_schedule", repository_id=repository, frequency="weekly", time_zone=zone)
+    schedule = tables.one("SELECT id FROM oai_recurring_job")
+    for occasion, facts in (("store audit", "{}"), ("stuck", f'{{"recurring_id": {schedule}}}')):
+        told.tables.add(
+            "notice", rule_id=rule, occasion=occasion, channel="mail", target="a@b.example", facts=facts,
+            repository_id=told.repository if occasion == "store audit" else None,
+        )  # fmt: skip
+
+    with database.session() as session:
+        found = outbox.claim(session, Channel.MAIL, most=5, lease=60)
+
+    zones = {one.occasion: one.zone for one in found}
+    assert zones == {"store audit": "Europe/Bratislava", "stuck": "Europe/Prague"}
+
+
 def test_the_pause_between_attempts_doubles_up_to_half_a_day(database: Database, told: Told) -> None:
     told.rule()
     told.after("failed")

@@ -111,13 +111,18 @@ def test_letters_name_the_command_where_one_helps() -> None:
 
 
 def test_languages_differ_and_numbers_are_written_as_their_readers_do() -> None:
-    english, czech = (render("works again", language, RUN, dashboard=None) for language in ("en", "cs"))
+    english, czech = (
+        render("works again", language, RUN, dashboard=None, zone=zone)
+        for language, zone in (("en", "UTC"), ("cs", "Europe/Prague"))
+    )
     assert english.subject == "Works again: City Library, oai_dc, set books"
     assert czech.subject == "Zase funguje: City Library, oai_dc, sada books"
     assert "12,345" in english.body
     assert "12\u00a0345" in czech.body
-    assert "for 3 d 2 h, since 28 Jan 2026 01:00 UTC" in english.body
-    assert "od 28. 1. 2026 1:00 UTC;" in czech.body
+    assert "for 3 d 2 h, since 28 Jan 2026 01:00;" in english.body
+    assert "od 28. 1. 2026 2:00;" in czech.body
+    assert english.body.endswith("\n\nTimes are in the time zone UTC.\n")
+    assert czech.body.endswith("\n\nČasy jsou v pásmu Europe/Prague.\n")
 
 
 def test_words_from_elsewhere_stay_on_their_line() -> None:

@@ -38,8 +38,10 @@ async def test_a_failure_comes_as_a_mail_with_the_request_and_what_to_do(
     settings: Settings, database: Database, told: Told
 ) -> None:
     told.rule()
+    told.tables.add("oai_recurring_job", repository_id=told.repository, time_zone="Europe/Prague")
     told.run(
         "failed",
+        recurring_id=told.tables.one("SELECT id FROM oai_recurring_job"),
         failure_reason="https://library.example/oai?verb=Identify: HTTP status 404",
         failure_code="http_gone",
         failure_facts='{"url": "https://library.example/oai?verb=Identify"}',
@@ -60,6 +62,7 @@ async def test_a_failure_comes_as_a_mail_with_the_request_and_what_to_do(
         "Records processed: 7",
         "keeper@library.example",
         "More: https://zatva.example/runs/1",
+        "Times are in the time zone Europe/Prague.",
     ):
         assert words in mail.text
     assert told.states() == ["sent"]
@@ -83,6 +86,7 @@ async def test_a_server_that_says_later_is_tried_again_later_under_the_same_numb
             await tick()
     assert len(server.mails) == 1
     assert server.mails[0].message["Message-ID"].startswith("<1.")
+    assert "Times are in the time zone UTC." in server.mails[0].text
     assert told.tables.one("SELECT tries FROM notice") == 2
 
 

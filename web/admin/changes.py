@@ -1,0 +1,202 @@
+"""What an entry of the audit log changed: labels of the columns, and their values in the reader's language.
+
+Columns without a label say nothing to people, such as keys and counters; the exports have them all.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Final
+
+from harvester.harvest_plan import PARAMETERS
+from manager.models import RecurringState
+from oai.audit import AuditEntry
+from web.schedules.timing import often
+from web.site.formats import exact
+from web.site.i18n import _, mark
+
+_MOST: Final = 6
+_LONGEST: Final = 80
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?[+-]\d\d:\d\d")
+"""As PostgreSQL writes a time in JSON; datestamps, which stay as they are, end in Z."""
+LABELS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "state": mark("State"),
+        "state_reason": mark("Reason"),
+        "status": mark("State"),
+        "verdict": mark("Outcome"),
+        "failure_reason": mark("Reason"),
+        "reason": mark("Reason"),
+        "name": mark("Name"),
+        "repository_name": mark("Name"),
+        "short_name": mark("Short name"),
+        "title": mark("Title"),
+        "description": mark("Description"),
+        "role": mark("Role"),
+        "organisation": mark("Organisation"),
+        "organisation_id": mark("Organisation"),
+        "disabled": mark("Disabled since"),
+        "second_factor": mark("Second factor"),
+        "totp_since": mark("Second factor since"),
+        "awaits": mark("Waits for"),
+        "openid": mark("Connected account"),
+        "scopes": mark("Scopes"),
+        "expires": mark("Expires"),
+        "revoked": mark("Revoked"),
+        "base_url": mark("Base URL"),
+        "base_dir": mark("Base directory"),
+        "protocol": mark("Protocol"),
+        "admin_email": mark("Administrator"),
+        "kind": mark("Type"),
+        "target": mark("Recipient"),
+        "channel": mark("Channel"),
+        "language": mark("Language"),
+        "repository_id": mark("Repository"),
+        "recurring_id": mark("Schedule"),
+        "job_id": mark("Job"),
+        "user_id": mark("User"),
+        "set_id": mark("Filtering set"),
+        "parent_id": mark("Parent collection"),
+        "metadata_prefix": mark("Metadata format"),
+        "set_spec": mark("Set"),
+        "frequency": mark("Frequency"),
+        "time_zone": mark("Time zone"),
+        "start_date": mark("Start"),
+        "end_date": mark("End"),
+        "harvest_from": mark("From datestamp"),
+        "harvest_to": mark("Until datestamp"),
+        "incremental": mark("Only records changed since the last complete harvest"),
+        "method": mark("Method"),
+        "harvest_method": mark("Method"),
+        "validation": mark("Validation"),
+        "filter_file_path": mark("Filter file"),
+        "normalize_file_path": mark("Normalise file"),
+        "max_records": mark("Record limit"),
+        "max_bytes": mark("Limit in bytes"),
+        "parse_id": mark("Record files"),
+        "files_per_dir": mark("Files per folder"),
+        "slice": mark("Division"),
+        "overlap": mark("If the last run is still in progress"),
+        "priority": mark("Priority"),
+        "owner": mark("Owner"),
+        "failures": mark("Failures in a row"),
+        "deletion_policy": mark("When a record is deleted"),
+        "brake_deletions": mark("Deletions allowed per run, in percent"),
+        "brake_updates": mark("Changes allowed per run, in percent"),
+        "repairs": mark("Repairs"),
+        "cleared": mark("Locks cleared"),
+        "not_before": mark("Not before"),
+        "protocol_version": mark("Protocol version"),
+        "granularity": mark("Granularity"),
+        "deleted_record": mark("Deleted records"),
+        "earliest_datestamp": mark("Earliest datestamp"),
+        "identified": mark("Last refreshed"),
+        "examined": mark("Diagnosed"),
+        "after_harvest": mark("Import after each harvest"),
+        "record_url_template": mark("URL of a record's page at the institution"),
+        "match": mark("Conditions"),
+        "identifiers": mark("Identifiers"),
+        "altered": mark("Reported as altered"),
+        "withdrawn": mark("Withdrawn"),
+        "access": mark("Access"),
+        "embargo_until": mark("Embargo until"),
+        "hidden": mark("Hidden"),
+        "deleted": mark("Deleted"),
+        "listed": mark("Listed"),
+        "from_titles": mark("Filled by imports of titles"),
+        "documents": mark("Documents"),
+        "records": mark("Records"),
+        "bytes": mark("Size in bytes"),
+        "url": mark("URL"),
+        "archived": mark("Captured"),
+        "identifier": mark("Identifier"),
+        "resolved": mark("Resolved"),
+        "form": mark("Format"),
+        "selection": mark("Selection"),
+        "reading_room": mark("Includes documents for the reading room"),
+        "asked_by": mark("Requested by"),
+        "removed": mark("Removed"),
+        "removed_by": mark("Removed by"),
+        "captures": mark("Captures"),
+        "path": mark("File"),
+        "harvest_start_time": mark("Started"),
+        "harvest_end_time": mark("Ended"),
+        "started": mark("Started"),
+        "ended": mark("Ended"),
+        "record_count": mark("Records received"),
+        "new_count": mark("New"),
+        "updated_count": mark("Changed"),
+        "deleted_count": mark("Deleted"),
+        "invalid_count": mark("Refused"),
+        "host": mark("Host"),
+        "next_due": mark("Next run"),
+        "next_key_from": mark("Next key from"),
+        "exit_code": mark("Exit code"),
+    }
+)
+"""By column or detail, in the order in which changes are shown."""
+_CHOICES: Final[Mapping[str, type[Enum]]] = MappingProxyType(
+    {
+        name: one.choices
+        for one in PARAMETERS
+        if one.choices is not None
+        for name in (one.column, one.job_column)
+    }
+)
+_NAMED: Final = frozenset({"access", "role", "state", "validation", "verdict"})
+"""Columns whose values are words that pages translate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A changed column: its label, and its values as they are shown."""
+
+    label: str
+    before: str | None
+    """None for a new object, and for a detail of the action."""
+    after: str
+
+
+def changes_of(entry: AuditEntry) -> list[Change]:
+    """Return the first changed columns in the order of `LABELS`; of a new object, its values."""
+    was, now = entry.before or {}, entry.after or {}
+    names = [name for name in LABELS if name in was or name in now][:_MOST]
+    return [
+        Change(
+            label=_(LABELS[name]),
+            before=_shown(entry, name, was.get(name)) if was else None,
+            after=_shown(entry, name, now.get(name)),
+        )
+        for name in names
+    ]
+
+
+def _shown(entry: AuditEntry, name: str, value: Any) -> str:  # noqa: ANN401 any JSON value
+    if value is None:
+        return "–"  # noqa: RUF001 en dash intended
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if name == "frequency":
+        return often(str(value))
+    if isinstance(value, list):
+        return _short(", ".join(map(str, value)))
+    if isinstance(value, str) and _TIME.fullmatch(value):
+        return exact(datetime.fromisoformat(value))
+    word = _word(entry, name, value)
+    return _(word) if name in _NAMED else _short(word)
+
+
+def _word(entry: AuditEntry, name: str, value: Any) -> str:  # noqa: ANN401 any JSON value
+    """Return the word for a value that is stored as a number, otherwise the value."""
+    if (entry.object_kind, name) == ("schedule", "state") and value in set(RecurringState):
+        return RecurringState(value).word
+    choices = _CHOICES.get(name)
+    known = choices is not None and value in {one.value for one in choices}
+    return choices(value).name.lower().replace("_", " ") if choices and known else str(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
