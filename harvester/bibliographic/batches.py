@@ -199,17 +199,17 @@ class Omitted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rows:
-    """Records to write, ready for the server: a JSON text for each table.
+    """Records to write, ready for the server: for each table, a JSON object for each record.
 
-    In each row, `number` is its record's position in `ids`, counted from 1; `parts` holds the rows of the
+    In each object, `number` is its record's position in `ids`, counted from 1; `parts` holds the rows of the
     other tables, in the record's order.
     """
 
     ids: Sequence[int | None]
     """The records' ids; None for a record that has no row yet."""
-    records: str
-    contributors: str
-    identifiers: str
+    records: Sequence[str]
+    contributors: Sequence[str]
+    identifiers: Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -363,9 +363,9 @@ class _Draft:
         """Return the finished batch."""
         rows = Rows(
             ids=self.ids,
-            records=f"[{','.join(self.records)}]",
-            contributors=f"[{','.join(self.contributors)}]",
-            identifiers=f"[{','.join(self.identifiers)}]",
+            records=self.records,
+            contributors=self.contributors,
+            identifiers=self.identifiers,
         )
         return ImportBatch(
             rows=rows, same=self.same, omitted=self.omitted, welcome=self.welcome, counts=self.counts

@@ -4,7 +4,7 @@ A batch is sent to the server as one JSON text for each table, which PostgreSQL 
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -123,6 +123,8 @@ class Table:
     session: Session
     repository_id: int
     metadata_prefix: str
+    longest: int = 50_000_000
+    """Characters of JSON in a statement: an array of type jsonb may have 268 MB."""
 
     def write(self, rows: Rows) -> None:
         """Insert or replace records with their names and identifiers; a record keeps its id."""
@@ -133,9 +135,13 @@ class Table:
             self.session.execute(_FORGET_NAMES, {"ids": arrays.of_numbers(known)})
             self.session.execute(_FORGET_NUMBERS, {"ids": arrays.of_numbers(known)})
         ids = arrays.of_numbers(self._numbered(rows.ids))
-        self.session.execute(_WRITE, {**self._scope(), "ids": ids, "rows": rows.records})
-        self.session.execute(_NAMES, {"ids": ids, "rows": rows.contributors})
-        self.session.execute(_NUMBERS, {"ids": ids, "rows": rows.identifiers})
+        for statement, objects in (
+            (_WRITE, rows.records),
+            (_NAMES, rows.contributors),
+            (_NUMBERS, rows.identifiers),
+        ):
+            for array in self._arrays(objects):
+                self.session.execute(statement, {**self._scope(), "ids": ids, "rows": array})
 
     def note_same(self, records: Sequence[Same]) -> None:
         """Record that these records were checked and are unchanged."""
@@ -172,6 +178,18 @@ class Table:
             self.session.execute(
                 _FORGET_OMISSIONS, {**self._scope(), "keys": arrays.of_texts([key.hex for key in keys])}
             )
+
+    def _arrays(self, objects: Sequence[str]) -> Iterator[str]:
+        """Yield the objects as JSON arrays, none of them longer than allowed unless it is a single object."""
+        array: list[str] = []
+        length = 0
+        for one in objects:
+            if array and length + len(one) > self.longest:
+                yield f"[{','.join(array)}]"
+                array, length = [], 0
+            array.append(one)
+            length += len(one)
+        yield f"[{','.join(array)}]"
 
     def _scope(self) -> dict[str, Any]:
         return {"repository_id": self.repository_id, "prefix": self.metadata_prefix}
