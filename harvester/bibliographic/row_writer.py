@@ -4,7 +4,7 @@ A batch is sent to the server as one JSON text for each table, which PostgreSQL 
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,7 +39,9 @@ _WORDS: Final = " || ".join(
     f"setweight(to_tsvector('simple', words_{weight}), '{weight.upper()}')" for weight in _WEIGHTS
 )
 _ID: Final = "(CAST(:ids AS bigint[]))[number]"
-_PARTS: Final = "json_to_recordset(CAST(:rows AS json)) AS row(number integer, parts json)"
+# As jsonb, because a text of type json is read three times: checked, divided into rows, and stored as jsonb.
+_ROWS: Final = "jsonb_to_recordset(CAST(:rows AS jsonb))"
+_PARTS: Final = f"{_ROWS} AS row(number integer, parts jsonb)"
 _SET: Final = ", ".join(f"{name} = excluded.{name}" for name in (*_COLUMNS, *_BYTES, "words", "imported"))
 _WRITE = text(
     f"""
@@ -47,8 +49,7 @@ _WRITE = text(
                                       {", ".join(_COLUMNS)}, {", ".join(_BYTES)}, words, imported)
     SELECT {_ID}, :repository_id, :prefix, identifier_key, {", ".join(_COLUMNS)},
            {", ".join(f"decode({name}, 'hex')" for name in _BYTES)}, {_WORDS}, now()
-    FROM json_to_recordset(CAST(:rows AS json))
-         AS row(number integer, identifier_key uuid, {_TYPED})
+    FROM {_ROWS} AS row(number integer, identifier_key uuid, {_TYPED})
     ON CONFLICT (repository_id, metadata_prefix, identifier_key) DO UPDATE SET {_SET}
     """  # noqa: S608 built from constants
 )
@@ -79,7 +80,7 @@ _NAMES = text(
     INSERT INTO bibliographic_contributor
         (bibliographic_id, position, name, kind, dates, titles, roles, authority_ids, work, main, linked)
     SELECT {_ID}, position - 1, name, kind, dates, titles, roles, authority_ids, work, main, linked
-    FROM {_PARTS}, ROWS FROM (json_to_recordset(parts)
+    FROM {_PARTS}, ROWS FROM (jsonb_to_recordset(parts)
         AS (name text, kind text, dates text, titles text, roles text[], authority_ids text[], work text,
             main boolean, linked text))
         WITH ORDINALITY AS part(name, kind, dates, titles, roles, authority_ids, work, main, linked, position)
@@ -89,7 +90,7 @@ _NUMBERS = text(
     f"""
     INSERT INTO bibliographic_identifier (bibliographic_id, position, scheme, value, found, state, qualifier)
     SELECT {_ID}, position - 1, scheme, value, found, state, qualifier
-    FROM {_PARTS}, ROWS FROM (json_to_recordset(parts)
+    FROM {_PARTS}, ROWS FROM (jsonb_to_recordset(parts)
         AS (scheme text, value text, found text, state text, qualifier text))
         WITH ORDINALITY AS part(scheme, value, found, state, qualifier, position)
     """  # noqa: S608 built from constants
@@ -122,6 +123,8 @@ class Table:
     session: Session
     repository_id: int
     metadata_prefix: str
+    longest: int = 50_000_000
+    """Characters of JSON in a statement: an array of type jsonb may have 268 MB."""
 
     def write(self, rows: Rows) -> None:
         """Insert or replace records with their names and identifiers; a record keeps its id."""
@@ -132,9 +135,13 @@ class Table:
             self.session.execute(_FORGET_NAMES, {"ids": arrays.of_numbers(known)})
             self.session.execute(_FORGET_NUMBERS, {"ids": arrays.of_numbers(known)})
         ids = arrays.of_numbers(self._numbered(rows.ids))
-        self.session.execute(_WRITE, {**self._scope(), "ids": ids, "rows": rows.records})
-        self.session.execute(_NAMES, {"ids": ids, "rows": rows.contributors})
-        self.session.execute(_NUMBERS, {"ids": ids, "rows": rows.identifiers})
+        for statement, objects in (
+            (_WRITE, rows.records),
+            (_NAMES, rows.contributors),
+            (_NUMBERS, rows.identifiers),
+        ):
+            for array in self._arrays(objects):
+                self.session.execute(statement, {**self._scope(), "ids": ids, "rows": array})
 
     def note_same(self, records: Sequence[Same]) -> None:
         """Record that these records were checked and are unchanged."""
@@ -171,6 +178,18 @@ class Table:
             self.session.execute(
                 _FORGET_OMISSIONS, {**self._scope(), "keys": arrays.of_texts([key.hex for key in keys])}
             )
+
+    def _arrays(self, objects: Sequence[str]) -> Iterator[str]:
+        """Yield the objects as JSON arrays, none of them longer than allowed unless it is a single object."""
+        array: list[str] = []
+        length = 0
+        for one in objects:
+            if array and length + len(one) > self.longest:
+                yield f"[{','.join(array)}]"
+                array, length = [], 0
+            array.append(one)
+            length += len(one)
+        yield f"[{','.join(array)}]"
 
     def _scope(self) -> dict[str, Any]:
         return {"repository_id": self.repository_id, "prefix": self.metadata_prefix}

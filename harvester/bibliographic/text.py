@@ -41,8 +41,10 @@ def fold(text: str) -> str:
     if text.isascii():
         return _NO_WORD.sub(" ", text.replace("'", "")).strip().lower()
     plain = _INSIDE.sub("", unicodedata.normalize("NFKD", text).casefold())
-    plain = _MARKS.sub("", unicodedata.normalize("NFKD", plain)).translate(_LETTERS)
-    return _NO_WORD.sub(" ", unicodedata.normalize("NFC", plain)).strip()
+    plain = _MARKS.sub("", unicodedata.normalize("NFKD", plain))
+    if not plain.isascii():  # seldom, in Latin script
+        plain = unicodedata.normalize("NFC", plain.translate(_LETTERS))
+    return _NO_WORD.sub(" ", plain).strip()
 
 
 def sort_key(title: str) -> str:

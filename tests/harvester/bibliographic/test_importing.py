@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from lxml import etree
@@ -18,6 +19,7 @@ from harvester.bibliographic.imports import ImportBusyError, list_omissions, onl
 from harvester.bibliographic.marc21.converter import Marc21Converter
 from harvester.bibliographic.models import Import
 from harvester.bibliographic.record import BibliographicRecord
+from harvester.bibliographic.row_writer import Table
 from harvester.bibliographic.sources import save_source, source_settings
 from oai.errors import UsageError
 from tests.commands import Process
@@ -42,6 +44,7 @@ ROWS = """
                  WHERE i.bibliographic_id = row.bibliographic_id ORDER BY position)
     FROM bibliographic_record AS row ORDER BY identifier
     """
+NUMBERS = "SELECT bibliographic_id FROM bibliographic_record"
 
 
 def choose(catalogue: Catalogue, lines: Sequence[str]) -> None:
@@ -63,6 +66,19 @@ def test_the_first_import_brings_all_and_tells_who_began_it(catalogue: Catalogue
         ("Hus, Jan", ["aut"], ["jn19981001473"])
     ]
     assert ("isbn", "9788020001290") in catalogue.rows("SELECT scheme, value FROM bibliographic_identifier")
+
+
+def test_rows_that_are_too_long_for_one_statement_are_written_by_several(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue.imported()
+    together = catalogue.rows(ROWS)
+    with catalogue.database.session() as session:
+        forget(session, [number for (number,) in session.execute(text(NUMBERS))])
+        session.commit()
+    monkeypatch.setattr(importer, "Table", partial(Table, longest=1))
+    assert counts(catalogue.imported()) == {"seen": 3, "new": 3}
+    assert catalogue.rows(ROWS) == together
 
 
 def test_a_second_import_finds_nothing_to_do(catalogue: Catalogue) -> None:
