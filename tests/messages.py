@@ -27,6 +27,8 @@ from oai.actions import VERB_TITLES
 from oai.audit import KIND_TITLES
 from oai.languages import LANGUAGES, SOURCE
 from oai.rights import Role
+from oai.settings import Settings
+from oai.settings_view import settings_in_effect
 from provider.checking.checks import CHECKS
 from web.site import formats
 from web.site.i18n import CATALOGUES
@@ -110,6 +112,7 @@ def gathered() -> Catalog:
         *_doctors_words(),
         *VERB_TITLES.values(),
         *KIND_TITLES.values(),
+        *(line.about for line in settings_in_effect(Settings.model_construct())),
         *(text for check in CHECKS for text in (check.title, check.advice)),
     ):
         if text and not text.startswith("%(text)"):
