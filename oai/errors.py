@@ -20,7 +20,7 @@ A message states what was found, where, and what to do.
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 from oai.failures import Failure, FailureCode
 from oai.vocabulary import ErrorCode
@@ -75,6 +75,20 @@ class ZatvaError(Exception):
         values = {name: _in_words(value, translate) for name, value in self._values.items()}
         return words % values if values else words
 
+    def parts(self) -> dict[str, Any]:
+        """Return the message as JSON for another process, in which `of_parts` makes an error of it."""
+        values = {name: _parts(value) for name, value in self._values.items()}
+        return {"words": self._words, "values": values}
+
+    @classmethod
+    def of_parts(cls, parts: Mapping[str, Any]) -> Self:
+        """Return an error with this message."""
+        values = {
+            name: ZatvaError.of_parts(value) if isinstance(value, dict) else value
+            for name, value in parts["values"].items()
+        }
+        return cls(parts["words"], **values)
+
 
 def required(value: _Value | None, why: str) -> _Value:
     """Return a value that exists for the reason `why`. Raises RuntimeError if it does not."""
@@ -114,6 +128,12 @@ def _in_words(value: object, translate: Callable[[str], str]) -> object:
     if isinstance(value, ZatvaError):
         return value.in_words(translate)
     return translate(value) if isinstance(value, Phrase) else value
+
+
+def _parts(value: object) -> object:
+    if isinstance(value, Phrase):
+        value = ZatvaError(value)
+    return value.parts() if isinstance(value, ZatvaError) else value
 
 
 _OF_CLASS: Final[Mapping[ExitCode, FailureCode]] = MappingProxyType(

@@ -27,6 +27,8 @@ from oai.actions import VERB_TITLES
 from oai.audit import KIND_TITLES
 from oai.languages import LANGUAGES, SOURCE
 from oai.rights import Role
+from oai.settings import Settings
+from oai.settings_view import settings_in_effect
 from provider.checking.checks import CHECKS
 from web.site import formats
 from web.site.i18n import CATALOGUES
@@ -47,11 +49,12 @@ _SPEAKING: Final = {
     "harvester/rule_lab/files.py": "UsageError ZatvaError",
     "harvester/rule_lab/rows.py": "ExpressionError",
     "harvester/rule_lab/samples.py": "UsageError",
-    "harvester/rule_lab/trial.py": "Phrase",
+    "harvester/rule_lab/trial.py": "ZatvaError",
     "harvester/rule_lab/versions.py": "UsageError",
     "harvester/rules/filters.py": "fault:2",
     "harvester/rules/normalisation.py": "fault:2",
-    "harvester/rules/rule_expressions.py": "ExpressionError",
+    "harvester/rules/rule_expressions.py": "ExpressionError TooMuchError",
+    "harvester/rules/rule_limits.py": "TooMuchError",
     "harvester/rules/rule_files.py": "RuleFileError:2 ZatvaError fault:2",
     "harvester/harvest/approval.py": "UsageError",
     "harvester/harvest/checkpoint.py": "RepositoryBusyError",
@@ -110,6 +113,7 @@ def gathered() -> Catalog:
         *_doctors_words(),
         *VERB_TITLES.values(),
         *KIND_TITLES.values(),
+        *(line.about for line in settings_in_effect(Settings.model_construct())),
         *(text for check in CHECKS for text in (check.title, check.advice)),
     ):
         if text and not text.startswith("%(text)"):

@@ -49,7 +49,7 @@ class Sampled:
     """The record as it would be stored; the same if nothing was added."""
     added: int = 0
     """The number of elements that the normalise file added."""
-    trouble: str = ""
+    trouble: ZatvaError | None = None
     """The limit that a rule exceeded."""
 
 
@@ -140,13 +140,14 @@ def sample_of(page: Page, rules: Rules) -> RepositorySample:
 def try_rules(record: Record, rules: Rules) -> Sampled:
     """Apply the rules to one record."""
     changed = copy.deepcopy(record.element)
-    kept, added, trouble = True, 0, ""
+    kept, added = True, 0
+    trouble: ZatvaError | None = None
     try:
         kept = rules.filters is None or rules.filters.accepts(record.element)
         if kept and rules.mappings is not None:
             added = rules.mappings.apply(changed)
     except ZatvaError as error:
-        trouble = str(error)
+        trouble = error
     return Sampled(
         identifier=record.header.identifier,
         datestamp=record.header.datestamp,

@@ -16,6 +16,7 @@ from harvester.rules.rule_expressions import FoundNode
 from harvester.rules.rule_files import RuleLimitError
 from harvester.rules.rule_limits import RuleLimits
 from harvester.vocabulary import RuleKind
+from oai.errors import ZatvaError
 from oai.vocabulary import OAI_NAMESPACE
 
 _HEADER: Final = f"{{{OAI_NAMESPACE}}}header"
@@ -82,7 +83,7 @@ class Explained:
     after: str = ""
     """Empty if the record is unchanged."""
     diff: str = ""
-    trouble: str = ""
+    trouble: ZatvaError | None = None
     """The limit that a rule exceeded."""
 
 
@@ -96,7 +97,7 @@ def explain(record: etree._Element, rules: Filters | Mappings) -> Explained:
             return _filtered(record, rules)
         return _normalised(record, rules)
     except RuleLimitError as error:
-        return _explained(record, Fate.LIMIT, trouble=str(error))
+        return _explained(record, Fate.LIMIT, trouble=error)
 
 
 def _filtered(record: etree._Element, rules: Filters) -> Explained:
@@ -154,7 +155,7 @@ def _explained(
     *,
     findings: Sequence[RuleFinding] = (),
     changed: etree._Element | None = None,
-    trouble: str = "",
+    trouble: ZatvaError | None = None,
 ) -> Explained:
     before = indented(record)
     after = "" if changed is None else indented(changed)

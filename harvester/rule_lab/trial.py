@@ -13,7 +13,7 @@ from harvester.rules.filters import Filters
 from harvester.rules.normalisation import Mappings
 from harvester.vocabulary import RuleKind
 from oai.child import module_command
-from oai.errors import Phrase
+from oai.errors import Phrase, ZatvaError
 
 _SECONDS_FOR_A_RECORD: Final = 2.0
 
@@ -53,8 +53,8 @@ class Trial:
     """The number of samples."""
     unreadable: Sequence[str] = ()
     """The errors of those that could not be read."""
-    ended: str = ""
-    """Why the trial ended early, as a sentence that pages translate; empty if all samples were tried."""
+    ended: ZatvaError | None = None
+    """Why the trial ended early; None if all samples were tried."""
 
     @property
     def tried(self) -> int:
@@ -76,8 +76,8 @@ class Trial:
             "rules": [asdict(line) for line in self.lines],
             "never_matched": [line.rule for line in self.idle],
             "unreadable": list(self.unreadable),
-            "ended": self.ended,
-            "records": [asdict(one) for one in self.records],
+            "ended": str(self.ended or ""),
+            "records": [{**asdict(one), "trouble": str(one.trouble or "")} for one in self.records],
         }
 
 
@@ -87,7 +87,7 @@ def try_rules(
     records: Sequence[bytes],
     *,
     seconds: float,
-    source: str = "the rules",
+    source: str = Phrase("the rules"),
     unreadable: Sequence[str] = (),
 ) -> Trial:
     """Try a rule file on records, each `<record>` as XML, for at most `seconds`.
@@ -95,7 +95,7 @@ def try_rules(
     The results up to that time are returned. Raises RuleFileError if the file cannot be used.
     """
     rules = read_rules(data, kind, source=source)
-    answers, ended = _answers(data, kind, records, seconds=seconds, source=source) if records else ([], "")
+    answers, ended = _answers(data, kind, records, seconds=seconds, source=source) if records else ([], None)
     explained = [_explained(one) for one in answers if "fate" in one]
     broken = [*unreadable, *(str(one["unreadable"]) for one in answers if "unreadable" in one)]
     return Trial(
@@ -111,7 +111,7 @@ def try_rules(
 
 def _answers(
     data: bytes, kind: RuleKind, records: Sequence[bytes], *, seconds: float, source: str
-) -> tuple[list[dict[str, Any]], str]:
+) -> tuple[list[dict[str, Any]], ZatvaError | None]:
     """Return the process's answers, and the reason if they are incomplete."""
     work = {
         "content": base64.b64encode(data).decode(),
@@ -132,12 +132,12 @@ def _answers(
             late = True
     answers = [json.loads(line) for line in out.splitlines(keepends=True) if line.endswith(b"\n")]
     if answers and "faulty" in answers[-1]:
-        return answers, str(answers[-1]["faulty"])
+        return answers, ZatvaError.of_parts(answers[-1]["faulty"])
     if late:
-        return answers, Phrase("It took too long.")
+        return answers, ZatvaError("It took too long.")
     if process.returncode:
-        return answers, Phrase("Its process ended, possibly because memory ran out.")
-    return answers, ""
+        return answers, ZatvaError("Its process ended, possibly because memory ran out.")
+    return answers, None
 
 
 def _explained(answer: Mapping[str, Any]) -> Explained:
@@ -145,7 +145,8 @@ def _explained(answer: Mapping[str, Any]) -> Explained:
         RuleFinding(**{**one, "values": [Value(**value) for value in one["values"]]})
         for one in answer["findings"]
     ]
-    return Explained(**{**answer, "fate": Fate(answer["fate"]), "findings": findings})
+    trouble = ZatvaError.of_parts(answer["trouble"]) if answer["trouble"] else None
+    return Explained(**{**answer, "fate": Fate(answer["fate"]), "findings": findings, "trouble": trouble})
 
 
 def lines_of(rules: Filters | Mappings, explained: Sequence[Explained]) -> list[RuleLine]:

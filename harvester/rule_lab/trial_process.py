@@ -16,7 +16,7 @@ from harvester.rule_lab.explanation import explain, read_rules
 from harvester.rules.rule_files import RuleFileError
 from harvester.rules.rule_limits import RuleLimits
 from harvester.vocabulary import RuleKind
-from oai.errors import MalformedXmlError
+from oai.errors import MalformedXmlError, Phrase
 from oai.xml import parse
 
 _SHOWN_SIDES: Final = 30
@@ -30,18 +30,23 @@ def main() -> None:
     parent = os.getppid()
     limits = RuleLimits(seconds=work["seconds"])
     rules = read_rules(
-        base64.b64decode(work["content"]), RuleKind(work["kind"]), source=work["source"], limits=limits
+        base64.b64decode(work["content"]),
+        RuleKind(work["kind"]),
+        source=Phrase(work["source"]),
+        limits=limits,
     )
     shown: dict[str, int] = {}
     for text in work["records"]:
         if os.getppid() != parent:
             return
         try:
-            answer = asdict(explain(_record(text), rules))
+            explained = explain(_record(text), rules)
+            trouble = explained.trouble.parts() if explained.trouble else None
+            answer = {**asdict(explained), "trouble": trouble}
         except MalformedXmlError as error:
             answer = {"unreadable": str(error)}
         except RuleFileError as error:
-            _tell({"faulty": str(error)})
+            _tell({"faulty": error.parts()})
             return
         _tell(_slim(answer, shown))
 

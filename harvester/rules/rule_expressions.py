@@ -118,8 +118,12 @@ class ExpressionError(ZatvaError):
     """An expression that cannot be used: the reason and what to do. The rule file adds the position."""
 
 
-class TooMuchError(Exception):
+class TooMuchError(ZatvaError):
     """An expression exceeded a limit on a record, which is named. The rule file adds the position."""
+
+
+TOO_LONG: Final = Phrase("its values have more than %(count)s characters")
+"""The message of a TooMuchError."""
 
 
 def _no_watch(_characters: int) -> None:
@@ -177,7 +181,7 @@ class RecordPath:
             result: Any = evaluator(self.expression)
         except etree.XPathError as error:
             if _OWN_LIMIT.search(str(error)):
-                raise TooMuchError(f"it exceeds a limit of libxml2 ({error})") from None
+                raise TooMuchError("that of libxml2 (`%(error)s`)", error=str(error)) from None
             raise ExpressionError(
                 "the XPath expression %(expression)s cannot be evaluated: `%(error)s`",
                 expression=repr(self.expression), error=str(error),

@@ -114,8 +114,8 @@ class RuleLimitError(ZatvaError):
 
     failure = Failure(code=FailureCode.RECORD_RULE_LIMIT)
 
-    def __init__(self, source: str, reason: str, *, line: int, column: int) -> None:
-        super().__init__(f"{_where(source, line, column)}: {reason}")
+    def __init__(self, source: str, why: ZatvaError, *, line: int, column: int) -> None:
+        super().__init__("%(where)s: %(reason)s", where=_where(source, line, column), reason=why)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,13 +128,16 @@ class _Placed:
     def _fault(self, error: ExpressionError) -> RuleFileError:
         return RuleFileError(self.source, error, line=self.place.line, column=self.place.column)
 
-    def _limit(self, evaluation: Evaluation, what: str, error: TooMuchError) -> ZatvaError:
-        reason = f"{what} exceeds a limit: {error}"
+    def _limit(self, evaluation: Evaluation, words: Phrase, said: str, error: TooMuchError) -> ZatvaError:
+        why = ZatvaError(words, said=repr(said), limit=error)
         line, column = self.place.line, self.place.column
         if evaluation.too_often():
-            advice = f"more than {evaluation.limits.records} records exceeded it; simplify the rule"
-            return RuleFileError(self.source, f"{reason}; {advice}", line=line, column=column)
-        return RuleLimitError(self.source, reason, line=line, column=column)
+            why = ZatvaError(
+                "%(reason)s; more than %(count)s records exceeded it; simplify the rule",
+                reason=why, count=evaluation.limits.records,
+            )  # fmt: skip
+            return RuleFileError(self.source, why, line=line, column=column)
+        return RuleLimitError(self.source, why, line=line, column=column)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +157,8 @@ class RulePath(_Placed):
         except ExpressionError as error:
             raise self._fault(error) from None
         except TooMuchError as error:
-            raise self._limit(evaluation, f"the XPath expression {self.path.expression!r}", error) from None
+            words = Phrase("the XPath expression %(said)s exceeds a limit: %(limit)s")
+            raise self._limit(evaluation, words, self.path.expression, error) from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,8 +172,8 @@ class RuleExpression(_Placed):
         try:
             return evaluation.matches(self.expression, value)
         except TooMuchError as error:
-            what = f"the regular expression {self.expression.pattern!r}"
-            raise self._limit(evaluation, what, error) from None
+            words = Phrase("the regular expression %(said)s exceeds a limit: %(limit)s")
+            raise self._limit(evaluation, words, self.expression.pattern, error) from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from typing import Any, Final
 from lxml import etree
 
 from harvester.rules.rule_expressions import (
+    TOO_LONG,
     Expression,
     ExpressionError,
     FoundNode,
@@ -26,11 +27,11 @@ from harvester.rules.rule_expressions import (
     degree,
 )
 from oai.child import module_command
-from oai.errors import required
+from oai.errors import Phrase, required
 
 _BYTES_PER_NODE: Final = 8
 """For a record that is all markup; library records have 12 to 30."""
-_LOST: Final = "the process that evaluated it ended, possibly because memory ran out"
+_LOST: Final = Phrase("the process that evaluated it ended, possibly because memory ran out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,23 +137,24 @@ class Evaluation:
         seconds = self._deadline - self._evaluator.clock()
         answer = worker.ask({**request, "seconds": max(seconds, 0)}, seconds=max(seconds, 0))
         if "late" in answer:
-            raise TooMuchError(self._too_long())
+            raise self._late()
         if "too_much" in answer:
-            raise TooMuchError(answer["too_much"])
+            raise TooMuchError.of_parts(answer["too_much"])
         if "error" in answer:
-            raise ExpressionError(answer["error"])
+            raise ExpressionError.of_parts(answer["error"])
         return answer
 
     def _watch(self, characters: int) -> None:
         """Add this number of characters; raise TooMuchError if they or the time exceed the limit."""
         self._characters += characters
         if self._characters > self.limits.characters:
-            raise TooMuchError(f"its values have more than {self.limits.characters:,} characters")
+            raise TooMuchError(TOO_LONG, count=f"{self.limits.characters:,}")
         if self._evaluator.clock() > self._deadline:
-            raise TooMuchError(self._too_long())
+            raise self._late()
 
-    def _too_long(self) -> str:
-        return f"the file's rules take longer than {self.limits.seconds:g} seconds on it"
+    def _late(self) -> TooMuchError:
+        seconds = f"{self.limits.seconds:g}"
+        return TooMuchError("the file's rules take longer than %(seconds)s seconds on it", seconds=seconds)
 
 
 class _Worker:
@@ -182,7 +184,7 @@ class _Worker:
                 answer = self._try(line, seconds)
                 if answer is not None:
                     return answer
-        return {"too_much": _LOST}
+        return {"too_much": TooMuchError(_LOST).parts()}
 
     def _try(self, request: bytes, seconds: float) -> dict[str, Any] | None:
         process = self._process = self._process or self._started()

@@ -12,7 +12,14 @@ from typing import Any, Final
 
 from lxml import etree
 
-from harvester.rules.rule_expressions import Expression, ExpressionError, RecordPath, TooMuchError, Watch
+from harvester.rules.rule_expressions import (
+    TOO_LONG,
+    Expression,
+    ExpressionError,
+    RecordPath,
+    TooMuchError,
+    Watch,
+)
 
 _GRACE_SECONDS: Final = 2
 """In case the parent is gone, this process ends itself this much later than the parent would kill it."""
@@ -48,9 +55,9 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
             return {"matches": expression.matches(request["value"])}
         return {"found": _found(request)}
     except TooMuchError as error:
-        return {"too_much": str(error)}
+        return {"too_much": error.parts()}
     except ExpressionError as error:
-        return {"error": str(error)}
+        return {"error": error.parts()}
 
 
 def _found(request: dict[str, Any]) -> list[tuple[str, int | None]]:
@@ -75,7 +82,7 @@ def _at_most(characters: int) -> Watch:
         nonlocal total
         total += more
         if total > characters:
-            raise TooMuchError(f"its values have more than {characters:,} characters")
+            raise TooMuchError(TOO_LONG, count=f"{characters:,}")
 
     return watch
 

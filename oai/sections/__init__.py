@@ -92,7 +92,7 @@ class WebSettings(Section):
         15, gt=0, description="Period over which failed sign-in attempts are counted, in minutes."
     )
     known_browser_days: float = Field(
-        180, gt=0, description="Days that a browser is remembered in which a user has signed in."
+        180, gt=0, description="Days that a browser in which a user has signed in is remembered."
     )
     trusted_proxies: tuple[str, ...] = Field(
         (),
@@ -115,24 +115,25 @@ class WebSettings(Section):
     max_answer_bytes: int = Field(
         8 * 1024**2,
         ge=64 * 1024,
-        description="Maximum bytes of an answer to a request that the dashboard or `zatva probe` sends to a "
-        "repository.",
+        description="Maximum bytes of an answer to a request of the dashboard or of `zatva probe`.",
     )
     max_part_elements: int = Field(
         100_000,
         ge=10_000,
-        description="Maximum elements in one record, or in another part of such an answer.",
+        description="Maximum elements in one record, or in another part of such an answer (see "
+        "`max_answer_bytes`).",
     )
     max_memory: int = Field(
         256 * 1024**2,
         ge=64 * 1024**2,
-        description="Maximum bytes of memory for a process that sends such requests and reads the answers.",
+        description="Maximum bytes of memory for a process that sends such requests (see "
+        "`max_answer_bytes`) and reads the answers.",
     )
     event_topics: int = Field(
         4,
         ge=1,
         le=100,
-        description="Maximum lists that one live page may follow; each of the pages follows one.",
+        description="Maximum lists that one live page may follow; the dashboard's pages follow one each.",
     )
     event_streams: int = Field(
         8, ge=1, le=1000, description="Maximum live pages in one session; further pages are not live."

@@ -90,7 +90,7 @@ class HarvesterSettings(Section):
     schema_check: Literal["none", "sample", "full"] = Field(
         "sample",
         description="Records of a lenient harvest that are checked against their XML Schema, with warnings: "
-        "none, the first 20 of each page (sample), or all (full).",
+        "`none`, the first 20 of each page (`sample`), or all (`full`).",
     )
     import_after_harvest: bool = Field(
         default=True,
@@ -103,7 +103,8 @@ class HarvesterSettings(Section):
     keep_versions: int = Field(
         10_000,
         ge=0,
-        description="Replaced versions of records that one run keeps, as long as the change feed; 0: none.",
+        description="Maximum replaced versions of records that one run keeps, for `keep_changes` days; "
+        "0: none.",
     )
     brake_deletions: float = Field(
         20,
@@ -130,11 +131,12 @@ class HarvesterSettings(Section):
         5 * 10**9,
         ge=0,
         description="Free bytes that must stay on the disk: below, no harvest, restore, export or indexing "
-        "starts, and running ones stop. "
-        "The smaller of `floor_bytes` and `floor_percent` applies, so that small disks can be used and large "
-        "ones filled; 0: no floor.",
+        "starts, and running ones stop. The smaller of `floor_bytes` and `floor_percent` applies; 0: no "
+        "floor.",
     )
-    floor_percent: float = Field(5, ge=0, le=100, description="The same in percent of the disk; 0: no floor.")
+    floor_percent: float = Field(
+        5, ge=0, le=100, description="As `floor_bytes`, in percent of the disk; 0: no floor."
+    )
     organisation_records: int = Field(
         1_000_000,
         ge=0,

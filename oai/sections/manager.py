@@ -45,8 +45,8 @@ class ManagerSettings(Section):
         15,
         ge=0,
         le=1440,
-        description="Minutes between two runs of a schedule that has an owner. Partners may not plan more "
-        "frequent runs; other frequent schedules run at this distance.",
+        description="Minimum minutes between two runs of a schedule that has an owner. Partners may not plan "
+        "more frequent runs; other frequent schedules run at this interval.",
     )
     suspend_after: int = Field(
         10, ge=0, le=1000, description="Consecutive failures after which a schedule is suspended; 0: never."

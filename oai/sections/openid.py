@@ -24,7 +24,9 @@ class OpenIdSettings(Section):
         "`https://login.cesnet.cz/oidc/`. Unset: users sign in with passwords, links or a proxy.",
     )
     client_id: str = Field("", description="Identifier under which Zatva is registered at the provider.")
-    client_secret: SecretStr | None = Field(None, description="Its secret; `client_secret_file` is safer.")
+    client_secret: SecretStr | None = Field(
+        None, description="Secret of `client_id`; `client_secret_file` is safer."
+    )
     client_secret_file: Path | None = Field(None, description="File whose first line is the secret.")
     name: str = Field(
         "OpenID", min_length=1, max_length=40, description="Name of the provider on the sign-in button."
@@ -41,9 +43,9 @@ class OpenIdSettings(Section):
     )
     roles: dict[str, str] = Field(
         {},
-        description="Role for each group: administrator, curator, viewer, or partner: and the short name of "
-        "an organisation. The strongest counts, at each sign-in; users without any may not sign in. "
-        "Empty: administrators set the roles.",
+        description="Role for each group: `administrator`, `curator`, `viewer`, or `partner:` with the "
+        "short name of an organisation. The strongest counts, at each sign-in; users without any may not "
+        "sign in. Empty: administrators set the roles.",
     )
     create_users: bool = Field(
         default=False,

@@ -201,8 +201,8 @@ class ProviderSettings(Section):
     )
     pages_ahead: bool = Field(
         default=True,
-        description="Make a list's next page while the client reads the present one, when the provider is "
-        "otherwise idle; it shows the holdings as of up to five seconds before its request.",
+        description="Make a list's next page in advance when the provider is idle; it shows the holdings as "
+        "of up to five seconds before its request.",
     )
     headers_per_answer: int = Field(
         500, ge=1, le=50_000, description="Number of headers in a ListIdentifiers answer."
@@ -223,8 +223,9 @@ class ProviderSettings(Section):
         5,
         gt=0,
         le=3600,
-        description="Seconds by which a replica may be behind; what was withheld may be listed that much "
-        "longer. Beyond that, and while the primary does not answer for as long, replicas are not used.",
+        description="Seconds by which a replica may be behind; withheld documents may be listed that much "
+        "longer. Replicas that are further behind are not used, nor any while the primary has not answered "
+        "for that long.",
     )
     threads: int = Field(4, ge=1, le=64, description="Database threads of one provider process.")
     waiting_room: int = Field(64, ge=0, le=10_000, description="Maximum requests that wait for a thread.")
@@ -255,13 +256,14 @@ class ProviderSettings(Section):
     )
     client_addresses: Literal["whole", "truncated", "none"] = Field(
         "whole",
-        description="How client addresses are stored: whole, truncated to /24 (IPv6: /48), or not at all.",
+        description="How client addresses are stored: `whole`, `truncated` to /24 (IPv6: /48), or not at all "
+        "(`none`).",
     )
     client_days: float = Field(
         90,
         gt=0,
         le=36_500,
-        description="Days after its last request after which a client's statistics are deleted.",
+        description="Days after a client's last request after which its statistics are deleted.",
     )
     abandoned_hours: float = Field(
         48, gt=0, le=8760, description="Hours without a request after which a list counts as abandoned."
@@ -274,8 +276,8 @@ class ProviderSettings(Section):
     )
     reading_room: tuple[Annotated[str, AfterValidator(_network)], ...] = Field(
         (),
-        description="Networks that may read documents with the access rule 'reading room', such as "
-        "'192.0.2.0/24'.",
+        description="Networks that may read documents with the access rule `reading room`, such as "
+        "`192.0.2.0/24`.",
     )
     rights_open: str = Field(
         "Open access. The archived content may be under copyright.",
@@ -306,8 +308,8 @@ class ProviderSettings(Section):
     recognise_types: Literal["off", "stored", "used"] = Field(
         "off",
         description="Whether indexing recognises the types of documents by their content where the server "
-        "declared none or a wrong one: not at all; stored beside the declared type; or also used for sets "
-        "and formats of new documents.",
+        "declared none or a wrong one: not at all (`off`); `stored` beside the declared type; or also "
+        "`used` for sets and formats of new documents.",
     )
     recognise_languages: bool = Field(
         default=False,
@@ -339,7 +341,7 @@ class ProviderSettings(Section):
     )
     titles_replay_url: _TitleTemplate | None = Field(
         None,
-        description="URL of an archived site, such as 'https://wayback.example/wayback/*/{url}'; `{url}` is "
+        description="URL of an archived site, such as `https://wayback.example/wayback/*/{url}`; `{url}` is "
         "the title's main address, `{key}` its key. Without it, the page of the title.",
     )
     title_front_pages: bool = Field(
@@ -390,8 +392,8 @@ class ProviderSettings(Section):
     )
     seeder_public_states: tuple[Literal["success", "forced", "terminated", "expired"], ...] = Field(
         ("success",),
-        description="States of sources in Seeder whose titles are public; the other three of these states "
-        "give titles that are not listed. Any of success, forced, terminated, expired.",
+        description="States of sources in Seeder whose titles are public: any of `success`, "
+        "`forced`, `terminated`, `expired`. Titles of sources in the other three states are not listed.",
     )
     seeder_media_url: str | None = Field(
         None,
@@ -405,9 +407,9 @@ class ProviderSettings(Section):
     )
     seeder_lists: dict[str, ListMeaning] = Field(
         {},
-        description="What each of Seeder's blacklists means, by its id or title: withheld or reading room "
-        "(access rules of the captures of its addresses), open (closes nothing), or ignore. Lists that are "
-        "not named are ignored and reported.",
+        description="What each of Seeder's blacklists means, by its id or title: `withheld` or `reading "
+        "room` (access rules of the captures of its addresses), `open` (closes nothing), or `ignore`. Lists "
+        "that are not named are ignored and reported.",
     )
     www_rule: Literal["numbered", "plain", "kept"] = Field(
         "numbered",

@@ -1,5 +1,8 @@
 """Administration: a test mail, draining a worker, limits, pausing with one click and undoing it."""
 
+import re
+from urllib.parse import quote
+
 import pytest
 from playwright.async_api import Page as Tab
 from playwright.async_api import expect
@@ -68,6 +71,16 @@ async def test_limits_are_shown_with_their_settings(server: Server, administrato
     page = (await administrator.get("/admin/limits"))[1]
     for setting in ("manager.per_host", "harvester.floor_bytes", "mail.per_hour", "provider.client_requests"):
         assert setting in page.replace("<wbr>", "")  # where a line may end
+
+
+async def test_settings_are_described_and_found_in_the_readers_language(administrator: Browser) -> None:
+    await administrator.post("/account/language", {"language": "cs"})
+    for words in ("plán zastaví", "schedule is suspended", "suspend_after"):
+        _, page = await administrator.get(f"/admin/settings?words={quote(words)}")
+        [name] = re.findall(r'<th scope="row"><span class="mono" translate="no">([^<]+)', page)
+        assert name == "manager.suspend_after", words
+        assert "Po kolika selháních za sebou se plán zastaví; 0: nikdy." in page
+        assert "schedule is suspended; 0" not in page
 
 
 @pytest.mark.browser

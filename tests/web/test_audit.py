@@ -148,7 +148,9 @@ async def test_the_page_shows_what_changed_and_what_was_refused(
         "validation": "1",
         "incremental": "yes",
     }
-    assert (await administrator.post(f"/schedules/{number}/edit", edited))[0] == 303
+    rarely = {**edited, "method": "1", "slice": "month", "overlap": "queue"}
+    for form in (edited, rarely):
+        assert (await administrator.post(f"/schedules/{number}/edit", form))[0] == 303
 
     async with administrator.http.get(
         server.base_url + "/admin/audit", headers={"Accept-Language": "cs"}
@@ -157,7 +159,13 @@ async def test_the_page_shows_what_changed_and_what_was_refused(
 
     changes = re.findall(r'<span class="under">(.+: <span.+ → .+)</span>', page)
     shown = re.sub("<[^>]+>", "|", " ".join(changes))
-    for said in ("Stav: |nový| → |pozastaveno|", "Kontrola záznamů: |volná| → |velmi přísná|"):
+    for said in (
+        "Stav: |nový| → |pozastaveno|",
+        "Kontrola záznamů: |Volná| → |Velmi přísná|",
+        ": |ListRecords| → |ListIdentifiers, pak GetRecord pro každý záznam|",
+        " → |Měsíc po měsíci|",
+        ": |Vynechat| → |Spustit po skončení předchozího běhu|",
+    ):
         assert said in shown
     assert "Četnost: |každý den v 02:30| → |každých 6 hodin" in shown
     assert "odmítnuto: 2" in page

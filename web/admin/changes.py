@@ -4,16 +4,16 @@ Columns without a label say nothing to people, such as keys and counters; the ex
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final
 
-from harvester.harvest_plan import PARAMETERS
 from manager.models import RecurringState
 from oai.audit import AuditEntry
+from web.repositories.forms import policies
+from web.schedules.forms import levels, methods, overlaps, slices
 from web.schedules.timing import often
 from web.site.formats import exact
 from web.site.i18n import _, mark
@@ -138,15 +138,18 @@ LABELS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """By column or detail, in the order in which changes are shown."""
-_CHOICES: Final[Mapping[str, type[Enum]]] = MappingProxyType(
+_CHOICES: Final[Mapping[str, Callable[[], list[tuple[str, str]]]]] = MappingProxyType(
     {
-        name: one.choices
-        for one in PARAMETERS
-        if one.choices is not None
-        for name in (one.column, one.job_column)
+        "deletion_policy": policies,
+        "harvest_method": methods,
+        "method": methods,
+        "overlap": overlaps,
+        "slice": slices,
+        "validation": levels,
     }
 )
-_NAMED: Final = frozenset({"access", "role", "state", "validation", "verdict"})
+"""The choices of forms by column, with labels; advice follows a colon."""
+_NAMED: Final = frozenset({"access", "role", "state", "verdict"})
 """Columns whose values are words that pages translate."""
 
 
@@ -190,12 +193,11 @@ def _shown(entry: AuditEntry, name: str, value: Any) -> str:  # noqa: ANN401 any
 
 
 def _word(entry: AuditEntry, name: str, value: Any) -> str:  # noqa: ANN401 any JSON value
-    """Return the word for a value that is stored as a number, otherwise the value."""
+    """Return the word for a stored code, otherwise the value."""
     if (entry.object_kind, name) == ("schedule", "state") and value in set(RecurringState):
         return RecurringState(value).word
-    choices = _CHOICES.get(name)
-    known = choices is not None and value in {one.value for one in choices}
-    return choices(value).name.lower().replace("_", " ") if choices and known else str(value)
+    choices = dict(_CHOICES[name]()) if name in _CHOICES else {}
+    return choices[str(value)].partition(": ")[0] if str(value) in choices else str(value)
 
 
 def _short(text: str) -> str:

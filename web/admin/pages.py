@@ -4,7 +4,7 @@ import asyncio
 import re
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Final
 from urllib.parse import urlencode
@@ -109,11 +109,11 @@ async def front(request: web.Request) -> web.Response:
 async def settings(request: web.Request) -> web.Response:
     """Show the settings in effect, with the place that each comes from."""
     words, changed = request.query.get("words", "").strip().lower(), "changed" in request.query
-    lines = settings_in_effect(request.config_dict[SETTINGS])
     found = [
-        line
-        for line in lines
-        if words in f"{line.name} {line.about}".lower() and (line.source or not changed)
+        replace(line, about=_(line.about))
+        for line in settings_in_effect(request.config_dict[SETTINGS])
+        # The names are English, and so are the descriptions in the manual.
+        if words in f"{line.name} {_(line.about)} {line.about}".lower() and (line.source or not changed)
     ]
     return render(request, "admin_settings.html", lines=found, words=words, changed=changed, hidden=HIDDEN)
 

@@ -1,4 +1,4 @@
-"""Repository addresses in forms, checked against the protocol to be used."""
+"""Forms of repositories: addresses, checked against the protocol to be used, and choices."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,6 +37,15 @@ def usable_address(value: str, protocol: str | None = None) -> str:
                 "z3950://library.example:210/books for a Z39.50 server."
             )
         ) from None
+
+
+def policies() -> list[tuple[str, str]]:
+    """Return what may become of a deleted record's file, with labels."""
+    return [
+        ("remove", _("Delete the file; the record stays in the list as deleted")),
+        ("mark", _("Leave the file in its place and mark it as deleted")),
+        ("move", _("Move the file to a separate folder and mark it as deleted")),
+    ]
 
 
 class PlacedForm(FormModel):

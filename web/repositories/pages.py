@@ -34,7 +34,7 @@ from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs
 from web.errors.repairs import repair_words
 from web.jobs.pages import MOST_JOBS
-from web.repositories.forms import UNASKED, usable_address
+from web.repositories.forms import UNASKED, policies, usable_address
 from web.runs.words import PLOTTED_DAYS, day_link, first_day
 from web.schedules.forms import partner_minutes
 from web.site.failures import problem_of
@@ -248,11 +248,7 @@ def _settings_page(request: web.Request, repository: Repository, form: Form) -> 
         repairs=repair_words(),
         usual_deletions=manners.brake_deletions,
         usual_updates=manners.brake_updates,
-        policies=[
-            ("remove", _("Delete the file; the record stays in the list as deleted")),
-            ("mark", _("Leave the file in its place and mark it as deleted")),
-            ("move", _("Move the file to a separate folder and mark it as deleted")),
-        ],
+        policies=policies(),
     )
 
 

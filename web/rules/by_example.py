@@ -18,7 +18,7 @@ from harvester.rule_lab.explanation import Fate
 from harvester.rule_lab.fields import FoundField, found_fields, values_of_record
 from harvester.rule_lab.samples import count_stored, read_files, stored_files
 from harvester.vocabulary import RuleKind
-from oai.errors import MalformedXmlError, UsageError
+from oai.errors import MalformedXmlError, UsageError, ZatvaError
 from oai.xml import parse
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.rules.conditions import operators
@@ -56,7 +56,7 @@ class Counted:
     kept: int
     tried: int
     values: Mapping[str, object]
-    ended: str = ""
+    ended: ZatvaError | None = None
     """Why not all of them were tried."""
 
 

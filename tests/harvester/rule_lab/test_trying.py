@@ -9,6 +9,7 @@ from harvester.rule_lab.trial import try_rules
 from harvester.rules.filters import parse_filters
 from harvester.rules.rule_files import RuleFileError
 from harvester.vocabulary import RuleKind
+from oai.errors import required
 from tests.harvester.rule_lab.records import FILTERS, MAPPINGS, a_record
 
 SLOW = b"""<filters><filter xpath="count(//*[count(//*[count(//*) > 0]) > 0])" regexp="."/></filters>"""
@@ -46,14 +47,19 @@ def test_a_record_that_takes_too_long_is_told_and_the_next_is_tried() -> None:
     trial = try_rules(SLOW, RuleKind.FILTER, [a_record(), LARGE, a_record()], seconds=60)
 
     assert [one.fate for one in trial.records] == [Fate.ACCEPTED, Fate.LIMIT, Fate.ACCEPTED]
-    assert trial.ended == ""
+    assert trial.ended is None
+    limit = required(trial.records[1].trouble, "the rules took too long")
+    assert str(limit).endswith("exceeds a limit: the file's rules take longer than 2 seconds on it")
+    czech = limit.in_words(lambda text: {"the rules": "pravidla"}.get(text, text).replace("limit:", "mez:"))
+    assert czech.startswith("pravidla, line 1, column 18: the XPath expression 'count(")
+    assert "exceeds a mez: the file's rules" in czech
 
 
 def test_a_trial_that_takes_too_long_is_ended_and_tells_what_it_found() -> None:
     """The first record takes a moment; those behind it would take a minute."""
     trial = try_rules(SLOW, RuleKind.FILTER, [a_record(), *[LARGE] * 30], seconds=_ENOUGH_FOR_ONE)
 
-    assert trial.ended == "It took too long."
+    assert str(trial.ended) == "It took too long."
     assert trial.records[0].fate is Fate.ACCEPTED
     assert 1 <= trial.tried < 31
 
