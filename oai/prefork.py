@@ -23,15 +23,13 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from oai.child import module_command
+from oai.child import module_command, number_of_threads
 
 _MOST: Final = 1 << 20
 """Maximum size of a request in bytes."""
 _STANDARD: Final = 3
-_THREADS: Final = Path("/proc/self/task")
 
 
 def server_command(descriptor: int, module: str) -> tuple[str, ...]:
@@ -75,10 +73,9 @@ def request(
 def serve(requests: socket.socket, *, begin: Callable[[], None] = lambda: None) -> NoReturn:
     """Serve requests until their sender has closed its end; each process calls `begin` first.
 
-    All modules must have been imported. Exits with a message if this process has threads: those would be
-    missing in its children, with the locks that they hold.
+    All modules must have been imported. Exits with a message if this process has threads.
     """
-    if _THREADS.exists() and len(list(_THREADS.iterdir())) > 1:
+    if (number_of_threads() or 1) > 1:
         sys.exit("processes cannot be forked from this one: an imported module has started a thread")
     gc.collect()
     gc.freeze()

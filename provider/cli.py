@@ -138,7 +138,7 @@ def _add_harvesters(provider: "Subcommands") -> None:
         provider,
         "harvesters",
         help="list harvesters and what they received",
-        handler="provider.commands:show_harvesters",
+        handler="provider.clients.commands:show_harvesters",
     )
     harvesters.add_argument("--lists", action="store_true", help="show the progress of each list instead")
 

@@ -1,4 +1,4 @@
-"""Handlers of `zatva provider index`, `status`, `harvesters`, `reindex-keys` and `verify`."""
+"""Handlers of `zatva provider index`, `status`, `reindex-keys` and `verify`."""
 
 import os
 from argparse import Namespace
@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy.orm import Session
 
+from oai.child import collect_seldom
 from oai.cli import Invocation
 from oai.console import Console, counted
 from oai.database import Database, open_database
@@ -19,7 +20,6 @@ from oai.disk import open_floor
 from oai.errors import ExitCode, UsageError
 from oai.failures import Failure, explained, failure_columns
 from oai.sections import ProviderSettings
-from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
 from provider.holdings import access, collections
 from provider.holdings.fixity import Checker, Fault, FileCheck, FixityChoice, FixityFinding
 from provider.holdings.identifiers import oai_identifier
@@ -138,6 +138,7 @@ def _index(
     reports: list[FileReport] = []
     documents = 0
     floor = open_floor(invocation.settings)
+    collect_seldom()
     total = sum(map(size_of, files)) // _MEGABYTE
     with invocation.console.progress("indexing, MB") as advance:
 
@@ -274,62 +275,6 @@ def _plain(value: object) -> str:
 def _session(invocation: Invocation) -> Iterator[Session]:
     with open_database(invocation.settings) as database, database.session() as session:
         yield session
-
-
-_CLIENT_COLUMNS: Final = {
-    "address": "Address",
-    "user_agent": "User-Agent",
-    "sender": "From",
-    "last_request": "Last request",
-    "requests": "Requests",
-    "bytes_sent": "Bytes",
-    "refused": "503",
-    "told": "Errors",
-    "under_way": "In progress",
-    "finished": "Finished",
-    "abandoned": "Abandoned",
-}
-_LIST_COLUMNS: Final = {
-    "address": "Address",
-    "user_agent": "User-Agent",
-    "verb": "List",
-    "metadata_prefix": "Format",
-    "set_spec": "Set",
-    "from_date": "From",
-    "until_date": "Until",
-    "passed": "Passed",
-    "complete_size": "Of",
-    "state": "State",
-    "started": "Begun",
-    "last_request": "Last request",
-}
-
-
-def show_harvesters(invocation: Invocation) -> ExitCode:
-    """`provider harvesters`: show harvesters, or with `--lists` their progress through lists."""
-    settings, console = invocation.settings, invocation.console
-    after = timedelta(hours=settings.provider.abandoned_hours)
-    with open_database(settings) as database, database.session() as session:
-        clients = harvesters(session, abandoned_after=after)
-        lists = harvested_lists(session, abandoned_after=after) if invocation.arguments.lists else []
-    if invocation.arguments.lists:
-        known = {client.key: client for client in clients}
-        rows = [_list_row(list_, known.get(list_.client)) for list_ in lists]
-        console.table(rows, _LIST_COLUMNS, empty="no lists requested yet")
-    else:
-        console.table([_client_row(client) for client in clients], _CLIENT_COLUMNS, empty="no requests yet")
-    return ExitCode.DONE
-
-
-def _client_row(client: Harvester) -> dict[str, Any]:
-    told = ", ".join(f"{code} {number:,}" for code, number in client.errors.items())
-    return asdict(client) | {"key": str(client.key), "told": told}
-
-
-def _list_row(list_: HarvestedList, client: Harvester | None) -> dict[str, Any]:
-    whose = {"address": client.address, "user_agent": client.user_agent} if client else {}
-    keys = {"key": str(list_.key), "client": str(list_.client)}
-    return whose | asdict(list_) | keys | {"state": list_.state.value}
 
 
 def reindex_keys(invocation: Invocation) -> ExitCode:

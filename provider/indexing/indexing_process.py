@@ -13,6 +13,7 @@ from typing import Final
 
 from sqlalchemy.orm import Session
 
+from oai.child import collect_seldom
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
@@ -32,6 +33,7 @@ _GRACE_SECONDS: Final = 10.0
 def index_queued(invocation: Invocation) -> ExitCode:
     """Index the file of a row in `index_file`, and store the result there."""
     end_with_parent()
+    collect_seldom()
     file_id = invocation.arguments.file_id
     with open_database(invocation.settings) as database:
         with database.session() as session:

@@ -3,19 +3,20 @@
 import contextlib
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
-from multiprocessing.context import SpawnContext
+from multiprocessing.context import ForkContext, SpawnContext
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pydantic import SecretStr
 
-from oai.child import interrupts_held_back, spawning
+from oai.child import collect_seldom, interrupts_held_back, number_of_threads, spawning
 from oai.database import Database, open_database
 from oai.errors import InterruptedRunError, ZatvaError
 from oai.settings import Settings
@@ -56,12 +57,26 @@ def index_files(
     if jobs == 1 or len(files) <= 1:
         yield from _one_by_one(database, files, options, tell)
         return
-    with spawning() as context:
+    with _processes() as context:
         yield from _side_by_side(context, database, settings, files, options, jobs=jobs, tell=tell)
 
 
+@contextlib.contextmanager
+def _processes() -> Iterator[ForkContext | SpawnContext]:
+    """Give the context of the block's processes: forked, without importing modules, if that is safe.
+
+    They use none of this process's connections to the database, and psycopg does not end those of another
+    process. Clients of object stores have threads.
+    """
+    if number_of_threads() == 1:
+        yield multiprocessing.get_context("fork")
+    else:
+        with spawning() as context:
+            yield context
+
+
 def _side_by_side(
-    context: SpawnContext,
+    context: ForkContext | SpawnContext,
     database: Database,
     settings: Settings,
     files: Sequence[Place],
@@ -163,6 +178,9 @@ class _Worker:
 def _begin_worker(
     stop: Event, read: "Synchronized[int]", url: str, data: Path, options: IndexOptions
 ) -> None:
+    # A forked process has its parent's handler, which would make a stop request an error of the work.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    collect_seldom()
     _Worker.stop = stop
     _Worker.read = read
     threading.Thread(target=_end_with_parent, daemon=True).start()

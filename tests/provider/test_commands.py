@@ -151,7 +151,7 @@ def test_an_interrupted_run_leaves_whole_files_and_can_go_on(
     environment: dict[str, str], database: Database, tmp_path: Path, jobs: str
 ) -> None:
     small = write_pages(tmp_path / "a.warc.gz", PAGES)
-    large = [warc_record(Page(url=f"http://b.example/{n}", body=b"x" * 100)) for n in range(800)]
+    large = [warc_record(Page(url=f"http://b.example/{n}", body=b"x" * 100)) for n in range(4000)]
     write_archive(tmp_path / "b.warc.gz", large)
     write_pages(tmp_path / "c.warc.gz", [Page(url="http://c.example/")])
     words = ("provider", "index", tmp_path, "--jobs", jobs)
@@ -167,7 +167,7 @@ def test_an_interrupted_run_leaves_whole_files_and_can_go_on(
     reports = objects(environment, "index", tmp_path, "--jobs", "1")
     assert reports[0]["file"] == str(small)
     assert reports[0]["skipped"]
-    assert _count(database) == 804
+    assert _count(database) == 4004
 
 
 def _interrupt(process_id: int) -> None:
