@@ -125,8 +125,18 @@ def _launch(session: Session, admitted: Sequence[Admitted], data: Path | None) -
         job.status, job.waiting = JobStatus.QUEUED, None
     session.flush()
     del kept
-    for one in ready:
-        queue.defer(session, one.contender.job_id, one.contender.repository_id, priority=one.rank)
+    if ready:
+        queue.defer(
+            session,
+            [
+                queue.QueuedHarvest(
+                    job_id=one.contender.job_id,
+                    repository_id=one.contender.repository_id,
+                    priority=one.rank,
+                )
+                for one in ready
+            ],
+        )
     return [one.contender.job_id for one in ready]
 
 

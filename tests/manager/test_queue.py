@@ -35,7 +35,7 @@ async def test_a_task_whose_end_is_cut_off_leaves_the_queue_all_the_same(
         holder.execute(text("SELECT FROM procrastinate_jobs FOR UPDATE"))
 
     with database.engine.connect() as holder, database.session() as session:
-        queue.defer(session, 1, 1)
+        queue.defer(session, [queue.QueuedHarvest(job_id=1, repository_id=1)])
         session.commit()
         async with queue.open_queue(database, _handlers(harvest), closed=asyncio.Event()) as app:
             # It asks so seldom that the worker notices nothing of it else.
