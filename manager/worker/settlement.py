@@ -325,9 +325,8 @@ def _another_try(
     One that had no room is tried until it has; its pauses then no longer grow.
     """
     cut_off = written in (None, RunStatus.INCOMPLETE)
-    now = database_now(session)
     if ending.cause is Cause.SHUTDOWN and cut_off:
-        return _copy(job, due=now, attempt=job.attempt)
+        return _copy(job, due=database_now(session), attempt=job.attempt)
     vanished = ending.cause is Cause.ENDED and (
         (written is None and ending.exit_code != ExitCode.USAGE) or ending.exit_code == ExitCode.TRY_LATER
     )
@@ -342,7 +341,7 @@ def _another_try(
             return None
         # Earlier due times of the schedule are skipped, because they would fail in the same way.
         pause = max(pause, pause_after(schedule.failures, settings))
-    return _copy(job, due=now + pause, attempt=attempt)
+    return _copy(job, due=database_now(session) + pause, attempt=attempt)
 
 
 def _copy(job: Job, *, due: datetime, attempt: int) -> Job:
