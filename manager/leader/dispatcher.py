@@ -55,6 +55,11 @@ def launch_due(session: Session, settings: ManagerSettings, data: Path | None = 
     return launched
 
 
+def is_low(session: Session, settings: ManagerSettings) -> bool:
+    """Return whether the queue holds fewer than half of the jobs that may wait in it."""
+    return 2 * len(queue.ranks(session)) < _limits(session, settings, busy=0).lookahead
+
+
 def _is_due() -> Any:  # noqa: ANN401 an SQL expression
     return and_(Job.status == JobStatus.SCHEDULED, Job.harvest_start_time <= func.now())
 
