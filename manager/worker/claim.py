@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-from sqlalchemy import func, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import bindparam, func, select, update
+from sqlalchemy.orm import Session, load_only
 
 from harvester.harvest_plan import Surface, carried
 from harvester.locks import find_lock, is_locked
@@ -36,6 +36,27 @@ class Run:
     """The newest history row that an earlier run of this job wrote."""
 
 
+_PAGES: Final = (
+    select(Harvest.counts["pages"].as_integer())
+    .where(
+        Harvest.repository_id == Job.repository_id,
+        Harvest.metadata_prefix == Job.metadata_prefix,
+        Harvest.set_spec == func.coalesce(Job.set_spec, ""),
+    )
+    .scalar_subquery()
+)
+_CANDIDATE: Final = (
+    select(Job, Repository, func.now(), _PAGES, is_locked(Job.repository_id))
+    .join(Repository, Repository.repository_id == Job.repository_id)
+    .options(load_only(Repository.base_url, Repository.protocol))
+    .where(Job.job_id == bindparam("number"))
+    # Of two workers, the second one waits for the lock and no longer finds the job queued.
+    .with_for_update(of=Job)
+    .execution_options(populate_existing=True)
+)
+"""A job, locked and reloaded, with what a claim needs to know. Built once, because that takes a while."""
+
+
 def claim(
     session: Session,
     job_id: int,
@@ -52,7 +73,7 @@ def claim(
     `overlap` is the seconds by which an incremental harvest overlaps the previous one; without the `data`
     folder, no rule of an organisation is found.
     """
-    found = session.execute(_candidate(job_id)).one_or_none()
+    found = session.execute(_CANDIDATE, {"number": job_id}).one_or_none()
     if found is None:
         return None
     job, repository, now, pages, locked = found
@@ -71,29 +92,6 @@ def claim(
     job.pages_before = pages or 0
     session.flush()
     return run_of(job, computes_from=computes_from)
-
-
-def _candidate(job_id: int) -> Any:  # noqa: ANN401 a SELECT
-    """Select a job, locked and reloaded, with what a claim needs to know.
-
-    Of two workers, the second one waits for the lock and no longer finds the job queued.
-    """
-    pages = (
-        select(Harvest.counts["pages"].as_integer())
-        .where(
-            Harvest.repository_id == Job.repository_id,
-            Harvest.metadata_prefix == Job.metadata_prefix,
-            Harvest.set_spec == func.coalesce(Job.set_spec, ""),
-        )
-        .scalar_subquery()
-    )
-    return (
-        select(Job, Repository, func.now(), pages, is_locked(Job.repository_id))
-        .join(Repository, Repository.repository_id == Job.repository_id)
-        .where(Job.job_id == job_id)
-        .with_for_update(of=Job)
-        .execution_options(populate_existing=True)
-    )
 
 
 def note_process(session: Session, job_id: int, process_id: int) -> None:
