@@ -54,6 +54,18 @@ async def test_a_task_whose_end_is_cut_off_leaves_the_queue_all_the_same(
             await asyncio.wait([working])
 
 
+def test_a_job_that_waits_in_the_queue_keeps_its_place_beside_new_ones(
+    database: Database, tables: Tables
+) -> None:
+    jobs = [queue.QueuedHarvest(job_id=number, repository_id=number) for number in (1, 2)]
+    with database.session() as session:
+        queue.defer(session, jobs[:1])
+        queue.defer(session, jobs)
+        session.commit()
+        assert queue.ranks(session) == {1: 0, 2: 0}
+    assert tables.one("SELECT count(*) FROM procrastinate_jobs") == 2
+
+
 def test_many_files_are_queued_in_parts_and_none_is_left_out(database: Database, tables: Tables) -> None:
     with database.session() as session:
         queue.defer_files(session, [1, 2, 3, 4, 5], at_once=2)
