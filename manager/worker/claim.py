@@ -76,7 +76,8 @@ def claim(
     found = session.execute(_CANDIDATE, {"number": job_id}).one_or_none()
     if found is None:
         return None
-    job, repository, now, pages, locked = found
+    # The repository stays in the session, so that the checks do not query it again.
+    job, _repository, now, pages, locked = found
     # Checked again: a rule may have been given to another organisation while the job was queued.
     if job.status != JobStatus.QUEUED or not is_valid(session, job, data):
         return None
@@ -85,7 +86,6 @@ def claim(
         job.status, job.waiting = JobStatus.SCHEDULED, locked_by(lock).as_json()
         session.flush()
         return None
-    del repository  # It was kept in the session until here, so that the checks do not query it again.
     computes_from = bring_up_to_date(session, job, overlap)
     job.status, job.host, job.worker_id, job.started = JobStatus.IN_PROGRESS, host, worker_id, now
     job.process_id = job.waiting = job.stuck_since = None
