@@ -130,24 +130,47 @@ class DrainingJobManager(JobManager):
             await asyncio.sleep(_TRY_SECONDS)
 
 
-def defer(session: Session, job_id: int, repository_id: int, *, priority: int = 0) -> None:
-    """Put a job into the queue within the session's transaction; the caller commits.
+@dataclass(frozen=True, kw_only=True)
+class QueuedHarvest:
+    """A job to be put into the queue."""
 
-    A higher priority is taken first. A job that is already waiting in the queue is left unchanged.
+    job_id: int
+    repository_id: int
+    priority: int = 0
+    """The highest is taken first."""
+
+
+def defer(session: Session, harvests: Sequence[QueuedHarvest]) -> None:
+    """Put jobs into the queue within the session's transaction; the caller commits.
+
+    Jobs that are already waiting in the queue are left unchanged.
     """
     app = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
-    connection = session.connection().connection.driver_connection
+    tasks = [_task_of(app, harvest) for harvest in harvests]
+    try:
+        _defer_tasks(session, app, tasks)
+    except AlreadyEnqueued:
+        for task in tasks:
+            with contextlib.suppress(AlreadyEnqueued):
+                _defer_tasks(session, app, [task])
+
+
+def _task_of(app: procrastinate.App, harvest: QueuedHarvest) -> Task:
     task = app.configure_task(
         TASK,
         queue=QUEUE,
-        lock=f"repository:{repository_id}",
-        queueing_lock=f"job:{job_id}",
-        priority=priority,
-        connection=connection,
+        lock=f"repository:{harvest.repository_id}",
+        queueing_lock=f"job:{harvest.job_id}",
+        priority=harvest.priority,
     )
-    with contextlib.suppress(AlreadyEnqueued), session.begin_nested():
-        # The savepoint keeps the transaction usable when the unique queueing lock rejects a second task.
-        task.defer(job_id=job_id)
+    return task.make_new_job(job_id=harvest.job_id)
+
+
+def _defer_tasks(session: Session, app: procrastinate.App, tasks: list[Task]) -> None:
+    # The savepoint keeps the transaction usable when the unique queueing lock rejects a second task.
+    with session.begin_nested():
+        connection = session.connection().connection.driver_connection
+        app.job_manager.batch_defer_jobs(tasks, connection)
 
 
 def defer_files(session: Session, file_ids: Sequence[int], *, at_once: int = _AT_ONCE) -> None:

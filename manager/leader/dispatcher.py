@@ -55,6 +55,11 @@ def launch_due(session: Session, settings: ManagerSettings, data: Path | None = 
     return launched
 
 
+def is_low(session: Session, settings: ManagerSettings) -> bool:
+    """Return whether the queue holds fewer than half of the jobs that may wait in it."""
+    return 2 * len(queue.ranks(session)) < _limits(session, settings, busy=0).lookahead
+
+
 def _is_due() -> Any:  # noqa: ANN401 an SQL expression
     return and_(Job.status == JobStatus.SCHEDULED, Job.harvest_start_time <= func.now())
 
@@ -125,8 +130,18 @@ def _launch(session: Session, admitted: Sequence[Admitted], data: Path | None) -
         job.status, job.waiting = JobStatus.QUEUED, None
     session.flush()
     del kept
-    for one in ready:
-        queue.defer(session, one.contender.job_id, one.contender.repository_id, priority=one.rank)
+    if ready:
+        queue.defer(
+            session,
+            [
+                queue.QueuedHarvest(
+                    job_id=one.contender.job_id,
+                    repository_id=one.contender.repository_id,
+                    priority=one.rank,
+                )
+                for one in ready
+            ],
+        )
     return [one.contender.job_id for one in ready]
 
 

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from harvester.locks import remove_expired
 from manager import exports, queue, store_audits
 from manager.disks import EVERY, sample_disks
-from manager.leader.dispatcher import launch_due
+from manager.leader.dispatcher import is_low, launch_due
 from manager.leader.lock import (
     Fenced,
     Lead,
@@ -184,10 +184,13 @@ class Duties:
         busy, pause = True, 0.0
         while busy and not self.ending.is_set() and time.monotonic() + pause <= end:
             await asyncio.sleep(pause)
+            # With many jobs due each pass is expensive, and the queue need not be filled all the time.
+            if pause and not await self._transactions.run(is_low, self._settings):
+                continue
             begun = time.monotonic()
             launched = await self._fenced.run(launch_due, self._settings, self._data)
             busy = bool(launched) or pause > 0
-            # With many jobs due each pass is expensive; most of the time is left for other duties.
+            # Most of the time is left for other duties.
             pause = max(_SOONEST, 4 * (time.monotonic() - begun))
 
     async def _settle(self) -> None:

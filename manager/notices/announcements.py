@@ -157,7 +157,7 @@ def announce(session: Session, hooks: Sequence[HookSettings] = (), *, most: int 
         if now - run.harvest_end_time <= TOO_OLD:
             _announce_run(session, run, rules, hooks, now)
         run.announced = now
-        session.flush()
+    session.flush()
     return len(runs)
 
 
@@ -275,24 +275,32 @@ def _announce_run(
     hooks: Iterable[HookSettings],
     now: datetime,
 ) -> None:
+    rules = [
+        rule
+        for rule in rules
+        if rule.added <= run.harvest_end_time and _concerns(rule, run.repository_id, run.recurring_id)
+    ]
+    hooks = [hook for hook in hooks if hook.repository_id in (None, run.repository_id)]
+    if not rules and not hooks:
+        return
     facts = facts_of_run(session, run)
     gravity = gravity_of(session, run)
     muted = mute_of_run(session, run.history_id)
     for rule in rules:
-        if rule.added <= run.harvest_end_time and _concerns(rule, run.repository_id, run.recurring_id):
-            _apply(session, rule, run, facts, gravity, now, muted)
+        _apply(session, rule, run, facts, gravity, now, muted)
     for hook in hooks:
-        if hook.repository_id in (None, run.repository_id):
-            session.add(
-                Notice(
-                    repository_id=run.repository_id,
-                    history_id=run.history_id,
-                    occasion=Occasion.ENDED,
-                    channel=Channel.HOOK,
-                    target=hook.name,
-                    facts=facts,
-                )
+        session.add(
+            Notice(
+                repository_id=run.repository_id,
+                history_id=run.history_id,
+                occasion=Occasion.ENDED,
+                channel=Channel.HOOK,
+                target=hook.name,
+                facts=facts,
             )
+        )
+    # The next run of the same source finds the streaks that this one began.
+    session.flush()
 
 
 def _apply(

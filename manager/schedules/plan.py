@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import exists, select
+from sqlalchemy import bindparam, exists, select
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
@@ -200,6 +200,17 @@ def is_begun(session: Session, recurring_id: int) -> bool:
     return bool(session.scalar(select(complete)))
 
 
+_WATERMARK: Final = (
+    select(Harvest.watermark, Repository.granularity, Repository.protocol)
+    .join(Repository, Repository.repository_id == Harvest.repository_id)
+    .where(
+        Harvest.repository_id == bindparam("repository"),
+        Harvest.metadata_prefix == bindparam("prefix"),
+        Harvest.set_spec == bindparam("set"),
+    )
+)
+
+
 def computed_from(session: Session, job: Job, overlap: float) -> str | None:
     """Return the `from` that the job harvests if its row names none: the watermark less `overlap` seconds.
 
@@ -207,16 +218,8 @@ def computed_from(session: Session, job: Job, overlap: float) -> str | None:
     """
     if not job.incremental:
         return None
-    query = (
-        select(Harvest.watermark, Repository.granularity, Repository.protocol)
-        .join(Repository, Repository.repository_id == Harvest.repository_id)
-        .where(
-            Harvest.repository_id == job.repository_id,
-            Harvest.metadata_prefix == job.metadata_prefix,
-            Harvest.set_spec == (job.set_spec or ""),
-        )
-    )
-    found = session.execute(query).one_or_none()
+    harvest = {"repository": job.repository_id, "prefix": job.metadata_prefix, "set": job.set_spec or ""}
+    found = session.execute(_WATERMARK, harvest).one_or_none()
     if found is None or found.watermark is None or access_of(found.protocol).query is not None:
         return None
     computed = incremental_from(found.watermark, found.granularity, overlap)

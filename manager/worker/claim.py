@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
-from sqlalchemy import func, null, select, update
-from sqlalchemy.orm import Session
-from sqlalchemy.sql.dml import ReturningUpdate
+from sqlalchemy import bindparam, func, select, update
+from sqlalchemy.orm import Session, load_only
 
 from harvester.harvest_plan import Surface, carried
-from harvester.locks import find_lock
-from harvester.models import Harvest
+from harvester.locks import find_lock, is_locked
+from harvester.models import Harvest, Repository
 from manager.jobs.reasons import locked_by
 from manager.jobs.rejection import is_valid
 from manager.models import Job, JobStatus
@@ -36,6 +36,27 @@ class Run:
     """The newest history row that an earlier run of this job wrote."""
 
 
+_PAGES: Final = (
+    select(Harvest.counts["pages"].as_integer())
+    .where(
+        Harvest.repository_id == Job.repository_id,
+        Harvest.metadata_prefix == Job.metadata_prefix,
+        Harvest.set_spec == func.coalesce(Job.set_spec, ""),
+    )
+    .scalar_subquery()
+)
+_CANDIDATE: Final = (
+    select(Job, Repository, func.now(), _PAGES, is_locked(Job.repository_id))
+    .join(Repository, Repository.repository_id == Job.repository_id)
+    .options(load_only(Repository.base_url, Repository.protocol))
+    .where(Job.job_id == bindparam("number"))
+    # Of two workers, the second one waits for the lock and no longer finds the job queued.
+    .with_for_update(of=Job)
+    .execution_options(populate_existing=True)
+)
+"""A job, locked and reloaded, with what a claim needs to know. Built once, because that takes a while."""
+
+
 def claim(
     session: Session,
     job_id: int,
@@ -52,48 +73,25 @@ def claim(
     `overlap` is the seconds by which an incremental harvest overlaps the previous one; without the `data`
     folder, no rule of an organisation is found.
     """
-    queued = session.get(Job, job_id, with_for_update=True, populate_existing=True)
-    # Checked again: a rule may have been given to another organisation while the job was queued.
-    if queued is None or queued.status != JobStatus.QUEUED or not is_valid(session, queued, data):
+    found = session.execute(_CANDIDATE, {"number": job_id}).one_or_none()
+    if found is None:
         return None
-    lock = find_lock(session, queued.repository_id)
+    # The repository stays in the session, so that the checks do not query it again.
+    job, _repository, now, pages, locked = found
+    # Checked again: a rule may have been given to another organisation while the job was queued.
+    if job.status != JobStatus.QUEUED or not is_valid(session, job, data):
+        return None
+    lock = find_lock(session, job.repository_id) if locked else None
     if lock is not None:
-        queued.status, queued.waiting = JobStatus.SCHEDULED, locked_by(lock).as_json()
+        job.status, job.waiting = JobStatus.SCHEDULED, locked_by(lock).as_json()
         session.flush()
         return None
-    job = session.scalars(_taking(job_id, host, worker_id)).one_or_none()
-    if job is None:
-        return None
-    return run_of(job, computes_from=bring_up_to_date(session, job, overlap))
-
-
-def _taking(job_id: int, host: str, worker_id: int | None) -> ReturningUpdate[Job]:
-    """Return the statement that takes a queued job for this host and returns its row."""
-    before = (
-        select(Harvest.counts["pages"].as_integer())
-        .where(
-            Harvest.repository_id == Job.repository_id,
-            Harvest.metadata_prefix == Job.metadata_prefix,
-            Harvest.set_spec == func.coalesce(Job.set_spec, ""),
-        )
-        .scalar_subquery()
-    )
-    return (
-        # Compare-and-swap: of two workers only one finds the row queued; the other one updates no row.
-        update(Job)
-        .where(Job.job_id == job_id, Job.status == JobStatus.QUEUED)
-        .values(
-            status=JobStatus.IN_PROGRESS,
-            host=host,
-            process_id=None,
-            started=func.now(),
-            worker_id=worker_id,
-            waiting=null(),
-            stuck_since=None,
-            pages_before=func.coalesce(before, 0),
-        )
-        .returning(Job)
-    )
+    computes_from = bring_up_to_date(session, job, overlap)
+    job.status, job.host, job.worker_id, job.started = JobStatus.IN_PROGRESS, host, worker_id, now
+    job.process_id = job.waiting = job.stuck_since = None
+    job.pages_before = pages or 0
+    session.flush()
+    return run_of(job, computes_from=computes_from)
 
 
 def note_process(session: Session, job_id: int, process_id: int) -> None:

@@ -5,8 +5,8 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import Any, Final
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import bindparam, func, select
+from sqlalchemy.orm import Session, load_only
 
 from harvester.harvest.checkpoint import is_being_harvested
 from harvester.harvest.quarantine import Quarantine
@@ -193,6 +193,19 @@ _ASKED_FOR: Final = {
 }
 """Why an interrupted harvest was interrupted."""
 _AT_FAULT: Final = (Cause.ENDED, Cause.LOST, Cause.RESTARTED)
+_WRITTEN: Final = (
+    select(History)
+    # The others are large, and needed only if the schedule is suspended.
+    .options(
+        load_only(
+            History.status, History.failure_code, History.failure_reason, History.record_count,
+            History.harvest_start_time, History.harvest_end_time, History.job_id,
+        )
+    )
+    .where(History.job_id == bindparam("job"), History.history_id > bindparam("last"))
+    .order_by(History.status.in_(GOOD).desc(), History.history_id.desc())
+    .limit(1)
+)  # fmt: skip
 
 
 def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings) -> None:
@@ -255,12 +268,8 @@ def _written(session: Session, run: Run) -> History | None:
 
     It may have written a second one, of a failure, if the connection was lost while the first was committed.
     """
-    query = (
-        select(History)
-        .where(History.job_id == run.job_id, History.history_id > (run.last_history or 0))
-        .order_by(History.status.in_(GOOD).desc(), History.history_id.desc())
-    )
-    return session.scalars(query.limit(1)).one_or_none()
+    parameters = {"job": run.job_id, "last": run.last_history or 0}
+    return session.scalars(_WRITTEN, parameters).one_or_none()
 
 
 def _withdraw(session: Session, run: Run, written: History, settings: ManagerSettings) -> None:
@@ -325,9 +334,8 @@ def _another_try(
     One that had no room is tried until it has; its pauses then no longer grow.
     """
     cut_off = written in (None, RunStatus.INCOMPLETE)
-    now = database_now(session)
     if ending.cause is Cause.SHUTDOWN and cut_off:
-        return _copy(job, due=now, attempt=job.attempt)
+        return _copy(job, due=database_now(session), attempt=job.attempt)
     vanished = ending.cause is Cause.ENDED and (
         (written is None and ending.exit_code != ExitCode.USAGE) or ending.exit_code == ExitCode.TRY_LATER
     )
@@ -342,7 +350,7 @@ def _another_try(
             return None
         # Earlier due times of the schedule are skipped, because they would fail in the same way.
         pause = max(pause, pause_after(schedule.failures, settings))
-    return _copy(job, due=now + pause, attempt=attempt)
+    return _copy(job, due=database_now(session) + pause, attempt=attempt)
 
 
 def _copy(job: Job, *, due: datetime, attempt: int) -> Job:

@@ -35,7 +35,7 @@ async def test_a_task_whose_end_is_cut_off_leaves_the_queue_all_the_same(
         holder.execute(text("SELECT FROM procrastinate_jobs FOR UPDATE"))
 
     with database.engine.connect() as holder, database.session() as session:
-        queue.defer(session, 1, 1)
+        queue.defer(session, [queue.QueuedHarvest(job_id=1, repository_id=1)])
         session.commit()
         async with queue.open_queue(database, _handlers(harvest), closed=asyncio.Event()) as app:
             # It asks so seldom that the worker notices nothing of it else.
@@ -52,6 +52,18 @@ async def test_a_task_whose_end_is_cut_off_leaves_the_queue_all_the_same(
             assert not working.done()
             working.cancel()
             await asyncio.wait([working])
+
+
+def test_a_job_that_waits_in_the_queue_keeps_its_place_beside_new_ones(
+    database: Database, tables: Tables
+) -> None:
+    jobs = [queue.QueuedHarvest(job_id=number, repository_id=number) for number in (1, 2)]
+    with database.session() as session:
+        queue.defer(session, jobs[:1])
+        queue.defer(session, jobs)
+        session.commit()
+        assert queue.ranks(session) == {1: 0, 2: 0}
+    assert tables.one("SELECT count(*) FROM procrastinate_jobs") == 2
 
 
 def test_many_files_are_queued_in_parts_and_none_is_left_out(database: Database, tables: Tables) -> None:
