@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing.context import SpawnContext
+from multiprocessing.context import ForkContext, SpawnContext
 from pathlib import Path
 from typing import IO, Any
 
@@ -60,6 +60,19 @@ def spawning() -> Iterator[SpawnContext]:
             del os.environ[_SAFE_PATH]
         else:
             os.environ[_SAFE_PATH] = before
+
+
+@contextlib.contextmanager
+def forking_or_spawning() -> Iterator[ForkContext | SpawnContext]:
+    """Give a context like `spawning`; its processes are forked, without importing modules, if that is safe.
+
+    It is not if this process has threads, as those of the clients of object stores.
+    """
+    if number_of_threads() == 1:
+        yield multiprocessing.get_context("fork")
+    else:
+        with spawning() as context:
+            yield context
 
 
 def number_of_threads() -> int | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pydantic import SecretStr
 
-from oai.child import collect_seldom, interrupts_held_back, number_of_threads, spawning
+from oai.child import collect_seldom, forking_or_spawning, interrupts_held_back
 from oai.database import Database, open_database
 from oai.errors import InterruptedRunError, ZatvaError
 from oai.settings import Settings
@@ -57,22 +57,10 @@ def index_files(
     if jobs == 1 or len(files) <= 1:
         yield from _one_by_one(database, files, options, tell)
         return
-    with _processes() as context:
+    # Forked processes use none of our connections to the database, and psycopg does not end those of another
+    # process.
+    with forking_or_spawning() as context:
         yield from _side_by_side(context, database, settings, files, options, jobs=jobs, tell=tell)
-
-
-@contextlib.contextmanager
-def _processes() -> Iterator[ForkContext | SpawnContext]:
-    """Give the context of the block's processes: forked, without importing modules, if that is safe.
-
-    They use none of this process's connections to the database, and psycopg does not end those of another
-    process. Clients of object stores have threads.
-    """
-    if number_of_threads() == 1:
-        yield multiprocessing.get_context("fork")
-    else:
-        with spawning() as context:
-            yield context
 
 
 def _side_by_side(
