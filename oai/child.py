@@ -66,7 +66,7 @@ def spawning() -> Iterator[SpawnContext]:
 def forking_or_spawning() -> Iterator[ForkContext | SpawnContext]:
     """Give a context like `spawning`; its processes are forked, without importing modules, if that is safe.
 
-    It is not if this process has threads, as those of the clients of object stores.
+    It is not safe if this process has threads; clients of object stores start some.
     """
     if number_of_threads() == 1:
         yield multiprocessing.get_context("fork")

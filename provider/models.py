@@ -99,7 +99,7 @@ class Domain(Base):
     """A node of the tree `domain:`: top-level domain, registered domain, and host labels below it."""
 
     __tablename__ = "domain"
-    # Each archive file changes the counts of its hosts. With room on its page for the new version of a row,
+    # Each archive file changes the counts of its hosts. If the page has space for the new version of a row,
     # no index needs an update.
     __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
 

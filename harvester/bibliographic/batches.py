@@ -239,7 +239,7 @@ class Converting:
                 read = list(self._read(draft, candidates[place : place + _TOGETHER]))
                 converted = [one for task in read if (one := self._convert(draft, task)) is not None]
                 for task, record in converted:
-                    with draft.surviving(task):
+                    with draft.omitting_failures(task):
                         draft.take(task, record)
             return draft.finish()
 
@@ -261,7 +261,7 @@ class Converting:
 
     def _convert(self, draft: "_Draft", task: "_Task") -> tuple["_Task", BibliographicRecord] | None:
         candidate, metadata, converter, basis = task
-        with draft.surviving(task):
+        with draft.omitting_failures(task):
             reason = converter.declined(metadata)
             if reason:
                 draft.omit(candidate, basis, "refused", reason)
@@ -300,7 +300,7 @@ class _Draft:
     welcome: list[uuid.UUID] = field(default_factory=list)
 
     @contextlib.contextmanager
-    def surviving(self, task: _Task) -> Iterator[None]:
+    def omitting_failures(self, task: _Task) -> Iterator[None]:
         """Omit the record if its converter fails in the block: an error must not lose the other records."""
         try:
             yield

@@ -181,7 +181,7 @@ class RecordPath:
             result: Any = evaluator(self.expression)
         except etree.XPathError as error:
             if _OWN_LIMIT.search(str(error)):
-                raise TooMuchError("that of libxml2 (`%(error)s`)", error=str(error)) from None
+                raise TooMuchError("the limit of libxml2 (`%(error)s`)", error=str(error)) from None
             raise ExpressionError(
                 "the XPath expression %(expression)s cannot be evaluated: `%(error)s`",
                 expression=repr(self.expression), error=str(error),

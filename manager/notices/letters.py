@@ -74,7 +74,7 @@ class _Clock:
     """Whether the letter has a time, so that it has to name the zone."""
 
     def show(self, value: str) -> str:
-        """Format a moment; what is none, as it is: facts of failures may come from rows that people wrote."""
+        """Format a moment; return any other text as it is, because people may write facts of failures."""
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:

@@ -330,7 +330,7 @@ def _plain(reason: str) -> str:
 
 
 def _zone_of(session: Session, notice: Notice) -> str | None:
-    """Return the time zone of the schedule that the notice is about; None if it is about none."""
+    """Return the time zone of the schedule that the notice is about; None if it is not about a schedule."""
     if notice.occasion == Occasion.STORE_AUDIT:
         owner = StoreAuditSchedule.repository_id
         plans = select(StoreAuditSchedule.time_zone).where(

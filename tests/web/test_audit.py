@@ -189,7 +189,7 @@ def test_each_verb_and_kind_that_the_code_writes_has_words() -> None:
 
 
 def test_each_column_that_changes_has_a_label() -> None:
-    """The others say nothing to people."""
+    """The others are not shown."""
     unsaid = """
         added announced arc_id attempt byte_offset changed chosen continued_by created date_added
         datestamp declared_type digest disappeared_count domain_id evidence export_id failure_code

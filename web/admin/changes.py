@@ -1,6 +1,6 @@
 """What an entry of the audit log changed: labels of the columns, and their values in the reader's language.
 
-Columns without a label say nothing to people, such as keys and counters; the exports have them all.
+Columns without a label, such as keys and counters, are not shown; the exports include them.
 """
 
 import re

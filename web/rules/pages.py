@@ -128,7 +128,7 @@ async def rule_of(request: web.Request) -> Rule:
 def _note_of(version: RuleVersion) -> str:
     """Return the note of a version; those that Zatva writes are said in the reader's language."""
     if version.note == FOUND:
-        return ""  # the page says so of each version that nobody has saved
+        return ""  # the page marks each version that was found in the file
     again = _AGAIN.fullmatch(version.note)
     return _("version %(number)s again") % again.groupdict() if again else version.note
 

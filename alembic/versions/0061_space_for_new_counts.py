@@ -1,4 +1,4 @@
-"""The rows of domains have room beside them for their next version, with the next count."""
+"""Free space on the pages of `domain`: a new count then needs no index update."""
 
 from alembic import op
 
