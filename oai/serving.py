@@ -21,8 +21,12 @@ from oai.errors import UsageError, required
 _BACKLOG: Final = 512
 _PORTS: Final = 1 << 16
 _FILES: Final = 65_536
-_ACCEPTED_AT_ONCE: Final = 64
-"""Connections accepted in one iteration of the loop, so that connected clients are served in between."""
+_ACCEPTED_AT_ONCE: Final = 16
+"""Connections accepted in one iteration of the loop, so that connected clients are served in between.
+
+In a burst, a server has so many more files open than its share, and as many again that are being closed: a
+connection counts, and one that was closed for it ends, only in the iterations after.
+"""
 _RETRY_SECONDS: Final = 0.2
 _LINGER_SECONDS: Final = 1.0
 """How long the rest of an unread request body may still arrive after its response."""

@@ -149,6 +149,7 @@ def test_others_are_served_while_idle_clients_hold_all_they_can(
             assert server.ask(part, _PAGES[part]) == 200
             _wait_for_answer(server, part, source="127.0.0.1")
         assert len(server.logged()) < _LITTLE
+        assert "Too many open files" not in server.logged()
         assert "Traceback" not in server.logged()
 
 
