@@ -82,7 +82,7 @@ WHERE document.arc_id = {arc} AND document."offset" = candidate."offset" AND doc
     AND date_trunc('second', document.archived) = date_trunc('second', candidate.archived)
 """
 
-# Ordered by host, so that the host indexes are written page by page; all loaders use the same order, so
+# Ordered by host and URL, so that their indexes are written page by page; all loaders use the same order, so
 # that two with captures in common cannot deadlock. The first capture of a key in a file becomes the
 # document.
 _INSERT: Final = f"""
@@ -98,7 +98,7 @@ WITH inserted AS (
         {TITLE_OF.format(key="candidate.url_key")}, packed_length, :access, :embargo_until, recognised_type,
         declared_type, language
     FROM candidate
-    ORDER BY host_id, key, "offset"
+    ORDER BY host_id, url_key, key, "offset"
     ON CONFLICT (key) DO NOTHING
     RETURNING key, id, arc_id, host_id, mime_major_id, mime_id, title_id, archived
 )
