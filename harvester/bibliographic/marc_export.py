@@ -6,8 +6,7 @@ from enum import StrEnum
 from typing import BinaryIO
 
 from harvester.bibliographic.marc21.iso2709 import UnwritableRecordError, to_iso2709
-from harvester.bibliographic.marc21.lines import marc_lines
-from harvester.bibliographic.marc21.structure import WrittenRecord
+from harvester.bibliographic.marc21.structure import WrittenRecord, marc_lines
 from harvester.bibliographic.stored_marc import MarcSource, read_stored_marc
 from oai.database import Database
 

@@ -18,8 +18,7 @@ from harvester.bibliographic.converters import (
 )
 from harvester.bibliographic.marc21.converter import Marc21Converter
 from harvester.bibliographic.marc21.kinds import declined, is_marc
-from harvester.bibliographic.marc21.lines import marc_lines
-from harvester.bibliographic.marc21.structure import WrittenRecord
+from harvester.bibliographic.marc21.structure import WrittenRecord, marc_lines
 from harvester.bibliographic.marc21.validation import written_records
 from harvester.bibliographic.models import BibliographicRow
 from harvester.bibliographic.record_view import FoundRecord, made_from

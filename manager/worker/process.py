@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, Protocol, Self
 
 from oai import prefork
+from oai.actions import AUDITED
 from oai.child import module_command, words_of_module
 from oai.settings import CONFIG_VARIABLE, Settings
 
@@ -31,6 +32,8 @@ _CHUNK: Final = 65_536
 _KEPT: Final = 4000
 _DRAIN_SECONDS: Final = 2.0
 _PRELOADED: Final = "harvester.preloaded"
+_NOT_STARTED: Final = 127
+"""Exit code of a command that could not be started, as in shells."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +220,29 @@ class HarvestProcess:
     def _pass_on(self, text: str) -> None:
         sys.stderr.write(text)
         self._said = (self._said + text)[-_KEPT:]
+
+
+async def carry_out(command: Sequence[str], settings: Settings) -> ProcessOutcome:
+    """Run the command with the given settings to its end; on cancellation ask it to stop, and wait."""
+    try:
+        process = await HarvestProcess.start(command, {**environment_for(settings), AUDITED: "1"})
+    except OSError as error:
+        return ProcessOutcome(exit_code=_NOT_STARTED, said=f"{command[0]}: {error.strerror}")
+    waiting = asyncio.create_task(process.wait())
+    try:
+        # Cancelling the request must not cancel the wait, or the child would be left without a parent that
+        # reaps it.
+        return await asyncio.shield(waiting)
+    except asyncio.CancelledError:
+        process.ask_to_stop()
+        await waiting
+        raise
+
+
+def last_words(outcome: ProcessOutcome) -> str:
+    """Return the last line of its output, or its exit code if there was no output."""
+    lines = outcome.said.strip().splitlines()
+    return lines[-1] if lines else f"the process ended with exit code {outcome.exit_code}"
 
 
 async def started(

@@ -1,5 +1,6 @@
 """Writes the captures of an export to a WARC or WACZ file, and to its manifest."""
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -12,8 +13,10 @@ from provider.export.manifest import ExportFacts, Manifest
 from provider.export.models import ExportForm
 from provider.export.selection import ExportChoice
 from provider.export.wacz_file import WaczFile
-from provider.export.warc_file import WarcFile
+from provider.export.warc_records import compressed, information, other_header, spooled
 
+MANIFEST_URI: Final = "urn:zatva:manifest"
+_BUFFER: Final = 1024**2
 _READERS: Final = {False: "an anonymous reader", True: "a reader in the reading room"}
 
 
@@ -45,6 +48,37 @@ def facts_of(
         software=f"Zatva {version('zatva')}",
         without_captures=without_captures,
     )
+
+
+class WarcFile:
+    """Receives the captures of one WARC file, which need not be seekable.
+
+    The manifest is the last record, of type `metadata`.
+    """
+
+    def __init__(self, file: BinaryIO, manifest: Manifest) -> None:
+        self._file = file
+        self._manifest = manifest
+        self._begun = False
+
+    def add(self, capture: ExportedCapture) -> int:
+        """Write the capture; return the bytes written."""
+        self._begin()
+        shutil.copyfileobj(capture.record, self._file, _BUFFER)
+        return capture.length
+
+    def finish(self) -> None:
+        """Write the manifest."""
+        self._begin()
+        text, length = spooled(self._manifest.pieces(), self._manifest.folder)
+        with text:
+            header = other_header("metadata", length, kind="application/json", target=MANIFEST_URI)
+            self._file.writelines(compressed(header, iter(lambda: text.read(_BUFFER), b"")))
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._file.writelines(information(self._manifest.facts.selection))
+        self._begun = True
 
 
 @contextmanager

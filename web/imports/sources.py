@@ -17,13 +17,13 @@ from harvester.bibliographic.sources import SourceSettings, check_template, save
 from harvester.harvest_plan import PREFIX
 from harvester.listing import find_repositories
 from harvester.models import Repository
+from manager.worker.process import carry_out, last_words
 from oai.child import module_command
 from oai.errors import ExitCode, UsageError
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 from web.auth.organisations import choices_for
 from web.auth.sessions import SignedIn
-from web.site.child_processes import carry_out, last_words
 from web.site.forms import FormModel
 from web.site.i18n import _, mark, told
 

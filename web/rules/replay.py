@@ -16,14 +16,13 @@ from harvester.models import History
 from harvester.rule_lab.models import Rule
 from harvester.rule_lab.rehearsal import ReplayEffect
 from manager.replays import RuleFiles, files_with, kept_runs
-from manager.worker.process import ProcessOutcome, environment_for
+from manager.worker.process import ProcessOutcome, carry_out, environment_for, last_words
 from oai.actions import AUDITED
 from oai.child import module_command
 from oai.errors import ExitCode, TryLaterError, UsageError
 from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.rules.pages import rule_of
-from web.site.child_processes import carry_out, last_words
 from web.site.i18n import _, told
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER

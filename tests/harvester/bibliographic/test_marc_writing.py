@@ -9,8 +9,7 @@ from lxml import etree
 from pymarc import MARCReader, Record
 
 from harvester.bibliographic.marc21.iso2709 import UnwritableRecordError, to_iso2709
-from harvester.bibliographic.marc21.lines import marc_lines
-from harvester.bibliographic.marc21.structure import WrittenRecord
+from harvester.bibliographic.marc21.structure import WrittenRecord, marc_lines
 from harvester.bibliographic.marc21.validation import written_records
 from tests.harvester.bibliographic.marc import FIXED, LEADER, marcxml
 
