@@ -181,10 +181,13 @@ def outlive_no_parent(parent: int) -> None:
         sys.exit(1)
 
 
-def collect_seldom() -> None:
-    """Look for circles of garbage seldom: pages make many objects and no circles, and each look costs."""
+def collect_seldom(new_objects: int = _NEW_OBJECTS) -> None:
+    """Look for circles of garbage seldom: pages make many objects and no circles, and each look costs.
+
+    `new_objects` are those between two looks.
+    """
     gc.freeze()
-    gc.set_threshold(_NEW_OBJECTS, 20, 20)
+    gc.set_threshold(new_objects, 20, 20)
 
 
 def share_memory() -> None:

@@ -15,6 +15,7 @@ from typing import Final
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from oai.child import collect_seldom
 from oai.connections import CONNECTIONS, CountedConnection, Seldom
 from oai.errors import UsageError, required
 
@@ -27,6 +28,8 @@ _ACCEPTED_AT_ONCE: Final = 16
 In a burst, a server has so many more files open than its share, and as many again that are being closed: a
 connection counts, and one that was closed for it ends, only in the iterations after.
 """
+_NEW_OBJECTS: Final = 10_000
+"""Between two looks for garbage: requests leave circles, with the answers in them."""
 _RETRY_SECONDS: Final = 0.2
 _LINGER_SECONDS: Final = 1.0
 """How long the rest of an unread request body may still arrive after its response."""
@@ -227,6 +230,7 @@ async def serving(runner: web.AppRunner, listener: socket.socket, *, servers: in
     """
     _take_all_files()
     await runner.setup()
+    collect_seldom(_NEW_OBJECTS)
     server = required(runner.server, "the runner was set up")
     server.request_factory = partial(runner.app._make_request, _cls=_Request)  # noqa: SLF001 no public way
     try:

@@ -66,9 +66,13 @@ def header(item: Item, namespace: str) -> str:
     status = ' status="deleted"' if item.deleted else ""
     return (
         f"<header{status}><identifier>{oai_identifier(namespace, item.key)}</identifier>"
-        f"<datestamp>{format_datestamp(item.datestamp)}</datestamp>"
+        f"<datestamp>{_datestamp(item.datestamp)}</datestamp>"
         f"{''.join(map(_set_spec, item.set_specs))}</header>"
     )
+
+
+# Many documents are published at once.
+_datestamp = lru_cache(maxsize=1024)(format_datestamp)
 
 
 @lru_cache(maxsize=65_536)

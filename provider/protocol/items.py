@@ -36,8 +36,8 @@ class Item(NamedTuple):
     """WARC record type: response, resource or revisit."""
     offset: int
     """Byte offset of the record in the archive file."""
-    archive_file: str
-    """Name of the archive file as it is found, with `.gz` if any, without its folder."""
+    archive_path: str
+    """The archive file as it is found, with its folder or URL if known."""
     mime_type: str
     """For example `text/html`, or `unknown`."""
     mimetype_set: str
@@ -54,6 +54,11 @@ class Item(NamedTuple):
     def place(self) -> uuid.UUID:
         """What names it in a resumption token."""
         return self.key
+
+    @property
+    def archive_file(self) -> str:
+        """Name of the archive file, with `.gz` if any, without its folder."""
+        return self.archive_path.rpartition("/")[2]
 
     @property
     def media_type(self) -> str | None:
