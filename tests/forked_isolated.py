@@ -35,16 +35,18 @@ async def forked() -> AsyncIterator[Forked]:
     """Fork a process for the block; it is killed at the end of it."""
     ours, theirs = socket.socketpair()
     with os.fdopen(theirs.detach(), "r+b", buffering=0) as both:
-        process = await asyncio.to_thread(
-            Process, os.environ, module=__name__, stdin=both, stdout=both, stderr=sys.__stderr__
-        )
-    reader, writer = await asyncio.open_connection(sock=ours)
+        # Not in a thread: if the caller is cancelled, it would go on, and nobody would end the process.
+        process = Process(os.environ, module=__name__, stdin=both, stdout=both, stderr=sys.__stderr__)
     try:
-        yield Forked(process=process, stdin=writer, stdout=reader)
+        reader, writer = await asyncio.open_connection(sock=ours)
+        try:
+            yield Forked(process=process, stdin=writer, stdout=reader)
+        finally:
+            writer.close()
     finally:
         process.kill()
         await asyncio.to_thread(process.wait)
-        writer.close()
+        ours.close()
 
 
 if __name__ == "__main__":

@@ -63,13 +63,24 @@ class Site:
 
 
 @pytest.fixture(params=["nginx", "apache"])
-def site(
-    request: pytest.FixtureRequest, environment: Mapping[str, str], database: Database, tmp_path: Path
-) -> Iterator[Site]:
-    """The dashboard and the provider behind one of the two; they listen on free ports."""
-    program = shutil.which({"nginx": "nginx", "apache": "apache2"}[request.param], path="/usr/sbin:/usr/bin")
+def proxy(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """The name of one of the two, and its program."""
+    name = str(request.param)
+    program = shutil.which({"nginx": "nginx", "apache": "apache2"}[name], path="/usr/sbin:/usr/bin")
     if program is None:
-        pytest.skip(f"{request.param} is not installed: apt-get install nginx-light apache2")
+        pytest.skip(f"{name} is not installed: apt-get install nginx-light apache2")
+    return name, program
+
+
+@pytest.fixture
+def site(
+    proxy: tuple[str, str],  # first, so that nothing is made for a test that is skipped
+    environment: Mapping[str, str],
+    database: Database,
+    tmp_path: Path,
+) -> Iterator[Site]:
+    """The dashboard and the provider behind it; they listen on free ports."""
+    name, program = proxy
     with database.session() as session:
         add_user(session, "Alena", Role.ADMINISTRATOR)
         session.commit()
@@ -79,8 +90,8 @@ def site(
         (provider,) = re.findall(r"provider at (\S+)", log.read_text())
         upstreams = {8090: _port(dashboard), 8080: _port(provider)}
         made = Site(secure=free_port(), plain=free_port(), certificate=_certificate(tmp_path))
-        text = _filled(examples(_PAGE, request.param)[0].code, made, upstreams)
-        with _proxy(_COMMANDS[request.param](program, tmp_path, text, made), made, tmp_path):
+        text = _filled(examples(_PAGE, name)[0].code, made, upstreams)
+        with _proxy(_COMMANDS[name](program, tmp_path, text, made), made, tmp_path):
             yield made
 
 
