@@ -23,7 +23,7 @@ _PIPE_BYTES = 1024**2
 """Pipe size with which a request or an answer takes few writes; unprivileged users get no more."""
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
 _NEW_OBJECTS = 50_000
-"""Between two looks for garbage; Python's own 700 are a page of seventy records."""
+"""Created between two garbage collections; Python's default of 700 is a page of seventy records."""
 _LOOK_SECONDS = 0.2
 _ARENA_MAX = -8  # M_ARENA_MAX of glibc's mallopt
 _SAFE_PATH = "PYTHONSAFEPATH"
@@ -182,9 +182,9 @@ def outlive_no_parent(parent: int) -> None:
 
 
 def collect_seldom(new_objects: int = _NEW_OBJECTS) -> None:
-    """Look for circles of garbage seldom: pages make many objects and no circles, and each look costs.
+    """Collect garbage seldom: pages create many objects but no reference cycles, and each collection costs.
 
-    `new_objects` are those between two looks.
+    `new_objects` is the number of objects that are created between two collections.
     """
     gc.freeze()
     gc.set_threshold(new_objects, 20, 20)

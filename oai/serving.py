@@ -25,11 +25,11 @@ _FILES: Final = 65_536
 _ACCEPTED_AT_ONCE: Final = 16
 """Connections accepted in one iteration of the loop, so that connected clients are served in between.
 
-In a burst, a server has so many more files open than its share, and as many again that are being closed: a
-connection counts, and one that was closed for it ends, only in the iterations after.
+In a burst, a server can have this many more files open than its share, and as many again that are being
+closed: a connection is counted, and one that it replaces is closed, only in the following iterations.
 """
 _NEW_OBJECTS: Final = 10_000
-"""Between two looks for garbage: requests leave circles, with the answers in them."""
+"""Created between two garbage collections; fewer than in a harvest: requests may leave reference cycles."""
 _RETRY_SECONDS: Final = 0.2
 _LINGER_SECONDS: Final = 1.0
 """How long the rest of an unread request body may still arrive after its response."""

@@ -35,7 +35,7 @@ async def forked() -> AsyncIterator[Forked]:
     """Fork a process for the block; it is killed at the end of it."""
     ours, theirs = socket.socketpair()
     with os.fdopen(theirs.detach(), "r+b", buffering=0) as both:
-        # Not in a thread: if the caller is cancelled, it would go on, and nobody would end the process.
+        # Not in a thread, which cannot be cancelled: the process would be left running without its caller.
         process = Process(os.environ, module=__name__, stdin=both, stdout=both, stderr=sys.__stderr__)
     try:
         reader, writer = await asyncio.open_connection(sock=ours)

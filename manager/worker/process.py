@@ -1,4 +1,4 @@
-"""A harvest as a separate process: start it, watch it, and end it with all its child processes.
+"""A command as a separate process, such as a harvest: start it, watch it, and end it with all its children.
 
 The process gets one end of a pipe as its standard input and this process holds the other. However this
 process ends, the kernel closes its end, and `--end-with-parent` makes the harvester stop when it sees that.
@@ -44,6 +44,12 @@ class ProcessOutcome:
     """The exit code, or the negative number of the signal that ended it."""
     said: str
     """The end of its output on standard error."""
+
+    @property
+    def last_line(self) -> str:
+        """The last line of that output, or the exit code if there was no output."""
+        lines = self.said.strip().splitlines()
+        return lines[-1] if lines else f"the process ended with exit code {self.exit_code}"
 
 
 class _Started(Protocol):
@@ -222,8 +228,8 @@ class HarvestProcess:
         self._said = (self._said + text)[-_KEPT:]
 
 
-async def carry_out(command: Sequence[str], settings: Settings) -> ProcessOutcome:
-    """Run the command with the given settings to its end; on cancellation ask it to stop, and wait."""
+async def run_to_end(command: Sequence[str], settings: Settings) -> ProcessOutcome:
+    """Run the command with the given settings; on cancellation, ask it to stop and wait for its end."""
     try:
         process = await HarvestProcess.start(command, {**environment_for(settings), AUDITED: "1"})
     except OSError as error:
@@ -237,12 +243,6 @@ async def carry_out(command: Sequence[str], settings: Settings) -> ProcessOutcom
         process.ask_to_stop()
         await waiting
         raise
-
-
-def last_words(outcome: ProcessOutcome) -> str:
-    """Return the last line of its output, or its exit code if there was no output."""
-    lines = outcome.said.strip().splitlines()
-    return lines[-1] if lines else f"the process ended with exit code {outcome.exit_code}"
 
 
 async def started(

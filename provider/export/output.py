@@ -15,7 +15,7 @@ from provider.export.selection import ExportChoice
 from provider.export.wacz_file import WaczFile
 from provider.export.warc_records import compressed, information, other_header, spooled
 
-MANIFEST_URI: Final = "urn:zatva:manifest"
+_MANIFEST_URI: Final = "urn:zatva:manifest"
 _BUFFER: Final = 1024**2
 _READERS: Final = {False: "an anonymous reader", True: "a reader in the reading room"}
 
@@ -72,7 +72,7 @@ class WarcFile:
         self._begin()
         text, length = spooled(self._manifest.pieces(), self._manifest.folder)
         with text:
-            header = other_header("metadata", length, kind="application/json", target=MANIFEST_URI)
+            header = other_header("metadata", length, kind="application/json", target=_MANIFEST_URI)
             self._file.writelines(compressed(header, iter(lambda: text.read(_BUFFER), b"")))
 
     def _begin(self) -> None:

@@ -71,7 +71,7 @@ def header(item: Item, namespace: str) -> str:
     )
 
 
-# Many documents are published at once.
+# Documents that are published together have the same datestamp.
 _datestamp = lru_cache(maxsize=1024)(format_datestamp)
 
 

@@ -258,7 +258,7 @@ _ITEMS: Final[Select[Any]] = (
     .outerjoin(TitleDocuments, TitleDocuments.id == Document.title_id)
     .order_by(Document.datestamp, Document.id)
 )
-"""All facts about documents. Built once: that takes as long as writing fifty records."""
+"""All facts about documents. Built once, because building it takes as long as writing twenty records."""
 
 
 def _items(scan: Subquery) -> Select[Any]:

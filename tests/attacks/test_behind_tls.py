@@ -79,7 +79,7 @@ def site(
     database: Database,
     tmp_path: Path,
 ) -> Iterator[Site]:
-    """The dashboard and the provider behind it; they listen on free ports."""
+    """The dashboard and the provider behind the proxy; they listen on free ports."""
     name, program = proxy
     with database.session() as session:
         add_user(session, "Alena", Role.ADMINISTRATOR)

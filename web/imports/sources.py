@@ -17,7 +17,7 @@ from harvester.bibliographic.sources import SourceSettings, check_template, save
 from harvester.harvest_plan import PREFIX
 from harvester.listing import find_repositories
 from harvester.models import Repository
-from manager.worker.process import carry_out, last_words
+from manager.worker.process import run_to_end
 from oai.child import module_command
 from oai.errors import ExitCode, UsageError
 from oai.executor import DatabaseExecutor
@@ -96,8 +96,8 @@ class ImportProcesses:
     async def _process(self, repository_id: int, by: str) -> str | None:
         """Run the process to its end; return its last output if it failed."""
         command = [*self.command, f"--repository={repository_id}", f"--by={by}"]
-        outcome = await carry_out(command, self.settings)
-        return None if outcome.exit_code in _NOTED else last_words(outcome)
+        outcome = await run_to_end(command, self.settings)
+        return None if outcome.exit_code in _NOTED else outcome.last_line
 
 
 def _last_numbers(session: Session, repository_ids: Sequence[int]) -> dict[int, int]:

@@ -16,7 +16,7 @@ from harvester.models import History
 from harvester.rule_lab.models import Rule
 from harvester.rule_lab.rehearsal import ReplayEffect
 from manager.replays import RuleFiles, files_with, kept_runs
-from manager.worker.process import ProcessOutcome, carry_out, environment_for, last_words
+from manager.worker.process import ProcessOutcome, environment_for, run_to_end
 from oai.actions import AUDITED
 from oai.child import module_command
 from oai.errors import ExitCode, TryLaterError, UsageError
@@ -101,9 +101,7 @@ class Replays:
                     % {"seconds": round(self.seconds), "command": f"zatva rule replay {replay.run}"}
                 ) from None
         if exit_code != ExitCode.DONE:
-            raise UsageError(
-                last_words(ProcessOutcome(exit_code=exit_code, said=said)).removeprefix("zatva: ")
-            )
+            raise UsageError(ProcessOutcome(exit_code=exit_code, said=said).last_line.removeprefix("zatva: "))
         rehearsal: dict[str, Any] = json.loads(told)
         return rehearsal
 
@@ -128,10 +126,10 @@ class Replays:
     async def _run(self, replay: Replay) -> None:
         try:
             async with self._replaying:
-                outcome = await carry_out([*replay.command, "--apply"], self.settings)
+                outcome = await run_to_end([*replay.command, "--apply"], self.settings)
             if outcome.exit_code not in _NOTED:
-                self._failed[replay.repository_id] = last_words(outcome)
-                _log.error("the replay of run %d: %s", replay.run, last_words(outcome))
+                self._failed[replay.repository_id] = outcome.last_line
+                _log.error("the replay of run %d: %s", replay.run, outcome.last_line)
         finally:
             del self._under_way[replay.repository_id]
 
