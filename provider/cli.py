@@ -95,7 +95,8 @@ def add_commands(commands: "Subcommands") -> None:
     add_command(
         provider,
         "reindex-keys",
-        help="complete the URL keys of documents that an earlier version indexed; may be interrupted",
+        help="complete the URL keys of documents that an earlier version indexed, and remove the index "
+        "that it read; may be interrupted",
         handler="provider.commands:reindex_keys",
     )
     _add_verify(provider)

@@ -26,9 +26,9 @@ from provider.holdings.identifiers import oai_identifier
 from provider.holdings.loads import ADD_UP_EVERY, add_up, begin_load, end_load
 from provider.holdings.sets import collection_set_spec
 from provider.holdings.status import archive_status, run_status, run_statuses
-from provider.holdings.url_key_fill import FILL_KEYS, fill_keys
+from provider.holdings.url_key_fill import fill_keys
+from provider.holdings.url_key_state import FILL_KEYS, settle_rule
 from provider.holdings.urlkeys import WwwRule
-from provider.holdings.www_rule import settle_rule
 from provider.indexing.archive_search import find_archives, search
 from provider.indexing.first_load import begin_first_load, finish_first_load, refuse_unserved
 from provider.indexing.indexer import FileReport, IndexOptions, refused
@@ -243,6 +243,11 @@ def status(invocation: Invocation) -> ExitCode:
     lost = sum(run["lost"] for run in runs)
     if not found["url_keys_complete"]:
         invocation.console.note(f"look-ups compare the spellings of URLs; {FILL_KEYS}")
+    elif found["needless_indexes"]:
+        invocation.console.note(
+            "an index is no longer read; run `zatva provider reindex-keys` to remove it as soon as no "
+            "provider of an earlier version runs"
+        )
     if lost:
         invocation.console.note(
             f"lost files: {lost:,}; their tasks are no longer in the queue; queue them again "
@@ -278,7 +283,7 @@ def _session(invocation: Invocation) -> Iterator[Session]:
 
 
 def reindex_keys(invocation: Invocation) -> ExitCode:
-    """`provider reindex-keys`: store the URL keys that documents lack, and build their index."""
+    """`provider reindex-keys`: store missing URL keys, build their index and remove the one before it."""
     console = invocation.console
     with (
         open_database(invocation.settings) as database,

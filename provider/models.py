@@ -176,6 +176,7 @@ class Document(Base):
     __tablename__ = "document"
     __table_args__ = (
         CheckConstraint("access IN ('open', 'reading room', 'embargo', 'withheld')", name="access"),
+        CheckConstraint("url_key IS NOT NULL", name="url_key"),
     )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
@@ -189,7 +190,8 @@ class Document(Base):
     url: Mapped[str] = mapped_column(Text(collation="C"))
     url_key: Mapped[str | None] = mapped_column(Text(collation="C"))
     """Canonical key of the URL, as in pywb's indexes, cut to 2,048 characters (`holdings.urlkeys`); none for
-    a document of an earlier version until `zatva provider reindex-keys` has processed it."""
+    a document of an earlier version until `zatva provider reindex-keys` has processed it. Then the check is
+    added, and the index on the beginnings of URLs removed."""
     archived: Mapped[datetime]
     """Time of capture."""
     datestamp: Mapped[datetime]
@@ -251,8 +253,6 @@ Index("ix_document_title", Document.title_id, Document.datestamp, Document.id, p
 Index("ix_document_in_title", Document.datestamp, Document.id, postgresql_where=IN_TITLE)
 # Few documents are hidden; this counts them without reading the table.
 Index("ix_document_deleted", Document.id, postgresql_where=text("deleted"))
-# URLs may exceed the maximum size of an index entry; the full URL is compared after the scan.
-Index("ix_document_url", func.left(Document.url, 512), Document.archived)
 # NULL sorts last, so one index entry shows whether a document lacks its key.
 Index("ix_document_url_key", Document.url_key, Document.archived, Document.id)
 
@@ -314,7 +314,7 @@ class UrlKeyFill(Base):
     finished: Mapped[datetime | None]
     """When all documents had their keys and the index was built; look-ups have used the keys since then."""
     www_rule: Mapped[str] = mapped_column(Text, server_default="numbered")
-    """How all keys of the index treat `www.` (`holdings.www_rule`)."""
+    """How all keys of the index treat `www.` (`holdings.url_key_state`)."""
 
 
 class PublicationMark(Base):

@@ -24,9 +24,8 @@ from oai.errors import ExitCode, UsageError, ZatvaError
 from oai.serving import address, open_listener, own_address, serving, told_to_stop
 from oai.settings import Settings
 from provider.app import create_app
-from provider.holdings.url_key_fill import warn_if_incomplete
+from provider.holdings.url_key_state import settle_rule, warn_if_incomplete
 from provider.holdings.urlkeys import WwwRule
-from provider.holdings.www_rule import settle_rule
 from provider.http.endpoint import PATH
 from provider.indexing.first_load import refuse_unserved
 

@@ -8,8 +8,8 @@ from oai.console import counted
 from oai.errors import ExitCode, UsageError
 from provider.collection_commands import margin_of, parse_moment, session_of
 from provider.holdings import takedowns
+from provider.holdings.url_key_state import settle_rule
 from provider.holdings.urlkeys import WwwRule
-from provider.holdings.www_rule import settle_rule
 from provider.models import Takedown
 
 _COLUMNS = {

@@ -12,8 +12,8 @@ from oai.database import Database, open_database
 from oai.errors import ExitCode
 from oai.serving import address, open_listener, serving, told_to_stop
 from oai.settings import Settings
+from provider.holdings.url_key_state import settle_rule
 from provider.holdings.urlkeys import WwwRule
-from provider.holdings.www_rule import settle_rule
 from web.app import create_app
 from web.site.keys import THREADS
 

@@ -15,9 +15,8 @@ from oai.database import Database, open_database
 from oai.errors import ExitCode
 from oai.serving import address, open_listener, own_address, serving, told_to_stop
 from oai.settings import Settings
-from provider.holdings.url_key_fill import warn_if_incomplete
+from provider.holdings.url_key_state import settle_rule, warn_if_incomplete
 from provider.holdings.urlkeys import WwwRule
-from provider.holdings.www_rule import settle_rule
 from provider.indexing.first_load import refuse_unserved
 from web.serving import STATEMENT_SECONDS
 from web.site.keys import THREADS

@@ -32,7 +32,7 @@ from provider.holdings.index_reads import (
 )
 from provider.holdings.selection import INDEXED_CHARACTERS
 from provider.holdings.sets import domain_set_specs
-from provider.holdings.url_key_fill import FILL_KEYS, keys_complete
+from provider.holdings.url_key_state import FILL_KEYS, keys_complete, www_rule
 from provider.holdings.urlkeys import (
     WwwRule,
     bare_roots,
@@ -43,7 +43,6 @@ from provider.holdings.urlkeys import (
     stored_key,
     url_key,
 )
-from provider.holdings.www_rule import www_rule
 from provider.models import Access, Document
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -191,7 +190,14 @@ def _sift(session: Session, query: Query) -> LookupResult:
 def _begin(session: Session, place: LookupPlace) -> LookupPlace:
     """Return where to begin: a new look-up compares keys if all documents have one."""
     begun = place.capture is not None or place.host is not None
-    return place if begun else replace(place, keyed=keys_complete(session))
+    complete = (begun and place.keyed) or keys_complete(session)
+    if begun and complete and not place.keyed:
+        raise _cannot_continue()  # the index that it was read through is removed with the last missing key
+    return replace(place, keyed=complete)
+
+
+def _cannot_continue() -> UsageError:
+    return UsageError("cannot continue from this position; start again from the beginning")
 
 
 def _meant(query: Query, rule: WwwRule, *, keyed: bool) -> Callable[[FoundCapture], bool]:
@@ -252,7 +258,7 @@ def _edge(session: Session, place: LookupPlace, rule: WwwRule) -> Edge | None:
         return None
     row = session.scalar(select(Document).where(Document.key == place.capture))
     if row is None:
-        raise UsageError("cannot continue from this position; start again from the beginning")
+        raise _cannot_continue()
     indexed = stored_key(row.url, rule) if place.keyed else row.url[:INDEXED_CHARACTERS]
     return Edge(id=row.id, indexed=indexed, archived=row.archived)
 

@@ -13,7 +13,7 @@ from oai.errors import UsageError
 from provider.holdings.capture import FoundCapture
 from provider.holdings.index_reads import ReadOrder
 from provider.holdings.lookup import LookupPlace, Query, find_captures
-from provider.holdings.url_key_fill import keys_complete
+from provider.holdings.url_key_state import keys_complete
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,9 +15,8 @@ from sqlalchemy import ColumnElement, and_, func
 from sqlalchemy.orm import Session
 
 from provider.holdings.selection import one_of_urls
-from provider.holdings.url_key_fill import keys_complete
+from provider.holdings.url_key_state import keys_complete, www_rule
 from provider.holdings.urlkeys import spellings, stored_key
-from provider.holdings.www_rule import www_rule
 from provider.models import Document
 from provider.reading.archived_record import Description
 from provider.reading.digests import is_of_nothing, same_digest, written_forms

@@ -1,23 +1,31 @@
 """Selection of documents for a change: by archive file, URL, capture time, host or identifier."""
 
+import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import ColumnElement, and_, func, select, text
+from sqlalchemy import ColumnElement, and_, func, or_, select, text
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
 from provider.holdings.arcs import is_file
 from provider.holdings.publication import publish_chosen
 from provider.holdings.sets import domain_set_specs, host_of
-from provider.models import Arc, Document
+from provider.holdings.url_key_state import keys_complete, www_rule
+from provider.holdings.urlkeys import stored_key
+from provider.models import Arc, Document, Domain
 from provider.protocol.scopes import find_scope
 
 INDEXED_CHARACTERS = 512
-"""Number of characters of a URL in the index `ix_document_url`."""
+"""Number of characters of a URL in `ix_document_url`, an index of archives whose documents lack keys."""
+_IN_THE_HOST: Final = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#]*@)?(?:\[(?P<v6>[^\]/?#]*)|(?P<name>[^/?#:@\[\]]*)(?::[0-9]*)?)",
+    re.ASCII,
+)
+"""A prefix that ends in the host or port of a URL."""
 COVERED: Final = """coalesce((
     SELECT held.high >= document.url_key FROM takedown_range AS held
     WHERE held.outermost AND held.low <= document.url_key ORDER BY held.low DESC LIMIT 1
@@ -69,9 +77,9 @@ def conditions(session: Session, selection: Selection) -> list[ColumnElement[boo
     if selection.key is not None:
         found.append(Document.key == selection.key)
     if selection.url is not None:
-        found.append(one_of_urls([selection.url]))
+        found.append(_is_url(session, selection.url))
     if selection.url_prefix is not None:
-        found += url_begins(selection.url_prefix)
+        found.append(url_begins(selection.url_prefix))
     if selection.domain is not None:
         found += _domain(session, selection.domain)
     if not found:
@@ -96,16 +104,40 @@ def one_of_urls(urls: Sequence[str]) -> ColumnElement[bool]:
     return and_(indexed.in_([url[:INDEXED_CHARACTERS] for url in urls]), Document.url.in_(urls))
 
 
-def url_begins(prefix: str) -> list[ColumnElement[bool]]:
-    """Return conditions for a URL prefix: an index range, and the full comparison, in code-point order.
+def _is_url(session: Session, url: str) -> ColumnElement[bool]:
+    if keys_complete(session):
+        return and_(Document.url_key == stored_key(url, www_rule(session)), Document.url == url)
+    return one_of_urls([url])
 
-    Raises UsageError for an empty prefix.
+
+def url_begins(prefix: str) -> ColumnElement[bool]:
+    """Return a condition for a URL prefix: all documents of the hosts that may have it are read.
+
+    The index of URL keys does not help: `/a/b/../../c` begins with `/a/` as it was archived, but its key does
+    not. A user name in front of the host that begins like a host is not looked for. Raises UsageError for an
+    empty prefix.
     """
     if not prefix:
         raise UsageError("an empty URL prefix would select every document; give at least 'http'")
-    indexed = func.left(Document.url, INDEXED_CHARACTERS)
-    start = prefix[:INDEXED_CHARACTERS]
-    return [indexed >= start, indexed <= start + "\U0010ffff", func.starts_with(Document.url, prefix)]
+    begins = func.starts_with(Document.url, prefix)
+    unfinished, host = _IN_THE_HOST.fullmatch(prefix), host_of(prefix)
+    if unfinished is not None:
+        named = or_(*_names_that_begin(unfinished["v6"] or unfinished["name"] or ""))
+    elif host is not None:
+        named = Domain.set_spec == domain_set_specs(host)[-1][0]
+    else:
+        return begins
+    return and_(Document.host_id.in_(select(Domain.id).where(named)), begins)
+
+
+def _names_that_begin(host: str) -> list[ColumnElement[bool]]:
+    """Return conditions for the names of hosts that may begin so in a URL: as they are, or in IDNA."""
+    beginning = re.split(r"[^\x00-\x7f]", host.lower())[0]
+    if beginning == host.lower():
+        names = [beginning.rstrip("."), f"{beginning.rpartition('.')[0]}.xn--".lstrip(".")]
+    else:
+        names = [f"{beginning.rpartition('.')[0]}.".lstrip(".")]
+    return [Domain.name.startswith(name, autoescape=True) for name in names]
 
 
 def _domain(session: Session, domain: str) -> tuple[ColumnElement[bool], ...]:

@@ -22,9 +22,8 @@ from provider.holdings.previews import count_harvesters
 from provider.holdings.publication import BEGIN_CHUNK, CHUNK, Check, no_check, publish_chosen
 from provider.holdings.selection import COVERED
 from provider.holdings.unlisted import count_changes, unlisted_numbers
-from provider.holdings.url_key_fill import FILL_KEYS, keys_complete
+from provider.holdings.url_key_state import FILL_KEYS, hold_rule, keys_complete, www_rule
 from provider.holdings.urlkeys import KEY_CHARACTERS, WwwRule, host_key, key_prefix, parts_of, stored_key
-from provider.holdings.www_rule import hold_rule, www_rule
 from provider.models import UNLISTED, Document, Takedown, TakedownRange
 
 _log = logging.getLogger(__name__)

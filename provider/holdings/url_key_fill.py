@@ -1,27 +1,26 @@
 """Fills `document.url_key` for documents of an earlier version while the archive is served and indexed.
 
 The work is divided into short transactions, each of which also stores its position, so the command may be
-killed at any time and simply started again. Look-ups use the keys once every document has one.
+killed at any time and simply started again. Look-ups use the keys once every document has one. At the end,
+no document can be added without a key, and the index that served look-ups until then is removed.
 """
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from oai.database import Database
+from provider.holdings.url_key_state import FINISHED, HAS_ALL, www_rule
 from provider.holdings.urlkeys import stored_key
-from provider.holdings.www_rule import www_rule
 from provider.indexing.first_load import refuse_unserved
 from provider.titles.access import NOTE_ALL
-
-FILL_KEYS: Final = "run `zatva provider reindex-keys` to complete the URL keys"
-"""What to do while documents lack their keys."""
 
 _AT_ONCE: Final = 5000
 _STRIDE: Final = 32
@@ -32,12 +31,6 @@ neighbours in one transaction, the table and all its indexes grew to twice their
 """
 _LOCK: Final = 0x7A_61_74_75_6B  # "zatuk"
 _WAIT_SECONDS: Final = 0.5
-# NULL sorts last: this reads one entry of the index. A test for NULL would read the whole table if the
-# planner's statistics were those from before the fill.
-_HAS_ALL: Final = """
-SELECT coalesce((SELECT url_key IS NOT NULL FROM document ORDER BY url_key DESC NULLS FIRST LIMIT 1), true)
-"""
-_FINISHED: Final = "SELECT finished IS NOT NULL FROM url_key_fill"
 _BEGIN: Final = "SELECT after_id, (SELECT coalesce(max(id), 0) FROM document) FROM url_key_fill"
 # Waiting for a row could deadlock with an indexer, which locks rows in another order. What is skipped here is
 # found at the end.
@@ -66,23 +59,15 @@ _DROP: Final = "DROP INDEX CONCURRENTLY IF EXISTS ix_document_url_key"
 _CREATE: Final = """
 CREATE INDEX CONCURRENTLY IF NOT EXISTS ix_document_url_key ON document (url_key, archived, id)
 """
+_CHECKED: Final = "SELECT FROM pg_constraint WHERE conname = 'ck_document_url_key'"
+_CHECK: Final = (
+    "ALTER TABLE document ADD CONSTRAINT ck_document_url_key CHECK (url_key IS NOT NULL) NOT VALID"
+)
+_VALIDATE: Final = "ALTER TABLE document VALIDATE CONSTRAINT ck_document_url_key"
+_DROP_EARLIER: Final = "DROP INDEX CONCURRENTLY IF EXISTS ix_document_url"
+_LOCK_MS: Final = 500
+"""How long requests may wait behind this command for the table."""
 _FINISH: Final = "UPDATE url_key_fill SET finished = coalesce(finished, clock_timestamp())"
-
-_log = logging.getLogger(__name__)
-
-
-def keys_complete(session: Session) -> bool:
-    """Return whether every document has its key, so that look-ups can use the index on keys.
-
-    False also after a process of an earlier version has added documents to a filled archive.
-    """
-    return all(session.scalar(text(statement)) for statement in (_FINISHED, _HAS_ALL))
-
-
-def warn_if_incomplete(session: Session) -> None:
-    """Log a warning if look-ups cannot use the keys."""
-    if not keys_complete(session):
-        _log.warning("/cdx compares the spellings of URLs, not their keys; %s", FILL_KEYS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,12 +97,16 @@ def fill_keys(
             filled = sum(_fill_ranges(database, report, sizes))
             report("building the index ix_document_url_key", 1, 1)
             _build_index(connection)
+            _check_new(connection, report, sizes.wait_seconds)
             filled += sum(_fill_rest(database, report, sizes))
             connection.execute(text("ANALYZE document"))
-            if filled or not connection.scalar(text(_FINISHED)):
+            if filled or not connection.scalar(text(FINISHED)):
                 # Without keys, the documents could not follow their titles.
                 connection.execute(text(NOTE_ALL))
             connection.execute(text(_FINISH))
+            report("removing the index ix_document_url", 1, 1)
+            connection.execute(text(_VALIDATE))
+            connection.execute(text(_DROP_EARLIER))
     return filled
 
 
@@ -168,7 +157,7 @@ def _fill_rest(
             filled = _fill(session, _REST, {"most": sizes.at_once})
             session.commit()
             yield filled
-            if session.scalar(text(_HAS_ALL)):
+            if session.scalar(text(HAS_ALL)):
                 return
         if not filled:
             report("waiting for documents that are being changed", 1, 1)
@@ -182,6 +171,22 @@ def _fill(session: Session, statement: str, values: dict[str, int]) -> int:
     keys = [stored_key(row.url, rule) for row in rows]
     session.execute(text(_FILL), {"ids": [row.id for row in rows], "keys": keys})
     return len(rows)
+
+
+def _check_new(connection: Connection, report: Callable[[str, int, int], None], wait_seconds: float) -> None:
+    """Let no document be added without a key any more; wait while transactions use the table."""
+    connection.execute(text(f"SET lock_timeout = {_LOCK_MS}"))
+    try:
+        while connection.execute(text(_CHECKED)).first() is None:
+            try:
+                connection.execute(text(_CHECK))
+            except OperationalError as error:
+                if not isinstance(error.orig, LockNotAvailable):
+                    raise
+                report("waiting for transactions that use the documents", 1, 1)
+                time.sleep(wait_seconds)
+    finally:
+        connection.execute(text("RESET lock_timeout"))
 
 
 def _build_index(connection: Connection) -> None:

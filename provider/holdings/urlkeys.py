@@ -55,7 +55,7 @@ _SCHEMES: Final = {"http": "80", "https": "443"}
 class WwwRule(StrEnum):
     """Which first label of a host makes no difference, so that the key has none of it.
 
-    All keys of an index follow the same rule (`provider.holdings.www_rule`).
+    All keys of an index follow the same rule (`provider.holdings.url_key_state`).
     """
 
     NUMBERED = "numbered"

@@ -16,8 +16,8 @@ from itsdangerous import BadData, URLSafeSerializer
 from oai.errors import UsageError
 from oai.signing import signing_keys
 from provider.holdings.lookup import LookupPlace, LookupResult, MatchType, Query, find_captures
+from provider.holdings.url_key_state import www_rule
 from provider.holdings.urlkeys import url_key
-from provider.holdings.www_rule import www_rule
 from provider.http.admission import admitted
 from provider.http.cdx_arguments import Asked, CdxLimits, read_arguments
 from provider.http.cdx_dialects import DIALECTS

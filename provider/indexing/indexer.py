@@ -34,8 +34,8 @@ from provider.holdings.arcs import (
 from provider.holdings.loads import note_part
 from provider.holdings.publication import PublishingError, publish
 from provider.holdings.rules import Enrolment, enrolment
+from provider.holdings.url_key_state import hold_rule, www_rule
 from provider.holdings.urlkeys import WwwRule
-from provider.holdings.www_rule import hold_rule, www_rule
 from provider.indexing.archive_search import is_wacz, refusal, refuse_wacz
 from provider.indexing.first_load import refuse_unserved
 from provider.indexing.merge import Merged, merge, merge_listed

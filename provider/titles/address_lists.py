@@ -22,8 +22,8 @@ from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
 from oai.sections.provider import ListMeaning
+from provider.holdings.url_key_state import www_rule
 from provider.holdings.urlkeys import WwwRule, host_key
-from provider.holdings.www_rule import www_rule
 from provider.models import Access
 from provider.titles.entries import AddressList, Refused
 from provider.titles.models import AccessList

@@ -15,7 +15,7 @@ from sqlalchemy import any_, delete, exists, func, select
 from sqlalchemy.orm import Session, aliased
 
 from provider.holdings.collections import add_collection
-from provider.holdings.www_rule import hold_rule
+from provider.holdings.url_key_state import hold_rule
 from provider.models import Access, Collection, DocumentCollection
 from provider.titles.models import CollectionSegment, SeedKind, Title, TitleSeed, TitleSet
 from provider.titles.ranges import (

@@ -24,8 +24,8 @@ from oai.errors import UsageError
 from oai.sections import ProviderSettings
 from oai.sections.provider import ListMeaning
 from provider.holdings.publication import CHUNK
+from provider.holdings.url_key_state import settle_rule
 from provider.holdings.urlkeys import WwwRule
-from provider.holdings.www_rule import settle_rule
 from provider.models import Access
 from provider.titles.access import MOST_COUNTED, count_pending, settle_access
 from provider.titles.address_lists import closed_addresses

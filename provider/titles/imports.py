@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from oai.sections.provider import ListMeaning
+from provider.holdings.url_key_state import www_rule
 from provider.holdings.urlkeys import WwwRule
-from provider.holdings.www_rule import www_rule
 from provider.models import UNLISTED
 from provider.titles.access import IMPORTING
 from provider.titles.address_lists import ListPlan, plan_lists, store_lists

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import ColumnElement, and_, exists, func, or_, select, text
 from sqlalchemy.orm import Session
 
-from provider.holdings.www_rule import www_rule
+from provider.holdings.url_key_state import www_rule
 from provider.titles.folding import folded, folded_words
 from provider.titles.models import Title, TitleMembership, TitleSeed, TitleSet
 from provider.titles.ranges import RangeRules, keys_in, ranges_of

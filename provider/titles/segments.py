@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import ARRAY, ColumnElement, Integer, any_, func, literal, select
 from sqlalchemy.orm import Session
 
+from provider.holdings.url_key_state import hold_rule
 from provider.holdings.urlkeys import WwwRule
-from provider.holdings.www_rule import hold_rule
 from provider.models import Access
 from provider.titles.access import IMPORTING, note_pending
 from provider.titles.address_lists import listed_ranges

@@ -38,6 +38,7 @@ from provider.titles.imports import apply_import, plan_import, title_key
 from provider.titles.models import Title, TitleMembership
 from provider.titles.publication import count_new
 from provider.titles.ranges import RangeRules
+from tests.provider.archive import let_keys_be_missing
 from tests.provider.archives import Page, warc_record, write_archive, write_pages
 from tests.provider.conftest import BASE_URL, small_pages
 from tests.provider.titles.conftest import entry
@@ -186,6 +187,7 @@ class World:
 
     def forget_keys(self) -> None:
         """As before `zatva provider reindex-keys`."""
+        let_keys_be_missing(self.database)
         with self.database.session() as session:
             session.execute(update(Document).values(url_key=None))
             session.commit()

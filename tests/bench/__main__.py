@@ -81,7 +81,8 @@ def _add_manager(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser
 def _add_large(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     stock = benchmarks.add_parser("large-archive", help="the index of an archive that outgrows memory")
     stock.add_argument("--rows", type=int, default=4_000_000, help="captures")
-    stock.add_argument("--captures", type=int, default=30_000, help="captures in a transaction")
+    stock.add_argument("--captures", type=int, default=30_000, help="captures of an archive file")
+    stock.add_argument("--files", type=int, default=1, help="archive files in a transaction")
     stock.set_defaults(measure=large_archive.measure, buffers="256MB")
     store = benchmarks.add_parser("large-store", help="harvested records and their change feed, both large")
     store.add_argument("--records", type=int, default=10_000_000, help="records; a tenth of them, too")

@@ -1,7 +1,8 @@
 """The index of an archive that outgrows memory: rates while it grows, and of captures that are known.
 
 The server reads and writes past the page cache, so that its buffers are all the memory it has. What matters
-is the ratio of rows to buffers: 30 million rows with 2 GB behave as 4 million with 256 MB.
+is the ratio of rows to buffers: 30 million rows with 2 GB, 30,000 in a file, behave as 4 million with 256 MB,
+4,000 in a file.
 """
 
 import contextlib
@@ -24,12 +25,12 @@ from provider.indexing.merge import Merged, merge
 from provider.indexing.staging import open_staging
 from tests.bench.measuring import say
 
-_SITES = 20_000
-_SITES_OF_A_FILE = 200
-"""A crawler visits so many at a time."""
+_CAPTURES_OF_A_SITE = 1500
+_CAPTURES_OF_A_VISIT = 150
+"""So many captures of a site are in the same file, one after the other."""
 _STEPS = 10
 _KNOWN_EVERY = 10
-"""Of the files, one in so many is loaded again."""
+"""One in so many merges is repeated."""
 _ROWS = (
     """
     INSERT INTO domain (set_spec, name, level) VALUES ('domain:cz', 'cz', 1);
@@ -53,17 +54,17 @@ _FILE = """
 INSERT INTO arc (path, name, size, modified) VALUES ('/archive/' || :number, :number, 1000000000, now())
 RETURNING id
 """
-# The sites of a file are neighbours of no order; all of its captures are of the same time.
+# The sites of a file are neighbours of no order; its captures are of the same time.
 _CAPTURES = """
 INSERT INTO candidate
-SELECT md5(n::text)::uuid, n % :captures * 33333, timestamptz '2007-01-01Z' + n * interval '13 seconds',
+SELECT md5(n::text)::uuid, n % :merged * 33333, timestamptz '2007-01-01Z' + n * interval '13 seconds',
     12345, NULL, 1, domain_id, host_id, 1, 2, 200,
     'http://www.' || site || '.cz/section/' || n % 97 || '/page-' || n || '.html?version=' || n % 7,
     'sha1:' || upper(md5(n::text)), 'response', 'The title of page ' || n,
     'cz,' || site || ')/section/' || n % 97 || '/page-' || n || '.html?version=' || n % 7, 12000
-FROM generate_series(CAST(:first AS bigint), CAST(:first AS bigint) + :captures - 1) AS n
+FROM generate_series(CAST(:first AS bigint), CAST(:first AS bigint) + :merged - 1) AS n
 JOIN bench_host ON place = (
-    n / 30000 * 7919 + abs(hashint8(n)::bigint) % :of_a_file * 101
+    n / :captures * 7919 + abs(hashint8(n)::bigint) % :of_a_file * 101
 ) % :sites
 """
 _FIGURES = """
@@ -75,50 +76,59 @@ SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') AS wal,
 
 @dataclass(frozen=True, kw_only=True)
 class _Course:
-    """The same captures for each load, `captures` in a transaction."""
+    """The same captures for each load."""
 
     database: Database
     rows: int
     captures: int
+    """Of a file."""
+    files: int
+    """Merged in a transaction."""
+
+    @property
+    def sites(self) -> int:
+        """How many sites there are: with fewer rows, each has as many captures."""
+        return max(self.rows // _CAPTURES_OF_A_SITE, 1)
 
     def load(self, *, known: bool) -> None:
         """Merge all captures, or some that are known, and print the figures of each tenth."""
-        files = max(self.rows // self.captures, _STEPS)
+        merged = self.captures * self.files
+        merges = max(self.rows // merged, _STEPS)
         with self.database.engine.connect() as connection, Session(connection) as session:
             open_staging(session)
             for step in range(_STEPS):
                 before, spent = figures(session), 0.0
-                first, last = files * step // _STEPS, files * (step + 1) // _STEPS
+                first, last = merges * step // _STEPS, merges * (step + 1) // _STEPS
                 numbers = range(first, last, _KNOWN_EVERY if known else 1)
                 for number in numbers:
                     spent += self._merge(session, number, known=known)
-                after, rows = figures(session), len(numbers) * self.captures
+                after, rows = figures(session), len(numbers) * merged
                 say(
                     "known again" if known else "new",
-                    f"{last * self.captures:,}",
+                    f"{last * merged:,}",
                     f"{rows / spent:,.0f}",
                     *(f"{(b - a) / rows:,.2f}" for a, b in zip(before, after, strict=True)),
                 )
 
     def _merge(self, session: Session, number: int, *, known: bool) -> float:
-        """Merge one file; return the seconds, without those of making its captures."""
-        arc_id = number + 1
+        """Merge files at once; return the seconds, without those of making their captures."""
+        arc_id, captures = number + 1, self.captures * self.files
         if not known:
             arc_id = session.execute(text(_FILE), {"number": str(number)}).scalar_one()
         session.execute(text("TRUNCATE candidate, fresh, known"))
-        values = {"first": number * self.captures, "captures": self.captures}
-        sites = {"sites": _SITES, "of_a_file": _SITES_OF_A_FILE}
-        session.execute(text(_CAPTURES), values | sites)
+        values = {"first": number * captures, "merged": captures, "captures": self.captures}
+        visits = {"sites": self.sites, "of_a_file": max(self.captures // _CAPTURES_OF_A_VISIT, 1)}
+        session.execute(text(_CAPTURES), values | visits)
         session.commit()
         begun = time.monotonic()
         home = Home(arc_id=arc_id, known=known, moved=False)
 
         def change(dated: object) -> Merged:
-            return merge(session, home, self.captures, dated)  # type: ignore[arg-type]
+            return merge(session, home, captures, dated)  # type: ignore[arg-type]
 
-        merged = publish(session, change, margin=3, rows=self.captures)
-        if (merged.unchanged if known else merged.new) != self.captures:
-            raise SystemExit(f"file {number}: {merged}")
+        merged = publish(session, change, margin=3, rows=captures)
+        if (merged.unchanged if known else merged.new) != captures:
+            raise SystemExit(f"merge {number}: {merged}")
         return time.monotonic() - begun
 
 
@@ -155,7 +165,9 @@ def opened(folder: Path, buffers: str, more: Sequence[str]) -> Iterator[Database
         run_program("pg_ctl", "stop", "-w", "-m", "immediate", "-D", str(cluster))
 
 
-def measure(rows: int, captures: int, buffers: str, folder: Path | None, more: Sequence[str]) -> None:
+def measure(
+    rows: int, captures: int, files: int, buffers: str, folder: Path | None, more: Sequence[str]
+) -> None:
     """Load the rows, and load them again; print rates, log and reads per row for each tenth."""
     say("load", "rows", "rows/s", "WAL bytes a row", "reads a row", "writes a row")
     say("---", "---:", "---:", "---:", "---:", "---:")
@@ -163,11 +175,11 @@ def measure(rows: int, captures: int, buffers: str, folder: Path | None, more: S
         tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as made,
         opened(Path(made), buffers, more) as database,
     ):
+        course = _Course(database=database, rows=rows, captures=captures, files=files)
         with database.session() as session:
             for statements in _ROWS:
                 for statement in statements.split(";"):
-                    session.execute(text(statement), {"sites": _SITES} if ":sites" in statement else {})
+                    session.execute(text(statement), {"sites": course.sites} if ":sites" in statement else {})
             session.commit()
-        course = _Course(database=database, rows=rows, captures=captures)
         course.load(known=False)
         course.load(known=True)

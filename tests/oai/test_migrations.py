@@ -32,7 +32,8 @@ from oai.errors import DatabaseNotReadyError
 from oai.models import Base
 from oai.settings import Settings
 from provider.holdings.lookup import Query, find_captures
-from provider.holdings.url_key_fill import fill_keys, keys_complete
+from provider.holdings.url_key_fill import fill_keys
+from provider.holdings.url_key_state import keys_complete
 
 _PARTS = (
     harvester.bibliographic.models,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
-from sqlalchemy import update
+from sqlalchemy import text, update
 from sqlalchemy.orm import Session
 
 from oai.database import Database
@@ -21,6 +21,19 @@ BEGINNING = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 _Tree = type[Domain] | type[Mimetype] | type[Collection]
+
+
+EARLIER_TABLES = (
+    "ALTER TABLE document DROP CONSTRAINT ck_document_url_key",
+    "CREATE INDEX ix_document_url ON document (left(url, 512), archived)",
+)
+
+
+def let_keys_be_missing(database: Database) -> None:
+    """Give the tables what an archive of an earlier version keeps until `zatva provider reindex-keys`."""
+    with database.engine.begin() as connection:
+        for statement in EARLIER_TABLES:
+            connection.execute(text(statement))
 
 
 @dataclass

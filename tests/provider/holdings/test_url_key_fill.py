@@ -4,19 +4,21 @@ from collections.abc import Sequence
 
 import pytest
 from sqlalchemy import func, select, text, update
+from sqlalchemy.exc import IntegrityError
 
 from oai.database import Database
 from oai.errors import DatabaseNotReadyError
 from provider.holdings import url_key_fill
 from provider.holdings.lookup import Query, find_captures
-from provider.holdings.url_key_fill import FillSizes, fill_keys, keys_complete
+from provider.holdings.url_key_fill import FillSizes, fill_keys
+from provider.holdings.url_key_state import keys_complete
 from provider.holdings.urlkeys import WwwRule, stored_key
 from provider.models import Document, FirstLoad, UrlKeyFill
 from provider.titles.access import settle_access
 from provider.titles.models import TitlePending
 from provider.titles.ranges import RangeRules
 from tests.commands import results, zatva
-from tests.provider.archive import Archive
+from tests.provider.archive import Archive, let_keys_be_missing
 from tests.provider.titles.conftest import Titles, entry
 
 pytestmark = pytest.mark.copied_database("the filling builds an index")
@@ -25,8 +27,11 @@ STATE = """
 SELECT indisvalid AND pg_get_indexdef(indexrelid) LIKE '%(url_key, archived, id)'
 FROM pg_index WHERE indexrelid = to_regclass('ix_document_url_key')
 """
-
-
+TABLES = """
+SELECT to_regclass('ix_document_url'), (
+    SELECT convalidated FROM pg_constraint WHERE conname = 'ck_document_url_key'
+)
+"""
 SIZES = FillSizes(at_once=3, stride=2, wait_seconds=0.01)
 
 
@@ -40,6 +45,7 @@ def earlier(archive: Archive, database: Database) -> None:
     """An archive as an earlier version leaves it after the migration; ranges of six documents, halved."""
     for url in URLS:
         archive.add(url)
+    let_keys_be_missing(database)
     with database.engine.begin() as connection:
         connection.execute(text("DROP INDEX ix_document_url_key"))
         connection.execute(update(Document).values(url_key=None))
@@ -54,6 +60,12 @@ def keys(database: Database) -> Sequence[str | None]:
 def complete(database: Database) -> bool:
     with database.session() as session:
         return keys_complete(session) and bool(session.scalar(text(STATE)))
+
+
+def is_removed(database: Database) -> bool:
+    """Whether the earlier index is gone, and no document can be added without a key."""
+    with database.session() as session:
+        return session.execute(text(TABLES)).one() == (None, True)
 
 
 def found(database: Database, url: str) -> int:
@@ -74,6 +86,7 @@ def test_the_keys_are_stored_and_used(database: Database) -> None:
     assert found(database, URLS[3]) == 1
     assert fill_keys(database, nothing, sizes=SIZES) == 7
     assert complete(database)
+    assert is_removed(database)
     assert keys(database) == [stored_key(url, WwwRule.NUMBERED) for url in URLS]
     assert found(database, asked) == found(database, URLS[3]) == 1
     assert fill_keys(database, nothing, sizes=SIZES) == 0
@@ -81,7 +94,7 @@ def test_the_keys_are_stored_and_used(database: Database) -> None:
         assert session.execute(select(Document.id, Document.datestamp).order_by(Document.id)).all() == dated
 
 
-@pytest.mark.parametrize("steps", range(6))
+@pytest.mark.parametrize("steps", range(7))
 def test_an_interrupted_fill_continues_where_it_was(database: Database, steps: int) -> None:
     seen: list[tuple[str, int]] = []
 
@@ -93,12 +106,14 @@ def test_an_interrupted_fill_continues_where_it_was(database: Database, steps: i
     try:
         fill_keys(database, interrupt, sizes=SIZES)
     except KeyboardInterrupt:
-        assert not complete(database)
+        assert complete(database) == seen[-1][0].startswith("removing")
+        assert not is_removed(database)
     filled = sum(key is not None for key in keys(database))
     assert found(database, URLS[3]) == 1
     assert fill_keys(database, nothing, sizes=SIZES) == 7 - filled
     assert complete(database)
-    assert filled == (0, 3, 6, 7, 7, 7)[steps]
+    assert is_removed(database)
+    assert filled == (0, 3, 6, 7, 7, 7, 7)[steps]
 
 
 def test_an_invalid_index_of_a_killed_build_is_replaced(database: Database) -> None:
@@ -127,16 +142,43 @@ def test_a_document_that_is_being_changed_is_neither_waited_for_nor_forgotten(da
     assert complete(database)
 
 
-def test_a_document_that_an_earlier_version_adds_later_is_found_and_filled(
+def test_a_document_that_an_earlier_version_adds_meanwhile_is_found_and_filled(
     database: Database, archive: Archive
 ) -> None:
-    fill_keys(database, nothing, sizes=SIZES)
-    archive.add("http://late.example/%C4%8D", url_key=None)
-    assert not complete(database)
-    assert found(database, "http://late.example/%C4%8D") == 1
-    assert fill_keys(database, nothing, sizes=SIZES) == 1
+    def add(step: str, _done: int, _total: int) -> None:
+        if step.startswith("building"):
+            archive.add("http://late.example/%C4%8D", url_key=None)
+            assert not complete(database)
+            assert found(database, "http://late.example/%C4%8D") == 1
+
+    assert fill_keys(database, add, sizes=SIZES) == 8
     assert complete(database)
     assert found(database, "http://late.example/%c4%8d") == 1
+
+
+def test_no_document_is_added_without_a_key_afterwards(database: Database, archive: Archive) -> None:
+    """An earlier version that still indexes would hide its documents from look-ups."""
+    fill_keys(database, nothing, sizes=SIZES)
+    with pytest.raises(IntegrityError, match="ck_document_url_key"):
+        archive.add("http://late.example/", url_key=None)
+
+
+def test_the_table_is_changed_between_transactions_that_use_it(database: Database) -> None:
+    steps: list[str] = []
+    with database.engine.begin() as connection:
+        connection.execute(text("CREATE INDEX ix_document_url_key ON document (url_key, archived, id)"))
+    with database.session() as reading:
+
+        def watch(step: str, _done: int, _total: int) -> None:
+            steps.append(step)
+            if step.startswith("building"):
+                reading.execute(select(Document.id).where(Document.url == "")).all()
+            elif step.startswith("waiting"):
+                reading.rollback()
+
+        assert fill_keys(database, watch, sizes=SIZES) == 7
+    assert "waiting for transactions that use the documents" in steps
+    assert is_removed(database)
 
 
 def test_documents_follow_their_titles_as_soon_as_they_have_keys(database: Database, titles: Titles) -> None:
@@ -170,7 +212,7 @@ def test_a_second_command_waits_for_the_first(database: Database) -> None:
 
         def watch(step: str, _done: int, _total: int) -> None:
             steps.append(step)
-            if step.startswith("waiting"):
+            if step.startswith("waiting for another"):
                 other.execute(select(func.pg_advisory_unlock(url_key_fill._LOCK)))  # noqa: SLF001 the same
                 other.rollback()
 
@@ -185,3 +227,16 @@ def test_the_command_fills_and_status_shows_it(environment: dict[str, str]) -> N
     assert results(environment, "provider", "status")[0]["url_keys_complete"] is True
     told = zatva(environment, "provider", "reindex-keys").stdout
     assert told == "stored the URL keys of 0 documents; look-ups use the keys of all documents\n"
+
+
+def test_an_index_that_an_earlier_version_left_is_named_and_removed(
+    database: Database, environment: dict[str, str]
+) -> None:
+    fill_keys(database, nothing, sizes=SIZES)
+    let_keys_be_missing(database)
+    status = zatva(environment, "provider", "status")
+    assert "ix_document_url" in status.stdout
+    assert "to remove it as soon as no provider of an earlier version runs" in status.stderr
+    results(environment, "provider", "reindex-keys")
+    assert is_removed(database)
+    assert results(environment, "provider", "status")[0]["needless_indexes"] == []

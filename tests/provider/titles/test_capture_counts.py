@@ -18,7 +18,7 @@ from provider.titles.capture_counts import forget_figures, hold_figures
 from provider.titles.imports import apply_import, plan_import, rehearse_import
 from provider.titles.models import Title, TitleSegment
 from provider.titles.publication import count_new
-from tests.provider.archive import Archive
+from tests.provider.archive import Archive, let_keys_be_missing
 from tests.provider.served import until
 from tests.provider.titles.conftest import RULES, Titles, entry
 
@@ -177,9 +177,11 @@ def test_a_change_that_is_committed_after_a_count_is_in_the_next_one(
     assert (titles["1"].captures, titles["2"].captures) == (0, 0)
 
 
+@pytest.mark.copied_database("changes the table")
 def test_a_document_without_a_key_is_counted_after_it_has_one(
     database: Database, titles: Titles, archive: Archive
 ) -> None:
+    let_keys_be_missing(database)
     archive.add(SITE, url_key=None)
     titles.bring(entry("1", SITE))
     assert titles["1"].captures == 0

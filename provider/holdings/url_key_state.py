@@ -1,10 +1,11 @@
-"""The rule by which all URL keys of this index treat `www.` (`provider.holdings.urlkeys.WwwRule`).
+"""The URL keys of this index: how they treat `www.` (`WwwRule`), and whether all documents have one.
 
 Documents, take-downs and titles store keys and ranges of keys, which mean something else under another rule.
 So the rule is stored with them, every process uses the stored one, and the setting `provider.www_rule` can
 choose it only while nothing has a key.
 """
 
+import logging
 from typing import Final
 
 from sqlalchemy import func, select, text
@@ -13,6 +14,15 @@ from sqlalchemy.orm import Session
 from oai.errors import SettingsError
 from provider.holdings.urlkeys import WwwRule
 
+FILL_KEYS: Final = "run `zatva provider reindex-keys` to complete the URL keys"
+"""What to do while documents lack their keys."""
+# NULL sorts last: this reads one entry of the index. A test for NULL would read the whole table if the
+# planner's statistics were those from before the fill.
+HAS_ALL: Final = """
+SELECT coalesce((SELECT url_key IS NOT NULL FROM document ORDER BY url_key DESC NULLS FIRST LIMIT 1), true)
+"""
+FINISHED: Final = "SELECT finished IS NOT NULL FROM url_key_fill"
+_EARLIER: Final = "SELECT to_regclass('ix_document_url') IS NOT NULL"
 _LOCK: Final = 0x7A_61_74_77_77_77  # "zatwww"
 """Held shared by transactions that store keys, and exclusively when the rule is set."""
 _STORED: Final = "SELECT www_rule FROM url_key_fill"
@@ -21,6 +31,8 @@ _HAS_KEYS: Final = """
 SELECT EXISTS (SELECT FROM document) OR EXISTS (SELECT FROM takedown_range)
     OR EXISTS (SELECT FROM title_segment)
 """
+
+_log = logging.getLogger(__name__)
 
 
 def www_rule(session: Session) -> WwwRule:
@@ -49,3 +61,22 @@ def settle_rule(session: Session, wanted: WwwRule) -> None:
         )
     session.execute(text(_SET), {"rule": wanted.value})
     session.commit()
+
+
+def keys_complete(session: Session) -> bool:
+    """Return whether every document has its key, so that look-ups can use the index on keys.
+
+    False also after a process of an earlier version has added documents to a filled archive.
+    """
+    return all(session.scalar(text(statement)) for statement in (FINISHED, HAS_ALL))
+
+
+def needless_indexes(session: Session) -> tuple[str, ...]:
+    """Return the indexes that nothing of this version reads: that on the beginnings of URLs, beside keys."""
+    return ("ix_document_url",) if session.scalar(text(_EARLIER)) and keys_complete(session) else ()
+
+
+def warn_if_incomplete(session: Session) -> None:
+    """Log a warning if look-ups cannot use the keys."""
+    if not keys_complete(session):
+        _log.warning("/cdx compares the spellings of URLs, not their keys; %s", FILL_KEYS)

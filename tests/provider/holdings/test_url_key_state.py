@@ -9,8 +9,8 @@ from oai.database import Database
 from oai.errors import ExitCode, SettingsError, UsageError
 from provider.holdings.lookup import MatchType, Query, find_captures
 from provider.holdings.takedowns import TakedownRequest, enter, settle_takedown
+from provider.holdings.url_key_state import settle_rule, www_rule
 from provider.holdings.urlkeys import WwwRule, hosts_alike, url_key
-from provider.holdings.www_rule import settle_rule, www_rule
 from provider.indexing.indexer import Indexer, IndexOptions, index_file
 from provider.models import Document, TakedownRange
 from provider.titles.models import TitleSegment

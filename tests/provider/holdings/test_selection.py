@@ -1,0 +1,91 @@
+"""Documents are selected by URL and by the beginning of a URL, whatever their URLs look like."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from oai.database import Database
+from provider.holdings.selection import Selection, conditions
+from provider.indexing.indexer import IndexOptions, index_file
+from provider.models import Document
+from tests.bench.rows import fill
+from tests.plans import work_of
+from tests.provider.archive import let_keys_be_missing
+from tests.provider.archives import Page, write_pages
+
+URLS = [
+    "http://www.example.cz/",
+    "http://www.example.cz/news/a",
+    "http://www.example.cz/news/../sport/",
+    "http://www.example.cz/news/?b=1&a=2",
+    "http://www.example.cz?q",
+    "http://www.example.cz:8080/x",
+    "http://www.example.cz./x",
+    "http://www.example.czech/",
+    "HTTP://WWW.Example.CZ/",
+    "https://www.example.cz/news",
+    "http://user@www.example.cz/",
+    "http://čapek.cz/",
+    "http://capekč.cz/x",
+    "http://www.čapek.cz/",
+    "http://192.0.2.1/",
+    "http://[2001:db8::1]/x",
+    "http://%5B/x",
+]
+
+
+@pytest.fixture
+def archive(database: Database, tmp_path: Path) -> Database:
+    path = write_pages(tmp_path / "x.warc", [Page(url=url) for url in URLS])
+    report = index_file(database, path, IndexOptions(margin=1)).merged
+    assert (report.new, report.problems) == (len(URLS), ())
+    return database
+
+
+def selected(session: Session, selection: Selection) -> list[str]:
+    chosen = select(Document.url).where(*conditions(session, selection)).order_by(Document.id)
+    return list(session.scalars(chosen))
+
+
+def beginnings(urls: Collection[str]) -> set[str]:
+    return {url[:length] for url in urls for length in range(1, len(url) + 1)}
+
+
+def test_a_prefix_selects_the_urls_that_begin_with_it(archive: Database) -> None:
+    with archive.session() as session:
+        for prefix in beginnings(URLS):
+            expected = {url for url in URLS if url.startswith(prefix)}
+            if prefix.startswith("http://u") and "@" not in prefix:
+                expected.clear()  # a user's name is not the beginning of a host
+            assert set(selected(session, Selection(url_prefix=prefix))) == expected, prefix
+
+
+@pytest.mark.copied_database("changes the table")
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_url_selects_only_itself(archive: Database, *, keyed: bool) -> None:
+    with archive.session() as session:
+        if not keyed:
+            let_keys_be_missing(archive)
+            session.execute(update(Document).values(url_key=None))
+        for url in URLS:
+            assert selected(session, Selection(url=url)) == [url]
+        assert selected(session, Selection(url="http://www.example.cz/News/A")) == []
+
+
+@pytest.mark.copied_database("rows that plans go through are counted")
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"url": "http://www1.site1.cz/"},
+        {"url_prefix": "http://www1.site1.cz/"},
+        {"url_prefix": "http://www1.site1.c"},
+    ],
+)
+def test_a_selection_does_not_read_all_documents(database: Database, wanted: dict[str, str]) -> None:
+    fill(database, 20_000, lambda _: None, statistics=False)
+    with database.session() as session, work_of(database, "document") as work:
+        selected(session, Selection(**wanted))  # type: ignore[arg-type]
+    assert 0 < sum(work) < 4_000
