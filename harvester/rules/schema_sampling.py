@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -84,9 +85,8 @@ class SchemaSampler:
     def _checked(self, records: Iterable[SampledRecord]) -> CheckedSample:
         checked = invalid = 0
         examples: list[InvalidRecord] = []
-        for record in records:
-            if checked == self.most:
-                break
+        # Not the first that can be checked: of a format without schemas, all would be parsed.
+        for record in islice(records, self.most):
             faults = self._faults(record)
             if faults is None:
                 continue
@@ -115,15 +115,15 @@ class SchemaSampler:
 
     def _has_schemas(self, element: etree._Element) -> bool:
         unknown = frozenset(self.validator.unknown(element))
-        if unknown and unknown not in self._sought:
-            self._sought.add(unknown)
-            try:
-                # In a thread without an event loop; nothing is awaited, because nothing is fetched.
-                asyncio.run(self.validator.learn([element]))
-            except StrictCheckError as error:
-                _log.info("records of a format are not checked: %s", error)
-            unknown = frozenset(self.validator.unknown(element))
-        return not unknown
+        if not unknown or unknown in self._sought:
+            return not unknown
+        self._sought.add(unknown)
+        try:
+            # In a thread without an event loop; nothing is awaited, because nothing is fetched.
+            asyncio.run(self.validator.learn([element]))
+        except StrictCheckError as error:
+            _log.info("records of a format are not checked: %s", error)
+        return not self.validator.unknown(element)
 
 
 def open_sampler(metadata_prefix: str, size: str, cache: SchemaCache) -> SchemaSampler | None:

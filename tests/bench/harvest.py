@@ -36,7 +36,9 @@ def measure(*, records: int, policy: str, others: Path | None) -> None:
     with tempfile.TemporaryDirectory(prefix="zatva-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
-        environment = {**os.environ, "ZATVA_DATA": str(root / "data")}
+        # Otherwise the harvest imports, and is timed with it.
+        apart = {"ZATVA_HARVESTER__IMPORT_AFTER_HARVEST": "false"}
+        environment = {**os.environ, **apart, "ZATVA_DATA": str(root / "data")}
         environment.pop("ZATVA_DATABASE_URL", None)
         with (
             open_database(load_settings(data=root / "data", database_url=None)),

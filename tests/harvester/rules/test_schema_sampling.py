@@ -1,7 +1,7 @@
 """Lenient harvests store records that break their XML Schema, and warn of them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -118,3 +118,18 @@ def test_a_record_that_cannot_be_checked_does_not_end_the_harvest(content: bytes
         [SampledRecord(identifier="oai:a:1", undated=False, content=content)]
     )
     assert (found.checked, found.invalid) == (0, 0)
+
+
+def test_of_a_format_without_schemas_no_more_records_are_looked_at(tmp_path: Path) -> None:
+    """Parsing every record of a page took longer than storing it."""
+    looked_at = []
+
+    def page() -> Iterator[SampledRecord]:
+        for number in range(500):
+            looked_at.append(number)
+            yield book("3", "http://schemas.example/book.xsd")
+
+    sampler = open_sampler("book", "sample", SchemaCache(folder=tmp_path))
+    assert sampler is not None
+    assert sampler.check(page()).checked == 0
+    assert len(looked_at) == 20
