@@ -243,9 +243,9 @@ def status(invocation: Invocation) -> ExitCode:
     lost = sum(run["lost"] for run in runs)
     if not found["url_keys_complete"]:
         invocation.console.note(f"look-ups compare the spellings of URLs; {FILL_KEYS}")
-    elif found["needless_indexes"]:
+    elif found["unused_indexes"]:
         invocation.console.note(
-            "an index is no longer read; run `zatva provider reindex-keys` to remove it as soon as no "
+            "an index is no longer used; run `zatva provider reindex-keys` to remove it as soon as no "
             "provider of an earlier version runs"
         )
     if lost:

@@ -1,4 +1,4 @@
-"""URLs are looked up by their keys alone.
+"""URLs are looked up only by their keys.
 
 An archive with documents keeps the index on the beginnings of its URLs, which a provider of an
 earlier version reads, until `zatva provider reindex-keys`.
@@ -16,7 +16,7 @@ _EMPTY = "SELECT NOT EXISTS (SELECT FROM document)"
 
 
 def upgrade() -> None:
-    """Remove the index if there are no documents, and let none be added without a key."""
+    """Remove the index if there are no documents, and refuse documents without a key."""
     if not op.get_bind().scalar(sa.text(_EMPTY)):
         return
     op.execute("ALTER TABLE document ADD CONSTRAINT ck_document_url_key CHECK (url_key IS NOT NULL)")

@@ -14,7 +14,7 @@ from oai.database import open_database
 from oai.datestamps import utc_now
 from oai.errors import ExitCode, UsageError
 from oai.failures import Failure, FailureCode, failure_columns
-from provider.holdings.url_key_state import keys_complete, needless_indexes
+from provider.holdings.url_key_state import keys_complete, unused_indexes
 from provider.indexing.first_load import missing_indexes
 from provider.indexing.models import IndexFile, IndexFileState, IndexRun
 from provider.models import UNLISTED, Arc, ArcProblem, Collection, Document, DocumentMonth, Domain, Mimetype
@@ -140,8 +140,8 @@ class ArchiveStatus:
     """Indexes that a first load still has to build; lists are slow without them."""
     url_keys_complete: bool
     """Whether look-ups use URL keys; if not, documents of an earlier version lack them."""
-    needless_indexes: tuple[str, ...]
-    """Indexes that nothing reads any more; `zatva provider reindex-keys` removes them."""
+    unused_indexes: tuple[str, ...]
+    """Indexes that are no longer used; `zatva provider reindex-keys` removes them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +214,7 @@ def archive_status(session: Session) -> ArchiveStatus:
         unseen_files=session.scalar(select(func.count()).where(Arc.path.is_(None))) or 0,
         missing_indexes=tuple(missing_indexes(session)),
         url_keys_complete=keys_complete(session),
-        needless_indexes=needless_indexes(session),
+        unused_indexes=unused_indexes(session),
     )
 
 

@@ -1,8 +1,8 @@
 """Fills `document.url_key` for documents of an earlier version while the archive is served and indexed.
 
 The work is divided into short transactions, each of which also stores its position, so the command may be
-killed at any time and simply started again. Look-ups use the keys once every document has one. At the end,
-no document can be added without a key, and the index that served look-ups until then is removed.
+killed at any time and simply started again. Look-ups use the keys once every document has one. From then on
+a check refuses documents without a key, and the index that look-ups used before is removed.
 """
 
 import contextlib
@@ -97,7 +97,7 @@ def fill_keys(
             filled = sum(_fill_ranges(database, report, sizes))
             report("building the index ix_document_url_key", 1, 1)
             _build_index(connection)
-            _check_new(connection, report, sizes.wait_seconds)
+            _add_check(connection, report, sizes.wait_seconds)
             filled += sum(_fill_rest(database, report, sizes))
             connection.execute(text("ANALYZE document"))
             if filled or not connection.scalar(text(FINISHED)):
@@ -173,8 +173,8 @@ def _fill(session: Session, statement: str, values: dict[str, int]) -> int:
     return len(rows)
 
 
-def _check_new(connection: Connection, report: Callable[[str, int, int], None], wait_seconds: float) -> None:
-    """Let no document be added without a key any more; wait while transactions use the table."""
+def _add_check(connection: Connection, report: Callable[[str, int, int], None], wait_seconds: float) -> None:
+    """Add a check that refuses documents without a key; wait while transactions use the table."""
     connection.execute(text(f"SET lock_timeout = {_LOCK_MS}"))
     try:
         while connection.execute(text(_CHECKED)).first() is None:

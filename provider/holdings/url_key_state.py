@@ -71,8 +71,8 @@ def keys_complete(session: Session) -> bool:
     return all(session.scalar(text(statement)) for statement in (FINISHED, HAS_ALL))
 
 
-def needless_indexes(session: Session) -> tuple[str, ...]:
-    """Return the indexes that nothing of this version reads: that on the beginnings of URLs, beside keys."""
+def unused_indexes(session: Session) -> tuple[str, ...]:
+    """Return the indexes that this version does not use: the one on URLs, if all documents have keys."""
     return ("ix_document_url",) if session.scalar(text(_EARLIER)) and keys_complete(session) else ()
 
 

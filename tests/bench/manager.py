@@ -150,7 +150,7 @@ async def _measure_starts(settings: Settings, database: Database, jobs: int, com
     say("from due to started, first", ms(min(waits)))
     for percent in (50, 99):
         say(f"from due to started, p{percent}", ms(percentile(waits, percent)))
-    say("harvests begun and settled per second", f"{jobs / taken:,.1f}")
+    say("harvests per second", f"{jobs / taken:,.1f}")
     say("CPU of manager and workers for one harvest", ms(spent / jobs))
     say("time until all had ended", f"{taken:,.1f} s")
 

@@ -71,7 +71,7 @@ def _tell_machine(database: Database, documents: int, took: float) -> None:
     say("---", "---")
     say("cores", str(os.cpu_count()))
     say("processor, system", f"{platform.machine()}, {platform.system()} {platform.release()}")
-    say("Python, PostgreSQL", f"{platform.python_version()}, {version} with its own settings as they come")
+    say("Python, PostgreSQL", f"{platform.python_version()}, {version} with default settings")
     say("documents in the tables", f"{documents:,}, written and indexed in {took:,.0f} s")
     _gap()
 

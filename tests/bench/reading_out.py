@@ -42,13 +42,11 @@ def measure_reading_out(database: Database, base_url: str, documents: int) -> No
     pages = min(documents, _MOST) // PAGE
     rows = pages * PAGE
     over_http = timed(lambda: _read_http(base_url, pages))
-    say(
-        "reading out", f"records/s ({rows:,} records)", f"HTTP takes so many times as long (at most {TARGET})"
-    )
+    say("reading out", f"records/s ({rows:,} records)", f"speed relative to HTTP (at most {TARGET})")
     say("---", "---:", "---:")
-    say("ListRecords, oai_dc, one client that drops the bytes", f"{rows / over_http:,.0f}", "1.00")
+    say("ListRecords, oai_dc, one client that discards the bytes", f"{rows / over_http:,.0f}", "1.00")
     for name, statement in (
-        ("psycopg, the rows with the names of their sets", _ROWS_AND_SETS),
+        ("psycopg, the rows with their set names", _ROWS_AND_SETS),
         ("psycopg, the rows of `document` alone", _ROWS_ALONE),
     ):
         bare = timed(partial(_read_rows, database, statement, pages))

@@ -1,4 +1,4 @@
-"""Writes gzipped WARC files for benchmarks: as a crawler leaves them, or of tiny pages only.
+"""Writes gzipped WARC files for benchmarks: as a crawler writes them, or of tiny pages only.
 
 Half of a crawl's documents are HTML of 1 to 20 kB, the others images, style sheets and PDF of 1 to 30 kB;
 each is preceded by the record of its request, as Heritrix, wget and others write it. All are on 1,200 hosts.
@@ -29,8 +29,8 @@ _KINDS = (
 class Shape(StrEnum):
     """Contents of the files."""
 
-    CRAWL = "as a crawler leaves them"
-    TINY_PAGES = "tiny pages alone"
+    CRAWL = "as a crawler writes them"
+    TINY_PAGES = "only tiny pages"
 
 
 def write_warcs(folder: Path, documents: int, shape: Shape) -> Iterator[Path]:

@@ -36,9 +36,9 @@ def measure(*, documents: int) -> None:
         }
         files = list(write_warcs(root / "archive", documents, Shape.TINY_PAGES))
         size = sum(file.stat().st_size for file in files)
-        _say("archive", f"{documents:,} documents in {len(files)} files of {size / 1e6:.0f} MB in all")
+        _say("archive", f"{documents:,} documents in {len(files)} files of {size / 1e6:.0f} MB in total")
         reading = read_with_warcio(environment, files)
-        _say("warcio alone", f"{documents / reading.seconds:,.0f} records/s, one process that only iterates")
+        _say("warcio", f"{documents / reading.seconds:,.0f} records/s, one process that only iterates")
         with open_database(load_settings(data=root / "data", database_url=None)):
             _measure_with_database(environment, root, documents, reading)
 
@@ -50,7 +50,7 @@ def _measure_with_database(
     _say(
         "index",
         f"{documents / index.seconds:,.0f} documents/s, {reading.seconds / index.seconds:.2f} x the speed of "
-        f"warcio alone; largest process {mb(index.peak)}",
+        f"warcio; largest process {mb(index.peak)}",
     )
     _wait_until_due(root)
     with running(

@@ -239,4 +239,4 @@ def test_an_index_that_an_earlier_version_left_is_named_and_removed(
     assert "to remove it as soon as no provider of an earlier version runs" in status.stderr
     results(environment, "provider", "reindex-keys")
     assert is_removed(database)
-    assert results(environment, "provider", "status")[0]["needless_indexes"] == []
+    assert results(environment, "provider", "status")[0]["unused_indexes"] == []
