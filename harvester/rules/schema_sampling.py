@@ -85,7 +85,7 @@ class SchemaSampler:
     def _checked(self, records: Iterable[SampledRecord]) -> CheckedSample:
         checked = invalid = 0
         examples: list[InvalidRecord] = []
-        # Not the first that can be checked: of a format without schemas, all would be parsed.
+        # Counts all records, not only those checked: a format without schemas would have every record parsed.
         for record in islice(records, self.most):
             faults = self._faults(record)
             if faults is None:

@@ -190,9 +190,11 @@ def _sift(session: Session, query: Query) -> LookupResult:
 def _begin(session: Session, place: LookupPlace) -> LookupPlace:
     """Return where to begin: a new look-up compares keys if all documents have one."""
     begun = place.capture is not None or place.host is not None
-    complete = (begun and place.keyed) or keys_complete(session)
-    if begun and complete and not place.keyed:
-        raise _cannot_continue()  # the index that it was read through is removed with the last missing key
+    if begun and place.keyed:
+        return place
+    complete = keys_complete(session)
+    if begun and complete:
+        raise _cannot_continue()  # the index on spelling is removed when all documents have keys
     return replace(place, keyed=complete)
 
 

@@ -22,8 +22,7 @@ from provider.protocol.scopes import find_scope
 INDEXED_CHARACTERS = 512
 """Number of characters of a URL in `ix_document_url`, an index of archives whose documents lack keys."""
 _IN_THE_HOST: Final = re.compile(
-    r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#]*@)?(?:\[(?P<v6>[^\]/?#]*)|(?P<name>[^/?#:@\[\]]*)(?::[0-9]*)?)",
-    re.ASCII,
+    r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#]*@)?(\[[^\]/?#]*|[^/?#:@\[\]]*)(?::[0-9]*)?", re.ASCII
 )
 """A prefix that ends in the host or port of a URL."""
 COVERED: Final = """coalesce((
@@ -111,18 +110,17 @@ def _is_url(session: Session, url: str) -> ColumnElement[bool]:
 
 
 def url_begins(prefix: str) -> ColumnElement[bool]:
-    """Return a condition for a URL prefix: all documents of the hosts that may have it are read.
+    """Return a condition for a URL prefix; it reads all documents of the hosts that the prefix can match.
 
-    The index of URL keys does not help: `/a/b/../../c` begins with `/a/` as it was archived, but its key does
-    not. A user name in front of the host that begins like a host is not looked for. Raises UsageError for an
-    empty prefix.
+    The index of URL keys cannot be used: `/a/b/../../c` begins with `/a/` as archived, but its key does not.
+    A user name that looks like the beginning of a host is not found. Raises UsageError for an empty prefix.
     """
     if not prefix:
         raise UsageError("an empty URL prefix would select every document; give at least 'http'")
     begins = func.starts_with(Document.url, prefix)
     unfinished, host = _IN_THE_HOST.fullmatch(prefix), host_of(prefix)
     if unfinished is not None:
-        named = or_(*_names_that_begin(unfinished["v6"] or unfinished["name"] or ""))
+        named = or_(*_hosts_that_begin(unfinished[1].removeprefix("[")))
     elif host is not None:
         named = Domain.set_spec == domain_set_specs(host)[-1][0]
     else:
@@ -130,13 +128,11 @@ def url_begins(prefix: str) -> ColumnElement[bool]:
     return and_(Document.host_id.in_(select(Domain.id).where(named)), begins)
 
 
-def _names_that_begin(host: str) -> list[ColumnElement[bool]]:
-    """Return conditions for the names of hosts that may begin so in a URL: as they are, or in IDNA."""
-    beginning = re.split(r"[^\x00-\x7f]", host.lower())[0]
-    if beginning == host.lower():
-        names = [beginning.rstrip("."), f"{beginning.rpartition('.')[0]}.xn--".lstrip(".")]
-    else:
-        names = [f"{beginning.rpartition('.')[0]}.".lstrip(".")]
+def _hosts_that_begin(text: str) -> list[ColumnElement[bool]]:
+    """Return conditions for the hosts that may begin so in a URL: as they are, or converted by IDNA."""
+    beginning = re.split(r"[^\x00-\x7f]", text.lower())[0]
+    labels = beginning[: beginning.rfind(".") + 1]  # those that IDNA cannot change
+    names = [beginning.rstrip("."), f"{labels}xn--"] if beginning == text.lower() else [labels]
     return [Domain.name.startswith(name, autoescape=True) for name in names]
 
 

@@ -13,7 +13,7 @@ from harvester.bibliographic.search import Search, SearchOrder, count_facets, se
 from oai.database import Database, open_database
 from oai.settings import load_settings
 from tests.bench.harvest import served
-from tests.bench.measuring import Measured, mb, ms, run, say, timed, zatva
+from tests.bench.measuring import WITHOUT_IMPORT, Measured, mb, ms, run, say, timed, zatva
 
 _TIMES = 15
 _PAGES = 40
@@ -35,9 +35,7 @@ def measure(*, records: int) -> None:
     with tempfile.TemporaryDirectory(prefix="zatva-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
-        # Otherwise the harvest imports, and is timed with it.
-        apart = {"ZATVA_HARVESTER__IMPORT_AFTER_HARVEST": "false"}
-        environment = {**os.environ, **apart, "ZATVA_DATA": str(root / "data")}
+        environment = {**os.environ, **WITHOUT_IMPORT, "ZATVA_DATA": str(root / "data")}
         environment.pop("ZATVA_DATABASE_URL", None)
         settings = load_settings(data=root / "data", database_url=None)
         with open_database(settings) as database, served(records, "marc21") as url:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from oai.database import open_database
 from oai.settings import load_settings
-from tests.bench.measuring import Measured, mb, run, say, zatva
+from tests.bench.measuring import WITHOUT_IMPORT, Measured, mb, run, say, zatva
 
 _READY = "repository at "
 _OTHERS = {
@@ -36,9 +36,7 @@ def measure(*, records: int, policy: str, others: Path | None) -> None:
     with tempfile.TemporaryDirectory(prefix="zatva-bench-") as folder:
         root = Path(folder)
         root.chmod(0o755)
-        # Otherwise the harvest imports, and is timed with it.
-        apart = {"ZATVA_HARVESTER__IMPORT_AFTER_HARVEST": "false"}
-        environment = {**os.environ, **apart, "ZATVA_DATA": str(root / "data")}
+        environment = {**os.environ, **WITHOUT_IMPORT, "ZATVA_DATA": str(root / "data")}
         environment.pop("ZATVA_DATABASE_URL", None)
         with (
             open_database(load_settings(data=root / "data", database_url=None)),

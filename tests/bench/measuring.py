@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+WITHOUT_IMPORT = {"ZATVA_HARVESTER__IMPORT_AFTER_HARVEST": "false"}
+"""Environment of harvests that are timed; the import that follows would be included."""
 _KIB = 1024
 _WARCIO_ONLY = """
 import sys
