@@ -39,6 +39,7 @@ from provider.holdings.urlkeys import WwwRule
 from provider.indexing.archive_search import is_wacz, refusal, refuse_wacz
 from provider.indexing.first_load import refuse_unserved
 from provider.indexing.merge import Merged, merge, merge_listed
+from provider.indexing.read_ahead import CONNECTIONS, ReadAhead
 from provider.indexing.staging import Dimensions, open_staging, stage
 from provider.models import Arc
 from provider.reading.captures import Capture, ContentOptions, Ignored, read_captures
@@ -173,6 +174,8 @@ class IndexOptions:
     """What is found out from the content of captures."""
     load_id: int | None = None
     """The load that counts what is published; None: it appears in no list of loads."""
+    readers: int = CONNECTIONS
+    """Connections of one process that read pages ahead, if the indexes have outgrown memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +220,7 @@ class Indexer:
         self._dimensions = Dimensions()
         self._connection = database.engine.connect()
         self._session = Session(self._connection)
+        self._read_ahead = ReadAhead(database, options.readers)
         if not options.first_load:
             refuse_unserved(self._session)
         open_staging(self._session)
@@ -227,6 +231,7 @@ class Indexer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._read_ahead.close()
         self._session.close()
         # Closed instead of returned to the pool, because it has session settings and temporary tables.
         self._connection.invalidate()
@@ -318,7 +323,7 @@ class Indexer:
             save_problems(session, home.arc_id, problems)
             return replace(merged, problems=problems)
 
-        return publish(session, change, margin=self._options.margin, rows=captures)
+        return self._published(change, captures)
 
     def _index_list(self, file: ArchiveFile, check: Check) -> FileReport:
         """Index the captures that a CDX file lists."""
@@ -333,11 +338,15 @@ class Indexer:
             self._note_part(datestamp, enrolment)
             return merged
 
-        merged = publish(session, change, margin=self._options.margin, rows=captures)
+        merged = self._published(change, captures)
         problems = limited_problems((*listed.problems, *merged.problems), listed.more_problems)
         return FileReport(
             path=file.path, merged=replace(merged, problems=problems), ignored=dict(listed.ignored)
         )
+
+    def _published(self, change: Callable[[datetime], Merged], captures: int) -> Merged:
+        with self._read_ahead.of_staged(self._session):
+            return publish(self._session, change, margin=self._options.margin, rows=captures)
 
     def _staged(self, captures: Iterable[Capture]) -> tuple[WwwRule, int]:
         """Stage captures; return the rule of their keys, and how many there were."""

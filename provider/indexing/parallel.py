@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from multiprocessing.context import ForkContext, SpawnContext
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -74,6 +75,7 @@ def _side_by_side(
     tell: Tell,
 ) -> Iterator[FileReport]:
     url = database.url.render_as_string(hide_password=False)
+    options = replace(options, readers=max(options.readers // jobs, 1))
     stop = context.Event()
     read = context.Value("q", 0)
     with ProcessPoolExecutor(

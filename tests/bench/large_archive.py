@@ -22,6 +22,7 @@ from oai.settings import Settings
 from provider.holdings.arcs import Home
 from provider.holdings.publication import publish
 from provider.indexing.merge import Merged, merge
+from provider.indexing.read_ahead import ReadAhead
 from provider.indexing.staging import open_staging
 from tests.bench.measuring import say
 
@@ -84,6 +85,7 @@ class _Course:
     """Of a file."""
     files: int
     """Merged in a transaction."""
+    read_ahead: ReadAhead
 
     @property
     def sites(self) -> int:
@@ -126,7 +128,8 @@ class _Course:
         def change(dated: object) -> Merged:
             return merge(session, home, captures, dated)  # type: ignore[arg-type]
 
-        merged = publish(session, change, margin=3, rows=captures)
+        with self.read_ahead.of_staged(session):
+            merged = publish(session, change, margin=3, rows=captures)
         if (merged.unchanged if known else merged.new) != captures:
             raise SystemExit(f"merge {number}: {merged}")
         return time.monotonic() - begun
@@ -154,6 +157,7 @@ def opened(folder: Path, buffers: str, more: Sequence[str]) -> Iterator[Database
     cluster = cluster_folder(settings.data)
     options = (
         f"-c listen_addresses='' -k '{cluster}' -c shared_buffers={buffers} -c debug_io_direct=data "
+        f"-c effective_cache_size={buffers} "
         "-c jit=off -c max_wal_size=4GB -c max_connections=20"
     ) + "".join(f" -c {setting}" for setting in more)
     run_program("pg_ctl", "start", "-w", "-D", str(cluster), "-l", str(cluster / "server.log"), "-o", options)
@@ -174,8 +178,9 @@ def measure(
     with (
         tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as made,
         opened(Path(made), buffers, more) as database,
+        contextlib.closing(ReadAhead(database)) as read_ahead,
     ):
-        course = _Course(database=database, rows=rows, captures=captures, files=files)
+        course = _Course(database=database, rows=rows, captures=captures, files=files, read_ahead=read_ahead)
         with database.session() as session:
             for statements in _ROWS:
                 for statement in statements.split(";"):
