@@ -120,7 +120,7 @@ def main() -> None:
     outlive_no_parent(int(sys.argv[-1]))
     asked: _Asked = pickle.load(sys.stdin.buffer)  # noqa: S301 from our own parent
     work = getattr(importlib.import_module(asked.module), asked.name)
-    notes = {name: partial(_tell, name) for name in asked.notes}
+    notes = {name: partial(_send_note, name) for name in asked.notes}
     share_memory()
     limit_memory(asked.memory)
     try:
@@ -132,7 +132,7 @@ def main() -> None:
     _send(message)
 
 
-def _tell(name: str, value: object) -> None:
+def _send_note(name: str, value: object) -> None:
     _send(_Message(name, value))
 
 

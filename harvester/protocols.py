@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, Unpack
 
 from harvester.client.exchange import Send
-from harvester.client.loops import ListPatience, list_patience
+from harvester.client.loops import ListLimits, list_limits
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Client, ReadPage
-from harvester.client.retries import Patience
+from harvester.client.retries import RetryOptions
 from harvester.client.transport import Transport, open_transport
 from harvester.reading.repairs import Repair
 from harvester.vocabulary import AccessProtocol
@@ -26,9 +26,9 @@ def protocol_of(base_url: str, given: str | None = None) -> AccessProtocol:
 
     Raises UsageError if the two do not match.
     """
-    told = AccessProtocol.Z3950 if base_url.lower().startswith(f"{SCHEME}:") else None
-    chosen = AccessProtocol(given) if given else told or AccessProtocol.OAI_PMH
-    if (chosen is AccessProtocol.Z3950) != (told is AccessProtocol.Z3950):
+    declared = AccessProtocol.Z3950 if base_url.lower().startswith(f"{SCHEME}:") else None
+    chosen = AccessProtocol(given) if given else declared or AccessProtocol.OAI_PMH
+    if (chosen is AccessProtocol.Z3950) != (declared is AccessProtocol.Z3950):
         raise UsageError(
             "%(base_url)s is not a valid address for the protocol %(protocol)s; Z39.50 has "
             "z3950://host:port/database, the others http:// or https://",
@@ -40,9 +40,9 @@ def protocol_of(base_url: str, given: str | None = None) -> AccessProtocol:
 
 def spoken_at(base_url: str) -> Sequence[AccessProtocol]:
     """Return the protocols that an address may support, the more likely ones first."""
-    told = protocol_of(base_url)
-    if told is AccessProtocol.Z3950:
-        return (told,)
+    declared = protocol_of(base_url)
+    if declared is AccessProtocol.Z3950:
+        return (declared,)
     over_http = (AccessProtocol.OAI_PMH, AccessProtocol.SRU)
     return over_http[::-1] if _SRU_ADDRESS.search(base_url) else over_http
 
@@ -54,9 +54,9 @@ def http_client(
     *,
     read_page: ReadPage | None = None,
     limits: AnswerLimits = DEFAULT_LIMITS,
-    lists: ListPatience | None = None,
+    lists: ListLimits | None = None,
     repairs: tuple[Repair, ...] = (),
-    **patience: Unpack[Patience],
+    **retry_options: Unpack[RetryOptions],
 ) -> ProtocolClient:
     """Return a client of a protocol over HTTP.
 
@@ -66,9 +66,9 @@ def http_client(
         # A harvest is a process of its own, and most need only one protocol.
         from harvester.sru.client import SruClient  # noqa: PLC0415
 
-        return SruClient(base_url, transport, lists=lists, **patience)
+        return SruClient(base_url, transport, lists=lists, **retry_options)
     return Client(
-        base_url, transport, read_page=read_page, limits=limits, lists=lists, repairs=repairs, **patience
+        base_url, transport, read_page=read_page, limits=limits, lists=lists, repairs=repairs, **retry_options
     )
 
 
@@ -104,7 +104,7 @@ async def open_protocol_client(  # noqa: PLR0913 options by name
             over(transport),
             read_page=read_page,
             limits=settings.limits,
-            lists=list_patience(settings),
+            lists=list_limits(settings),
             repairs=repairs,
             retries=settings.retries if retries is None else retries,
             max_wait=settings.max_wait,

@@ -91,7 +91,7 @@ async def _end(task: asyncio.Task[None]) -> None:
             await asyncio.wait([task])
 
 
-def until_told(work: Coroutine[Any, Any, None], *, drain: asyncio.Event | None = None) -> None:
+def run_until_signal(work: Coroutine[Any, Any, None], *, drain: asyncio.Event | None = None) -> None:
     """Run `run` or `serve_worker` until a signal ends it; ending this way is not an error.
 
     SIGTERM and SIGINT end it, and so does SIGHUP (the terminal was closed) unless the program was started
@@ -119,7 +119,7 @@ def run_manager(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database:
         concurrency, drain = _concurrency(invocation), asyncio.Event()
         work = run(invocation.settings, database, concurrency=concurrency, drain=drain)
-        until_told(work, drain=drain)
+        run_until_signal(work, drain=drain)
     return ExitCode.DONE
 
 
@@ -128,7 +128,7 @@ def run_worker(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database:
         concurrency, drain = _concurrency(invocation), asyncio.Event()
         work = serve_worker(invocation.settings, database, concurrency=concurrency, drain=drain)
-        until_told(work, drain=drain)
+        run_until_signal(work, drain=drain)
     return ExitCode.DONE
 
 

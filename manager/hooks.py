@@ -64,12 +64,12 @@ async def run(claimed: Claimed, settings: Settings, transactions: DatabaseExecut
     hook = named(settings.manager.hooks, claimed.target)
     if hook is None:
         raise RefusedError(f"hook {claimed.target!r} is no longer in the settings")
-    told = {**claimed.facts, "hook": hook.name, "notice": claimed.notice_id, "try": claimed.tries}
+    facts = {**claimed.facts, "hook": hook.name, "notice": claimed.notice_id, "try": claimed.tries}
     if hook.url is not None:
         changes = await transactions.run(first_changes, claimed.facts["history_id"])
         await webhooks.post(
             hook.url,
-            {**told, "changes": changes.lines, "changes_complete": changes.complete},
+            {**facts, "changes": changes.lines, "changes_complete": changes.complete},
             settings.webhooks.model_copy(update={"timeout": hook.timeout, "private_networks": True}),
             number=f"{claimed.notice_id}.{int(claimed.created.timestamp())}",
         )
@@ -79,7 +79,7 @@ async def run(claimed: Claimed, settings: Settings, transactions: DatabaseExecut
     with tempfile.TemporaryDirectory(prefix=f"run-{claimed.facts['history_id']}-", dir=folder) as place:
         path = Path(place) / "changes.jsonl"
         await transactions.run(write_changes, claimed.facts["history_id"], path)
-        await _run_command(hook, {**told, "changes_file": str(path)}, environment_for(settings))
+        await _run_command(hook, {**facts, "changes_file": str(path)}, environment_for(settings))
 
 
 def write_changes(session: Session, history_id: int, path: Path) -> None:
@@ -114,21 +114,23 @@ def _changes(session: Session, history_id: int, *, most: int | None = None) -> I
         yield dict(row)
 
 
-async def _run_command(hook: HookSettings, told: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+async def _run_command(hook: HookSettings, facts: Mapping[str, Any], environment: Mapping[str, str]) -> None:
     try:
         process = await asyncio.create_subprocess_exec(
             *hook.command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, **environment, **_variables(told)},
+            env={**os.environ, **environment, **_variables(facts)},
             start_new_session=True,
         )
     except OSError as error:
         raise NotSentError(f"hook {hook.name!r}: cannot start {hook.command[0]!r}: {error}") from None
     try:
         async with asyncio.timeout(hook.timeout):
-            _, said = await process.communicate(json.dumps(told, default=_plain, ensure_ascii=False).encode())
+            _, stderr = await process.communicate(
+                json.dumps(facts, default=_plain, ensure_ascii=False).encode()
+            )
     except TimeoutError:
         raise NotSentError(
             f"hook {hook.name!r}: took longer than {hook.timeout:g} seconds and was ended"
@@ -139,12 +141,12 @@ async def _run_command(hook: HookSettings, told: Mapping[str, Any], environment:
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
     if process.returncode:
-        last = said.decode("utf-8", errors="replace").strip().rpartition("\n")[2][:_LAST_WORDS]
+        last = stderr.decode("utf-8", errors="replace").strip().rpartition("\n")[2][:_LAST_WORDS]
         words = f"; its last message was: {last}" if last else ""
         raise NotSentError(f"hook {hook.name!r}: ended with exit code {process.returncode}{words}")
 
 
-def _variables(told: Mapping[str, Any]) -> dict[str, str]:
+def _variables(facts: Mapping[str, Any]) -> dict[str, str]:
     names = {
         "ZATVA_HOOK_RUN": "history_id",
         "ZATVA_HOOK_REPOSITORY": "repository_id",
@@ -158,7 +160,7 @@ def _variables(told: Mapping[str, Any]) -> dict[str, str]:
         "ZATVA_HOOK_TRY": "try",
     }
     return {
-        variable: "" if told[name] is None else str(told[name]).replace("\0", "")
+        variable: "" if facts[name] is None else str(facts[name]).replace("\0", "")
         for variable, name in names.items()
     }
 

@@ -139,7 +139,7 @@ def add(invocation: Invocation) -> ExitCode:
     with open_database(settings) as database, database.session() as session:
         rule = versions.add_rule(session, settings, draft, by=account_name(), note=arguments.note, path=path)
         session.commit()
-        _told(invocation, session, rule)
+        _print_version(invocation, session, rule)
     return ExitCode.DONE
 
 
@@ -160,7 +160,7 @@ def edit(invocation: Invocation) -> ExitCode:
                 session, settings, rule.rule_id, content, by=account_name(), note=arguments.note
             )
         session.commit()
-        _told(invocation, session, rule)
+        _print_version(invocation, session, rule)
     return ExitCode.DONE
 
 
@@ -180,7 +180,7 @@ def remove(invocation: Invocation) -> ExitCode:
     return ExitCode.DONE
 
 
-def _told(invocation: Invocation, session: Session, rule: Rule) -> None:
+def _print_version(invocation: Invocation, session: Session, rule: Rule) -> None:
     version = last_version(session, rule.rule_id)
     facts = _facts(invocation.settings, rule, version)
     words = f"rule {rule.rule_id} ({rule.name}), version {version.number}: {facts['path']}"

@@ -125,15 +125,15 @@ def _run(arguments: argparse.Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.DONE
     except ZatvaError as error:
-        return _told(error, verbose=arguments.verbose)
+        return _print_error(error, verbose=arguments.verbose)
     except Exception as error:
         # An interrupt in the middle of a statement can leave a connection that cannot even roll back.
-        if _came_of_an_interruption(error):
+        if _is_from_interrupt(error):
             return _interrupted()
-        known = _mishap(error, invocation)
+        known = _as_zatva_error(error, invocation)
         if known is None:
             raise
-        return _told(known, verbose=arguments.verbose)
+        return _print_error(known, verbose=arguments.verbose)
 
 
 def _called(handler: Handler, invocation: Invocation) -> int:
@@ -201,7 +201,7 @@ def account_name() -> str | None:
         return None
 
 
-def _told(error: "ZatvaError", *, verbose: bool) -> int:
+def _print_error(error: "ZatvaError", *, verbose: bool) -> int:
     """Print the error; with `verbose`, also the traceback of the exception being handled."""
     if verbose:
         traceback.print_exc()
@@ -209,11 +209,11 @@ def _told(error: "ZatvaError", *, verbose: bool) -> int:
     return error.exit_code
 
 
-def _mishap(error: Exception, invocation: Invocation | None) -> "ZatvaError | None":
+def _as_zatva_error(error: Exception, invocation: Invocation | None) -> "ZatvaError | None":
     # Imported late: most commands need no database, and the module that knows its errors is slow to import.
-    from oai.error_translation import mishap
+    from oai.error_translation import as_zatva_error
 
-    return mishap(error, invocation.settings if invocation else None)
+    return as_zatva_error(error, invocation.settings if invocation else None)
 
 
 def _interrupted() -> int:
@@ -223,7 +223,7 @@ def _interrupted() -> int:
     return ExitCode.INTERRUPTED
 
 
-def _came_of_an_interruption(error: BaseException | None) -> bool:
+def _is_from_interrupt(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True

@@ -46,8 +46,8 @@ def why_not(cluster: Path, otherwise: str, *, needed: int = _NEEDED) -> str:
         )
     log = cluster / "server.log"
     # Lines before the server was last ready, such as connections that it ended, are not the reason.
-    said = _FATAL.findall(_WELL.split(_tail(log))[-1])
-    return f"{said[-1]}; see {log}" if said else otherwise
+    errors = _FATAL.findall(_WELL.split(_tail(log))[-1])
+    return f"{errors[-1]}; see {log}" if errors else otherwise
 
 
 def _tail(log: Path) -> str:
@@ -104,9 +104,9 @@ class _Account:
                 **as_user,  # type: ignore[call-overload]
             )
             output.seek(0)
-            said = output.read().decode(errors="replace").strip()
+            message = output.read().decode(errors="replace").strip()
         if done.returncode:
-            raise DatabaseNotReadyError(f"{' '.join(command)} ended with {done.returncode}: {said}")
+            raise DatabaseNotReadyError(f"{' '.join(command)} ended with {done.returncode}: {message}")
 
 
 class EmbeddedServer:

@@ -69,7 +69,7 @@ _PLACES: Final[Mapping[int, str]] = MappingProxyType(
 """Advice for a path that cannot be used, by the system's error number."""
 
 
-def mishap(error: BaseException, settings: Settings | None = None) -> ZatvaError | None:
+def as_zatva_error(error: BaseException, settings: Settings | None = None) -> ZatvaError | None:
     """Return the error as a ZatvaError: what was found, where, and what to do. None for an internal error.
 
     Database errors contain the server's message, but neither SQL nor values. Without settings, locations
@@ -80,12 +80,12 @@ def mishap(error: BaseException, settings: Settings | None = None) -> ZatvaError
             return cause
         if isinstance(cause, psycopg.Error):
             kind, advice = _remedy(cause)
-            said = cause.diag.message_primary or str(cause).strip().partition("\n")[0]
+            message = cause.diag.message_primary or str(cause).strip().partition("\n")[0]
             where = f"database {place(settings)}" if settings else "database"
-            found = kind(f"{where}: {said}; {advice}")
+            found = kind(f"{where}: {message}; {advice}")
             found.failure = Failure(code=FailureCode.DATABASE)
             return found
-        if isinstance(cause, OSError) and (words := _place_told(cause, settings)):
+        if isinstance(cause, OSError) and (words := _path_advice(cause, settings)):
             found = ZatvaError(words)
             full = cause.errno in _FULL
             found.failure = Failure(code=FailureCode.DISK_FULL if full else FailureCode.PLACE_UNUSABLE)
@@ -101,9 +101,9 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         return
     yield error
     # An exception from another process has lost its cause.
-    led = error.orig if isinstance(error, DBAPIError) else error.__cause__
-    if led is not None:
-        yield from _causes(led)
+    following = error.orig if isinstance(error, DBAPIError) else error.__cause__
+    if following is not None:
+        yield from _causes(following)
 
 
 def _remedy(error: psycopg.Error) -> tuple[type[ZatvaError], str]:
@@ -115,7 +115,7 @@ def _remedy(error: psycopg.Error) -> tuple[type[ZatvaError], str]:
     return next((_REMEDIES[begins] for begins in beginnings if begins in _REMEDIES), _OURS)
 
 
-def _place_told(error: OSError, settings: Settings | None) -> str | None:
+def _path_advice(error: OSError, settings: Settings | None) -> str | None:
     """Return what is wrong with a path and what to do; None if the error does not concern a path."""
     if error.errno in _FULL:
         advice = f"free some space there, {_AGAIN}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _UPGRADE_LOCK = 0x7A_61_74_76_61  # "zatva": one upgrade at a time
 _LOCK_MS: Final = 500
 _PAUSE: Final = 0.5
-_PATIENCE: Final = 600.0
+_LOCK_SECONDS: Final = 600.0
 _YIELDED: Final = frozenset({"55P03", "40P01"})
 """SQLSTATEs of a lock that was not granted in time, and of a deadlock."""
 _IN_USE: Final = (
@@ -51,12 +51,12 @@ def current(connection: Connection) -> str | None:
     return revision
 
 
-def upgrade(engine: Engine, *, patience: float = _PATIENCE) -> tuple[str | None, str]:
+def upgrade(engine: Engine, *, lock_seconds: float = _LOCK_SECONDS) -> tuple[str | None, str]:
     """Upgrade the tables to this version; return the revisions before and after. Concurrent upgrades wait.
 
     Programs that read the tables meanwhile wait for half a second at most: a migration that needs a table for
     itself gives way to running transactions, and is tried again. Raises DatabaseNotReadyError if they have
-    kept it from the table for `patience` seconds; the migrations before it are complete then.
+    kept it from the table for `lock_seconds` seconds; the migrations before it are complete then.
     """
     with engine.connect() as connection:
         # The lock belongs to the session, not to the transaction, so it survives the commits of the
@@ -69,7 +69,7 @@ def upgrade(engine: Engine, *, patience: float = _PATIENCE) -> tuple[str | None,
                 # One transaction: until it ends, other processes see no tables, and wait for the lock.
                 _migrate(connection)
             elif before != head():
-                _migrate_gently(connection, patience)
+                _migrate_gently(connection, lock_seconds)
         finally:
             connection.rollback()
             connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _UPGRADE_LOCK})
@@ -86,7 +86,7 @@ def _migrate(connection: Connection) -> None:
     connection.commit()
 
 
-def _migrate_gently(connection: Connection, patience: float) -> None:
+def _migrate_gently(connection: Connection, lock_seconds: float) -> None:
     """Migrate in a transaction for each migration, with short waits for tables that others use."""
     # Shorter than PostgreSQL's deadlock_timeout: in a deadlock the upgrade ends its wait, not the reader.
     connection.execute(text(f"SET lock_timeout = {_LOCK_MS}"))
@@ -102,8 +102,8 @@ def _migrate_gently(connection: Connection, patience: float) -> None:
                     raise
                 found = current(connection)
                 connection.commit()
-                if time.monotonic() - begun > patience:
-                    raise DatabaseNotReadyError(_IN_USE % (found, patience)) from None
+                if time.monotonic() - begun > lock_seconds:
+                    raise DatabaseNotReadyError(_IN_USE % (found, lock_seconds)) from None
             # Whoever waited behind the upgrade goes first.
             time.sleep(_PAUSE)
     finally:

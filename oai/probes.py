@@ -21,7 +21,7 @@ _SECONDS: Final = 10.0
 
 async def alive(_: web.Request) -> web.Response:
     """Report that the process is alive."""
-    return said("alive")
+    return text_answer("alive")
 
 
 async def ready(check: Callable[[], Awaitable[object]], word: str = "ready") -> web.Response:
@@ -31,10 +31,10 @@ async def ready(check: Callable[[], Awaitable[object]], word: str = "ready") -> 
             await check()
     except (SQLAlchemyError, TryLaterError, TimeoutError):
         return web.Response(status=503, text="the database does not answer\n")
-    return said(word)
+    return text_answer(word)
 
 
-def said(word: str) -> web.Response:
+def text_answer(word: str) -> web.Response:
     """Answer with one word, which no cache may keep."""
     return web.Response(text=f"{word}\n", headers={"Cache-Control": "no-store"})
 

@@ -103,13 +103,13 @@ class _Parts(io.RawIOBase):
 
 def as_os_error(place: str, error: Exception) -> OSError:
     """Return what an error of the library means: access is denied, the key is bad, or nothing is known."""
-    said = str(error).partition("\n")[0][:300]
+    message = str(error).partition("\n")[0][:300]
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) or http_status(error) in _FORBIDDEN:
-        return PermissionError(f"{place}: access denied; check the credentials (AWS_…, ~/.aws): {said}")
+        return PermissionError(f"{place}: access denied; check the credentials (AWS_…, ~/.aws): {message}")
     # The library raises ValueError for a prefix that is no path, such as one with `..`.
     if isinstance(error, InvalidPathError | ValueError):
-        return OSError(f"{place}: the key is not valid: {said}")
-    return OSError(f"{place}: the object store does not answer as it should: {said}")
+        return OSError(f"{place}: the key is not valid: {message}")
+    return OSError(f"{place}: the object store does not answer as it should: {message}")
 
 
 def http_status(error: Exception) -> str:

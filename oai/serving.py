@@ -241,7 +241,7 @@ async def serving(runner: web.AppRunner, listener: socket.socket, *, servers: in
         await runner.cleanup()
 
 
-def told_to_stop(parent: int | None = None) -> asyncio.Event:
+def stop_signal(parent: int | None = None) -> asyncio.Event:
     """Return an event that SIGTERM, SIGINT and the end of `parent` set from now on.
 
     `parent` is the reading end of a pipe whose writing end only the parent process holds. Create the

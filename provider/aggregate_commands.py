@@ -47,11 +47,11 @@ def add(invocation: Invocation) -> ExitCode:
             identifiers=arguments.identifiers,
             altered=arguments.altered,
         )
-        told = sources.values_of(source)
+        facts = sources.values_of(source)
         session.commit()
     invocation.console.result(
-        told,
-        f"{told['title']} is in the aggregate as set {told['set_spec']}, with {told['identifiers']} "
+        facts,
+        f"{facts['title']} is in the aggregate as set {facts['set_spec']}, with {facts['identifiers']} "
         "identifiers; its records are published while the provider is running, or by `zatva "
         "provider aggregate update`",
     )
@@ -62,11 +62,11 @@ def remove(invocation: Invocation) -> ExitCode:
     """`provider aggregate remove`: withdraw a repository."""
     with _session(invocation) as session:
         source = sources.withdraw_source(session, _number(session, invocation.arguments.repository))
-        told = sources.values_of(source)
+        facts = sources.values_of(source)
         session.commit()
     invocation.console.result(
-        told,
-        f"{told['title']} is withdrawn; its records are reported as deleted while the provider is "
+        facts,
+        f"{facts['title']} is withdrawn; its records are reported as deleted while the provider is "
         "running, or by `zatva provider aggregate update`",
     )
     return ExitCode.DONE

@@ -48,7 +48,7 @@ async def _ready(request: web.Request) -> web.Response:
             probes.answers(session)
 
     await admitted(request, work)
-    return probes.said("ready")
+    return probes.text_answer("ready")
 
 
 PATH: Final = endpoint.PATH

@@ -142,12 +142,14 @@ def _index(
     total = sum(map(size_of, files)) // _MEGABYTE
     with invocation.console.progress("indexing, MB") as advance:
 
-        def tell(read: int) -> None:
+        def advance_to(read: int) -> None:
             note = f"{len(reports):,} of {len(files):,} files, {documents:,} documents"
             advance(min(read // _MEGABYTE, total), total=total, note=note)
 
         jobs = invocation.arguments.jobs or os.cpu_count() or 1
-        for report in index_files(database, invocation.settings, files, options, jobs=jobs, tell=tell):
+        for report in index_files(
+            database, invocation.settings, files, options, jobs=jobs, on_read=advance_to
+        ):
             reports.append(report)
             # Files that other processes are indexing now are stored whole or not at all.
             floor.check()
@@ -322,7 +324,7 @@ def verify(invocation: Invocation) -> ExitCode:
                     last = file.number
                     totals += _counted(file)
                     found |= {finding.fault: finding.failure for finding in file.findings}
-                    _tell(console, file, invocation.settings.provider.namespace)
+                    _print_file(console, file, invocation.settings.provider.namespace)
                     advance(totals["files"], total=files, note=f"{totals['documents']:,} documents")
             except KeyboardInterrupt:
                 console.note(f"to continue, run the same command with --after {last}")
@@ -344,7 +346,7 @@ def _counted(file: FileCheck) -> Counter[str]:
     return found
 
 
-def _tell(console: Console, file: FileCheck, namespace: str) -> None:
+def _print_file(console: Console, file: FileCheck, namespace: str) -> None:
     for number, finding in enumerate(file.findings):
         if console.as_json or number < _SHOWN:
             console.result(_as_json(finding, namespace), _in_words(finding))

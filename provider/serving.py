@@ -21,7 +21,7 @@ from oai.cli import Invocation
 from oai.connections import CONNECTIONS
 from oai.database import open_database, open_replica
 from oai.errors import ExitCode, UsageError, ZatvaError
-from oai.serving import address, open_listener, own_address, serving, told_to_stop
+from oai.serving import address, open_listener, own_address, serving, stop_signal
 from oai.settings import Settings
 from provider.app import create_app
 from provider.holdings.url_key_state import settle_rule, warn_if_incomplete
@@ -74,13 +74,13 @@ class _Family:
 
     def start(self, number: int) -> ExitCode | None:
         """Start a child and wait until it is ready; return its exit code if it ends instead."""
-        ready, tell = os.pipe()
+        ready, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(ready)
             os.close(self._held)
-            self._be_child(tell, number)
-        os.close(tell)
+            self._be_child(writing, number)
+        os.close(writing)
         self._children[pid] = number
         try:
             if os.read(ready, 1):
@@ -116,11 +116,11 @@ class _Family:
         os.close(self._held)
         os.close(self._lifeline)
 
-    def _be_child(self, tell: int, number: int) -> NoReturn:
+    def _be_child(self, writing: int, number: int) -> NoReturn:
         """Do the work and exit without running the parent's cleanup."""
         code: int = ExitCode.FAULT
         try:
-            self._work(lambda: _tell(tell), self._lifeline, number)
+            self._work(lambda: _report_ready(writing), self._lifeline, number)
             code = ExitCode.DONE
         except KeyboardInterrupt:
             code = ExitCode.INTERRUPTED
@@ -134,7 +134,7 @@ class _Family:
             os._exit(code)
 
 
-def _tell(pipe: int) -> None:
+def _report_ready(pipe: int) -> None:
     os.write(pipe, b"1")
     os.close(pipe)
 
@@ -154,11 +154,11 @@ def serve(invocation: Invocation) -> ExitCode:
     at = f"{address(listener)}{PATH}"
     base_url = given or f"{own_address(listener)}{PATH}"
 
-    def tell() -> None:
+    def announce() -> None:
         invocation.console.note(f"provider at {at}")
 
     if arguments.processes == 1:
-        _serve(settings, listener, base_url, announce=tell)
+        _serve(settings, listener, base_url, announce=announce)
         return ExitCode.DONE
 
     listener.close()
@@ -174,7 +174,7 @@ def serve(invocation: Invocation) -> ExitCode:
         )
 
     with reserved:
-        return run_processes(arguments.processes, work, announce=tell)
+        return run_processes(arguments.processes, work, announce=announce)
 
 
 def create_runner(app: web.Application) -> web.AppRunner:
@@ -241,7 +241,7 @@ async def _until_stopped(
     app: web.Application, listener: socket.socket, announce: Announce, parent: int | None
 ) -> None:
     async with serving(create_runner(app), listener):
-        stop = told_to_stop(parent)
+        stop = stop_signal(parent)
         announce()
         await stop.wait()
         _end_at_last()

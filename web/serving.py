@@ -10,7 +10,7 @@ import oai.serving
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.errors import ExitCode
-from oai.serving import address, open_listener, serving, told_to_stop
+from oai.serving import address, open_listener, serving, stop_signal
 from oai.settings import Settings
 from provider.holdings.url_key_state import settle_rule
 from provider.holdings.urlkeys import WwwRule
@@ -47,6 +47,6 @@ async def _serve(
     invocation: Invocation, settings: Settings, database: Database, listener: socket.socket
 ) -> None:
     async with serving(create_runner(create_app(settings, database)), listener):
-        stop = told_to_stop()
+        stop = stop_signal()
         invocation.console.note(f"dashboard at {address(listener)}")
         await stop.wait()

@@ -29,7 +29,7 @@ from oai.database import Database, open_database
 from oai.datestamps import utc_now
 from oai.errors import ExitCode, ZatvaError
 from oai.rights import Role
-from oai.serving import address, open_listener, told_to_stop
+from oai.serving import address, open_listener, stop_signal
 from oai.settings import Settings
 from provider.holdings import collections, takedowns
 from provider.holdings.takedowns import TakedownRequest
@@ -63,7 +63,7 @@ _TITLES: Final = "titles"
 """Name of the source of the sample titles, and folder of their harvested records."""
 _AT_ONCE: Final = 4
 """Concurrent harvests from one host, because all the demo's repositories are on this one."""
-_PATIENCE: Final = 120.0
+_FIRST_RUNS_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,9 +169,7 @@ async def _run(settings: Settings, archive: Archive, console: Console, *, once: 
             console.note(f"stored     {stored:,} files")
             if once:
                 return _summary(console, archive, own, runs, stored)
-            stop = (
-                told_to_stop()
-            )  # set up first, because the user may end the demo right after the invitation
+            stop = stop_signal()  # set up first, because the user may end the demo right after the invitation
             broken = list(repositories)[1]
             await asyncio.to_thread(_invite, settings, database, dashboard, console, broken, _pages(own[0]))
             await stop.wait()
@@ -247,8 +245,8 @@ async def _schedule(
     def plan() -> list[int]:
         with database.session() as session:
             schedules = []
-            for (repository_id, repository), told in zip(repositories.items(), facts, strict=True):
-                note_facts(session, repository_id, told)
+            for (repository_id, repository), identity in zip(repositories.items(), facts, strict=True):
+                note_facts(session, repository_id, identity)
                 schedules += [
                     add_schedule(session, repository_id=repository_id, **columns).id
                     for columns in repository.schedules
@@ -270,7 +268,7 @@ async def _first_runs(database: Database, schedules: Sequence[int]) -> list[Hist
             ).all()
         return sorted(runs, key=lambda run: schedules.index(run.recurring_id or 0))
 
-    async with asyncio.timeout(_PATIENCE):
+    async with asyncio.timeout(_FIRST_RUNS_SECONDS):
         while True:
             found = await asyncio.to_thread(look)
             if len(found) == len(schedules):
@@ -292,7 +290,7 @@ def _summary(
         "harvested": whole.record_count,
         "status": whole.status,
         "stored": stored,
-        "broken": [_told(broken), _told(checked)],
+        "broken": [_run_facts(broken), _run_facts(checked)],
         "titles": {
             "listed": archive.titles,
             "served": of_titles.base_url,
@@ -321,7 +319,7 @@ def _in_words(result: Mapping[str, Any], *, well: bool, live: int) -> str:
     )
 
 
-def _told(run: History) -> dict[str, object]:
+def _run_facts(run: History) -> dict[str, object]:
     """Return a run of the broken library, for programs."""
     return {
         "format": run.metadata_prefix,

@@ -18,7 +18,7 @@ from oai import migrations
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.disk import NoRoomError, open_floor
-from oai.error_translation import mishap
+from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
 from oai.private_files import exposed_files, how_to_close
 from oai.settings import Settings
@@ -103,7 +103,7 @@ def _database(settings: Settings) -> Iterator[SetupFinding]:
             revision = migrations.current(connection)
             missing = _missing_indexes(connection) if revision == migrations.head() else []
     except (ZatvaError, DBAPIError) as error:
-        found = str(mishap(error, settings))
+        found = str(as_zatva_error(error, settings))
         yield SetupFinding(check="database", well=False, found=found, advice="see the message")
         return
     yield SetupFinding(

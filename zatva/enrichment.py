@@ -191,14 +191,14 @@ def _in_words(plan: EnrichmentPlan, report: dict[str, Any]) -> Iterator[str]:
 
 def _line(one: TitleOutcome) -> str:
     """Return what happens to a title: what its record adds, or why nothing does."""
-    said = _ADDS.get(one.outcome)
-    if said is None:
+    problem = _ADDS.get(one.outcome)
+    if problem is None:
         record = one.records[0]
         added = "; ".join(f"{name.replace('_', ' ')} {_shown(record, name)}" for name in one.fields)
         return f"{one.name} ({one.number}): {added or 'nothing'}, from {record.found_in}"
     places = ", ".join(record.found_in for record in one.records)
     kept = "; it keeps what an earlier record added" if one.kept else ""
-    return f"{one.name} ({one.number or 'no number'}): {said}{f' ({places})' if places else ''}{kept}"
+    return f"{one.name} ({one.number or 'no number'}): {problem}{f' ({places})' if places else ''}{kept}"
 
 
 _ADDS: Final = {

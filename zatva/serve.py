@@ -13,7 +13,7 @@ import web.serving
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.errors import ExitCode
-from oai.serving import address, open_listener, own_address, serving, told_to_stop
+from oai.serving import address, open_listener, own_address, serving, stop_signal
 from oai.settings import Settings
 from provider.holdings.url_key_state import settle_rule, warn_if_incomplete
 from provider.holdings.urlkeys import WwwRule
@@ -37,7 +37,7 @@ async def _serve(
     invocation: Invocation, provider_listener: socket.socket, web_listener: socket.socket
 ) -> None:
     async with everything(invocation.settings, provider_listener, web_listener):
-        stop = told_to_stop()
+        stop = stop_signal()
         invocation.console.note(f"provider at {address(provider_listener)}{provider.app.PATH}")
         invocation.console.note(f"dashboard at {address(web_listener)}")
         await stop.wait()

@@ -305,8 +305,8 @@ class _Draft:
         try:
             yield
         except Exception as error:  # noqa: BLE001 whatever the error is
-            told = f"{type(error).__name__}: {error}"
-            reason = f"the converter {task.converter.name} ended with an internal error: {told}"
+            cause = f"{type(error).__name__}: {error}"
+            reason = f"the converter {task.converter.name} ended with an internal error: {cause}"
             self.omit(task.candidate, task.basis, UNREADABLE, reason)
 
     def take(self, task: _Task, record: BibliographicRecord) -> None:

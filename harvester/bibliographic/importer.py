@@ -39,7 +39,7 @@ from harvester.bibliographic.sources import after_harvest, choose_prefix, source
 from harvester.repositories import base_folder, get_repository
 from harvester.vocabulary import RunStatus
 from oai.database import Database, make_statistics
-from oai.error_translation import mishap
+from oai.error_translation import as_zatva_error
 from oai.errors import InterruptedRunError, failure_of
 from oai.failures import Failure, FailureCode
 from oai.settings import Settings
@@ -146,7 +146,7 @@ class _Work:
             words = f"interrupted after {self.counts['seen']:,} records; the next import continues there"
             raise InterruptedRunError(words) from None
         except Exception as error:
-            known = mishap(error)
+            known = as_zatva_error(error)
             reason = str(known or f"{type(error).__name__}: {error}")
             self._end(import_id, RunStatus.FAILED, failure_of(known or error), reason)
             raise

@@ -121,10 +121,12 @@ def harvest(invocation: Invocation) -> ExitCode:
         return _rehearsed(invocation, request)
     with open_database(invocation.settings) as database:
         if arguments.replay is not None:
-            return _told(invocation, _run(invocation, database, _replay(invocation, database, request)))
+            return _print_outcome(
+                invocation, _run(invocation, database, _replay(invocation, database, request))
+            )
         number = _known(database, arguments)
         if number is not None:
-            return _told(invocation, _run(invocation, database, request.of(number)))
+            return _print_outcome(invocation, _run(invocation, database, request.of(number)))
         return _harvest_new(invocation, database, request)
 
 
@@ -156,7 +158,9 @@ def _harvest_new(invocation: Invocation, database: Database, request: HarvestReq
             session, base_url=base_url, base_dir=_folder(arguments), protocol=arguments.protocol
         ).repository_id
         session.commit()
-    return _told(invocation, run_harvest(invocation, database, request.of(number), around=first.around))
+    return _print_outcome(
+        invocation, run_harvest(invocation, database, request.of(number), around=first.around)
+    )
 
 
 def _unanswered(invocation: Invocation, error: TransportError, *, seconds: float) -> ExitCode:
@@ -198,7 +202,7 @@ def harvest_process(invocation: Invocation) -> ExitCode:
     )
     with open_database(invocation.settings) as database:
         outcome = run_harvest(invocation, database, request)
-    return _told(invocation, outcome)
+    return _print_outcome(invocation, outcome)
 
 
 def _request(invocation: Invocation) -> HarvestRequest:
@@ -296,7 +300,7 @@ def _number(named: str) -> int | None:
     return int(named) if named.isascii() and named.isdigit() else None
 
 
-def _told(invocation: Invocation, outcome: RunOutcome) -> ExitCode:
+def _print_outcome(invocation: Invocation, outcome: RunOutcome) -> ExitCode:
     invocation.console.result(outcome.as_json(), outcome.in_words())
     if outcome.failure_reason:
         # Not a note, which --quiet would suppress: without the reason the user could not act.

@@ -62,7 +62,7 @@ def add_manners(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--user-agent", metavar="TEXT", help="User-Agent sent with each request")
 
 
-def add_patience(parser: argparse.ArgumentParser) -> None:
+def add_retry_options(parser: argparse.ArgumentParser) -> None:
     """Add the further client options that only a harvest needs."""
     parser.add_argument("--retries", type=int, metavar="N", help="retries of a failed request")
     parser.add_argument(
@@ -101,7 +101,7 @@ def add_harvest(commands: "Subcommands") -> None:
     )  # fmt: skip
     add_parameters(harvest, *range(2, 6))
     add_manners(harvest)
-    add_patience(harvest)
+    add_retry_options(harvest)
     harvest.add_argument(
         "--replay", type=int, metavar="HISTORY_ID",
         help="process the stored answers of this run again, with the current rules, instead of "
@@ -123,7 +123,7 @@ def build_process_parser() -> argparse.ArgumentParser:
     parser.add_argument("--recurring-id", type=int, metavar="N", help="number of the job's schedule")
     add_process_parameters(parser)
     add_manners(parser)
-    add_patience(parser)
+    add_retry_options(parser)
     parser.add_argument(
         "--end-with-parent",
         action="store_true",

@@ -27,7 +27,7 @@ def check(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database:
         for source in _sources(invocation, database):
             report = _checked(invocation, database, source)
-            _tell(invocation, report, arguments.limit)
+            _print_report(invocation, report, arguments.limit)
             whole &= not report.unreadable
     return ExitCode.DONE if whole else ExitCode.RECORDS_REFUSED
 
@@ -88,7 +88,7 @@ def _checked(invocation: Invocation, database: Database, source: MarcSource) -> 
         )
 
 
-def _tell(invocation: Invocation, report: MarcReport, limit: int | None) -> None:
+def _print_report(invocation: Invocation, report: MarcReport, limit: int | None) -> None:
     """Print the findings, then the summary; in JSON, an object for each of them."""
     rows: list[dict[str, Any]] = [
         {"repository_id": report.repository_id, **asdict(one)} for one in report.ranked()[:limit]

@@ -360,9 +360,9 @@ def _of_number(invocation: Invocation, repository_id: int) -> Report:
 
 
 def _examined(invocation: Invocation, base_url: str) -> Report:
-    def tell(subject: str) -> None:
+    def show(subject: str) -> None:
         invocation.console.note(f"checked: {subject}")
 
     settings = invocation.settings.interactive
     limit_memory(settings.harvester.max_memory)
-    return asyncio.run(diagnose(base_url, settings, on_fact=lambda fact: tell(fact.subject)))
+    return asyncio.run(diagnose(base_url, settings, on_fact=lambda fact: show(fact.subject)))

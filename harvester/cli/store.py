@@ -136,7 +136,7 @@ def export_records(invocation: Invocation) -> ExitCode:
         )
         with open_output(arguments.out) as out:
             exported = write(out, on_written=disk_watch(invocation))
-    _tell_export(invocation, exported)
+    _print_export(invocation, exported)
     return ExitCode.RECORDS_REFUSED if exported.missing else ExitCode.DONE
 
 
@@ -205,7 +205,7 @@ def _audited(
             skip=others,
             repair=invocation.arguments.repair,
             busy=lambda: not invocation.arguments.repair and is_held(database, repository_id),
-            on_finding=partial(_tell_finding, console, repository_id),
+            on_finding=partial(_print_finding, console, repository_id),
             on_progress=advance,
         )
         audit = auditor.run()
@@ -217,7 +217,7 @@ def _audited(
     return audit
 
 
-def _tell_finding(console: Console, repository_id: int, finding: StoreFinding) -> None:
+def _print_finding(console: Console, repository_id: int, finding: StoreFinding) -> None:
     facts = {"repository_id": repository_id, **asdict(finding), "kind": finding.kind.value}
     what = "unfinished" if finding.unfinished else finding.kind.value
     console.result(facts, f"{what}: {finding.path}{', removed' if finding.removed else ''}")
@@ -253,7 +253,7 @@ def _rebuilt_words(rebuilt: Rebuilt) -> str:
         f"{rebuilt.changed:,} changed, {rebuilt.dropped:,} dropped; {rebuilt.refused:,} files "
         "skipped"
     )
-    if rebuilt.begins_anew:
+    if rebuilt.needs_full_harvest:
         words += "\nThe next harvest requests all records."
     return words
 
@@ -293,7 +293,7 @@ def open_output(given: str | None) -> Iterator[BinaryIO]:
         yield file
 
 
-def _tell_export(invocation: Invocation, exported: Exported) -> None:
+def _print_export(invocation: Invocation, exported: Exported) -> None:
     had = f"{counted(exported.records, 'record')}, {counted(exported.files, 'file')}"
     words = f"{had}; {exported.missing:,} missing or altered"
     if invocation.arguments.out is None:

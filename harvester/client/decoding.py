@@ -97,7 +97,7 @@ def _inflated(body: Body, bits: int, terms: _Terms) -> tuple[Body, str]:
             gathering.add(piece)
         if member.fault:
             # Bytes after the last member are mostly padding.
-            padding = position and not member.came and bytes(data[position : position + 2]) != _GZIP
+            padding = position and not member.has_output and bytes(data[position : position + 2]) != _GZIP
             return gathering.whole(), "" if padding else member.fault
         position = member.end
     return gathering.whole(), ""
@@ -119,7 +119,7 @@ class _Member:
 
     def __init__(self, data: "memoryview | Spooled", start: int, bits: int) -> None:
         self.fault = ""
-        self.came = False
+        self.has_output = False
         self.end = start
         self._data = data
         self._inflating = zlib.decompressobj(bits)
@@ -140,6 +140,6 @@ class _Member:
             if not piece and not chunk:
                 self.fault = "the compressed data are truncated"
                 return
-            self.came = self.came or bool(piece)
+            self.has_output = self.has_output or bool(piece)
             yield piece
         self.end -= len(inflating.unused_data)

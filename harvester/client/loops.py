@@ -15,24 +15,24 @@ _MOST_NAMES: Final = 10_000
 """Names in one part of the memory, if they make enough pages; a name takes some 70 bytes."""
 _FULL: Final = 20 * _MOST_NAMES
 """Names after which a part is full regardless of its pages: the pages of such a list are large."""
-_MORE_PATIENCE: Final = 10
+_MORE_EMPTY_PAGES: Final = 10
 """Factor by which more empty pages are tolerated while the server's cursor advances over them."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListPatience:
+class ListLimits:
     """After how many consecutive pages without a new item a list is ended."""
 
     empty_pages: int = 100
     repeated_pages: int = 20
 
 
-def list_patience(settings: HarvesterSettings) -> ListPatience:
+def list_limits(settings: HarvesterSettings) -> ListLimits:
     """Return the limits from the settings."""
-    return ListPatience(empty_pages=settings.max_empty_pages, repeated_pages=settings.max_repeated_pages)
+    return ListLimits(empty_pages=settings.max_empty_pages, repeated_pages=settings.max_repeated_pages)
 
 
-class Circles:
+class LoopDetector:
     """Checks a list's pages as they arrive.
 
     A repeated token is no proof, because some servers use one token for a whole list; a repeated token with
@@ -43,10 +43,10 @@ class Circles:
     (`_Memory`). Each list has its own memory: pages from before a list was resumed or continued do not count.
     """
 
-    def __init__(self, patience: ListPatience | None = None) -> None:
-        self._patience = patience or ListPatience()
+    def __init__(self, limits: ListLimits | None = None) -> None:
+        self._limits = limits or ListLimits()
         self._seen: set[bytes] = set()
-        self._memory = _Memory(self._patience.repeated_pages)
+        self._memory = _Memory(self._limits.repeated_pages)
         self._pages = 0
         self._empty = 0
         self._repeated = 0
@@ -92,15 +92,15 @@ class Circles:
 
     def _check_empty(self, url: str, size: int | None) -> None:
         """Tolerate servers that skip unselected records, as long as they announce further ones."""
-        most = self._patience.empty_pages
+        most = self._limits.empty_pages
         if self._advancing and (size is None or (self._cursor or 0) < size):
-            most *= _MORE_PATIENCE
+            most *= _MORE_EMPTY_PAGES
         if self._empty >= most:
             facts = {"pages": self._empty, "setting": "harvester.max_empty_pages"}
             raise EndlessListError(url, Failure(code=FailureCode.EMPTY_PAGES, facts=facts))
 
     def _check_repeated(self, url: str) -> None:
-        if self._repeated >= self._patience.repeated_pages:
+        if self._repeated >= self._limits.repeated_pages:
             facts = {"pages": self._repeated, "setting": "harvester.max_repeated_pages"}
             raise EndlessListError(url, Failure(code=FailureCode.NO_NEW_RECORDS, facts=facts))
 
@@ -143,7 +143,7 @@ class _Memory:
     def note(self, names: Sequence[str]) -> bool:
         """Remember the page; return whether all its items have occurred before."""
         page = [*map(hash, names)]  # building a set would take half as long again
-        came = self._has(page)
+        repeated = self._has(page)
         self._pages += 1
         if not self._pages & (self._pages - 1):
             self._between = _Part()
@@ -153,7 +153,7 @@ class _Memory:
         if self._latest.is_full(self._wanted):
             self._before, self._latest = self._latest, _Part()
         self._latest.add(page)
-        return came
+        return repeated
 
     def _has(self, page: Sequence[int]) -> bool:
         # A new item, which the first almost always is in a good list, ends the search immediately.

@@ -20,9 +20,9 @@ import aiohttp
 
 from harvester.client.exchange import Method
 from harvester.client.listing import AskingAhead, Listing
-from harvester.client.loops import Circles, ListPatience, list_patience
+from harvester.client.loops import ListLimits, LoopDetector, list_limits
 from harvester.client.politeness import Politeness
-from harvester.client.retries import Patience, Retrying
+from harvester.client.retries import Retrying, RetryOptions
 from harvester.client.selection import Bound, Selection, as_datestamp
 from harvester.client.transport import Arguments, HttpReply, Transport, open_transport
 from harvester.reading import facts, replies
@@ -81,18 +81,18 @@ class Client:
         *,
         read_page: ReadPage | None = None,
         limits: AnswerLimits = DEFAULT_LIMITS,
-        lists: ListPatience | None = None,
+        lists: ListLimits | None = None,
         repairs: tuple[Repair, ...] = (),
-        **patience: Unpack[Patience],
+        **retry_options: Unpack[RetryOptions],
     ) -> None:
         self.base_url = base_url
-        self._lists = lists or ListPatience()
+        self._lists = lists or ListLimits()
         self._read_page = read_page or _read_in_thread
         self._limits = limits
         self._repairs = repairs
         self.traffic = Traffic()
         self._transport = transport
-        self._retrying = Retrying(**patience)
+        self._retrying = Retrying(**retry_options)
 
     def with_retries(self, retries: int) -> "Client":
         """Return a client of the same repository with other retries; both share their traffic counts."""
@@ -181,7 +181,7 @@ class Client:
         last one. Raises EndlessListError if the list is circular, or if too many consecutive pages have no
         records or only repeated ones, and NoRecordsMatchError if nothing is selected.
         """
-        circles = Circles(self._lists)
+        detector = LoopDetector(self._lists)
         arguments = [("resumptionToken", resumption_token)] if resumption_token else selection.arguments()
         async with contextlib.aclosing(self._asking(verb, loose=loose)) as asking:
             while True:
@@ -189,7 +189,7 @@ class Client:
                 while page.rest is not None:  # an answer so large that it is read in parts
                     yield page
                     page = await page.rest()
-                circles.look_at(page)
+                detector.look_at(page)
                 yield page
                 if not page.next_token or page.cut_off:
                     return
@@ -210,7 +210,7 @@ class Client:
             yield Page(url=error.url, response_date=error.response_date)
 
     async def _set_pages(self, *, loose: bool) -> AsyncIterator[SetPage]:
-        circles = Circles(self._lists)
+        detector = LoopDetector(self._lists)
         arguments: Arguments = []
         while True:
             try:
@@ -219,7 +219,7 @@ class Client:
                 if arguments:
                     raise
                 page = SetPage(url=error.url, response_date=error.response_date)
-            circles.check(page.url, page.token, [found.set_spec for found in page.sets])
+            detector.check(page.url, page.token, [found.set_spec for found in page.sets])
             yield page
             if page.token is None or not page.token.value:
                 return
@@ -265,12 +265,12 @@ class Client:
         """Return an answer of one page; request it a second time if it is broken."""
         reply = await self._fetch(verb, arguments)
         try:
-            return await asyncio.to_thread(self._said, read, reply)
+            return await asyncio.to_thread(self._parsed, read, reply)
         except (MalformedAnswerError, NotOaiPmhError):
             reply = await self._fetch(verb, arguments)
-        return await asyncio.to_thread(self._said, read, reply)
+        return await asyncio.to_thread(self._parsed, read, reply)
 
-    def _said(self, read: "_Read[_T]", reply: HttpReply) -> _T:
+    def _parsed(self, read: "_Read[_T]", reply: HttpReply) -> _T:
         most = self._limits.part_bytes
         if len(reply.content) > most:
             raise AnswerTooLargeError(reply.url, self._limits.failure(FailureCode.PART_BYTES, most, offset=0))
@@ -334,7 +334,7 @@ async def open_client(
             base_url,
             transport,
             limits=chosen.limits,
-            lists=list_patience(chosen),
+            lists=list_limits(chosen),
             retries=chosen.retries if retries is None else retries,
             max_wait=chosen.max_wait,
             max_wait_total=chosen.max_wait_total,

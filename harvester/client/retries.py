@@ -57,7 +57,7 @@ class WaitingTooLongError(ServerBusyError):
         self.seconds = seconds
 
 
-class Patience(TypedDict, total=False):
+class RetryOptions(TypedDict, total=False):
     """The retry settings of a client; for those left out, the defaults of `Retrying` apply."""
 
     retries: int

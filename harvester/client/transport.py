@@ -75,17 +75,17 @@ class SessionSender:
                 return _reply(answer, body, cut, public=is_from_public(answer, self.zone_of))
 
     async def _body(self, answer: aiohttp.ClientResponse, url: str) -> tuple[Body, TransportError | None]:
-        came = Gathering(spool=self.spool)
+        received = Gathering(spool=self.spool)
         try:
             with _translated(url):
-                await self._read(answer, url, came)
+                await self._read(answer, url, received)
         except TransportError as error:
-            if not came.size:
+            if not received.size:
                 raise
-            return came.whole(), error
-        return came.whole(), None
+            return received.whole(), error
+        return received.whole(), None
 
-    async def _read(self, answer: aiohttp.ClientResponse, url: str, came: Gathering) -> None:
+    async def _read(self, answer: aiohttp.ClientResponse, url: str, received: Gathering) -> None:
         """Read the body into `came`, which keeps what was received if the body is truncated."""
         size = 0
         try:
@@ -98,7 +98,7 @@ class SessionSender:
                     most = self.limits.answer_bytes
                     if size > most:
                         raise AnswerTooLargeError(url, self.limits.failure(FailureCode.ANSWER_BYTES, most))
-                    came.add(chunk)
+                    received.add(chunk)
                     pace.note(len(chunk))
         except TimeoutError as error:
             if not limit.expired():
@@ -118,16 +118,16 @@ class _Pace:
         self._limit = limit
         self._seconds = seconds
         self._wanted = max(seconds * rate, 1)
-        self._came = 0
+        self._received = 0
         self._put_off()
 
     def note(self, size: int) -> None:
-        self._came += size
-        if self._came >= self._wanted:
+        self._received += size
+        if self._received >= self._wanted:
             self._put_off()
 
     def _put_off(self) -> None:
-        self._came = 0
+        self._received = 0
         self._limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
 

@@ -14,7 +14,7 @@ from harvester.models import Harvest, History, Repository
 from harvester.repositories import base_folder
 from harvester.store import deletions
 from harvester.store.backup import is_copying
-from harvester.store.deletions import Estate
+from harvester.store.deletions import DeletionTarget
 from harvester.store.records import RunKey
 from harvester.vocabulary import DeletionPolicy
 from oai.database import Database
@@ -82,14 +82,14 @@ class HeldRunError(ZatvaError):
         self.held = held
 
 
-def estate(repository: Repository, settings: Settings, metadata_prefix: str) -> Estate:
+def deletion_target(repository: Repository, settings: Settings, metadata_prefix: str) -> DeletionTarget:
     """Return what deleting a repository's records in one format needs to know."""
-    return Estate(
+    return DeletionTarget(
         repository_id=repository.repository_id,
         metadata_prefix=metadata_prefix,
         folder=base_folder(repository, settings),
         policy=DeletionPolicy(repository.deletion_policy),
-        tell=settings.harvester.keep_changes > 0,
+        writes_feed=settings.harvester.keep_changes > 0,
     )
 
 
@@ -177,7 +177,7 @@ def release(database: Database, settings: Settings, history_id: int) -> tuple[Ho
         run = RunKey(harvest_id=hold.harvest_id, run_started=hold.run_started)
         repository = session.get_one(Repository, repository_id)
         harvest = session.get_one(Harvest, hold.harvest_id)
-        left = estate(repository, settings, harvest.metadata_prefix)
+        left = deletion_target(repository, settings, harvest.metadata_prefix)
         deletes = hold.kind == HoldKind.DELETIONS
         # The row lock ends here, because `apply_staged` commits in pieces; the hold is read and locked
         # again below.
@@ -186,14 +186,14 @@ def release(database: Database, settings: Settings, history_id: int) -> tuple[Ho
     with database.session() as session:
         hold, _ = get_hold(session, history_id)
         hold.state, hold.decided = HoldState.RELEASED.value, datetime.now(UTC)
-        _tell_history(session, hold, deleted)
+        _add_to_history(session, hold, deleted)
         session.commit()
         session.refresh(hold)
         session.expunge(hold)
     return hold, deleted
 
 
-def _tell_history(session: Session, hold: Hold, deleted: int) -> None:
+def _add_to_history(session: Session, hold: Hold, deleted: int) -> None:
     """Add the decision to the history row of the held run."""
     row = session.get_one(History, hold.history_id)
     did = f": {deleted:,} records deleted" if hold.kind == HoldKind.DELETIONS else ""

@@ -55,9 +55,9 @@ class ListWatch:
     def see(self, page: Page, *, mended: Sequence[Header] = (), unreadable: int = 0) -> None:
         """Add a page: its headers, the records fetched one by one, and the number of unreadable ones."""
         entries = len(page.headers)
-        came = entries + len(mended) + unreadable
-        self.listed += came
-        self.begun += came
+        on_page = entries + len(mended) + unreadable
+        self.listed += on_page
+        self.begun += on_page
         if page.rest is None:
             self._end_answer(page)
         self.marks.extend([mark(header.identifier) for header in page.headers])

@@ -41,11 +41,11 @@ from oai.errors import StrictCheckError, failure_of
 from oai.vocabulary import Granularity, Verb
 
 _TRIES_WHILE_SEARCHING = 1
-_FAILED_SOUNDINGS = 3
+_FAILED_PROBES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sounding:
+class WindowProbe:
     """What the repository answered about a window."""
 
     empty: bool = False
@@ -55,7 +55,7 @@ class Sounding:
     response_date: str | None = None
 
 
-async def probe_window(client: ProtocolClient, verb: Verb, selection: Selection) -> Sounding:
+async def probe_window(client: ProtocolClient, verb: Verb, selection: Selection) -> WindowProbe:
     """Request the window's first page, with the verb used for its slices.
 
     A window counts as empty after noRecordsMatch, or after a complete list without records. After any other
@@ -64,11 +64,11 @@ async def probe_window(client: ProtocolClient, verb: Verb, selection: Selection)
     try:
         page = await anext(client.pages(verb, selection, loose=True))
     except NoRecordsMatchError as error:
-        return Sounding(empty=True, response_date=error.response_date)
+        return WindowProbe(empty=True, response_date=error.response_date)
     except (ClientError, MissingAnswerError):  # the run that is replayed may lack this request
-        return Sounding(failed=True)
+        return WindowProbe(failed=True)
     something = page.headers or page.next_token or page.faults or page.cut_off or page.complete_list_size
-    return Sounding(empty=not something, response_date=page.response_date)
+    return WindowProbe(empty=not something, response_date=page.response_date)
 
 
 async def introduce(prepared: PreparedRun, client: ProtocolClient, steps: RunThread) -> None:
@@ -102,7 +102,7 @@ class ListHarvester:
     pipeline: PagePipeline
     _skip: Known = field(default_factory=Known)
     """Records received before their list broke, so that they are not fetched one by one."""
-    _soundings_left: int = _FAILED_SOUNDINGS
+    _probes_left: int = _FAILED_PROBES
 
     async def harvest_lists(self) -> End:
         """Harvest the lists, from the start or from where they were interrupted."""
@@ -149,15 +149,15 @@ class ListHarvester:
 
     async def _is_empty(self, window: Window) -> bool:
         """Return whether the window is empty; after several failed probes, no further ones are sent."""
-        if not self._soundings_left:
+        if not self._probes_left:
             return False
         no_retry_client = self.client.with_retries(_TRIES_WHILE_SEARCHING)
-        sounding = probe_window(no_retry_client, self._plan.verb, self._plan.selection(window))
+        probe = probe_window(no_retry_client, self._plan.verb, self._plan.selection(window))
         begun = self._allowance.now()
-        found = await self._steps.or_stop(sounding)
+        found = await self._steps.or_stop(probe)
         if found.failed:
             self._allowance.count_since(begun)
-        self._soundings_left -= found.failed
+        self._probes_left -= found.failed
         self.run.state.response_date = self.run.state.response_date or found.response_date
         return found.empty
 

@@ -16,7 +16,7 @@ from harvester.harvest.verdict import PROPER, End, Verdict
 from harvester.models import Repository
 from harvester.store import deletions
 from harvester.store import records as arrays
-from harvester.store.deletions import Estate, Tombstone
+from harvester.store.deletions import DeletionTarget, Tombstone
 from harvester.store.records import RunKey
 from harvester.vocabulary import DeletionReason
 from oai.database import Database
@@ -182,7 +182,7 @@ class MassChangeGuard:
     """
 
     run: RunKey
-    estate: Estate
+    target: DeletionTarget
     set_spec: str
     deletions_allowed: float
     updates_allowed: float | None
@@ -255,7 +255,7 @@ class MassChangeGuard:
             return Settlement(held=held, disappeared=disappeared)
         if held is not None:
             return Settlement(waiting=waiting, disappeared=disappeared)
-        deleted = deletions.apply_staged(database, self.run, self.estate) if waiting else 0
+        deleted = deletions.apply_staged(database, self.run, self.target) if waiting else 0
         with database.session() as session:
             if verdict is Verdict.COMPLETE:
                 approval.close(session, self.run, everything=self.looks)
@@ -270,8 +270,8 @@ class MassChangeGuard:
         found = stage_disappeared(
             session,
             self.run,
-            repository_id=self.estate.repository_id,
-            metadata_prefix=self.estate.metadata_prefix,
+            repository_id=self.target.repository_id,
+            metadata_prefix=self.target.metadata_prefix,
             set_spec=self.set_spec,
             datestamp=response_date or format_datestamp(utc_now()),
         )
@@ -301,8 +301,8 @@ class MassChangeGuard:
         found = session.execute(
             _ACTIVE,
             {
-                "repository_id": self.estate.repository_id,
-                "prefix": self.estate.metadata_prefix,
+                "repository_id": self.target.repository_id,
+                "prefix": self.target.metadata_prefix,
                 "set_spec": self.set_spec,
                 "run_started": self.run.run_started,
             },
@@ -353,7 +353,7 @@ def open_guard(
     updates = ours.brake_updates if own.brake_updates is None else own.brake_updates
     return MassChangeGuard(
         run=run,
-        estate=approval.estate(repository, settings, request.metadata_prefix),
+        target=approval.deletion_target(repository, settings, request.metadata_prefix),
         set_spec=request.set_spec,
         deletions_allowed=ours.brake_deletions if own.brake_deletions is None else own.brake_deletions,
         updates_allowed=None if left.holds and approval.updates_released(session, run) else updates,

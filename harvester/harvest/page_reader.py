@@ -126,21 +126,21 @@ class PageReader:
             return None
         loop = asyncio.get_running_loop()
 
-        def tell(token: str) -> None:
+        def pass_on(token: str) -> None:
             if self._ahead:
                 # Called in the reading thread; the callback belongs to the event loop.
                 loop.call_soon_threadsafe(on_token, token)
 
         page: Future[PageOfDocuments | None] = Future()
         # One thread talks to the process, so requests and their answers stay in order.
-        self._thread.submit(self._ask, self._process, unread, tell, page)
+        self._thread.submit(self._ask, self._process, unread, pass_on, page)
         return await asyncio.wrap_future(page)
 
     def _ask(
         self,
         process: Future[ReadingProcess],
         unread: Unread,
-        tell: OnToken,
+        on_token: OnToken,
         asked: Future[PageOfDocuments | None],
     ) -> None:
         """Have the process read a page, and then receive its documents, which follow it."""
@@ -148,7 +148,7 @@ class PageReader:
             return
         page = None
         try:
-            page = process.result().read(unread, tell)
+            page = process.result().read(unread, on_token)
         except (CompanionEndedError, OSError) as error:
             self._note_failure(error)
         except BaseException as error:

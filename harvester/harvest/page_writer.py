@@ -120,7 +120,7 @@ class PageWriter:
             repository_id=self.repository_id,
             metadata_prefix=self.layout.metadata_prefix,
             now=now,
-            told_by=self.guard.run if self.guard.estate.tell else None,
+            feed_run=self.guard.run if self.guard.target.writes_feed else None,
         )
         self.guard.note_alive(session, [*written, *same])
         return self._with_deletions(session, others, known, fates, _counts(fates, len(outdated)))
@@ -169,8 +169,8 @@ class PageWriter:
             outdated |= {
                 record.key
                 for record in again
-                if (told := staged.get(known[record.key].record_id)) is not None
-                and is_later(told, record.header.datestamp)
+                if (earlier := staged.get(known[record.key].record_id)) is not None
+                and is_later(earlier, record.header.datestamp)
             }
         return outdated
 

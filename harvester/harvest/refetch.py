@@ -31,7 +31,7 @@ from harvester.reading.repairs import Repair
 from harvester.rules.rule_limits import RuleLimits
 from harvester.rules.validation import open_validator
 from harvester.store import deletions
-from harvester.store.deletions import Estate
+from harvester.store.deletions import DeletionTarget
 from harvester.store.files import FileStore
 from harvester.store.records import RunKey
 from harvester.store.versions import VersionKeeper
@@ -99,15 +99,15 @@ async def fetch_again(
     base_url, repairs = await asyncio.to_thread(_repository, database, request.repository_id)
     asked = settings.interactive.model_copy(update={"database_url": None})
     limits = asked.harvester.limits
-    batch, came = await isolated(
+    batch, fetched = await isolated(
         ask_for_record, base_url, asked, request, error.identifier, repairs, url=base_url, limits=limits
     )
     if batch is None or batch.refused:
         await asyncio.to_thread(_note_still_broken, database, error.quarantine_id)
-        return came
+        return fetched
     if not store:
-        return replace(came, fate=Fate.READABLE)
-    return replace(came, fate=await asyncio.to_thread(_take_in, database, settings, request, batch))
+        return replace(fetched, fate=Fate.READABLE)
+    return replace(fetched, fate=await asyncio.to_thread(_take_in, database, settings, request, batch))
 
 
 async def ask_for_record(
@@ -211,18 +211,18 @@ def _store(
 ) -> Fate:
     with database.session() as session:
         repository = repositories.get_repository(session, request.repository_id)
-        estate = approval.estate(repository, settings, request.metadata_prefix)
-        guard = _open_guard(session, request, estate, now)
+        target = approval.deletion_target(repository, settings, request.metadata_prefix)
+        guard = _open_guard(session, request, target, now)
         layout = choose_layout(session, request, repository)
         quota = open_quota(session, request.repository_id, settings)
         # Leaving the inner block makes the files durable, before their rows are committed.
-        with FileStore(estate.folder) as files:
+        with FileStore(target.folder) as files:
             writer = PageWriter(
                 store=files,
                 repository_id=request.repository_id,
                 layout=layout,
                 guard=guard,
-                floor=open_floor(settings, estate.folder),
+                floor=open_floor(settings, target.folder),
                 quota=quota,
                 versions=VersionKeeper(run=guard.run, left=settings.harvester.keep_versions),
             )
@@ -231,13 +231,15 @@ def _store(
             quota.save(session)
         session.commit()
     if counts["deleted"]:
-        deletions.apply_staged(database, guard.run, estate)
+        deletions.apply_staged(database, guard.run, target)
     if counts["deleted"] or counts["tombstones"]:
         return Fate.DELETED
     return Fate.UNCHANGED if counts["unchanged"] else Fate.STORED
 
 
-def _open_guard(session: Session, request: HarvestRequest, estate: Estate, now: datetime) -> MassChangeGuard:
+def _open_guard(
+    session: Session, request: HarvestRequest, target: DeletionTarget, now: datetime
+) -> MassChangeGuard:
     """Return a guard that allows one record; the change feed lists it as a run of its own."""
     harvest_id = session.scalars(
         select(Harvest.harvest_id).filter_by(
@@ -255,7 +257,7 @@ def _open_guard(session: Session, request: HarvestRequest, estate: Estate, now: 
     run = RunKey(harvest_id=harvest_id, run_started=now)
     return MassChangeGuard(
         run=run,
-        estate=estate,
+        target=target,
         set_spec=request.set_spec,
         deletions_allowed=_ALL,
         updates_allowed=None,

@@ -20,7 +20,7 @@ from harvester.store.records import RunKey
 from harvester.vocabulary import RunStatus
 from oai.console import counted
 from oai.datestamps import format_datestamp, read_moment
-from oai.error_translation import mishap
+from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, UsageError, ZatvaError, failure_of
 from oai.failures import Failure, FailureCode, failure_columns
 
@@ -339,7 +339,7 @@ def failure_reason(evidence: Evidence, error: Exception | None) -> str | None:
     None if none are missing, or if the missing ones were refused one by one.
     """
     if error is not None:
-        return str(mishap(error) or f"{type(error).__name__}: {error}")
+        return str(as_zatva_error(error) or f"{type(error).__name__}: {error}")
     if evidence.end in _ENDS:
         return _ENDS[evidence.end][0]
     return "; ".join(doubts(evidence)) or None if evidence.end is not End.SAMPLE else None
@@ -348,7 +348,7 @@ def failure_reason(evidence: Evidence, error: Exception | None) -> str | None:
 def failure(evidence: Evidence, error: Exception | None) -> Failure | None:
     """Return the reason as a code with facts; of several doubts the first."""
     if error is not None:
-        return failure_of(mishap(error) or error)
+        return failure_of(as_zatva_error(error) or error)
     if evidence.held:
         return Failure(code=FailureCode.HELD)
     if evidence.end in _ENDS:

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from warcio.archiveiterator import ArchiveIterator
 
 from harvester.client.exchange import HttpRequest, RawReply, Send
-from harvester.client.loops import list_patience
+from harvester.client.loops import list_limits
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import ReadPage
 from harvester.client.transport import HttpTransport, request_headers
@@ -106,7 +106,7 @@ class AnswerSource:
                 transport,
                 read_page=read_page,
                 limits=chosen.limits,
-                lists=list_patience(chosen),
+                lists=list_limits(chosen),
                 repairs=self.repairs,
                 retries=chosen.retries,
                 max_wait=chosen.max_wait,
@@ -320,7 +320,7 @@ def _files_of_run(last: Path) -> Sequence[Path]:
     found = [
         path
         for path in sorted(others)
-        if (told := _facts(path)) and (told["harvest_id"], told["run_started"]) == mine
+        if (noted := _facts(path)) and (noted["harvest_id"], noted["run_started"]) == mine
     ]
     return [*found, last]
 

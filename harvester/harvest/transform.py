@@ -46,8 +46,8 @@ class Refusal:
         where = f", byte {self.offset:,}" if self.offset is not None else ""
         named = f"record {self.identifier!r}: "
         shown = named if self.identifier and self.identifier not in self.reason else ""
-        told = self.reason.removeprefix(f"{self.url}: ")
-        return f"{self.url}{where}: {shown}{told}"
+        reason = self.reason.removeprefix(f"{self.url}: ")
+        return f"{self.url}{where}: {shown}{reason}"
 
     def noted(self) -> Failure:
         """Return the failure for the run's warnings, with the `fault_key` of its row in `oai_quarantine`."""
@@ -57,8 +57,8 @@ class Refusal:
         """The key by which the fault is recognised when it occurs again."""
         if self.identifier is not None:
             return identifier_key(self.identifier)
-        told = self.raw or f"{self.url} {self.reason}".encode()
-        return uuid.UUID(bytes=hashlib.sha256(told).digest()[:_KEY_BYTES])
+        content = self.raw or f"{self.url} {self.reason}".encode()
+        return uuid.UUID(bytes=hashlib.sha256(content).digest()[:_KEY_BYTES])
 
 
 class RefusedRecordError(StrictCheckError):

@@ -23,7 +23,7 @@ async def look_at_identity(case: Case) -> None:
     """Request Identify. Raises ClientError if the address does not answer OAI-PMH."""
     identity = await case.client.identify(loose=True)
     case.identity = identity
-    heard = datetime.now(UTC)
+    received = datetime.now(UTC)
     if identity.notes:
         case.note("identify", "odd", text=identity.notes[0])
     else:
@@ -37,7 +37,7 @@ async def look_at_identity(case: Case) -> None:
     known = identity.deleted_record in set(DeletedRecord)
     case.note("deletions", identity.deleted_record if known else "unknown", told=identity.deleted_record)
     _look_at_transport(case)
-    _look_at_time(case, identity.response_date, heard)
+    _look_at_time(case, identity.response_date, received)
 
 
 async def look_at_formats(case: Case) -> None:
@@ -97,16 +97,16 @@ def _look_at_transport(case: Case) -> None:
     )
 
 
-def _look_at_time(case: Case, told: str, heard: datetime) -> None:
+def _look_at_time(case: Case, declared: str, received: datetime) -> None:
     try:
-        moment = parse_datestamp(told)
+        moment = parse_datestamp(declared)
     except ValueError:
-        case.note("response date", "wrong", told=told or "nothing")
+        case.note("response date", "wrong", told=declared or "nothing")
         return
-    case.note("response date", "well" if moment.granularity is Granularity.SECOND else "wrong", told=told)
+    case.note("response date", "well" if moment.granularity is Granularity.SECOND else "wrong", told=declared)
     if moment.granularity is not Granularity.SECOND:
         return
-    ahead = round((moment.moment - heard).total_seconds())
+    ahead = round((moment.moment - received).total_seconds())
     if abs(ahead) <= _CLOCK_SECONDS:
         case.note("clock", "well")
     else:
@@ -153,8 +153,8 @@ def _look_at_form(case: Case, page: Page) -> None:
     count = len(page.headers)
     if page.next_token:
         case.note("page size", "small" if count < _SMALL_PAGE else "well", count=count)
-        told = page.complete_list_size is not None
-        case.note("size told", "told" if told else "untold", size=page.complete_list_size)
+        declared = page.complete_list_size is not None
+        case.note("size told", "told" if declared else "untold", size=page.complete_list_size)
     else:
         case.note("page size", "all" if count > _LARGE_PAGE else "well", count=count)
 
@@ -304,8 +304,8 @@ async def look_at_sets(case: Case) -> None:
         case.note("sets", "failed", text=short(error))
         return
     if not page.sets:
-        told = b"noSetHierarchy" in case.last_reply().body
-        case.note("sets", "none" if told else "empty")
+        declared = b"noSetHierarchy" in case.last_reply().body
+        case.note("sets", "none" if declared else "empty")
         return
     more = bool(page.token and page.token.value)
     case.note("sets", "many" if more else "some", count=len(page.sets))
@@ -355,8 +355,8 @@ def _latest(case: Case) -> Header | None:
 
 
 def _granularity(case: Case) -> Granularity:
-    told = case.identity.granularity if case.identity else ""
-    return Granularity.SECOND if told == Granularity.SECOND else Granularity.DAY
+    declared = case.identity.granularity if case.identity else ""
+    return Granularity.SECOND if declared == Granularity.SECOND else Granularity.DAY
 
 
 def _date(header: Header) -> Datestamp | None:

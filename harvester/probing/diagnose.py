@@ -137,7 +137,7 @@ async def _look(
     by_post: Callable[[], Awaitable[Identity]],
     on_fact: Callable[[Fact], None],
 ) -> None:
-    told = 0
+    reported = 0
     steps: tuple[Callable[[], Awaitable[None]], ...] = (
         lambda: look_at_identity(case),
         lambda: look_at_formats(case),
@@ -160,9 +160,9 @@ async def _look(
             if case.identity is None:
                 raise
             break
-        for fact in case.facts[told:]:
+        for fact in case.facts[reported:]:
             on_fact(fact)
-        told = len(case.facts)
+        reported = len(case.facts)
 
 
 async def _look_at_dates(case: Case) -> None:

@@ -89,11 +89,11 @@ async def ask_first(
 
     Raises TransportError if none does.
     """
-    came: list[FirstAnswer] = []
+    answers: list[FirstAnswer] = []
 
     def around(send: Send) -> Send:
         async def noted(request: HttpRequest) -> RawReply:
-            came.append(FirstAnswer(request=request, reply=await send(request)))
+            answers.append(FirstAnswer(request=request, reply=await send(request)))
             raise _AnsweredError
 
         return noted
@@ -105,7 +105,7 @@ async def ask_first(
         except TransportError:
             raise
         except (_AnsweredError, ClientError, TryLaterError):
-            return came[0] if came else _NO_HTTP
+            return answers[0] if answers else _NO_HTTP
     return _NO_HTTP
 
 

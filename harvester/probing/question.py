@@ -146,9 +146,9 @@ def _with_answer(asked: Asked, reply: HttpReply, limits: AnswerLimits) -> Asked:
     if asked.verb in _LISTS:
         page = replies.read_page(body, asked.verb, url=url, content_type=kind, loose=True, limits=limits)
         return replace(asked, page=page)
-    said: dict[str, Any] = {"body": body, "url": url, "content_type": kind, "loose": True, "limits": limits}
+    answer: dict[str, Any] = {"body": body, "url": url, "content_type": kind, "loose": True, "limits": limits}
     if asked.verb is Verb.IDENTIFY:
-        return replace(asked, identity=facts.read_identity(**said))
+        return replace(asked, identity=facts.read_identity(**answer))
     if asked.verb is Verb.LIST_SETS:
-        return replace(asked, sets=facts.read_sets(**said))
-    return replace(asked, formats=facts.read_formats(**said))
+        return replace(asked, sets=facts.read_sets(**answer))
+    return replace(asked, formats=facts.read_formats(**answer))

@@ -52,25 +52,25 @@ def readable(body: BodyT, content_type: str = "") -> Readable[BodyT]:
     for mark, encoding in _WIDE:
         if body[: len(mark)] == mark:
             return _decoded(body, encoding) or Readable(body=body)
-    declared, said = declared_encoding(body), _charset(content_type)
+    declared, http_charset = declared_encoding(body), _charset(content_type)
     if declared in _UTF_8 or not declared:
-        if said in _UTF_8 or not said or _is_utf_8(body):
+        if http_charset in _UTF_8 or not http_charset or _is_utf_8(body):
             return Readable(body=body)
-        note = f"it declares {declared}, but is {said}, as HTTP declares" if declared else ""
-        return _decoded(body, said, note=note) or Readable(body=body)
-    return _against_declaration(body, declared, said)
+        note = f"it declares {declared}, but is {http_charset}, as HTTP declares" if declared else ""
+        return _decoded(body, http_charset, note=note) or Readable(body=body)
+    return _against_declaration(body, declared, http_charset)
 
 
-def _against_declaration(body: BodyT, declared: str, said: str) -> Readable[BodyT]:
+def _against_declaration(body: BodyT, declared: str, http_charset: str) -> Readable[BodyT]:
     """Return an answer whose declaration names another encoding than UTF-8."""
     known = _KNOWN.fullmatch(declared) is not None
-    if known and (declared == said or all(chunk.isascii() for chunk in chunks_of(body))):
+    if known and (declared == http_charset or all(chunk.isascii() for chunk in chunks_of(body))):
         return Readable(body=body)
     if _is_utf_8(body):
         note = f"it declares the encoding {declared!r}, but is UTF-8"
         return Readable(body=_without_declaration(body), note=note)
-    note = f"it declares the encoding {declared!r}; read as {said}, as HTTP declares"
-    return (None if known else _decoded(body, said, note=note)) or Readable(body=body)
+    note = f"it declares the encoding {declared!r}; read as {http_charset}, as HTTP declares"
+    return (None if known else _decoded(body, http_charset, note=note)) or Readable(body=body)
 
 
 def declared_encoding(body: Body) -> str:

@@ -198,8 +198,8 @@ def _not_well_formed(error: MalformedXmlError, body: bytes, url: str) -> ClientE
     # In UTF-16, each letter is next to a NUL.
     if b"OAI-PMH" in head.replace(b"\0", b""):
         # libxml2 usually names the position itself.
-        told = "line" in error.reason or not error.line
-        where = "" if told else f" (line {error.line}, column {error.column})"
+        has_place = "line" in error.reason or not error.line
+        where = "" if has_place else f" (line {error.line}, column {error.column})"
         return MalformedAnswerError(url, f"the answer is not well-formed: {error.reason}{where}")
     kind = "an HTML page" if b"<html" in head.lower() else "not XML"
     return NotOaiPmhError(url, kind, head)

@@ -143,7 +143,7 @@ def _html(entry: Entry, content: bytes, site: SiteMap, path: str) -> bytes:
 
 def _declared_in_html(text: str, charset: Charset) -> list[Edit]:
     """Insert a declaration of the character set if only the HTTP header names it."""
-    if not charset.told:
+    if not charset.declared_by_http:
         return []
     if charset.codec.startswith("utf-16"):
         return [Edit(begin=0, end=0, text="\ufeff")]
@@ -154,7 +154,9 @@ def _declared_in_html(text: str, charset: Charset) -> list[Edit]:
         place = tag.end
     doctype = re.match(r"\s*<!doctype[^>]*>", text, re.IGNORECASE)
     place = place or (doctype.end() if doctype else 0)
-    return [Edit(begin=place, end=place, text=f'<meta charset="{markup.codec_label(charset.told)}">')]
+    return [
+        Edit(begin=place, end=place, text=f'<meta charset="{markup.codec_label(charset.declared_by_http)}">')
+    ]
 
 
 def _xml(entry: Entry, content: bytes, site: SiteMap, path: str) -> bytes:
@@ -169,9 +171,9 @@ def _xml(entry: Entry, content: bytes, site: SiteMap, path: str) -> bytes:
 
 
 def _declared_in_xml(text: str, charset: Charset) -> list[Edit]:
-    if not charset.told:
+    if not charset.declared_by_http:
         return []
-    encoding = f' encoding="{markup.codec_label(charset.told)}"'
+    encoding = f' encoding="{markup.codec_label(charset.declared_by_http)}"'
     declaration = _DECLARATION.match(text)
     if declaration is None:
         return [Edit(begin=0, end=0, text=f'<?xml version="1.0"{encoding}?>')]
@@ -189,8 +191,8 @@ def _style_sheet(entry: Entry, content: bytes, site: SiteMap, path: str) -> byte
     text = text_of(content, charset.codec)
     links = PageLinks(site, entry.url, path)
     edits = list(markup.style_edits(text.text, links.text))
-    if charset.told:
-        declaration = f'@charset "{markup.codec_label(charset.told)}";'
+    if charset.declared_by_http:
+        declaration = f'@charset "{markup.codec_label(charset.declared_by_http)}";'
         edits.insert(0, Edit(begin=0, end=0, text=declaration))
     return text.edited(edits)
 

@@ -55,7 +55,7 @@ class Charset:
 
     codec: str
     """Python's name of the codec."""
-    told: str = ""
+    declared_by_http: str = ""
     """Its name if only the HTTP header declares it: without the header it would be lost."""
 
 
@@ -85,9 +85,9 @@ def _found(
     declared = declaration.search(body[:looked_at])
     own = codec(declared[1].decode("ascii")) if declared else ""
     own = "utf-8" if own.startswith("utf-16") else own  # a declaration in ASCII cannot be in UTF-16
-    told = charset_of(content_type)
-    if codec(told):
-        return Charset(codec=codec(told), told="" if codec(told) == own else told)
+    by_http = charset_of(content_type)
+    if codec(by_http):
+        return Charset(codec=codec(by_http), declared_by_http="" if codec(by_http) == own else by_http)
     return Charset(codec=own or default)
 
 

@@ -27,7 +27,7 @@ _ALGORITHMS: Final = {
 _SUCCESS: Final = 200
 _BUSY: Final = 503
 _ORIGINAL: Final = "X-Archive-Orig-"
-_TOLD: Final = re.compile(rb"\A[0-9]{3}: ")
+_WITH_STATUS: Final = re.compile(rb"\A[0-9]{3}: ")
 """The beginning of a provider's answer that says why a document is not delivered."""
 _LONGEST_DETAIL: Final = 500
 _HEAVY: Final = 32 * 1024**2
@@ -102,10 +102,10 @@ class Fetcher:
             return missing(capture, Reason.TOO_LARGE, detail)
         if capture.length is None or capture.length > _HEAVY:
             async with self._heavy:
-                return await self._told(capture)
-        return await self._told(capture)
+                return await self._fetched(capture)
+        return await self._fetched(capture)
 
-    async def _told(self, capture: Capture) -> FetchedDocument | Missing:
+    async def _fetched(self, capture: Capture) -> FetchedDocument | Missing:
         try:
             document = await self._checked(capture)
         except NotGivenError as error:
@@ -156,7 +156,7 @@ class Fetcher:
 
 def _raise_not_given(reply: HttpReply) -> None:
     """Raise what the provider reports about a document, unless it is only busy."""
-    if reply.status == _SUCCESS or not _TOLD.match(reply.body):
+    if reply.status == _SUCCESS or not _WITH_STATUS.match(reply.body):
         return
     if reply.status in BY_STATUS or (reply.status == _BUSY and "Retry-After" not in reply.headers):
         words = " ".join(reply.body.decode("utf-8", errors="replace").partition(": ")[2].split())

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harvester.client import CannotDisseminateFormatError, Client, Politeness, Record
-from harvester.client.loops import list_patience
+from harvester.client.loops import list_limits
 from harvester.client.retries import Retrying
 from harvester.client.transport import HttpTransport, open_transport
 from harvester.restoring.addresses import RestoreScope
@@ -310,7 +310,7 @@ async def _listed(asked: Restore, transport: HttpTransport) -> Wanted:
     client = Client(
         asked.base_url,
         transport,
-        lists=list_patience(settings),
+        lists=list_limits(settings),
         retries=settings.retries,
         max_wait=settings.max_wait,
         max_wait_total=settings.max_wait_total,

@@ -142,22 +142,22 @@ def _declaration(one: Namespace) -> str:
 def _filter_line(row: FilterRow) -> str:
     return (
         f'  <filter xpath="{escape(row.xpath)}" regexp="{escape(row.regexp)}"'
-        f"{_truth('ignoreCase', said=row.ignore_case)}{_truth('invert', said=row.invert)}/>"
+        f"{_truth('ignoreCase', value=row.ignore_case)}{_truth('invert', value=row.invert)}/>"
     )
 
 
 def _mapping_lines(mapping: MappingRow) -> Iterator[str]:
     yield f'  <mapping xpath="{escape(mapping.xpath)}">'
     for row in mapping.elements:
-        ignore_case = _truth("ignoreCase", said=row.ignore_case)
+        ignore_case = _truth("ignoreCase", value=row.ignore_case)
         yield f'    <newElement name="{escape(row.name)}" regexp="{escape(row.regexp)}"{ignore_case}>'
         yield from (f"      <newValue>{escape(value)}</newValue>" for value in row.values)
         yield "    </newElement>"
     yield "  </mapping>"
 
 
-def _truth(name: str, *, said: bool) -> str:
-    return f' {name}="true"' if said else ""
+def _truth(name: str, *, value: bool) -> str:
+    return f' {name}="true"' if value else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,9 +46,9 @@ def main() -> None:
         except MalformedXmlError as error:
             answer = {"unreadable": str(error)}
         except RuleFileError as error:
-            _tell({"faulty": error.parts()})
+            _write_answer({"faulty": error.parts()})
             return
-        _tell(_slim(answer, shown))
+        _write_answer(_slim(answer, shown))
 
 
 def _record(text: str) -> etree._Element:
@@ -63,7 +63,7 @@ def _slim(answer: dict[str, Any], shown: dict[str, int]) -> dict[str, Any]:
     return answer
 
 
-def _tell(answer: dict[str, Any]) -> None:
+def _write_answer(answer: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(answer) + "\n")
     sys.stdout.flush()
 

@@ -128,8 +128,10 @@ class _Placed:
     def _fault(self, error: ExpressionError) -> RuleFileError:
         return RuleFileError(self.source, error, line=self.place.line, column=self.place.column)
 
-    def _limit(self, evaluation: Evaluation, words: Phrase, said: str, error: TooMuchError) -> ZatvaError:
-        why = ZatvaError(words, said=repr(said), limit=error)
+    def _limit(
+        self, evaluation: Evaluation, words: Phrase, expression: str, error: TooMuchError
+    ) -> ZatvaError:
+        why = ZatvaError(words, said=repr(expression), limit=error)
         line, column = self.place.line, self.place.column
         if evaluation.too_often():
             why = ZatvaError(

@@ -70,10 +70,10 @@ class Diagnostic:
 
     def in_words(self) -> str:
         """Return the diagnostic for messages."""
-        return f"diagnostic {self.code}: {self._told}".rstrip(": ")
+        return f"diagnostic {self.code}: {self._text}".rstrip(": ")
 
     @property
-    def _told(self) -> str:
+    def _text(self) -> str:
         return f"{self.message} ({self.details})".strip() if self.details else self.message
 
     def error(self, url: str) -> ClientError:
@@ -84,7 +84,7 @@ class Diagnostic:
         elif self.code in _QUERY:
             kind = SruQueryError
         advice = _ADVICE.get(self.code, "")
-        return kind(url, f"diagnostic {self.code}", "; ".join(filter(None, (self._told, advice))))
+        return kind(url, f"diagnostic {self.code}", "; ".join(filter(None, (self._text, advice))))
 
 
 def read_diagnostic(element: etree._Element) -> Diagnostic:
@@ -211,8 +211,8 @@ def _found(record: etree._Element, expected: int) -> SruResultPage:
         return SruResultPage(position=position, reason="it has no recordData", raw=_bytes(record))
     if local_name(metadata) in {"diagnostic", "diagnostics"}:
         inside = child(metadata, "diagnostic")
-        told = read_diagnostic(metadata if inside is None else inside)
-        return SruResultPage(position=position, reason=told.in_words(), raw=_bytes(record))
+        diagnostic = read_diagnostic(metadata if inside is None else inside)
+        return SruResultPage(position=position, reason=diagnostic.in_words(), raw=_bytes(record))
     return SruResultPage(
         position=position, metadata=metadata, identifier=child_text(record, "recordIdentifier")
     )

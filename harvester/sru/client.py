@@ -9,7 +9,7 @@ from typing import Final, Self, TypeVar, Unpack
 from urllib.parse import urlsplit
 
 from harvester.client.listing import Listing
-from harvester.client.loops import Circles, ListPatience
+from harvester.client.loops import ListLimits, LoopDetector
 from harvester.client.query_results import (
     UNKNOWN_DATE,
     QueryCursor,
@@ -20,7 +20,7 @@ from harvester.client.query_results import (
     wrapped,
 )
 from harvester.client.repository_client import Traffic
-from harvester.client.retries import Patience, Retrying
+from harvester.client.retries import Retrying, RetryOptions
 from harvester.client.selection import Selection
 from harvester.client.transport import Arguments, HttpReply, Transport
 from harvester.reading.answers import (
@@ -84,11 +84,11 @@ class Step:
 
 def next_step(start: QueryCursor, result: SruResult) -> Step:
     """Return the position after an answer that began at `start`."""
-    came = len(result.records)
-    following = start.position + came
+    delivered = len(result.records)
+    following = start.position + delivered
     size = start.size if result.size is None else result.size
     at_end = result.next_position is None if size is None else following > size
-    ended = at_end or not came
+    ended = at_end or not delivered
     return Step(
         place=QueryCursor(position=following, size=size),
         ended=ended,
@@ -98,7 +98,7 @@ def next_step(start: QueryCursor, result: SruResult) -> Step:
 
 
 def _oddities(start: QueryCursor, result: SruResult, following: int, *, ended: bool) -> Iterator[str]:
-    size, told = result.size, result.next_position
+    size, declared = result.size, result.next_position
     if size is None:
         yield "the answer does not declare the number of records (numberOfRecords)"
     elif not result.records:
@@ -107,10 +107,10 @@ def _oddities(start: QueryCursor, result: SruResult, following: int, *, ended: b
         yield "numberOfRecords grew while the result was read; it may have to be harvested again"
     if ended or not result.records:
         return
-    if told is None:
+    if declared is None:
         yield "nextRecordPosition is missing although there are more records"
-    elif told != following:
-        yield f"nextRecordPosition is {told:,}, but the records continue at {following:,}"
+    elif declared != following:
+        yield f"nextRecordPosition is {declared:,}, but the records continue at {following:,}"
 
 
 def _faults(start: QueryCursor, result: SruResult) -> Iterator[Fault]:
@@ -150,7 +150,7 @@ class Reader:
     """The prefix of the records' identifiers."""
     as_dc: bool
     search: Search
-    brisk: Search
+    with_few_retries: Search
     """The same with few retries, for requests of which many fail."""
     place: QueryCursor
     loose: bool
@@ -161,7 +161,7 @@ class Reader:
 
     async def page(self, usual: int) -> Page:
         """Return the next page; `usual` is the page size when there are no errors."""
-        search = self.brisk if self.unreadable else self.search
+        search = self.with_few_retries if self.unreadable else self.search
         while True:
             most = min(self.most or usual, usual)
             try:
@@ -169,7 +169,7 @@ class Reader:
             except ClientError as error:
                 if not self.loose or not _may_be_one_record(error):
                     raise
-                search, self.most = self.brisk, max(most // 2, 1)
+                search, self.most = self.with_few_retries, max(most // 2, 1)
                 if most == 1:
                     return self._passed_over(error)
                 continue
@@ -200,7 +200,7 @@ class Reader:
             for found in result.records
             if found.metadata is not None
         )
-        notes = [f"the server says: {told.in_words()}" for told in result.diagnostics]
+        notes = [f"the server says: {diagnostic.in_words()}" for diagnostic in result.diagnostics]
         if any(record.header.datestamp == UNKNOWN_DATE for record in records):
             notes.append(f"records without a date of change are dated {UNKNOWN_DATE}")
         return Page(
@@ -261,14 +261,14 @@ class SruClient:
         base_url: str,
         transport: Transport,
         *,
-        lists: ListPatience | None = None,
-        **patience: Unpack[Patience],
+        lists: ListLimits | None = None,
+        **retry_options: Unpack[RetryOptions],
     ) -> None:
         self.base_url = base_url
-        self._lists = lists or ListPatience()
+        self._lists = lists or ListLimits()
         self.traffic = Traffic()
         self._transport = transport
-        self._retrying = Retrying(**patience)
+        self._retrying = Retrying(**retry_options)
         self._explanation: Explanation | None = None
         self._version = ""
 
@@ -326,14 +326,14 @@ class SruClient:
             prefix=self._prefix,
             as_dc=question.as_oai_dc,
             search=partial(self._search, question),
-            brisk=partial(self.with_retries(_RETRIES_WHILE_SEARCHING)._search, question),  # noqa: SLF001 same class
+            with_few_retries=partial(self.with_retries(_RETRIES_WHILE_SEARCHING)._search, question),  # noqa: SLF001 same class
             place=read_place(resumption_token),
             loose=loose,
         )
-        circles = Circles(self._lists)
+        detector = LoopDetector(self._lists)
         while True:
             page = await reader.page(await self._most_at_once())
-            circles.look_at(page)
+            detector.look_at(page)
             yield replace(page, records=()) if verb is Verb.LIST_IDENTIFIERS else page
             if not page.next_token:
                 return
@@ -344,13 +344,15 @@ class SruClient:
             arguments = _search_arguments(self._version or _VERSIONS[0], question, start, most)
             read = partial(read_result, start=start)
             result, url = await self._read(arguments, read)
-            told = result.diagnostics
-            if result.records or not told:
+            diagnostics = result.diagnostics
+            if result.records or not diagnostics:
                 return result, url
             if not (
-                tries_left and told[0].code == UNSUPPORTED_VERSION and self._other_version(told[0].details)
+                tries_left
+                and diagnostics[0].code == UNSUPPORTED_VERSION
+                and self._other_version(diagnostics[0].details)
             ):
-                raise told[0].error(url)
+                raise diagnostics[0].error(url)
         raise AssertionError("unreachable: the last try returns or raises")
 
     @property

@@ -109,8 +109,8 @@ class Auditor:
             try:
                 self._compare(session, audit)
             except OSError as error:
-                said = str(error).encode(errors="backslashreplace").decode()
-                failure = Failure(code=FailureCode.STORE_AUDIT_INCOMPLETE, facts={"said": said})
+                reason = str(error).encode(errors="backslashreplace").decode()
+                failure = Failure(code=FailureCode.STORE_AUDIT_INCOMPLETE, facts={"said": reason})
                 report.conclude(failure, state=AuditState.FAILED, ended=datetime.now(UTC))
                 session.commit()
                 raise

@@ -167,14 +167,14 @@ class Tombstone:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estate:
+class DeletionTarget:
     """Where the files and rows of deleted records are, and what becomes of them."""
 
     repository_id: int
     metadata_prefix: str
     folder: Path
     policy: DeletionPolicy
-    tell: bool
+    writes_feed: bool
     """Whether the deletions are written to the change feed."""
 
 
@@ -232,18 +232,18 @@ def forget(session: Session, run: RunKey) -> None:
     session.execute(_FORGET, _key(run))
 
 
-def apply_staged(database: Database, run: RunKey, estate: Estate) -> int:
+def apply_staged(database: Database, run: RunKey, target: DeletionTarget) -> int:
     """Delete the records that the run has staged; return their number. Commits by itself, in pieces.
 
     Records that have changed since they were staged are kept. The caller ensures that no harvest of the
     repository is running.
     """
     applied = after = 0
-    with database.session() as session, FileStore(estate.folder) as store:
+    with database.session() as session, FileStore(target.folder) as store:
         while staged := _next(session, run, after):
             rows = [row for row in staged if row["living"]]
             if rows:
-                _delete(session, store, rows, run, estate)
+                _delete(session, store, rows, run, target)
             unstage(session, run, [row["record_id"] for row in rows])
             session.commit()
             applied += len(rows)
@@ -259,20 +259,20 @@ def _next(session: Session, run: RunKey, after: int) -> Sequence[RowMapping]:
 
 
 def _delete(
-    session: Session, store: FileStore, rows: Sequence[RowMapping], run: RunKey, estate: Estate
+    session: Session, store: FileStore, rows: Sequence[RowMapping], run: RunKey, target: DeletionTarget
 ) -> None:
     files = [
         Departing(filename=row["filename"], digest=row["digest"], datestamp=row["datestamp"]) for row in rows
     ]
     # Files before rows: if the commit fails, the same step can be repeated (see `part_with`).
-    left = part_with(session, store, files, policy=estate.policy, repository_id=estate.repository_id)
+    left = part_with(session, store, files, policy=target.policy, repository_id=target.repository_id)
     write_records(
         session,
         [_row(row, what) for row, what in zip(rows, left, strict=True)],
-        repository_id=estate.repository_id,
-        metadata_prefix=estate.metadata_prefix,
+        repository_id=target.repository_id,
+        metadata_prefix=target.metadata_prefix,
         now=datetime.now(UTC),
-        told_by=run if estate.tell else None,
+        feed_run=run if target.writes_feed else None,
     )
 
 

@@ -74,7 +74,7 @@ class Rebuilt:
     """Files that are not (or no longer) a record, or a second file of a record."""
 
     @property
-    def begins_anew(self) -> bool:
+    def needs_full_harvest(self) -> bool:
         """Whether the next harvest has to request all records, since newer ones may have been lost."""
         return bool(self.changed or self.dropped or self.refused)
 
@@ -132,7 +132,7 @@ class Rebuilder:
                 session.commit()
                 self.on_progress(rebuilt.files)
             self._save_folders(session)
-            if rebuilt.begins_anew:
+            if rebuilt.needs_full_harvest:
                 session.execute(_FROM_THE_START, {"repository_id": self.repository_id})
             session.commit()
         return rebuilt
@@ -221,7 +221,7 @@ class Rebuilder:
             repository_id=self.repository_id,
             metadata_prefix=prefix,
             now=datetime.now(UTC),
-            told_by=None,
+            feed_run=None,
         )
 
     def _let_go(self, session: Session, gone: Sequence[FileRow], rebuilt: Rebuilt) -> None:

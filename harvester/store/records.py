@@ -111,12 +111,12 @@ _INSERT = """
                                  CAST(:sizes AS bigint[]))
             AS row(record_id, identifier_key, identifier, filename, datestamp, status, change, digest, reason,
                    size)
-    ), told AS (
+    ), feed AS (
         INSERT INTO oai_change (transaction_id, repository_id, harvest_id, run_started, identifier,
                                 metadata_prefix, change, filename, datestamp)
         SELECT (SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)), :repository_id, :harvest_id,
                :run_started, identifier, :prefix, change, filename, datestamp
-        FROM page WHERE CAST(:tell AS boolean)
+        FROM page WHERE CAST(:in_feed AS boolean)
     )
     INSERT INTO oai_record AS known (record_id, repository_id, metadata_prefix, identifier_key, identifier,
                                      filename, datestamp, status, update_flag, digest, deletion_reason,
@@ -209,11 +209,11 @@ def write_records(
     repository_id: int,
     metadata_prefix: str,
     now: datetime,
-    told_by: RunKey | None,
+    feed_run: RunKey | None,
 ) -> list[int]:
     """Insert or update the rows, with their sets; return their ids. No two rows may have the same key.
 
-    The changes are written to the change feed under the run `told_by`; without a run they are not.
+    The changes are written to the change feed under the run `feed_run`; without a run they are not.
     """
     if not rows:
         return []
@@ -223,7 +223,7 @@ def write_records(
         _INSERT_NEW if all_new else _WRITE,
         {
             **_columns(rows),
-            **_teller(told_by, now),
+            **_feed_values(feed_run, now),
             "ids": of_numbers(ids),
             "repository_id": repository_id,
             "prefix": metadata_prefix,
@@ -251,10 +251,10 @@ def _columns(rows: Sequence[RecordRow]) -> dict[str, str]:
     }
 
 
-def _teller(run: RunKey | None, now: datetime) -> dict[str, object]:
+def _feed_values(run: RunKey | None, now: datetime) -> dict[str, object]:
     """Return the parameters for the change feed: the run, or that nothing is written to it."""
     return {
-        "tell": run is not None,
+        "in_feed": run is not None,
         "harvest_id": run.harvest_id if run else 0,
         "run_started": run.run_started if run else now,
     }

@@ -252,9 +252,9 @@ class Z3950Client:
         records = tuple(
             wrapped(metadata, prefix=self._prefix) for _, metadata, _ in read if metadata is not None
         )
-        came = max(answer.came, len(read))
-        faults = [*_faults(read, position, came), *place.faults(answer.size)]
-        following = QueryCursor(position=position + came, size=answer.size)
+        received = max(answer.received, len(read))
+        faults = [*_faults(read, position, received), *place.faults(answer.size)]
+        following = QueryCursor(position=position + received, size=answer.size)
         undated = any(record.header.datestamp == UNKNOWN_DATE for record in records)
         note = f"records without a date of change are dated {UNKNOWN_DATE}"
         return Page(
@@ -263,7 +263,7 @@ class Z3950Client:
             headers=tuple(record.header for record in records),
             records=records,
             token=ResumptionToken(
-                value="" if not came or following.position > answer.size else following.token(),
+                value="" if not received or following.position > answer.size else following.token(),
                 cursor=position - 1,
                 complete_list_size=answer.size,
             ),
@@ -273,7 +273,7 @@ class Z3950Client:
 
 
 def _faults(
-    read: Sequence[tuple[bytes, etree._Element | None, str]], position: int, came: int
+    read: Sequence[tuple[bytes, etree._Element | None, str]], position: int, received: int
 ) -> Iterator[Fault]:
     """Yield the errors of the records from that position on, and of those that were not delivered."""
     for index, (raw, metadata, reason) in enumerate(read):
@@ -281,7 +281,7 @@ def _faults(
             words = f"record at position {position + index:,}: {reason}"
             failure = Failure(code=FailureCode.RECORD_STRUCTURE)
             yield Fault(offset=-1, reason=words, raw=raw, failure=failure)
-    missing = came - len(read)
+    missing = received - len(read)
     if missing:
         reason = (
             f"{missing:,} records from position {position:,} were returned as diagnostics, not as MARC 21"

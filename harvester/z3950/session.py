@@ -99,14 +99,14 @@ class Z3950QueryError(Z3950Error, BadArgumentError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class ClientOutput:
     """The output of a session of `yaz-client`."""
 
     connected: bool
     rejected: bool
     size: int | None
     """How many records the search found."""
-    came: int
+    received: int
     """How many records it received."""
     diagnostic: tuple[str, str] | None
     """Number and text, of the search or of the records."""
@@ -139,19 +139,19 @@ def searching(query: str, *, start: int, most: int) -> Sequence[str]:
     return [*search, f"show {start}+{most}"] if most else search
 
 
-def read_told(said: str) -> Told:
+def read_output(text: str) -> ClientOutput:
     """Parse a session's output. Text of a record is never mistaken for output of the client before it."""
-    parted = _PRESENT.search(said)
-    before = said[: parted.start()] if parted else said
-    behind = said[parted.start() :] if parted else ""
-    hits, came = _HITS.search(before), _RECORDS.search(behind)
-    diagnostic = _DIAGNOSTIC.search(before) or (None if came else _DIAGNOSTIC.search(behind))
+    parted = _PRESENT.search(text)
+    before = text[: parted.start()] if parted else text
+    behind = text[parted.start() :] if parted else ""
+    hits, delivered = _HITS.search(before), _RECORDS.search(behind)
+    diagnostic = _DIAGNOSTIC.search(before) or (None if delivered else _DIAGNOSTIC.search(behind))
     wrong = _WRONG_QUERY.search(before)
-    return Told(
+    return ClientOutput(
         connected=_CONNECTED in before,
         rejected=_REJECTED in before,
         size=int(hits[1]) if hits else None,
-        came=int(came[1]) if came else 0,
+        received=int(delivered[1]) if delivered else 0,
         diagnostic=(diagnostic[1], diagnostic[2].strip()) if diagnostic else None,
         wrong_query=wrong[1] if wrong else "",
         server=" ".join(found[1].strip() for match in _SERVER if (found := match.search(before)))[:200],
@@ -164,14 +164,14 @@ def is_out_of_range(error: Z3950Error) -> bool:
     return error.code == f"diagnostic {_OUT_OF_RANGE}"
 
 
-def error_of(told: Told, url: str) -> Z3950Error | None:
+def error_of(output: ClientOutput, url: str) -> Z3950Error | None:
     """Return the error with which the session ended; None if it was successful."""
-    if told.wrong_query:
-        words = f"the query is not valid PQF: {told.wrong_query}"
+    if output.wrong_query:
+        words = f"the query is not valid PQF: {output.wrong_query}"
         return Z3950QueryError(url, "query", words)
-    if told.diagnostic is None:
+    if output.diagnostic is None:
         return None
-    number, words = told.diagnostic
+    number, words = output.diagnostic
     if number in _NO_SYNTAX:
         return Z3950FormatError(url, f"diagnostic {number}", f"{words}; the server does not return MARC 21")
     advice = "; narrow the query and harvest in parts" if number == _OUT_OF_RANGE else ""
@@ -184,7 +184,7 @@ class SessionAnswer:
 
     size: int
     """How many records the search found."""
-    came: int
+    received: int
     """How many of the requested records the server reports as delivered."""
     records: bytes
     """Records in ISO 2709, concatenated."""
@@ -240,25 +240,27 @@ async def _searched(
     address: Address, url: str, lines: Sequence[str], settings: HarvesterSettings
 ) -> SessionAnswer:
     """Run a session that searches."""
-    said, records = await _session(address, url, lines, settings)
-    told = read_told(said)
-    _check_connected(told, url)
-    error = error_of(told, url)
-    if error is not None and not told.came:
-        if is_out_of_range(error) and told.size is not None:
-            raise ResultChangedError(error, told.size)
+    text, records = await _session(address, url, lines, settings)
+    output = read_output(text)
+    _check_connected(output, url)
+    error = error_of(output, url)
+    if error is not None and not output.received:
+        if is_out_of_range(error) and output.size is not None:
+            raise ResultChangedError(error, output.size)
         raise error
-    if told.size is None:
-        raise TransportError(url, TransportKind.DISCONNECTED, f"no answer to the search: {told.where}")
-    return SessionAnswer(size=told.size, came=told.came, records=records, traffic=len(records) + len(said))
+    if output.size is None:
+        raise TransportError(url, TransportKind.DISCONNECTED, f"no answer to the search: {output.where}")
+    return SessionAnswer(
+        size=output.size, received=output.received, records=records, traffic=len(records) + len(text)
+    )
 
 
 async def greet(address: Address, url: str, settings: HarvesterSettings) -> str:
     """Connect, and return the server's name and version as it reports them; raises as `ask` does."""
-    said, _ = await _session(address, url, [], settings)
-    told = read_told(said)
-    _check_connected(told, url)
-    return told.server
+    text, _ = await _session(address, url, [], settings)
+    output = read_output(text)
+    _check_connected(output, url)
+    return output.server
 
 
 async def _session(
@@ -269,20 +271,24 @@ async def _session(
     commands = [f"open {address.target()}", *lines, "quit"]
     with tempfile.TemporaryDirectory(prefix="zatva-z3950-") as folder:
         file = Path(folder) / "records.mrc"
-        said = await _talk(path, file, "".join(f"{line}\n" for line in commands).encode(), url, settings)
-        return said, file.read_bytes() if file.exists() else b""
+        text = await _run_client(
+            path, file, "".join(f"{line}\n" for line in commands).encode(), url, settings
+        )
+        return text, file.read_bytes() if file.exists() else b""
 
 
-def _check_connected(told: Told, url: str) -> None:
-    if told.rejected:
-        raise TransportError(url, TransportKind.REFUSED, f"the server rejected the connection: {told.where}")
-    if not told.connected:
-        if "resolve" in told.where:
+def _check_connected(output: ClientOutput, url: str) -> None:
+    if output.rejected:
+        raise TransportError(
+            url, TransportKind.REFUSED, f"the server rejected the connection: {output.where}"
+        )
+    if not output.connected:
+        if "resolve" in output.where:
             raise TransportError(url, TransportKind.DNS, "the host name is not known; check the spelling")
-        raise TransportError(url, TransportKind.REFUSED, f"no connection to the server: {told.where}")
+        raise TransportError(url, TransportKind.REFUSED, f"no connection to the server: {output.where}")
 
 
-async def _talk(path: str, file: Path, lines: bytes, url: str, settings: HarvesterSettings) -> str:
+async def _run_client(path: str, file: Path, lines: bytes, url: str, settings: HarvesterSettings) -> str:
     """Send the commands and return the program's output; kill it if output or file exceed the limits."""
     process = await asyncio.create_subprocess_exec(
         path,
@@ -296,7 +302,7 @@ async def _talk(path: str, file: Path, lines: bytes, url: str, settings: Harvest
     )
     try:
         async with asyncio.timeout(settings.timeout):
-            return await _said(process, lines, url, settings.limits)
+            return await _output(process, lines, url, settings.limits)
     except TimeoutError:
         reason = f"no complete answer in {settings.timeout:g} seconds; see setting timeout"
         raise TransportError(url, TransportKind.TIMEOUT, reason) from None
@@ -307,10 +313,10 @@ async def _talk(path: str, file: Path, lines: bytes, url: str, settings: Harvest
         await process.wait()
 
 
-async def _said(process: asyncio.subprocess.Process, lines: bytes, url: str, limits: AnswerLimits) -> str:
+async def _output(process: asyncio.subprocess.Process, lines: bytes, url: str, limits: AnswerLimits) -> str:
     requests = required(process.stdin, "a pipe was requested")
     answers = required(process.stdout, "a pipe was requested")
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # what it said before tells why
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the output before it says why
         requests.write(lines)
         await requests.drain()
         requests.close()

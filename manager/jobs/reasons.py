@@ -49,7 +49,7 @@ SENTENCES: Final[Mapping[Code, str]] = MappingProxyType(
 )
 """Sentences in English with placeholders for facts; a translation has the same placeholders."""
 
-_UNTOLD: Final = "(unknown)"
+_UNKNOWN: Final = "(unknown)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,4 +94,4 @@ class _Facts(dict[str, Any]):
     """Facts of a reason; a row written by SQL may lack some."""
 
     def __missing__(self, name: str) -> str:
-        return _UNTOLD
+        return _UNKNOWN

@@ -6,7 +6,7 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from manager.models import Job, JobStatus
-from manager.notices.announcements import tell
+from manager.notices.announcements import notify
 from manager.notices.models import Occasion
 from manager.schedules.plan import check_job
 
@@ -21,7 +21,7 @@ def is_valid(session: Session, job: Job, data: Path | None) -> bool:
     job.status = JobStatus.SET_ASIDE
     job.waiting = wrong.as_json()
     logger.warning("job %d rejected: %s", job.job_id, wrong.facts["text"])
-    tell(
+    notify(
         session,
         Occasion.SET_ASIDE,
         repository_id=job.repository_id,

@@ -305,10 +305,10 @@ def _view(
     repository: tuple[str, str],
     harvest: Harvest | None,
     expected: Estimate,
-    told: tuple[str, Reason | None],
+    state_and_reason: tuple[str, Reason | None],
     now: datetime,
 ) -> JobView:
-    state, reason = told
+    state, reason = state_and_reason
     name, protocol = repository
     return JobView(
         job_id=job.job_id,

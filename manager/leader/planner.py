@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from harvester.models import History
 from harvester.vocabulary import NOT_RUN, Overlap, RunStatus
 from manager.models import Job, RecurringJob, RecurringState
-from manager.notices.announcements import tell
+from manager.notices.announcements import notify
 from manager.notices.models import Occasion
 from manager.schedules.failures import pause_after
 from manager.schedules.plan import SchedulePlan, check_surroundings, computed_from, read_plan
@@ -167,7 +167,7 @@ def _set_aside(session: Session, schedule: RecurringJob, error: Exception) -> No
     failure = failure_of(error) if isinstance(error, UsageError) else None
     schedule.explain(failure or Failure(code=FailureCode.REQUEST_INVALID), reason)
     logger.warning("schedule %d rejected: %s", schedule.id, reason)
-    tell(
+    notify(
         session,
         Occasion.SET_ASIDE,
         repository_id=schedule.repository_id,

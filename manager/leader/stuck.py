@@ -15,7 +15,7 @@ from harvester.models import Harvest
 from harvester.store.backup import is_copying
 from manager.jobs.estimates import wait_of
 from manager.models import Job, JobStatus
-from manager.notices.announcements import tell
+from manager.notices.announcements import notify
 from manager.notices.models import Occasion
 from manager.schedules.service import database_now
 from oai.datestamps import format_datestamp
@@ -46,16 +46,16 @@ def flag_stuck(session: Session, settings: ManagerSettings) -> list[int]:
         is_stuck = now - last > _allowed_silence(job, harvest, settings)
         if is_stuck and job.stuck_since is None:
             stuck.append(job.job_id)
-            _tell(session, job, last)
+            _notify(session, job, last)
         if is_stuck is not (job.stuck_since is not None):
             restart = is_stuck and settings.stuck_restart
             _mark(session, job.job_id, since=last if is_stuck else None, restart=restart)
     return stuck
 
 
-def _tell(session: Session, job: Job, last: datetime) -> None:
+def _notify(session: Session, job: Job, last: datetime) -> None:
     logger.warning("job %d: no progress since %s", job.job_id, last)
-    tell(
+    notify(
         session,
         Occasion.STUCK,
         repository_id=job.repository_id,

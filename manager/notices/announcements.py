@@ -188,7 +188,7 @@ def announce_audits(session: Session, *, most: int = _AT_ONCE) -> int:
 
 
 def _announce_audit(session: Session, audit: StoreAudit, failure: Failure) -> None:
-    tell(
+    notify(
         session,
         Occasion.STORE_AUDIT,
         repository_id=audit.repository_id,
@@ -204,7 +204,7 @@ def _announce_audit(session: Session, audit: StoreAudit, failure: Failure) -> No
     )
 
 
-def tell(
+def notify(
     session: Session,
     occasion: Occasion,
     *,
@@ -318,8 +318,8 @@ def _apply(
         if rule.kind == Kind.ALWAYS or changed:
             occasion = Occasion.ENDED
     if occasion is not None and rule.kind not in (Kind.DAILY, Kind.WEEKLY):
-        told = facts if streak is None else {**facts, "streak": facts_of_streak(streak)}
-        notices = notices_for(rule, occasion, told)
+        all_facts = facts if streak is None else {**facts, "streak": facts_of_streak(streak)}
+        notices = notices_for(rule, occasion, all_facts)
         if muted is not None:
             silence(notices, muted, now)
             if streak is not None:

@@ -246,8 +246,8 @@ def _hand_in(server: smtplib.SMTP, message: EmailMessage, where: str) -> None:
     try:
         _agree(server.data(message.as_bytes()), where, "the message")
     except smtplib.SMTPDataError as error:
-        said = error.smtp_error
-        _agree((error.smtp_code, said if isinstance(said, bytes) else said.encode()), where, "the message")
+        text = error.smtp_error
+        _agree((error.smtp_code, text if isinstance(text, bytes) else text.encode()), where, "the message")
     except (OSError, smtplib.SMTPException) as error:
         raise NoWordError(
             f"{where}: the message was sent, but the server did not confirm it: {error}"
@@ -276,8 +276,8 @@ def _connected(settings: MailSettings, context: ssl.SSLContext) -> smtplib.SMTP:
 
 
 def _agree(answer: tuple[int, bytes], where: str, what: str) -> None:
-    code, said = answer
+    code, text = answer
     if code < 400:  # noqa: PLR2004 SMTP: 4xx is transient, 5xx is permanent
         return
-    words = f"{where}: rejected {what}: {code} {said.decode('utf-8', errors='replace')}"
+    words = f"{where}: rejected {what}: {code} {text.decode('utf-8', errors='replace')}"
     raise RefusedError(words) if code in _PERMANENT else NotSentError(words)

@@ -22,27 +22,27 @@ def main() -> None:
     except ImportError:
         _say(sent=False, reason="Apprise is not installed; pip install 'zatva[services]'")
         return
-    heard: list[str] = []
+    complaints: list[str] = []
     logger = logging.getLogger("apprise")
-    logger.addHandler(_Hearing(heard))
+    logger.addHandler(_Complaints(complaints))
     logger.propagate = False
     service = apprise.Apprise()
     if not service.add(wanted["url"]):
         _say(sent=False, reason="the address is incomplete; see Apprise's documentation of the service")
         return
     sent = service.notify(title=wanted["title"], body=wanted["body"], body_format=apprise.NotifyFormat.TEXT)
-    _say(sent=bool(sent), reason="; ".join(heard) or "the service did not accept the message")
+    _say(sent=bool(sent), reason="; ".join(complaints) or "the service did not accept the message")
 
 
-class _Hearing(logging.Handler):
+class _Complaints(logging.Handler):
     """Collects what Apprise complains about."""
 
-    def __init__(self, heard: list[str]) -> None:
+    def __init__(self, complaints: list[str]) -> None:
         super().__init__(logging.WARNING)
-        self._heard = heard
+        self._complaints = complaints
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._heard.append(record.getMessage())
+        self._complaints.append(record.getMessage())
 
 
 def _guard(*, private: bool) -> None:

@@ -41,14 +41,14 @@ async def send(
         *module_command(_PROCESS), stdin=PIPE, stdout=PIPE, stderr=DEVNULL
     )
     try:
-        said, _ = await asyncio.wait_for(process.communicate(json.dumps(wanted).encode()), settings.timeout)
+        output, _ = await asyncio.wait_for(process.communicate(json.dumps(wanted).encode()), settings.timeout)
     except TimeoutError:
         raise NotSentError(f"{name}: no answer in {settings.timeout:g} seconds") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    _judge(name, said, address)
+    _judge(name, output, address)
 
 
 def _address(service: ServiceSettings) -> str:
@@ -64,9 +64,9 @@ def _address(service: ServiceSettings) -> str:
     return address
 
 
-def _judge(name: str, said: bytes, address: str) -> None:
+def _judge(name: str, output: bytes, address: str) -> None:
     try:
-        answer = json.loads(said)
+        answer = json.loads(output)
     except ValueError:
         raise NotSentError(f"{name}: the process that sends ended without a result") from None
     if answer["sent"]:

@@ -98,8 +98,8 @@ async def post(
     session = _session(settings, zone_of=zone_of, before_sending=before_sending)
     with _in_words(url, settings):
         async with session, session.post(url, data=body, headers=headers, allow_redirects=False) as answer:
-            said = (await answer.content.read(_SHOWN_BYTES)).decode("utf-8", errors="replace")
-            _judge(url, answer.status, said)
+            text = (await answer.content.read(_SHOWN_BYTES)).decode("utf-8", errors="replace")
+            _judge(url, answer.status, text)
 
 
 def _session(
@@ -110,7 +110,7 @@ def _session(
 ) -> aiohttp.ClientSession:
     trace = aiohttp.TraceConfig()
     if before_sending is not None:
-        trace.on_connection_create_end.append(_told(before_sending))
+        trace.on_connection_create_end.append(_when_connected(before_sending))
     return aiohttp.ClientSession(
         connector=guarded_connector(private=settings.private_networks, zone_of=zone_of),
         timeout=aiohttp.ClientTimeout(total=settings.timeout),
@@ -160,11 +160,11 @@ def _secret(settings: WebhookSettings) -> str:
     return secret
 
 
-def _judge(url: str, status: int, said: str) -> None:
+def _judge(url: str, status: int, answer: str) -> None:
     if status in _GOOD:
         return
     # The answer is logged, not shown: it could be that of a service in our network.
-    logger.warning("%s: HTTP status %d: %s", url, status, " ".join(said.split()))
+    logger.warning("%s: HTTP status %d: %s", url, status, " ".join(answer.split()))
     message = f"{url}: HTTP status {status}"
     raise (
         RefusedError(f"{message}; the receiver does not accept further messages")
@@ -173,7 +173,7 @@ def _judge(url: str, status: int, said: str) -> None:
     )
 
 
-def _told(before_sending: BeforeSending) -> Callable[..., Awaitable[None]]:
+def _when_connected(before_sending: BeforeSending) -> Callable[..., Awaitable[None]]:
     async def connected(*_: object) -> None:
         await asyncio.shield(before_sending())
 

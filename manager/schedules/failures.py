@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from harvester.models import History
 from harvester.vocabulary import RunStatus
 from manager.models import RecurringJob, RecurringState
-from manager.notices.announcements import tell
+from manager.notices.announcements import notify
 from manager.notices.models import Occasion
 from oai.failures import Failure, FailureCode
 from oai.sections import ManagerSettings
@@ -72,7 +72,7 @@ def _suspend_where_due(
     failure = Failure(code=FailureCode.SCHEDULE_FAILING, facts=facts)
     schedule.explain(failure, failure.sentence())
     logger.warning("schedule %d suspended: %s", schedule.id, schedule.state_reason)
-    tell(
+    notify(
         session,
         Occasion.SUSPENDED,
         repository_id=schedule.repository_id,

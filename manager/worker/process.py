@@ -42,14 +42,18 @@ class ProcessOutcome:
 
     exit_code: int
     """The exit code, or the negative number of the signal that ended it."""
-    said: str
+    stderr: str
     """The end of its output on standard error."""
 
     @property
     def last_line(self) -> str:
         """The last line of that output, or the exit code if there was no output."""
-        lines = self.said.strip().splitlines()
-        return lines[-1] if lines else f"the process ended with exit code {self.exit_code}"
+        return last_message(self.stderr) or f"the process ended with exit code {self.exit_code}"
+
+
+def last_message(stderr: str) -> str:
+    """Return the last line of a process's output, without NUL, which PostgreSQL text cannot contain."""
+    return stderr.replace("\0", "").strip().rpartition("\n")[2].strip()
 
 
 class _Started(Protocol):
@@ -152,7 +156,7 @@ class HarvestProcess:
     def __init__(self, process: _Started, lifeline: int, log: int) -> None:
         self._process = process
         self._lifeline = lifeline
-        self._said = ""
+        self._stderr = ""
         self._listening = asyncio.create_task(self._listen(log))
 
     @classmethod
@@ -196,7 +200,7 @@ class HarvestProcess:
         await asyncio.wait([self._listening], timeout=_DRAIN_SECONDS)
         self._listening.cancel()
         await asyncio.wait([self._listening])
-        return ProcessOutcome(exit_code=exit_code, said=self._said.strip())
+        return ProcessOutcome(exit_code=exit_code, stderr=self._stderr.strip())
 
     def ask_to_stop(self) -> None:
         """Send SIGTERM to the whole group."""
@@ -225,7 +229,7 @@ class HarvestProcess:
 
     def _pass_on(self, text: str) -> None:
         sys.stderr.write(text)
-        self._said = (self._said + text)[-_KEPT:]
+        self._stderr = (self._stderr + text)[-_KEPT:]
 
 
 async def run_to_end(command: Sequence[str], settings: Settings) -> ProcessOutcome:
@@ -233,7 +237,7 @@ async def run_to_end(command: Sequence[str], settings: Settings) -> ProcessOutco
     try:
         process = await HarvestProcess.start(command, {**environment_for(settings), AUDITED: "1"})
     except OSError as error:
-        return ProcessOutcome(exit_code=_NOT_STARTED, said=f"{command[0]}: {error.strerror}")
+        return ProcessOutcome(exit_code=_NOT_STARTED, stderr=f"{command[0]}: {error.strerror}")
     waiting = asyncio.create_task(process.wait())
     try:
         # Cancelling the request must not cancel the wait, or the child would be left without a parent that

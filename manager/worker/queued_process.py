@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from manager import queue
-from manager.worker.process import HarvestProcess, ProcessOutcome, environment_for, host_name
+from manager.worker.process import HarvestProcess, ProcessOutcome, environment_for, host_name, last_message
 from oai.child import module_command
 from oai.executor import DatabaseExecutor
 from oai.failures import Failure, FailureCode
@@ -115,14 +115,14 @@ class ProcessWorker:
 
 def in_words(outcome: ProcessOutcome) -> str:
     """Return how the process ended, with the last line of its output."""
-    last_line = outcome.said.replace("\0", "").strip().rpartition("\n")[2].strip()[:_REASON_CHARACTERS]
-    said = f"; its last message was: {last_line}" if last_line else ""
+    message = last_message(outcome.stderr)[:_REASON_CHARACTERS]
+    last = f"; its last message was: {message}" if message else ""
     how = (
         f"was ended by signal {-outcome.exit_code}"
         if outcome.exit_code < 0
         else f"ended with exit code {outcome.exit_code}"
     )
-    return f"the process on {host_name()!r} {how}{said}"
+    return f"the process on {host_name()!r} {how}{last}"
 
 
 INDEXER: Final = module_command("provider")

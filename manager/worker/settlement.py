@@ -22,6 +22,7 @@ from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.schedules.failures import GOOD, NO_ROOM, note_end, pause_after
 from manager.schedules.service import database_now
 from manager.worker.claim import Run, run_of
+from manager.worker.process import last_message
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode
 from oai.failures import Failure, FailureCode, failure_columns
@@ -69,7 +70,7 @@ class Ending:
     cause: Cause
     exit_code: int | None = None
     """None if unknown, or if the process did not start."""
-    said: str = ""
+    stderr: str = ""
     """The end of the process's output."""
 
 
@@ -159,10 +160,8 @@ def _failure(run: Run, ending: Ending) -> tuple[RunStatus, Failure]:
     if ending.cause in _ENDED_BY_US:
         status, failed = _ENDED_BY_US[ending.cause]
         return status, Failure(code=failed, facts=facts)
-    # PostgreSQL text cannot contain NUL.
-    last_line = ending.said.replace("\0", "").strip().rpartition("\n")[2].strip()
-    if last_line:
-        facts["said"] = last_line
+    if message := last_message(ending.stderr):
+        facts["said"] = message
     code = ending.exit_code
     if code is None:
         return RunStatus.FAILED, Failure(code=FailureCode.PROCESS_NOT_STARTED, facts=facts)
@@ -172,8 +171,8 @@ def _failure(run: Run, ending: Ending) -> tuple[RunStatus, Failure]:
 
 
 def _reason(failure: Failure) -> str:
-    said = failure.facts.get("said")
-    return f"{failure.sentence()}; its last message was: {said}" if said else failure.sentence()
+    message = failure.facts.get("said")
+    return f"{failure.sentence()}; its last message was: {message}" if message else failure.sentence()
 
 
 _KEPT: Final = ("repository_id", "recurring_id", *(one.job_column for one in carried(Surface.JOB)))

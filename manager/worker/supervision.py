@@ -48,15 +48,15 @@ async def supervise(process: HarvestProcess, order: StopRequest, settings: Manag
     deadline: float | None = None
     try:
         while not waiting.done():
-            patience = None if deadline is None else max(deadline - time.monotonic(), 0)
-            if not await _told(waiting, order, patience):
+            seconds = None if deadline is None else max(deadline - time.monotonic(), 0)
+            if not await _new_cause(waiting, order, seconds):
                 if not waiting.done():
                     process.kill()
                     break
                 continue
             if deadline is None and order.cause is not Cause.KILLED:
                 process.ask_to_stop()
-            deadline = time.monotonic() + _patience(order.cause, settings)
+            deadline = time.monotonic() + _seconds_to_end(order.cause, settings)
     except asyncio.CancelledError:
         process.kill()
         await waiting
@@ -64,18 +64,20 @@ async def supervise(process: HarvestProcess, order: StopRequest, settings: Manag
     return await waiting
 
 
-async def _told(waiting: asyncio.Future[ProcessOutcome], order: StopRequest, patience: float | None) -> bool:
+async def _new_cause(
+    waiting: asyncio.Future[ProcessOutcome], order: StopRequest, seconds: float | None
+) -> bool:
     """Return whether a new cause was set before the process ended and before the timeout."""
     changed = asyncio.create_task(order.changed())
     either: set[asyncio.Future[Any]] = {waiting, changed}
-    await asyncio.wait(either, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     if changed.done():
         return not waiting.done()
     changed.cancel()
     return False
 
 
-def _patience(cause: Cause | None, settings: ManagerSettings) -> float:
+def _seconds_to_end(cause: Cause | None, settings: ManagerSettings) -> float:
     match cause:
         case Cause.KILLED:
             return 0

@@ -221,7 +221,7 @@ class Worker:
                 [*self._command, *run.arguments], environment_for(self._settings), self._server
             )
         except OSError as error:
-            ending = Ending(cause=Cause.ENDED, said=str(error))
+            ending = Ending(cause=Cause.ENDED, stderr=str(error))
         else:
             logger.info("job %d: harvest of repository %d started", job_id, run.repository_id)
             run, ending = await self._watch(run, process, order)
@@ -238,7 +238,9 @@ class Worker:
             raise
         outcome = await ending
         run = dataclasses.replace(run, process_id=process.process_id)
-        return run, Ending(cause=order.cause or Cause.ENDED, exit_code=outcome.exit_code, said=outcome.said)
+        return run, Ending(
+            cause=order.cause or Cause.ENDED, exit_code=outcome.exit_code, stderr=outcome.stderr
+        )
 
     async def _keep_watch(self, worker_id: int, membership: Membership) -> None:
         """Send heartbeats, and repeatedly read which jobs are to end and whether the worker is to drain."""

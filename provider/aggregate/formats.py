@@ -31,7 +31,7 @@ class Formats:
         wanted = (repository_id, prefix)
         if wanted not in self.known:
             # Published records keep their format, even if the source now states another namespace.
-            self.known[wanted] = self._used(repository_id, prefix) or self._told(repository_id, prefix)
+            self.known[wanted] = self._used(repository_id, prefix) or self._own_format(repository_id, prefix)
         return self.known[wanted]
 
     def _used(self, repository_id: int, prefix: str) -> int | None:
@@ -45,7 +45,7 @@ class Formats:
                 return format_id
         return None
 
-    def _told(self, repository_id: int, prefix: str) -> int:
+    def _own_format(self, repository_id: int, prefix: str) -> int:
         namespace, schema = self._vocabulary(repository_id, prefix)
         found = self.session.scalar(
             select(AggregateFormat.id).where(
@@ -64,14 +64,14 @@ class Formats:
     def _vocabulary(self, repository_id: int, prefix: str) -> tuple[str, str]:
         """Return namespace and schema from ListMetadataFormats, otherwise from a record's metadata."""
         formats, mappings = harvested.METADATA_FORMAT.c, harvested.PREFIX_MAPPING.c
-        told = self.session.execute(
+        declared = self.session.execute(
             select(formats.metadata_namespace, formats.metadata_schema)
             .join(harvested.PREFIX_MAPPING, mappings.prefix_id == formats.prefix_id)
             .where(mappings.repository_id == repository_id, formats.metadata_prefix == prefix)
             .order_by(formats.prefix_id)
         ).first()
-        if told is not None and told[0]:
-            return told[0], told[1]
+        if declared is not None and declared[0]:
+            return declared[0], declared[1]
         if prefix == OAI_DC:
             return OAI_DC_NAMESPACE, OAI_DC_SCHEMA
         return self._shown(repository_id, prefix)

@@ -48,10 +48,10 @@ class SourceSets:
     def _names(self, specs: list[str]) -> dict[str, str]:
         if not specs:
             return {}
-        told = harvested.SET.c
+        sets = harvested.SET.c
         rows = self.session.execute(
-            select(told.set_spec, told.set_name).where(
-                told.repository_id == self.repository_id, told.set_spec.in_(specs)
+            select(sets.set_spec, sets.set_name).where(
+                sets.repository_id == self.repository_id, sets.set_spec.in_(specs)
             )
         )
         return {row.set_spec: row.set_name for row in rows}

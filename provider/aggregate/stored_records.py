@@ -115,11 +115,11 @@ def _abouts(root: etree._Element) -> tuple[list[str], str]:
     kept = []
     origin = ""
     for about in root.iterchildren(f"{_OAI}about"):
-        told = about.find(f"{_PROVENANCE}provenance/{_PROVENANCE}originDescription")
-        if told is None or origin:
+        described = about.find(f"{_PROVENANCE}provenance/{_PROVENANCE}originDescription")
+        if described is None or origin:
             kept.append(_written(about))
         else:
-            origin = _written(told)
+            origin = _written(described)
     return kept, origin
 
 

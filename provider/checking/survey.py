@@ -79,11 +79,13 @@ class OfferedSet:
 def offered_format(element: etree._Element) -> OfferedFormat:
     """Parse a `metadataFormat` element."""
 
-    def said(name: str) -> str:
+    def child_text(name: str) -> str:
         return (element.findtext(f"{OAI}{name}") or "").strip()
 
     return OfferedFormat(
-        prefix=said("metadataPrefix"), schema=said("schema"), namespace=said("metadataNamespace")
+        prefix=child_text("metadataPrefix"),
+        schema=child_text("schema"),
+        namespace=child_text("metadataNamespace"),
     )
 
 

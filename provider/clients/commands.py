@@ -55,8 +55,8 @@ def show_harvesters(invocation: Invocation) -> ExitCode:
 
 
 def _client_row(client: Harvester) -> dict[str, Any]:
-    told = ", ".join(f"{code} {number:,}" for code, number in client.errors.items())
-    return asdict(client) | {"key": str(client.key), "told": told}
+    errors = ", ".join(f"{code} {number:,}" for code, number in client.errors.items())
+    return asdict(client) | {"key": str(client.key), "told": errors}
 
 
 def _list_row(list_: HarvestedList, client: Harvester | None) -> dict[str, Any]:

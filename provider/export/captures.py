@@ -163,15 +163,15 @@ def _exported(opened: OpenDocument, folder: Path | None, on_bytes: Callable[[int
     digest = checked_digest(opened)
     pieces = compressed(capture_header(opened, digest), _content(opened))
     record, length = spooled(_watched(pieces, on_bytes), folder)
-    said, asked, holder = opened.record.description, opened.asked, opened.holder
+    description, asked, holder = opened.record.description, opened.asked, opened.holder
     return ExportedCapture(
         documents=(asked.id,) if holder is asked else (asked.id, holder.id),
         key=asked.key,
         url=asked.url,
         archived=asked.archived,
         title=holder.title,
-        mime_type=(said.content_type or "").partition(";")[0].strip().lower(),
-        http_status=said.http_status or _ANY_OK,
+        mime_type=(description.content_type or "").partition(";")[0].strip().lower(),
+        http_status=description.http_status or _ANY_OK,
         digest=digest,
         original=None if holder is asked else (holder.url, holder.archived),
         record=record,

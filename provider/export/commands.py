@@ -52,7 +52,7 @@ def export(invocation: Invocation) -> ExitCode:
         with Manifest(facts, folder) as manifest:
             with _output(form, file, manifest) as output:
                 _write(invocation, reader, chosen, output, manifest)
-            _tell(invocation, manifest, file)
+            _print_manifest(invocation, manifest, file)
     return ExitCode.RECORDS_REFUSED if manifest.missing else ExitCode.DONE
 
 
@@ -154,7 +154,7 @@ def _floor(invocation: Invocation, folder: Path | None) -> DiskFloor:
     return open_floor(invocation.settings, folder)
 
 
-def _tell(invocation: Invocation, manifest: Manifest, file: Path | None) -> None:
+def _print_manifest(invocation: Invocation, manifest: Manifest, file: Path | None) -> None:
     counts = manifest.counts()
     words = f"{counted(manifest.captures, 'capture')}, {counted(manifest.record_bytes, 'byte')}"
     if manifest.resolved:

@@ -70,8 +70,8 @@ def _failure(error: Exception) -> Failure:
     if isinstance(error, NoRoomError):
         facts = {name: error.failure.facts[name] for name in ("folder", "free", "floor")}
         return Failure(code=FailureCode.EXPORT_DISK_FULL, facts=facts)
-    said = str(error).encode(errors="backslashreplace").decode()
-    return Failure(code=FailureCode.EXPORT_INCOMPLETE, facts={"said": said})
+    reason = str(error).encode(errors="backslashreplace").decode()
+    return Failure(code=FailureCode.EXPORT_INCOMPLETE, facts={"said": reason})
 
 
 def _prepare(database: Database, settings: Settings, export: PreparedExport) -> None:

@@ -212,6 +212,6 @@ def _compiled(expression: str) -> "re2._Regexp[str]":
     try:
         return re2.compile(expression, _OPTIONS)
     except re2.error as error:
-        told = error.args[0]
-        reason = told.decode(errors="replace") if isinstance(told, bytes) else str(told)
+        message = error.args[0]
+        reason = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
         raise UsageError(f"{expression!r} is not an RE2 regular expression: {reason}") from None

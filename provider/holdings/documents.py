@@ -276,7 +276,9 @@ def _original(
     The revisit's own record is that of a revisit of empty content. Raises OriginalNotServedError if the
     archive does not have the original, and if the reader may not have it.
     """
-    revisit = Revisit(url=asked.url, archived=asked.archived, digest=asked.digest, said=record.description)
+    revisit = Revisit(
+        url=asked.url, archived=asked.archived, digest=asked.digest, description=record.description
+    )
     for holder, is_certain in _candidates(session, revisit):
         rights.admit_original(holder)
         original = _record(holder)

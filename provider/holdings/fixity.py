@@ -228,17 +228,18 @@ def _read(file: FileCheck, record: ArchivedRecord, row: Any) -> None:  # noqa: A
 
 def _differs(record: ArchivedRecord, row: Any) -> str | None:  # noqa: ANN401 a row of the index
     """Return how the record's headers differ from the index."""
-    said = record.description
-    if said.record_type != row.record_type:
-        return f"a record of type {said.record_type!r} was found, not {row.record_type!r}"
+    description = record.description
+    if description.record_type != row.record_type:
+        return f"a record of type {description.record_type!r} was found, not {row.record_type!r}"
     try:
-        url = address_of(said.target)[0]
+        url = address_of(description.target)[0]
     except RefusedError as refused:
         return f"a different record was found: {refused}"
     if url != row.url:
         return f"a record of {url} was found"
-    if row.length is not None and said.length != row.length:
-        return f"the record declares {said.length:,} bytes of content, but {row.length:,} when it was indexed"
+    if row.length is not None and description.length != row.length:
+        declared = f"the record declares {description.length:,} bytes of content"
+        return f"{declared}, but {row.length:,} when it was indexed"
     return None
 
 

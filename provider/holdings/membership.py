@@ -133,7 +133,7 @@ FROM held JOIN unnest(CAST(:ids AS int[]), CAST(:documents AS bigint[])) AS chan
     ON change.id = held.id
 WHERE collection.id = held.id
 """
-_TOLD_OLD_SPEC: Final = """
+_ENTER_OLD_SPEC: Final = """
 INSERT INTO altered
 SELECT id FROM document WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND datestamp <= :moved
 """
@@ -177,7 +177,7 @@ def follow(session: Session, datestamp: datetime, *, moved: datetime | None) -> 
     hold_tree(session)
     _follow(session, datestamp)
     if moved is not None:
-        session.execute(text(_TOLD_OLD_SPEC), {"moved": moved})
+        session.execute(text(_ENTER_OLD_SPEC), {"moved": moved})
 
 
 def _follow(session: Session, datestamp: datetime, changes: Sequence[Row[Any]] = ()) -> None:

@@ -33,13 +33,15 @@ class Revisit:
     url: str
     archived: datetime
     digest: str | None
-    said: Description
+    description: Description
     """The facts in its record."""
 
     @property
     def is_not_modified(self) -> bool:
         """Whether the server confirmed an earlier capture without sending content."""
-        return self.said.http_status == _NOT_MODIFIED or "not-modified" in (self.said.profile or "")
+        return self.description.http_status == _NOT_MODIFIED or "not-modified" in (
+            self.description.profile or ""
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -47,12 +49,12 @@ class Revisit:
 
         A record that says neither what was compared nor what the server answered is not trusted in this.
         """
-        has_reason = self.said.profile is not None or self.said.http_status is not None
+        has_reason = self.description.profile is not None or self.description.http_status is not None
         return is_of_nothing(self.digest) and has_reason and not self.is_not_modified
 
     def searches(self, session: Session) -> Iterator["Search"]:
         """Yield the places where the original may be, the most certain first."""
-        named, moment = _url(self.said.refers_to_url), _moment(self.said.refers_to_date)
+        named, moment = _url(self.description.refers_to_url), _moment(self.description.refers_to_date)
         own = _url(self.url)
         if moment is not None:
             # Crawlers that look originals up in a CDX index know their times to the second only.
@@ -70,12 +72,14 @@ class Revisit:
             return None
         return same_digest(self.digest, digest)
 
-    def has_length(self, said: Description) -> bool:
+    def has_length(self, description: Description) -> bool:
         """Return whether a record does not state another length of the content.
 
         The length is that in the HTTP headers, because a record without content has no other.
         """
-        lengths = [one.http_fields.get("content-length", "").strip() for one in (self.said, said)]
+        lengths = [
+            one.http_fields.get("content-length", "").strip() for one in (self.description, description)
+        ]
         return self.is_not_modified or not all(lengths) or lengths[0] == lengths[1]
 
 

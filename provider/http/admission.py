@@ -83,9 +83,9 @@ class Admission:
         doors = [self._free_for_lengthy, self._free] if lengthy else [self._free]
         await self._enter(doors)
         loop = asyncio.get_running_loop()
-        errand = self._statements.errand()
+        call = self._statements.call()
         try:
-            future = self._pool.submit(errand.run, work)
+            future = self._pool.submit(call.run, work)
         except RuntimeError:
             _release(doors)
             raise TryLaterError("the provider is shutting down") from None
@@ -103,7 +103,7 @@ class Admission:
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
-            self._statements.cancel(errand)
+            self._statements.cancel(call)
             raise
 
     @property

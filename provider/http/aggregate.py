@@ -162,10 +162,10 @@ class _StopError(ZatvaError):
 class _Publisher:
     """Publishes over a dedicated connection, open only while it works."""
 
-    def __init__(self, engine: Engine, settings: Settings, told: Aggregating) -> None:
+    def __init__(self, engine: Engine, settings: Settings, figures: Aggregating) -> None:
         self._engine = engine
         self._settings = settings
-        self._told = told
+        self._figures = figures
         self.stopping = False
 
     def publish(self) -> None:
@@ -174,8 +174,8 @@ class _Publisher:
             with updater(self._engine, self._settings, self._check) as mine:
                 if mine is not None:
                     # Only this thread writes these figures; the metrics read each one in a single access.
-                    self._told.records += mine.run().records
-                    self._told.updated = time.monotonic()
+                    self._figures.records += mine.run().records
+                    self._figures.updated = time.monotonic()
         except _StopError:
             return
         except (SQLAlchemyError, ZatvaError) as error:

@@ -139,9 +139,9 @@ async def _pieces(blocks: Iterator[bytes], begin: int, end: int | None) -> Async
 
 
 def _headers(document: OpenDocument, links: Links) -> dict[str, str]:
-    asked, said = document.asked, document.record.description
+    asked, description = document.asked, document.record.description
     headers = {
-        "Content-Type": said.content_type or "application/octet-stream",
+        "Content-Type": description.content_type or "application/octet-stream",
         "Memento-Datetime": format_datetime(asked.archived, usegmt=True),
         "Link": _link(links),
         "Content-Security-Policy": "sandbox",
@@ -149,13 +149,13 @@ def _headers(document: OpenDocument, links: Links) -> dict[str, str]:
         "Cache-Control": "no-cache" if document.rule.access == Access.OPEN else "private, no-cache",
         "Accept-Ranges": "bytes" if document.checked else "none",
     }
-    if said.content_encoding:
-        headers["Content-Encoding"] = said.content_encoding
-    if said.http_status is not None:
-        headers["X-Archive-Orig-Status"] = str(said.http_status)
+    if description.content_encoding:
+        headers["Content-Encoding"] = description.content_encoding
+    if description.http_status is not None:
+        headers["X-Archive-Orig-Status"] = str(description.http_status)
     if document.holder.digest is not None:
         headers["ETag"] = f'"{document.holder.digest}"'
-    return headers | _original_fields(said.http_fields)
+    return headers | _original_fields(description.http_fields)
 
 
 def _link(links: Links) -> str:
@@ -168,15 +168,15 @@ def _link(links: Links) -> str:
 def _original_fields(fields: Mapping[str, str]) -> dict[str, str]:
     """Return the fields to send; a field that is too long is omitted, and so are all after it."""
     left = _LONGEST_FIELD
-    told = {}
+    sent = {}
     for name in _ORIGINAL_FIELDS:
         value = fields.get(name.lower(), "")
         left -= len(value)
         if left < 0:
             break
         if value:
-            told[f"X-Archive-Orig-{name}"] = value
-    return told
+            sent[f"X-Archive-Orig-{name}"] = value
+    return sent
 
 
 def _is_known(request: web.Request, document: OpenDocument) -> bool:

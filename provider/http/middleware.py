@@ -89,8 +89,8 @@ class ClientLimits:
             raise TryLater(Why.CLIENT, reason, math.ceil((1 - left) * _MINUTE / most))
 
 
-_CLIENTS_TOLD_APART: Final = 5_000
-_LISTS_TOLD_APART: Final = 20_000
+_MOST_CLIENTS: Final = 5_000
+_MOST_LISTS: Final = 20_000
 _OF_NO_ROUTE: Final = "other"
 _OK: Final = "ok"
 _GONE: Final = "gone"
@@ -128,7 +128,7 @@ def attendance(settings: ProviderSettings) -> Attendance:
     """Create these objects from the settings, once per process."""
     return Attendance(
         limits=ClientLimits(at_once=settings.client_requests, in_a_minute=settings.client_rate),
-        tally=Tally(clients=_CLIENTS_TOLD_APART, lists=_LISTS_TOLD_APART),
+        tally=Tally(clients=_MOST_CLIENTS, lists=_MOST_LISTS),
         metrics=Metrics(),
         trusted=tuple(ipaddress.ip_network(network) for network in settings.trusted_proxies),
         kept_addresses=settings.client_addresses,

@@ -27,7 +27,7 @@ class UnwantedError(ZatvaError):
     """The client has disconnected; the rest of the work is skipped."""
 
 
-class Errand:
+class TrackedCall:
     """One request's work, and the database connection that it currently holds.
 
     The lock serialises the working thread, which takes and returns connections, with the cancelling
@@ -42,11 +42,11 @@ class Errand:
 
     def run(self, work: Callable[[], _Result]) -> _Result:
         """Do the work in this thread."""
-        self._current.errand = self
+        self._current.call = self
         try:
             return work()
         finally:
-            del self._current.errand
+            del self._current.call
 
     @property
     def unwanted(self) -> bool:
@@ -77,7 +77,7 @@ class Errand:
 
 
 class Statements:
-    """Tracks which connection of the engines is held by which errand, which holds one at a time."""
+    """Tracks which connection of the engines is held by which call, which holds one at a time."""
 
     def __init__(self, engines: Sequence[Engine]) -> None:
         self._engines = engines
@@ -88,13 +88,13 @@ class Statements:
             event.listen(engine, "checkin", self._checkin)
             event.listen(engine, "before_cursor_execute", self._before_statement)
 
-    def errand(self) -> Errand:
-        """Return a new errand."""
-        return Errand(self._current)
+    def call(self) -> TrackedCall:
+        """Return a new call."""
+        return TrackedCall(self._current)
 
-    def cancel(self, errand: Errand) -> None:
-        """Schedule the cancellation of the errand's statement, without waiting for it."""
-        self._cancelling.submit(errand.cancel)
+    def cancel(self, call: TrackedCall) -> None:
+        """Schedule the cancellation of the call's statement, without waiting for it."""
+        self._cancelling.submit(call.cancel)
 
     def close(self) -> None:
         """Remove the listeners from the engines."""
@@ -105,18 +105,18 @@ class Statements:
         self._cancelling.shutdown()
 
     def _checkout(self, connection: Any, _entry: ConnectionPoolEntry, _proxy: object) -> None:  # noqa: ANN401 SQLAlchemy's signature
-        errand = getattr(self._current, "errand", None)
-        if errand is not None:
-            errand.took(connection)
+        call = getattr(self._current, "call", None)
+        if call is not None:
+            call.took(connection)
 
     def _checkin(self, _connection: object, entry: ConnectionPoolEntry) -> None:
-        errand = getattr(self._current, "errand", None)
+        call = getattr(self._current, "call", None)
         # The cancel request may take effect late: the next user of this connection must not receive it.
-        if errand is not None and errand.gave_back():
+        if call is not None and call.gave_back():
             entry.invalidate()
 
     def _before_statement(self, *_: object) -> None:
         """Stop before the next statement: a cancel request between two statements has no effect."""
-        errand = getattr(self._current, "errand", None)
-        if errand is not None and errand.unwanted:
+        call = getattr(self._current, "call", None)
+        if call is not None and call.unwanted:
             raise UnwantedError("the client is disconnected")

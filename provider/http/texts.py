@@ -44,8 +44,8 @@ class Texts:
         forms = self.texts[key]
         if isinstance(forms, str):
             raise KeyError(f"{key}: does not depend on a number")
-        said = forms[self.locale.plural_form(number)].format(count=self.number(number))
-        return self("more_than", number=said) if more else said
+        text = forms[self.locale.plural_form(number)].format(count=self.number(number))
+        return self("more_than", number=text) if more else text
 
     def number(self, value: int) -> str:
         """Return a number with separators."""

@@ -105,9 +105,9 @@ class Page:
     def notice(self, status: int, key: str, **values: str) -> web.Response:
         """Return a page that only says something, in the texts `<key>_title` and `<key>`."""
         begin = "wrong" if key.startswith("wrong") else key
-        said = self.texts(key, **values)
+        text = self.texts(key, **values)
         return self.response(
-            self.render("notice.html", title=self.texts(f"{begin}_title"), said=said), status=status
+            self.render("notice.html", title=self.texts(f"{begin}_title"), text=text), status=status
         )
 
     def response(

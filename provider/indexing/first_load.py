@@ -59,14 +59,14 @@ def begin_first_load(database: Database) -> None:
         session.commit()
 
 
-def finish_first_load(database: Database, tell: Callable[[str], None]) -> None:
-    """Rebuild the indexes, committing each one; `tell` receives the name of each before it is built."""
+def finish_first_load(database: Database, on_index: Callable[[str], None]) -> None:
+    """Rebuild the indexes, committing each one; `on_index` receives the name of each before it is built."""
     with database.session() as session:
         # Locked one by one: two loads that end at the same time build different indexes, or wait for each
         # other.
         next_one = select(FirstLoad).order_by(FirstLoad.index_name).limit(1).with_for_update()
         while (row := session.scalar(next_one)) is not None:
-            tell(row.index_name)
+            on_index(row.index_name)
             session.execute(text("SET LOCAL maintenance_work_mem = '512MB'"))
             session.connection().exec_driver_sql(row.definition)
             session.delete(row)

@@ -133,8 +133,8 @@ class ListedCaptures:
             return self._find(file_name)
         found = self._session.scalar(select(Arc.id).where(Arc.path == stored_path(path)))
         if found is None:
-            told = select(Arc.id).where(Arc.name == name, Arc.path.is_(None)).limit(1)
-            found = self._session.scalar(told)
+            named = select(Arc.id).where(Arc.name == name, Arc.path.is_(None)).limit(1)
+            found = self._session.scalar(named)
             if found is not None:
                 values = {"path": stored_path(path), "size": look_at(path).size}
                 self._session.execute(update(Arc).where(Arc.id == found).values(values))

@@ -28,9 +28,9 @@ from provider.storage.places import Place
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import Synchronized
 
-_TELL_SECONDS = 0.5
+_REPORT_SECONDS = 0.5
 
-Tell = Callable[[int], None]
+OnRead = Callable[[int], None]
 """Periodically receives the number of bytes read from all files."""
 _Submitted = dict[Future[FileReport | None], Place]
 
@@ -47,7 +47,7 @@ def index_files(
     options: IndexOptions,
     *,
     jobs: int,
-    tell: Tell = lambda _: None,
+    on_read: OnRead = lambda _: None,
 ) -> Iterator[FileReport]:
     """Index files in up to `jobs` processes; yields reports as files are done.
 
@@ -56,12 +56,12 @@ def index_files(
     remains.
     """
     if jobs == 1 or len(files) <= 1:
-        yield from _one_by_one(database, files, options, tell)
+        yield from _one_by_one(database, files, options, on_read)
         return
     # Forked processes use none of our connections to the database, and psycopg does not end those of another
     # process.
     with forking_or_spawning() as context:
-        yield from _side_by_side(context, database, settings, files, options, jobs=jobs, tell=tell)
+        yield from _side_by_side(context, database, settings, files, options, jobs=jobs, on_read=on_read)
 
 
 def _side_by_side(
@@ -72,7 +72,7 @@ def _side_by_side(
     options: IndexOptions,
     *,
     jobs: int,
-    tell: Tell,
+    on_read: OnRead,
 ) -> Iterator[FileReport]:
     url = database.url.render_as_string(hide_password=False)
     options = replace(options, readers=max(options.readers // jobs, 1))
@@ -90,7 +90,7 @@ def _side_by_side(
                 return {pool.submit(_work, file, wait=wait): file for file in files}
 
         try:
-            yield from _results(files, submit, lambda: tell(read.value))
+            yield from _results(files, submit, lambda: on_read(read.value))
         except BrokenProcessPool:
             raise ZatvaError(
                 "an indexing process was killed; its unfinished files are not indexed: run the command again"
@@ -100,13 +100,13 @@ def _side_by_side(
             pool.shutdown(cancel_futures=True)
 
 
-def _results(files: Iterable[Place], submit: "_Submit", tell: Callable[[], None]) -> Iterator[FileReport]:
-    """Yield the reports in order of completion; `tell` is called periodically meanwhile."""
+def _results(files: Iterable[Place], submit: "_Submit", on_read: Callable[[], None]) -> Iterator[FileReport]:
+    """Yield the reports in order of completion; `on_read` is called periodically meanwhile."""
     work = submit(files, wait=False)
     busy: list[Place] = []
     while work:
-        done, _ = wait(work, timeout=_TELL_SECONDS, return_when=FIRST_COMPLETED)
-        tell()
+        done, _ = wait(work, timeout=_REPORT_SECONDS, return_when=FIRST_COMPLETED)
+        on_read()
         for one in done:
             file, report = work.pop(one), one.result()
             if report is None:
@@ -118,18 +118,18 @@ def _results(files: Iterable[Place], submit: "_Submit", tell: Callable[[], None]
 
 
 def _one_by_one(
-    database: Database, files: Sequence[Place], options: IndexOptions, tell: Tell
+    database: Database, files: Sequence[Place], options: IndexOptions, on_read: OnRead
 ) -> Iterator[FileReport]:
     before = 0
 
     def count(offset: int) -> None:
-        tell(before + offset)
+        on_read(before + offset)
 
     with Indexer(database, options) as indexer:
         for report in _free_ones_first(indexer, files, count):
             yield report
             before += size_of(report.path)
-            tell(before)
+            on_read(before)
 
 
 def _free_ones_first(indexer: Indexer, files: Iterable[Place], check: Check) -> Iterator[FileReport]:

@@ -61,9 +61,10 @@ class ReadAhead:
 
     @contextlib.contextmanager
     def of_staged(self, session: Session) -> Iterator[Sequence[Future[None]]]:
-        """During the block, look up the staged captures if the indexes have outgrown memory; yield the look-ups.
+        """Look up the staged captures during the block, if the indexes have outgrown memory.
 
-        Call this outside a transaction. At the end of the block, look-ups that have not begun are dropped.
+        Yields the look-ups; those that have not begun at the end of the block are dropped. Call this when no
+        transaction is in progress.
         """
         reads = self._begin(session)
         session.rollback()

@@ -226,18 +226,18 @@ class _Captures:
         header: RecordHeader,
         head: bytes,
         host: str,
-        said: tuple[str | None, int | None],
+        declared: tuple[str | None, int | None],
     ) -> "_Shown":
-        """Return what the content shows; `said` is the declared type and the HTTP status."""
+        """Return what the content shows; `declared` is the declared type and the HTTP status."""
         begin = header.block + len(head)
         recognised = title = language = None
         if self._options.types != "off" and has_known_encoding(head):
             front = unpacked(_front(content, header, begin, FRONT), head)
-            recognised = recognised_type(said[0], front)
-        mime_type = recognised or said[0]
-        if may_have_title(mime_type, said[1]):
+            recognised = recognised_type(declared[0], front)
+        mime_type = recognised or declared[0]
+        if may_have_title(mime_type, declared[1]):
             title = find_title(_front(content, header, begin, TITLE_WINDOW), head, host)
-        if self._options.languages and may_have_text(mime_type, said[1]):
+        if self._options.languages and may_have_text(mime_type, declared[1]):
             front = _front(content, header, begin, TITLE_WINDOW)
             language = language_of(text_of(front, head, host, mime_type, TEXT_CHARACTERS))
         return _Shown(recognised, title, language)

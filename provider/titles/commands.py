@@ -301,11 +301,11 @@ def update_titles(invocation: Invocation) -> ExitCode:
         pages = 0
         while settings.provider.title_front_pages and (read := read_front_pages(database, settings.provider)):
             pages += read
-    told = f"{changed:,} titles have a new datestamp, and {documents:,} documents"
+    words = f"{changed:,} titles have a new datestamp, and {documents:,} documents"
     if settings.provider.title_front_pages:
-        told += f"; {pages:,} front pages were checked"
+        words += f"; {pages:,} front pages were checked"
     counts = {"changed": changed, "documents": documents, "front_pages": pages}
-    invocation.console.result(counts, told)
+    invocation.console.result(counts, words)
     return ExitCode.DONE
 
 

@@ -205,15 +205,16 @@ def _text(
     except NotServedError as error:
         raise _UnreadableError(str(error)) from error
     try:
-        said = opened.record.description
-        if not may_have_title(said.content_type, said.http_status):
+        description = opened.record.description
+        if not may_have_title(description.content_type, description.http_status):
             return None
         payload = opened.held if opened.held is not None else _beginning(opened.record)
     except (DamageError, OSError) as error:
         raise _UnreadableError(str(error)) from error
     finally:
         opened.record.close()
-    head = f"\ncontent-type: {said.content_type}\ncontent-encoding: {said.content_encoding or 'identity'}\n"
+    coding = description.content_encoding or "identity"
+    head = f"\ncontent-type: {description.content_type}\ncontent-encoding: {coding}\n"
     with database.session() as session:
         key = Document.key == opened.holder.key
         holder_id = session.scalars(select(Document.id).where(key)).one()

@@ -135,7 +135,7 @@ def read_seeder(
             yield from _titles(connection, place, states)
             yield from _collections(connection, media_url)
     except psycopg.Error as error:
-        raise RemoteError(f"Seeder's database {place}: {_said(error)}; nothing has been imported") from None
+        raise RemoteError(f"Seeder's database {place}: {_reason(error)}; nothing has been imported") from None
 
 
 def seeder_place(address: str) -> str:
@@ -169,7 +169,7 @@ def _place(parameters: Mapping[str, Any]) -> str:
     return place or (f"of the service {service}" if service else "at libpq's default address")
 
 
-def _said(error: psycopg.Error) -> str:
+def _reason(error: psycopg.Error) -> str:
     return error.diag.message_primary or " ".join(str(error).split())[:_LONGEST] or type(error).__name__
 
 

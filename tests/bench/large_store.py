@@ -273,7 +273,7 @@ def _write(session: Session, identifiers: Sequence[str], run: RunKey) -> None:
         new = [record_path(one) for one in identifiers]
         paths = [*place_files(session, new, repository_id=1, files_per_directory=5000)]
     rows = [_row(one, path, known) for one, path in zip(identifiers, paths, strict=True)]
-    write_records(session, rows, repository_id=1, metadata_prefix=_PREFIX, now=utc_now(), told_by=run)
+    write_records(session, rows, repository_id=1, metadata_prefix=_PREFIX, now=utc_now(), feed_run=run)
 
 
 def _row(identifier: str, path: str | None, known: Mapping[str, KnownRecord]) -> RecordRow:

@@ -137,9 +137,9 @@ _COUNTS = (
 
 
 def fill(
-    database: Database, documents: int, tell: Callable[[str], None], *, statistics: bool = True
+    database: Database, documents: int, on_step: Callable[[str], None], *, statistics: bool = True
 ) -> float:
-    """Fill the empty tables and return the seconds that it took; `tell` receives the progress.
+    """Fill the empty tables and return the seconds that it took; `on_step` receives the progress.
 
     Without `statistics` the tables have only those that a first load makes itself.
     """
@@ -152,10 +152,10 @@ def fill(
         for first in range(0, documents, _PIECE):
             last = min(first + _PIECE, documents) - 1
             session.execute(text(_DOCUMENTS), {"first": first, "last": last})
-            tell(f"{last + 1:,} documents written")
+            on_step(f"{last + 1:,} documents written")
         _execute(session, _MEMBERSHIPS, *_COUNTS)
         session.commit()
-    finish_first_load(database, lambda name: tell(f"building {name}"))
+    finish_first_load(database, lambda name: on_step(f"building {name}"))
     if statistics:
         with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.execute(text("VACUUM ANALYZE document"))

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from manager.commands import run, serve_worker, until_told
+from manager.commands import run, run_until_signal, serve_worker
 from oai.database import open_database
 from oai.logs import configure
 from oai.settings import load_settings
@@ -18,7 +18,7 @@ def main() -> None:
     drain = asyncio.Event()
     with open_database(settings) as database:
         work = serve_worker if sys.argv[1:] == ["worker"] else run
-        until_told(work(settings, database, command=STAND_IN, drain=drain), drain=drain)
+        run_until_signal(work(settings, database, command=STAND_IN, drain=drain), drain=drain)
 
 
 if __name__ == "__main__":

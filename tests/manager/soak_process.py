@@ -22,7 +22,7 @@ def main() -> None:
     settings = load_settings()
     configure(settings.log)
     with open_database(settings) as database:
-        running.until_told(getattr(running, sys.argv[1])(settings, database, command=_HARVESTER))
+        running.run_until_signal(getattr(running, sys.argv[1])(settings, database, command=_HARVESTER))
 
 
 if __name__ == "__main__":

@@ -208,5 +208,5 @@ def test_what_makes_no_sense_with_a_queue_is_refused(environment: dict[str, str]
     ("exit_code", "expected"), [(-9, "was ended by signal 9"), (3, "ended with exit code 3")]
 )
 def test_the_reason_is_the_signal_or_the_exit_code(exit_code: int, expected: str) -> None:
-    reason = in_words(ProcessOutcome(exit_code=exit_code, said="first\nlast\n"))
+    reason = in_words(ProcessOutcome(exit_code=exit_code, stderr="first\nlast\n"))
     assert reason.endswith(f" {expected}; its last message was: last")

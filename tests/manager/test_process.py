@@ -48,7 +48,7 @@ async def test_the_end_of_what_a_process_writes_is_kept() -> None:
     process = await HarvestProcess.start([sys.executable, "-c", PROGRAM], {})
     outcome = await process.wait()
     assert outcome.exit_code == 3
-    assert outcome.said == 3995 * "x" + "\nlast"
+    assert outcome.stderr == 3995 * "x" + "\nlast"
 
 
 @linux
@@ -67,8 +67,8 @@ async def test_a_forked_process_has_what_it_was_given_and_nothing_of_others() ->
         waiting.kill()
         assert (await waiting.wait()).exit_code == -signal.SIGKILL
     # The environment, the folder, no descriptors but the standard ones, and a group of its own (code 0).
-    assert outcome.said.startswith(f"příklad {Path.cwd()} [0, 1, 2] ")
-    assert outcome.said.endswith(" True"), "Ctrl-C must end it as usual"
+    assert outcome.stderr.startswith(f"příklad {Path.cwd()} [0, 1, 2] ")
+    assert outcome.stderr.endswith(" True"), "Ctrl-C must end it as usual"
     assert outcome.exit_code == 0
 
 

@@ -198,7 +198,7 @@ def test_a_repository_that_was_removed_meanwhile_takes_its_history_along(
 
 def test_the_row_tells_what_when_where_and_why(database: Database, tables: Tables) -> None:
     running_job(tables, set_spec="a:b")
-    settle_job(database, Ending(cause=Cause.ENDED, exit_code=1, said="Traceback\n  …\nMemory\0Error\n"))
+    settle_job(database, Ending(cause=Cause.ENDED, exit_code=1, stderr="Traceback\n  …\nMemory\0Error\n"))
     (row,) = tables("SELECT * FROM oai_history")
     assert (row.job_id, row.set_spec, row.host, row.process_id, row.verdict) == (1, "a:b", "w1", 7, "failed")
     assert row.harvest_start_time == datetime(2026, 1, 1, tzinfo=UTC)

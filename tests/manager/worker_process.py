@@ -1,6 +1,6 @@
 """A worker as a process of its own whose harvester is the stand-in; the environment says the rest."""
 
-from manager.commands import serve_worker, until_told
+from manager.commands import run_until_signal, serve_worker
 from oai.database import open_database
 from oai.logs import configure
 from oai.settings import load_settings
@@ -13,7 +13,7 @@ def main() -> None:
     settings = load_settings()
     configure(settings.log)
     with open_database(settings) as database:
-        until_told(serve_worker(settings, database, command=STAND_IN))
+        run_until_signal(serve_worker(settings, database, command=STAND_IN))
 
 
 if __name__ == "__main__":

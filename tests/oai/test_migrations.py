@@ -120,7 +120,7 @@ def test_an_upgrade_gives_way_to_transactions_and_keeps_what_a_provider_of_befor
         with database.engine.connect() as reading:
             reading.execute(_READ)
             with pytest.raises(DatabaseNotReadyError, match="revision 0016; transactions of other programs"):
-                migrations.upgrade(database.engine, patience=0)
+                migrations.upgrade(database.engine, lock_seconds=0)
             upgrading = beside.submit(migrations.upgrade, database.engine)
             for _ in range(3):
                 _wait_for_a_lock(database)

@@ -207,9 +207,9 @@ def limit(invocation: Invocation) -> ExitCode:
         limit_organisation(session, number, **limits)
         session.commit()
     invocation.about(number, arguments.short_name, **limits)
-    told = ", ".join(f"{name}: {_DEFAULT if value is None else value}" for name, value in limits.items())
+    shown = ", ".join(f"{name}: {_DEFAULT if value is None else value}" for name, value in limits.items())
     result = {"organisation_id": number, "short_name": arguments.short_name, **limits}
-    invocation.console.result(result, f"{arguments.short_name!r} is limited to {told}")
+    invocation.console.result(result, f"{arguments.short_name!r} is limited to {shown}")
     return ExitCode.DONE
 
 

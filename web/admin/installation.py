@@ -69,7 +69,7 @@ class Room:
 
 def database_facts(session: Session) -> DatabaseFacts:
     """Query the database server for its facts."""
-    told = session.execute(
+    row = session.execute(
         text(
             "SELECT current_setting('server_version'), pg_database_size(current_database()), "
             "(SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()), "
@@ -78,10 +78,10 @@ def database_facts(session: Session) -> DatabaseFacts:
     ).one()
     tables = session.execute(_SIZES, {"most": _LARGEST}).all()
     return DatabaseFacts(
-        version=told[0],
-        size=told[1],
-        connections=told[2],
-        most_connections=told[3],
+        version=row[0],
+        size=row[1],
+        connections=row[2],
+        most_connections=row[3],
         revision=migrations.current(session.connection()),
         tables=[Table(name=name, size=size, rows=rows) for name, size, rows in tables],
     )

@@ -64,8 +64,10 @@ class MailForm(FormModel):
     @classmethod
     def _is_an_address(cls, value: str) -> str:
         if _ADDRESS.fullmatch(value) is None:
-            said = {"address": repr(value)}
-            raise ValueError(_("%(address)s is not a mail address; write it as name@library.example") % said)
+            values = {"address": repr(value)}
+            raise ValueError(
+                _("%(address)s is not a mail address; write it as name@library.example") % values
+            )
         return value
 
 

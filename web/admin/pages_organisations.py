@@ -33,7 +33,7 @@ from web.auth.organisations import (
 from web.repositories.listing import is_id
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import Form, FormModel, read_form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, Shown, number_in, page_of, text_in
 from web.site.params import NUMBER, number_of
@@ -105,7 +105,7 @@ async def add(request: web.Request) -> web.Response:
     try:
         made = await database_of(request).run(add_organisation, short_name=asked.short_name, name=asked.name)
     except UsageError as error:
-        return await _page(request, None, form.with_error("short_name", told(error)))
+        return await _page(request, None, form.with_error("short_name", error_text(error)))
     about(request, "organisation", made.organisation_id, made.short_name)
     raise web.HTTPSeeOther("/admin/organisations?done=organisation-added")
 
@@ -133,7 +133,7 @@ async def change(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(work)
     except UsageError as error:
-        return await _page(request, organisation, form.with_error("short_name", told(error)))
+        return await _page(request, organisation, form.with_error("short_name", error_text(error)))
     raise web.HTTPSeeOther(f"/admin/organisations/{number}?done=organisation-changed")
 
 
@@ -189,7 +189,7 @@ async def remove(request: web.Request) -> web.StreamResponse:
     try:
         await database_of(request).run(remove_organisation, organisation.organisation_id)
     except UsageError as error:
-        raise web.HTTPConflict(text=told(error)) from None
+        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther("/admin/organisations?done=organisation-removed")
 
 

@@ -29,7 +29,7 @@ from web.models import LinkKind, Role
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.faults import RemediableConflict
 from web.site.forms import Form, FormModel, read_form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER, number_of
 from web.site.render import render
@@ -116,7 +116,7 @@ async def invite_new(request: web.Request) -> web.Response:
         )
     except UsageError as error:
         field = "name" if asked.organisation or asked.role is not Role.PARTNER else "organisation"
-        return await _page(request, None, form.with_error(field, told(error)))
+        return await _page(request, None, form.with_error(field, error_text(error)))
     about(request, "user", user_id, asked.name)
     return await _page(request, await _user_of(request, user_id), None, link=link, invitation=True)
 
@@ -141,7 +141,7 @@ async def change(request: web.Request) -> web.Response:
         )
     except UsageError as error:
         is_last = isinstance(error, LastAdministratorError)
-        return await _page(request, user, form.with_error("role", told(error)), is_last=is_last)
+        return await _page(request, user, form.with_error("role", error_text(error)), is_last=is_last)
     raise web.HTTPSeeOther(f"/admin/users/{user.user_id}?done=user-changed")
 
 
@@ -184,9 +184,11 @@ async def disable(request: web.Request) -> web.StreamResponse:
     try:
         await database_of(request).run(disable_user, user.user_id)
     except LastAdministratorError as error:
-        raise RemediableConflict(told(error), path=_OTHERS, label=_("Choose another administrator")) from None
+        raise RemediableConflict(
+            error_text(error), path=_OTHERS, label=_("Choose another administrator")
+        ) from None
     except UsageError as error:
-        raise web.HTTPConflict(text=told(error)) from None
+        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"/admin/users/{user.user_id}?done=user-disabled")
 
 

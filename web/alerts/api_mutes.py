@@ -13,7 +13,7 @@ from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
-from web.api.shapes import In, Moment, Out, Page, Paged, Told
+from web.api.shapes import Flag, In, Moment, Out, Page, Paged
 from web.auth.access import asked_for, visible_repositories
 
 _TAG: Final = "alerts"
@@ -36,7 +36,7 @@ class MuteOut(Out):
 class MuteQuery(Paged):
     """Filters for mutes."""
 
-    past: Told = Field(default=False, description="Include those that are over.")
+    past: Flag = Field(default=False, description="Include those that are over.")
 
 
 class NewMute(In):

@@ -39,7 +39,7 @@ from web.overview.situation import damaged_stores, figures, troubles
 from web.schedules.timing import often_here
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import Form, read_form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of
 from web.site.params import NUMBER, number_of
@@ -148,7 +148,7 @@ async def add(request: web.Request) -> web.Response:
             services=services_for(request),
         )
     except UsageError as error:
-        return await _form(request, repository, form.with_error("target", told(error)))
+        return await _form(request, repository, form.with_error("target", error_text(error)))
     about(request, "notification rule", made.rule_id)
     if made.signing_key is not None:
         return render(request, "alert_key.html", rule=made, key=made.signing_key)
@@ -181,7 +181,7 @@ async def change(request: web.Request) -> web.Response:
             services=services_for(request),
         )
     except UsageError as error:
-        return await _form(request, repository, form.with_error("target", told(error)), rule)
+        return await _form(request, repository, form.with_error("target", error_text(error)), rule)
     if changed.signing_key is not None and changed.signing_key != rule.signing_key:
         return render(request, "alert_key.html", rule=changed, key=changed.signing_key)
     raise web.HTTPSeeOther("/alerts?done=alert-changed")

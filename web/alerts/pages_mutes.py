@@ -16,7 +16,7 @@ from oai.errors import UsageError
 from web.auth.access import Right, asked_for, local_path, needs, visible_repositories, who_asks
 from web.site.formats import lasting
 from web.site.forms import Form, FormModel, read_form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import database_of
 from web.site.paging import PAGE, number_in, page_of
 from web.site.params import NUMBER
@@ -103,7 +103,7 @@ async def add(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(work)
     except UsageError as error:
-        return await _form(request, form.with_error("starts", told(error)))
+        return await _form(request, form.with_error("starts", error_text(error)))
     raise web.HTTPSeeOther("/alerts/mutes?done=muted")
 
 
@@ -121,7 +121,7 @@ async def acknowledge_run(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(work)
     except UsageError as error:
-        raise web.HTTPConflict(text=told(error)) from None
+        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"{local_path(posted).partition('?')[0]}?done=acknowledged")
 
 

@@ -95,8 +95,8 @@ def handler_of(operation: Operation) -> Handler:
         except (TryLaterError, OperationalError, PoolTimeoutError) as error:
             _log.warning("%s %s: %s", request.method, request.path, error)
             busy = isinstance(error, RepositoryBusyError)
-            said = str(error) if busy else "the database is not responding; try again in a moment"
-            return problem(503, said, headers={"Retry-After": "5"})
+            detail = str(error) if busy else "the database is not responding; try again in a moment"
+            return problem(503, detail, headers={"Retry-After": "5"})
         except ClientError as error:
             return problem(424, str(error))
         except (UsageError, ZatvaError) as error:

@@ -26,7 +26,7 @@ class In(FormModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def _told(value: object) -> object:
+def _read_flag(value: object) -> object:
     if value in ("true", "false"):
         return value == "true"
     if isinstance(value, str):
@@ -34,7 +34,7 @@ def _told(value: object) -> object:
     return value
 
 
-Told = Annotated[bool, BeforeValidator(_told)]
+Flag = Annotated[bool, BeforeValidator(_read_flag)]
 """A boolean query parameter."""
 
 

@@ -18,7 +18,7 @@ from provider.indexing.browsing import FileKnown, find_files, list_folder
 from web.api.faults import not_found
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
-from web.api.shapes import In, Out, Page, Paged, Told
+from web.api.shapes import Flag, In, Out, Page, Paged
 from web.archive.address import provider_address
 from web.archive.pages_activity import CHECK_COUNT, SELF_TESTS, list_self_tests
 from web.auth.access import about, who_asks
@@ -48,7 +48,7 @@ class IndexRunOut(Out):
 class FileQuery(Paged):
     """Filters for files."""
 
-    troubled: Told = Field(default=False, description="Only files that failed or have unreadable locations.")
+    troubled: Flag = Field(default=False, description="Only files that failed or have unreadable locations.")
 
 
 class FileOut(Out):

@@ -19,7 +19,7 @@ from provider.models import Access, Collection
 from web.api.faults import ApiError, not_found
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
-from web.api.shapes import Done, In, Moment, Out, Page, Paged, Told
+from web.api.shapes import Done, Flag, In, Moment, Out, Page, Paged
 from web.auth.access import about
 
 _TAG: Final = "collections"
@@ -138,7 +138,7 @@ class ChangePreviewOut(Out):
 class RemovalQuery(In):
     """What may be removed."""
 
-    force: Told = Field(default=False, description="Even if it contains documents or collections.")
+    force: Flag = Field(default=False, description="Even if it contains documents or collections.")
 
 
 async def _list(call: Call) -> Page[CollectionOut]:

@@ -30,7 +30,7 @@ from web.archive.pages_activity import CLIENT, abandoned_after, client_of, list_
 from web.auth.access import needs
 from web.models import SelfTest
 from web.site.export import AT_ONCE, KINDS, columns_of, export
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, page_of, text_in
 from web.site.params import NUMBER, number_of
@@ -71,7 +71,7 @@ async def sets(request: web.Request) -> web.Response:
             children, tree, below=below or None, limit=PAGE + 1, after=after
         )
     except UsageError as error:
-        raise web.HTTPNotFound(text=told(error)) from None
+        raise web.HTTPNotFound(text=error_text(error)) from None
     return render(
         request,
         "archive_sets.html",
@@ -138,7 +138,7 @@ async def sets_as_file(request: web.Request) -> web.StreamResponse:
             tree = tree_of(below or request.query.get("tree", Tree.COLLECTION))
             return await database_of(request).run(children, tree, below=below, limit=AT_ONCE, after=after)
         except UsageError as error:
-            raise web.HTTPNotFound(text=told(error)) from None
+            raise web.HTTPNotFound(text=error_text(error)) from None
 
     return await export(request, "sets_exports", _NODE, behind)
 
@@ -177,7 +177,7 @@ async def files(request: web.Request) -> web.StreamResponse:
                 find_run_files, number, limit=AT_ONCE, after=after, troubled=troubled
             )
         except UsageError as error:
-            raise web.HTTPNotFound(text=told(error)) from None
+            raise web.HTTPNotFound(text=error_text(error)) from None
 
     return await export(request, f"indexing-{number}", _FILE, behind)
 

@@ -30,7 +30,7 @@ from web.archive.address import provider_address
 from web.auth.access import about, needs, who_asks
 from web.models import SelfTest
 from web.site.forms import Form
-from web.site.i18n import _, mark, told
+from web.site.i18n import _, error_text, mark
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, moment_in, moment_key, number_in, page_of, text_in
 from web.site.params import NUMBER, number_of
@@ -176,7 +176,7 @@ async def queue_chosen(request: web.Request) -> web.Response:
             queue_found, files, collection=collection or None, again=not all_below
         )
     except UsageError as error:
-        return await _folder(request, folder, fault=told(error))
+        return await _folder(request, folder, fault=error_text(error))
     if number is None:
         nothing = _("Nothing there is new or changed.") if all_below else _("Choose at least one file.")
         return await _folder(request, folder, fault=nothing)
@@ -190,7 +190,7 @@ async def _folder(request: web.Request, path: str, fault: str | None = None) -> 
         try:
             view = await database_of(request).run(list_folder, roots, path or str(roots[0]))
         except UsageError as error:
-            fault = fault or told(error)
+            fault = fault or error_text(error)
     return render(
         request,
         "archive_files.html",
@@ -281,7 +281,7 @@ async def start_check(request: web.Request) -> web.Response:
     try:
         row = await request.config_dict[SELF_TESTS].start(base_url, asked_by=who_asks(request).name)
     except UsageError as error:
-        raise web.HTTPConflict(text=told(error)) from None
+        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"/archive/check/{row.self_test_id}?done=check-started")
 
 

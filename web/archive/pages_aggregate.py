@@ -18,7 +18,7 @@ from provider.aggregate.sources import add_source, find_repository, withdraw_sou
 from web.archive.address import aggregate_address
 from web.auth.access import about, asked_for, needs, visible_repositories, who_asks
 from web.site.forms import Form, FormModel, read_form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import number_in
 from web.site.params import NUMBER, number_of
@@ -61,7 +61,7 @@ async def add(request: web.Request) -> web.Response:
     try:
         source = await database_of(request).run(work)
     except UsageError as error:
-        return await _page(request, form.with_error("name", told(error)))
+        return await _page(request, form.with_error("name", error_text(error)))
     about(request, "aggregate source", source.repository_id, source.title)
     raise web.HTTPSeeOther("/archive/aggregate?done=aggregate-added")
 
@@ -92,7 +92,7 @@ async def remove(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(withdraw_source, source.repository_id)
     except UsageError as error:
-        raise web.HTTPConflict(text=told(error)) from None
+        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther("/archive/aggregate?done=aggregate-withdrawn")
 
 

@@ -20,7 +20,7 @@ from provider.holdings.sets import COLLECTION_ROOT, collection_set_spec
 from provider.models import Access, Collection
 from web.auth.access import about, needs
 from web.site.forms import Form, FormModel, read_form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, page_of, text_in
 from web.site.render import render
@@ -125,7 +125,7 @@ async def add(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(make)
     except UsageError as error:
-        return _new_form(request, form.with_error("set_spec", told(error)))
+        return _new_form(request, form.with_error("set_spec", error_text(error)))
     raise web.HTTPSeeOther(f"{_address(spec)}?done=collection-added")
 
 
@@ -165,7 +165,7 @@ async def change_rule(request: web.Request) -> web.Response:
             return _page(request, row, rule=form, preview=found)
         await database_of(request).run(set_rule, row.set_spec, asked.rule(), margin=_margin(request))
     except UsageError as error:
-        return _page(request, row, rule=form.with_error("embargo_until", told(error)))
+        return _page(request, row, rule=form.with_error("embargo_until", error_text(error)))
     raise web.HTTPSeeOther(f"{_address(row.set_spec)}?done=rule-changed")
 
 
@@ -183,7 +183,7 @@ async def file_documents(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(work, row.set_spec, asked.selection(), margin=_margin(request))
     except UsageError as error:
-        return _page(request, row, documents=form.with_error("archive_file", told(error)))
+        return _page(request, row, documents=form.with_error("archive_file", error_text(error)))
     done = "documents-taken-out" if takes_out else "documents-assigned"
     raise web.HTTPSeeOther(f"{_address(row.set_spec)}?done={done}")
 
@@ -196,7 +196,7 @@ async def _preview_documents(
             preview_assignment, row.set_spec, asked.selection(), takes_out=takes_out
         )
     except UsageError as error:
-        return _page(request, row, documents=form.with_error("archive_file", told(error)))
+        return _page(request, row, documents=form.with_error("archive_file", error_text(error)))
     return _page(request, row, documents=form, preview=found, takes_out=takes_out)
 
 

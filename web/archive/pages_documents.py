@@ -20,7 +20,7 @@ from provider.holdings.sets import is_set_spec
 from web.archive.address import document_address
 from web.auth.access import about, needs, who_asks
 from web.auth.audit import record_export
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.render import render
 
@@ -47,7 +47,7 @@ async def listing(request: web.Request) -> web.Response:
         try:
             result = await database_of(request).run(find_captures, wanted)
         except UsageError as error:
-            fault = told(error)
+            fault = error_text(error)
     end = result.end if result else None
     return render(
         request,
@@ -73,7 +73,7 @@ async def as_warc(request: web.Request) -> web.StreamResponse:
     try:
         first = await asyncio.to_thread(next, steps, None)
     except UsageError as error:
-        raise web.HTTPBadRequest(text=told(error)) from None
+        raise web.HTTPBadRequest(text=error_text(error)) from None
     if first is None:
         raise web.HTTPNotFound(text=_("No archived documents found."))
     await record_export(request, "captures", "warc")

@@ -28,7 +28,7 @@ from web.archive.pages_documents import matches
 from web.auth.access import about, needs, who_asks
 from web.auth.audit import record_export
 from web.site.forms import FormModel, read_form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of
 from web.site.params import NUMBER, number_of
@@ -215,7 +215,7 @@ async def prepare(request: web.Request) -> web.Response:
     try:
         made = await queued(request, asked, since=since, until=until)
     except UsageError as error:
-        return await _list(request, fault=told(error))
+        return await _list(request, fault=error_text(error))
     raise web.HTTPSeeOther(f"/archive/exports/{made.export_id}?done=export-queued")
 
 

@@ -16,7 +16,7 @@ from provider.models import Takedown
 from web.auth.access import about, needs
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import Form, FormModel, read_form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of, text_in
 from web.site.params import NUMBER, number_of
@@ -105,7 +105,7 @@ async def add(request: web.Request) -> web.Response:
             return _form(request, form, found)
         number = await database_of(request).run(_enter, asked, found, _margin(request))
     except UsageError as error:
-        return _form(request, form.with_error("targets", told(error)))
+        return _form(request, form.with_error("targets", error_text(error)))
     about(request, "takedown", number, asked.targets[0])
     raise web.HTTPSeeOther(f"/archive/takedowns/{number}?done=taken-down")
 
@@ -130,7 +130,9 @@ async def lift(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(work)
     except UsageError as error:
-        return await _page(request, Form(values={"because": because}).with_error("because", told(error)))
+        return await _page(
+            request, Form(values={"because": because}).with_error("because", error_text(error))
+        )
     raise web.HTTPSeeOther(f"/archive/takedowns/{number}?done=take-down-ended")
 
 
@@ -179,7 +181,7 @@ async def _row(request: web.Request) -> Takedown:
     try:
         return await database_of(request).run(takedowns.find_takedown, number_of(request))
     except UsageError as error:
-        raise web.HTTPNotFound(text=told(error)) from None
+        raise web.HTTPNotFound(text=error_text(error)) from None
 
 
 def _words() -> dict[str, Any]:

@@ -36,7 +36,7 @@ from web.archive.pages_titles import words
 from web.auth.access import about, needs
 from web.auth.csrf import posted_of, takes_file
 from web.site.forms import Form, FormModel, Problem, read_form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.render import render
 
@@ -114,7 +114,7 @@ async def bring(request: web.Request) -> web.Response:
     try:
         upload = _upload(asked, posted)
     except UsageError as error:
-        return await _form(request, form.with_error("file", told(error)))
+        return await _form(request, form.with_error("file", error_text(error)))
     kept = {"source": upload.source, "format": upload.kind, "name": upload.name}
     origin = _Origin(
         incoming=upload,
@@ -139,7 +139,7 @@ async def bring_from_seeder(request: web.Request) -> web.Response:
     try:
         place = seeder.place
     except UsageError as error:
-        return await _form(request, form.with_error("seeder", told(error)))
+        return await _form(request, form.with_error("seeder", error_text(error)))
     origin = _Origin(
         incoming=seeder, field="seeder", path="/archive/titles/import/seeder", label=_("Database"),
         name=place, kept={},
@@ -156,7 +156,7 @@ async def _step(request: web.Request, origin: _Origin, asked: PlanForm, form: Fo
     except (UsageError, RemoteError) as error:
         # What is wrong with a file is at its field; Seeder's form has none to correct.
         problem = Problem(title=_("Nothing was imported.")) if origin.field == "seeder" else None
-        return await _form(request, form.with_error(origin.field, told(error), problem))
+        return await _form(request, form.with_error(origin.field, error_text(error), problem))
 
 
 async def _import(request: web.Request, origin: _Origin, asked: PlanForm, form: Form) -> web.Response:
@@ -168,7 +168,7 @@ async def _import(request: web.Request, origin: _Origin, asked: PlanForm, form: 
             accept_shown, origin.incoming, settings, asked.digest, approved=approved
         )
     except PlanChangedError as error:
-        return await _plan(request, origin, form, fault=told(error))
+        return await _plan(request, origin, form, fault=error_text(error))
     except NeedsApprovalError:
         message = _("Tick this box if you want these changes.")
         return await _plan(request, origin, form.with_error("approve", message))

@@ -18,7 +18,7 @@ from web.auth.sessions import end_sessions, leave, list_sessions, mark_of, sessi
 from web.auth.sign_in import known_user
 from web.auth.users import set_language, set_password, set_time_zone
 from web.site.forms import Form, FormModel, read_form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, Shown, number_in, page_of
 from web.site.params import NUMBER, number_of
@@ -60,11 +60,11 @@ async def change_password(request: web.Request) -> web.StreamResponse:
         try:
             await check_password_of(request, known, known.name, str(form.get("current", "")))
         except UsageError as error:
-            return await _page(request, password=Form(values={}).with_error("current", told(error)))
+            return await _page(request, password=Form(values={}).with_error("current", error_text(error)))
     try:
         hashed = await chosen_password(request, form, who.name)
     except UsageError as error:
-        return await _page(request, password=Form(values={}).with_error("password", told(error)))
+        return await _page(request, password=Form(values={}).with_error("password", error_text(error)))
     await database.run(set_password, who.user_id, hashed, keep=session_token(request))
     raise web.HTTPSeeOther("/account?done=password-changed")
 
@@ -89,7 +89,7 @@ async def change_time_zone(request: web.Request) -> web.StreamResponse:
         await database_of(request).run(set_time_zone, who.user_id, name or None)
     except UsageError as error:
         return await _page(
-            request, zone=Form(values={"time_zone": name}).with_error("time_zone", told(error))
+            request, zone=Form(values={"time_zone": name}).with_error("time_zone", error_text(error))
         )
     raise web.HTTPSeeOther("/account?done=time-zone-changed")
 
@@ -126,7 +126,7 @@ async def add_token(request: web.Request) -> web.Response:
             make_token, settings, who.user_id, name=asked.token_name, scopes=scopes, days=asked.days
         )
     except UsageError as error:
-        return await _page(request, token_form=form.with_error("days", told(error)))
+        return await _page(request, token_form=form.with_error("days", error_text(error)))
     about(request, "token", number, asked.token_name)
     return await _page(request, fresh=token)
 

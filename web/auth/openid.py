@@ -306,8 +306,8 @@ class OpenIdProvider:
         except (ValueError, RecursionError):
             found = None
         if answer.status != _GOOD or not isinstance(found, dict):
-            told = found.get("error") if isinstance(found, dict) else None
-            raise OpenIdError(f"{url}: HTTP status {answer.status}, {told or 'not a JSON object'}")
+            reason = found.get("error") if isinstance(found, dict) else None
+            raise OpenIdError(f"{url}: HTTP status {answer.status}, {reason or 'not a JSON object'}")
         return found
 
     @asynccontextmanager

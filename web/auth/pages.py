@@ -35,7 +35,7 @@ from web.auth.sign_in import Known, known_user, open_link, use_link
 from web.auth.users import set_password
 from web.models import LinkKind
 from web.site.forms import Form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.render import render, with_form_token
 
@@ -88,7 +88,7 @@ async def _by_link(request: web.Request, form: MultiMapping[object], token: str)
         try:
             hashed = await chosen_password(request, form, link.user_name)
         except UsageError as error:
-            shown = Form(values={}).with_error("password", told(error))
+            shown = Form(values={}).with_error("password", error_text(error))
             return render(
                 request, "sign_in_button.html", status=422, token=token, link=link, **_rules(request, shown)
             )
@@ -248,7 +248,7 @@ async def enter_code(request: web.Request) -> web.StreamResponse:
     try:
         factor = await check_code(request, waiting.user_id, waiting.name, _text(form, "code"))
     except UsageError as error:
-        shown = Form(values={}).with_error("code", told(error))
+        shown = Form(values={}).with_error("code", error_text(error))
         status = 429 if isinstance(error, TooManyAttemptsError) else 422
         return render(request, "sign_in_code.html", status=status, form=shown, next=following)
     known = Known(user_id=waiting.user_id, name=waiting.name, password_hash=None, has_second_factor=True)
@@ -312,7 +312,7 @@ async def sign_in_again(request: web.Request) -> web.StreamResponse:
         if known.has_second_factor:
             await check_code(request, known.user_id, known.name, _text(form, "code"))
     except UsageError as error:
-        return await _again_page(request, shown.with_error(field, told(error)), following)
+        return await _again_page(request, shown.with_error(field, error_text(error)), following)
     await database.run(was_confirmed, required(session_token(request), "the user has a session"))
     about(request, "user", who.user_id, who.name)
     raise web.HTTPSeeOther(following)

@@ -36,7 +36,7 @@ from web.auth.sessions import (
     set_departure,
     was_confirmed,
 )
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.render import render
 
@@ -47,7 +47,7 @@ _SKEW: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Errand:
+class _PendingSignIn:
     """Why the browser went to the provider; kept in its cookie."""
 
     secret: str
@@ -60,27 +60,27 @@ class _Errand:
         return base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode()
 
     @classmethod
-    def unpacked(cls, text: str) -> "_Errand | None":
+    def unpacked(cls, text: str) -> "_PendingSignIn | None":
         """Return what the cookie holds; None for anything that is not ours."""
         try:
-            errand = cls(**json.loads(base64.urlsafe_b64decode(text)))
+            pending = cls(**json.loads(base64.urlsafe_b64decode(text)))
         except (ValueError, TypeError):
             return None
-        return errand if all(isinstance(each, str) for each in asdict(errand).values()) else None
+        return pending if all(isinstance(each, str) for each in asdict(pending).values()) else None
 
 
 @needs(Right.ANYBODY)
 async def leave_for_provider(request: web.Request) -> web.StreamResponse:
     """Send the browser to the provider, to sign in or, with `again`, to confirm that it is the user."""
     again = signed_in(request) is not None and "again" in request.query
-    errand = _Errand(
+    pending = _PendingSignIn(
         secret=new_token(), purpose="again" if again else "sign-in", following=local_path(request.query)
     )
-    url = await _departure(request, errand)
+    url = await _departure(request, pending)
     response = web.HTTPSeeOther(url) if isinstance(url, URL) else None
     if response is None:
         return _failed(request, 502)
-    set_departure(request, response, errand.packed())
+    set_departure(request, response, pending.packed())
     raise response
 
 
@@ -90,13 +90,13 @@ async def connect_account(request: web.Request) -> web.StreamResponse:
     """Show the page that leads to the provider, to connect the user's account there."""
     who = who_asks(request)
     about(request, "user", who.user_id, who.name)
-    errand = _Errand(secret=new_token(), purpose="connect", following="/account", csrf=who.csrf_token)
-    url = await _departure(request, errand)
+    pending = _PendingSignIn(secret=new_token(), purpose="connect", following="/account", csrf=who.csrf_token)
+    url = await _departure(request, pending)
     if url is None:
         return _failed(request, 502)
     # A page, not a redirect: our forms may lead to our own site alone (form-action).
     response = render(request, "openid_leave.html", url=str(url), provider=_name(request))
-    set_departure(request, response, errand.packed())
+    set_departure(request, response, pending.packed())
     return response
 
 
@@ -113,17 +113,17 @@ async def disconnect_account(request: web.Request) -> web.StreamResponse:
 @needs(Right.ANYBODY)
 async def come_back(request: web.Request) -> web.StreamResponse:
     """Finish what the browser went to the provider for."""
-    errand = _Errand.unpacked(departure_cookie(request) or "")
-    if errand is None:
+    pending = _PendingSignIn.unpacked(departure_cookie(request) or "")
+    if pending is None:
         return _failed(request, 403, _("The sign-in took too long, or began in another browser."))
     try:
-        identity = await _provider(request).identity(dict(request.query), Departure.of(errand.secret))
-        raise await _finished(request, errand, identity)
+        identity = await _provider(request).identity(dict(request.query), Departure.of(pending.secret))
+        raise await _finished(request, pending, identity)
     except OpenIdError as error:
         return await _refused(request, error)
     except UsageError as error:
         await count_refusal(request, "sign-in.refused", 422)
-        return _failed(request, 403, told(error))
+        return _failed(request, 403, error_text(error))
 
 
 @needs(Right.ANYBODY)
@@ -137,14 +137,14 @@ async def sign_out_there(request: web.Request) -> web.StreamResponse:
     raise web.HTTPSeeOther(url or "/sign-in?done=no-sign-out-there")
 
 
-async def _finished(request: web.Request, errand: _Errand, identity: Identity) -> web.HTTPException:
-    """Return the redirect after the errand is done. Raises UsageError."""
-    following = local_path({"next": errand.following})
-    if errand.purpose == "again":
+async def _finished(request: web.Request, pending: _PendingSignIn, identity: Identity) -> web.HTTPException:
+    """Return the redirect after the sign-in. Raises UsageError."""
+    following = local_path({"next": pending.following})
+    if pending.purpose == "again":
         await _confirm(request, identity)
         done: web.HTTPException = web.HTTPSeeOther(following)
-    elif errand.purpose == "connect":
-        await _connect(request, errand, identity)
+    elif pending.purpose == "connect":
+        await _connect(request, pending, identity)
         done = web.HTTPSeeOther("/account?done=account-connected")
     else:
         known, changed = await database_of(request).run(
@@ -153,7 +153,7 @@ async def _finished(request: web.Request, errand: _Errand, identity: Identity) -
         done = await enter(request, known, way="openid", following=following, since=identity.since)
         about(request, "user", known.user_id, known.name, **changed)
     await _record(
-        request, {"sign-in": "sign-in", "again": "sign-in.again"}.get(errand.purpose, "account.openid")
+        request, {"sign-in": "sign-in", "again": "sign-in.again"}.get(pending.purpose, "account.openid")
     )
     forget_departure(request, done)
     return done
@@ -180,9 +180,9 @@ def _owner_of(session: Session, identity: Identity) -> int | None:
     return user.user_id if user is not None else None
 
 
-async def _connect(request: web.Request, errand: _Errand, identity: Identity) -> None:
+async def _connect(request: web.Request, pending: _PendingSignIn, identity: Identity) -> None:
     who = who_asks(request)
-    if not errand.csrf or errand.csrf != who.csrf_token:
+    if not pending.csrf or pending.csrf != who.csrf_token:
         raise UsageError(_("You signed out and in again in the meantime. Nothing was connected."))
     about(request, "user", who.user_id, who.name, openid=f"{identity.issuer} {identity.subject}")
     await database_of(request).run(connect, identity, who.user_id)
@@ -196,12 +196,12 @@ async def _record(request: web.Request, action: str) -> None:
         await database_of(request).run(record, action, actor(request), subject, status=303, audit_days=days)
 
 
-async def _departure(request: web.Request, errand: _Errand) -> URL | None:
+async def _departure(request: web.Request, pending: _PendingSignIn) -> URL | None:
     """Return the provider's address, or None if the provider cannot be asked, which is logged."""
     minutes = request.config_dict[SETTINGS].web.fresh_minutes
-    again = round(minutes * 60) if errand.purpose == "again" else None
+    again = round(minutes * 60) if pending.purpose == "again" else None
     try:
-        url = await _provider(request).departure_url(Departure.of(errand.secret), again_within=again)
+        url = await _provider(request).departure_url(Departure.of(pending.secret), again_within=again)
     except OpenIdError as error:
         _log.error("sign-in with %s: %s", _name(request), error)
         return None

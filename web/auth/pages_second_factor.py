@@ -10,7 +10,7 @@ from web.auth.access import Right, about, needs, needs_fresh_sign_in, who_asks
 from web.auth.pages import check_code
 from web.auth.second_factor import app_address, codes_left, disable, enable, proposed_secret, renew_codes
 from web.site.forms import Form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.render import render
 
@@ -31,7 +31,7 @@ async def turn_on(request: web.Request) -> web.Response:
     try:
         codes = await database_of(request).run(enable, who.user_id, str(code))
     except UsageError as error:
-        return await _page(request, Form(values={}).with_error("code", told(error)))
+        return await _page(request, Form(values={}).with_error("code", error_text(error)))
     return await _page(request, codes=codes)
 
 
@@ -55,7 +55,7 @@ async def turn_off(request: web.Request) -> web.StreamResponse:
     try:
         await check_code(request, who.user_id, who.name, str(code))
     except UsageError as error:
-        return await _page(request, Form(values={}).with_error("code", told(error)))
+        return await _page(request, Form(values={}).with_error("code", error_text(error)))
     await database_of(request).run(disable, who.user_id)
     raise web.HTTPSeeOther("/account?done=second-factor-off")
 

@@ -11,7 +11,7 @@ from harvester.listing import find_errors
 from oai.rights import Right
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
-from web.api.shapes import Out, Page, Paged, Told
+from web.api.shapes import Flag, Out, Page, Paged
 from web.auth.access import asked_for
 from web.runs.api import attachment, run_asked
 
@@ -42,7 +42,7 @@ class ErrorOut(Out):
 class ErrorQuery(Paged):
     """Filters for errors."""
 
-    resolved: Told = Field(default=False, description="Include errors that a later run has resolved.")
+    resolved: Flag = Field(default=False, description="Include errors that a later run has resolved.")
 
 
 async def _errors(call: Call) -> Page[ErrorOut]:

@@ -24,7 +24,7 @@ from web.errors.refetch import refetch, sentence
 from web.errors.repairs import proposal_for, repair_words
 from web.runs.pages import run_page
 from web.site.failures import in_words
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import database_of
 from web.site.render import render
 
@@ -91,7 +91,7 @@ async def again(request: web.Request) -> web.Response:
         text = _("The repository is being harvested. Try again when the harvest has ended.")
         return await _page(request, Fetched(problem=text))
     except (TryLaterError, UsageError) as fault:
-        return await _page(request, Fetched(problem=told(fault)))
+        return await _page(request, Fetched(problem=error_text(fault)))
     fetched = Fetched(
         result=result,
         sentence=sentence(result.fate),

@@ -42,7 +42,7 @@ def view_of(raw: bytes, *, line: int = 0) -> RawView:
 
     `line` is the line of a fault that a parser does not detect; 0 if unknown.
     """
-    line, column, said = _fault(raw, line)
+    line, column, message = _fault(raw, line)
     text = raw.decode("utf-8", errors="replace")
     lines = [_visible(each)[:_LONGEST] for each in text.split("\n")]
     centre = line or 1
@@ -56,7 +56,7 @@ def view_of(raw: bytes, *, line: int = 0) -> RawView:
         )
         for number in range(first, last + 1)
     ]
-    return RawView(lines=shown, total=len(lines), encoding_note="\ufffd" in text, parser=said)
+    return RawView(lines=shown, total=len(lines), encoding_note="\ufffd" in text, parser=message)
 
 
 def _fault(raw: bytes, line: int) -> tuple[int, int, str]:

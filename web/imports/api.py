@@ -15,17 +15,17 @@ from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operation
 from web.api.paging import after, link, page_of, unreadable_cursor
-from web.api.shapes import In, Out, Page, Paged, Told
+from web.api.shapes import Flag, In, Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
 from web.imports.pages_records import RecordSearch, find_hits, restricted
 from web.imports.sources import (
     IMPORTS,
     SourceForm,
     SourceView,
-    as_it_stands,
     change_source,
     find_source,
     list_sources,
+    with_running_import,
 )
 from web.repositories.api import repository_asked
 
@@ -110,7 +110,7 @@ class Omissions(Out):
 class OmissionQuery(In):
     """Filters for records that were not imported."""
 
-    filtered: Told = Field(
+    filtered: Flag = Field(
         default=False, description="List records skipped by a filtering set instead of refused records."
     )
     limit: int = Field(100, ge=1, le=1000, description="Maximum number of items.")
@@ -173,7 +173,7 @@ async def _omissions(call: Call) -> Omissions:
 
 
 def _shown(call: Call, view: SourceView) -> ImportSourceOut:
-    return ImportSourceOut.model_validate(as_it_stands(view, call.request.config_dict[IMPORTS]))
+    return ImportSourceOut.model_validate(with_running_import(view, call.request.config_dict[IMPORTS]))
 
 
 class RecordsQuery(RecordSearch):

@@ -17,14 +17,14 @@ from web.imports.sources import (
     SourceForm,
     SourceView,
     TypedSource,
-    as_it_stands,
     change_source,
     find_source,
     list_sources,
+    with_running_import,
 )
 from web.site.export import AT_ONCE, KINDS, export
 from web.site.forms import Form, read_form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import database_of
 from web.site.params import NUMBER
 from web.site.render import render
@@ -74,7 +74,7 @@ async def change(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(change_source, who_asks(request), repository.repository_id, wanted)
     except UsageError as error:
-        return await _source(request, repository.repository_id, form.with_error("set_id", told(error)))
+        return await _source(request, repository.repository_id, form.with_error("set_id", error_text(error)))
     raise web.HTTPSeeOther(f"/imports/{repository.repository_id}?done=import-changed")
 
 
@@ -85,7 +85,7 @@ async def as_file(request: web.Request) -> web.StreamResponse:
     async def behind(last: SourceView | None) -> list[SourceView]:
         after = last.repository_id if last else 0
         found = await database_of(request).run(list_sources, among=among, limit=AT_ONCE, after=after)
-        return [as_it_stands(one, request.config_dict[IMPORTS]) for one in found]
+        return [with_running_import(one, request.config_dict[IMPORTS]) for one in found]
 
     columns: dict[str, Callable[[SourceView], object]] = {
         "repository_id": lambda view: view.repository_id,
@@ -104,7 +104,7 @@ async def _page(request: web.Request, error: str = "") -> web.Response:
     found = await database_of(request).run(
         list_sources, among=visible_repositories(who_asks(request)), limit=_PAGE + 1, after=after
     )
-    sources = [as_it_stands(one, request.config_dict[IMPORTS]) for one in found[:_PAGE]]
+    sources = [with_running_import(one, request.config_dict[IMPORTS]) for one in found[:_PAGE]]
     return render(
         request,
         "imports.html",
@@ -119,7 +119,7 @@ async def _page(request: web.Request, error: str = "") -> web.Response:
 
 async def _source(request: web.Request, repository_id: int, form: Form | None = None) -> web.Response:
     database = database_of(request)
-    view = as_it_stands(await database.run(find_source, repository_id), request.config_dict[IMPORTS])
+    view = with_running_import(await database.run(find_source, repository_id), request.config_dict[IMPORTS])
     runs, left_out, prefixes = await database.run(_facts, repository_id)
     sets = await database.run(choices_for, who_asks(request), view.settings.set_id)
     values = {name: getattr(view.settings, name) or "" for name in SourceForm.model_fields}

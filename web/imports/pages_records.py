@@ -84,7 +84,7 @@ def kinds() -> dict[str, str]:
 
 def chapters(found: FoundRecord) -> list[Chapter]:
     """Return the record's repeatable fields; empty ones and notes are left out."""
-    told = (
+    lists = (
         (_("Names"), map(asdict, found.contributors), ("name",)),
         (_("Other titles"), found.titles, ("text",)),
         (_("Published"), found.publications, ("place", "publisher", "date")),
@@ -95,7 +95,7 @@ def chapters(found: FoundRecord) -> list[Chapter]:
         (_("Related publications"), found.related, ("title",)),
         (_("Links"), found.links, ("url",)),
     )
-    made = [Chapter(title=title, parts=_parts(parts, main)) for title, parts, main in told]
+    made = [Chapter(title=title, parts=_parts(parts, main)) for title, parts, main in lists]
     return [one for one in made if one.parts]
 
 

@@ -19,7 +19,7 @@ from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.auth.organisations import may_change, name_for, set_seen, sets_seen
 from web.site.forms import Form, FormModel, read_form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER, number_of
 from web.site.render import render
@@ -63,7 +63,7 @@ def read_conditions(values: Mapping[str, str]) -> Typed:
         try:
             found.append(parse_condition(_line(values, number)))
         except UsageError as error:
-            errors[f"field-{number}"] = told(error)
+            errors[f"field-{number}"] = error_text(error)
     if not found and not errors:
         errors["conditions"] = _("Enter at least one condition.")
     match = Match(values["match"]) if values.get("match") in set(Match) else Match.ALL
@@ -104,7 +104,7 @@ def _line(values: Mapping[str, str], number: int) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Desk:
+class _EditorState:
     """State of the editor."""
 
     values: Mapping[str, str]
@@ -130,26 +130,28 @@ async def listing(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def new(request: web.Request) -> web.Response:
     """Show the editor for a new set."""
-    return await _page(request, _Desk(values={"match": "all", "operator-0": "contains"}))
+    return await _page(request, _EditorState(values={"match": "all", "operator-0": "contains"}))
 
 
 @needs(Right.HARVEST)
 async def add(request: web.Request) -> web.Response:
     """Save a new set, try it, or show more rows."""
-    return await _go_on(request, _Desk(values=_texts(await request.post())))
+    return await _go_on(request, _EditorState(values=_texts(await request.post())))
 
 
 @needs(Right.HARVEST)
 async def edit(request: web.Request) -> web.Response:
     """Show the editor for an existing set."""
     found = await _asked(request)
-    return await _page(request, _Desk(values=values_of(found), found=found))
+    return await _page(request, _EditorState(values=values_of(found), found=found))
 
 
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
     """Save a changed set, try it, or show more rows."""
-    return await _go_on(request, _Desk(values=_texts(await request.post()), found=await _asked(request)))
+    return await _go_on(
+        request, _EditorState(values=_texts(await request.post()), found=await _asked(request))
+    )
 
 
 @needs(Right.HARVEST)
@@ -177,51 +179,53 @@ async def remove(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther("/imports/sets?done=set-removed")
 
 
-async def _go_on(request: web.Request, desk: _Desk) -> web.Response:
-    step = desk.values.get("do", "save")
+async def _go_on(request: web.Request, state: _EditorState) -> web.Response:
+    step = state.values.get("do", "save")
     if step == "more":
-        return await _page(request, replace(desk, blank=_MORE + BLANK_ROWS))
-    typed = read_conditions(desk.values)
+        return await _page(request, replace(state, blank=_MORE + BLANK_ROWS))
+    typed = read_conditions(state.values)
     if typed.errors:
-        return await _page(request, replace(desk, errors=typed.errors))
+        return await _page(request, replace(state, errors=typed.errors))
     if step == "try":
-        return await _try(request, desk)
-    return await _save(request, desk)
+        return await _try(request, state)
+    return await _save(request, state)
 
 
-async def _save(request: web.Request, desk: _Desk) -> web.Response:
-    asked, form = read_form(SetForm, MultiDict(desk.values) if desk.found is None else _named(desk))
+async def _save(request: web.Request, state: _EditorState) -> web.Response:
+    asked, form = read_form(SetForm, MultiDict(state.values) if state.found is None else _named(state))
     if asked is None:
-        return await _page(request, replace(desk, errors=form.errors))
-    rules = read_conditions(desk.values).rules
+        return await _page(request, replace(state, errors=form.errors))
+    rules = read_conditions(state.values).rules
     given: dict[str, Any] = {"match": rules.match, "conditions": rules.conditions}
     given["description"] = asked.description
     database = database_of(request)
     try:
-        if desk.found is None:
+        if state.found is None:
             name = name_for(who_asks(request), asked.name)
             made = await database.run(filtering_sets.add_set, name=name, **given)
         else:
-            made = await database.run(filtering_sets.edit_set, desk.found.name, **given)
+            made = await database.run(filtering_sets.edit_set, state.found.name, **given)
     except UsageError as error:
-        return await _page(request, replace(desk, errors={"name": told(error)}))
+        return await _page(request, replace(state, errors={"name": error_text(error)}))
     about(request, "filtering set", made.set_id, made.name)
     raise web.HTTPSeeOther("/imports/sets?done=set-saved")
 
 
-def _named(desk: _Desk) -> MultiDict[str]:
+def _named(state: _EditorState) -> MultiDict[str]:
     """Return the values with the set's existing name, which cannot be changed here."""
-    return MultiDict({**desk.values, "name": desk.found.name if desk.found else ""})
+    return MultiDict({**state.values, "name": state.found.name if state.found else ""})
 
 
-async def _try(request: web.Request, desk: _Desk) -> web.Response:
-    given = {name.removeprefix(_SAMPLE): one for name, one in desk.values.items() if name.startswith(_SAMPLE)}
+async def _try(request: web.Request, state: _EditorState) -> web.Response:
+    given = {
+        name.removeprefix(_SAMPLE): one for name, one in state.values.items() if name.startswith(_SAMPLE)
+    }
     asked, form = read_form(TrialForm, MultiDict(given))
     if asked is None:
         errors = {_SAMPLE + name: text for name, text in form.errors.items()}
-        return await _page(request, replace(desk, errors=errors))
+        return await _page(request, replace(state, errors=errors))
     _who, repository = await asked_for(request, Repository, asked.repository)
-    rules = read_conditions(desk.values).rules
+    rules = read_conditions(state.values).rules
     trial = await database_of(request).run(
         try_conditions,
         request.config_dict[SETTINGS],
@@ -229,26 +233,26 @@ async def _try(request: web.Request, desk: _Desk) -> web.Response:
         [repository.repository_id],
         most=asked.samples,
     )
-    return await _page(request, replace(desk, trial=trial, conditions=tuple(rules.conditions)))
+    return await _page(request, replace(state, trial=trial, conditions=tuple(rules.conditions)))
 
 
-async def _page(request: web.Request, desk: _Desk) -> web.Response:
+async def _page(request: web.Request, state: _EditorState) -> web.Response:
     rows = await database_of(request).run(
         name_repositories, limit=_CHOICES, among=visible_repositories(who_asks(request))
     )
     return render(
         request,
         "filtering_set.html",
-        status=422 if desk.errors else 200,
-        form=Form(values={"sample_samples": "100", **desk.values}, errors=desk.errors),
-        found=desk.found,
+        status=422 if state.errors else 200,
+        form=Form(values={"sample_samples": "100", **state.values}, errors=state.errors),
+        found=state.found,
         owner="" if who_asks(request).sees_everything else who_asks(request).organisation,
-        rows=row_numbers(desk.values, blank=desk.blank),
+        rows=row_numbers(state.values, blank=state.blank),
         operators=list(_operators().items()),
         in_words=_in_words,
         repositories=[(number, name or address) for number, name, address in rows],
-        trial=desk.trial,
-        conditions=desk.conditions,
+        trial=state.trial,
+        conditions=state.conditions,
     )
 
 

@@ -25,7 +25,7 @@ from oai.settings import Settings
 from web.auth.organisations import choices_for
 from web.auth.sessions import SignedIn
 from web.site.forms import FormModel
-from web.site.i18n import _, mark, told
+from web.site.i18n import _, error_text, mark
 
 _log = logging.getLogger("web.import_processes")
 _COMMAND: Final = module_command("zatva", "import", "run")
@@ -58,8 +58,8 @@ class ImportProcesses:
 
     def failure_of(self, repository_id: int, last_import: int) -> str | None:
         """Return the output of an import process that failed to start, until a later import starts."""
-        before, said = self._failed.get(repository_id, (-1, ""))
-        return said if before >= last_import else None
+        before, reason = self._failed.get(repository_id, (-1, ""))
+        return reason if before >= last_import else None
 
     async def begin(self, repository_ids: Sequence[int], *, by: str) -> list[int]:
         """Start imports of those repositories that have none requested yet, and return their ids."""
@@ -86,10 +86,10 @@ class ImportProcesses:
     async def _run(self, repository_id: int, by: str) -> None:
         try:
             async with self._turn:
-                said = await self._process(repository_id, by)
-            if said is not None:
-                self._failed[repository_id] = (self._asked[repository_id], said)
-                _log.error("the import of repository %d: %s", repository_id, said)
+                reason = await self._process(repository_id, by)
+            if reason is not None:
+                self._failed[repository_id] = (self._asked[repository_id], reason)
+                _log.error("the import of repository %d: %s", repository_id, reason)
         finally:
             del self._asked[repository_id]
 
@@ -160,7 +160,7 @@ class SourceForm(FormModel):
         try:
             return None if value is None else check_template(value)
         except UsageError as error:
-            raise ValueError(told(error)) from None
+            raise ValueError(error_text(error)) from None
 
 
 class TypedSource(SourceForm):
@@ -194,7 +194,7 @@ def change_source(session: Session, who: SignedIn, repository_id: int, wanted: S
     save_source(session, SourceSettings(repository_id=repository_id, **wanted.model_dump()))
 
 
-def as_it_stands(view: SourceView, processes: ImportProcesses) -> SourceView:
+def with_running_import(view: SourceView, processes: ImportProcesses) -> SourceView:
     """Return the view with the import's present state, including imports that only this process knows."""
     number = view.last.import_id if view.last else 0
     state = view.last.state if view.last else NEVER

@@ -115,7 +115,7 @@ _SUBJECT = mark("Results of checking your OAI-PMH repository")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class FactText:
     """A fact in the reader's language."""
 
     subject: str
@@ -181,14 +181,14 @@ def find_card(session: Session, repository_id: int) -> ReportCard | None:
     return session.scalars(wanted).one_or_none()
 
 
-def facts_in_words(report: Report | None) -> list[Told]:
+def facts_in_words(report: Report | None) -> list[FactText]:
     """Return a report's facts in the reader's language, the worst first; none without a report."""
     facts = report.facts if report else []
-    return [_told(fact) for fact in sorted(facts, key=lambda fact: _WORST_FIRST.index(grade_of(fact)))]
+    return [_text_of(fact) for fact in sorted(facts, key=lambda fact: _WORST_FIRST.index(grade_of(fact)))]
 
 
-def _told(fact: Fact) -> Told:
-    return Told(
+def _text_of(fact: Fact) -> FactText:
+    return FactText(
         subject=_(SUBJECTS.get(fact.subject, fact.subject)),
         grade=grade_of(fact).value,
         text=in_words(fact, _),

@@ -28,7 +28,7 @@ from web.errors.raw_bytes import RawView, view_of
 from web.repositories.forms import Details
 from web.site.failures import problem_of
 from web.site.forms import Problem
-from web.site.i18n import _, ngettext, told
+from web.site.i18n import _, error_text, ngettext
 from web.site.keys import database_of
 from web.site.params import NUMBER, repository_of
 from web.site.render import render
@@ -132,13 +132,13 @@ def _datestamps(asked: Asked, repository: Repository) -> Iterator[str]:
     undated = [header.identifier for header in headers if header.undated]
     if undated:
         yield _("%(identifier)s has no datestamp.") % {"identifier": undated[0]}
-    said = repository.granularity
+    granularity = repository.granularity
     dated = [header for header in headers if not header.undated]
-    wrong = [header for header in dated if said and _granularity_of(header.datestamp) != said]
+    wrong = [header for header in dated if granularity and _granularity_of(header.datestamp) != granularity]
     if wrong:
         yield _("%(date)s is not a valid datestamp with granularity %(granularity)s.") % {
             "date": wrong[0].datestamp,
-            "granularity": said,
+            "granularity": granularity,
         }
 
 
@@ -325,7 +325,7 @@ async def _asked(
     try:
         asked = await request.config_dict[EXPLORATIONS].ask(repository, verb, arguments)
     except (TryLaterError, UsageError, SettingsError) as error:
-        return None, told(error)
+        return None, error_text(error)
     return _answer(asked, repository), ""
 
 

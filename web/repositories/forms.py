@@ -16,7 +16,7 @@ from oai.errors import RemoteError, SettingsError, TryLaterError, UsageError
 from web.auth.access import who_asks
 from web.auth.organisations import own_folder
 from web.site.forms import FormModel, relative_folder
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS
 
 UNASKED: Final = (RemoteError, TryLaterError, SettingsError)
@@ -30,7 +30,7 @@ def usable_address(value: str, protocol: str | None = None) -> str:
         return check_base_url(value, protocol_of(value, protocol))
     except UsageError as error:
         if protocol is not None:
-            raise ValueError(told(error)) from None
+            raise ValueError(error_text(error)) from None
         raise ValueError(
             _(
                 "Enter the complete address, such as https://library.example/oai, or "

@@ -40,7 +40,7 @@ from web.schedules.forms import partner_minutes
 from web.site.failures import problem_of
 from web.site.formats import reason
 from web.site.forms import Form, FormModel, read_form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER, number_of, repository_of
 from web.site.plots import bars
@@ -133,7 +133,7 @@ async def harvest(request: web.Request) -> web.Response:
     try:
         job_id = await database_of(request).run(plan)
     except UsageError as error:
-        raise web.HTTPBadRequest(text=told(error)) from None
+        raise web.HTTPBadRequest(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"/jobs{f'/{job_id}' if job_id else ''}?done=harvest-asked")
 
 
@@ -164,7 +164,7 @@ async def change(request: web.Request) -> web.Response:
             lambda session: change_repository(session, repository.repository_id, **columns)
         )
     except UsageError as error:
-        return _settings_page(request, repository, form.with_error("base_url", told(error)))
+        return _settings_page(request, repository, form.with_error("base_url", error_text(error)))
     raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}?done=repository-changed")
 
 
@@ -200,7 +200,7 @@ async def unlock(request: web.Request) -> web.Response:
     try:
         holders = await database_of(request).run(work)
     except UsageError as error:
-        raise web.HTTPConflict(text=told(error)) from None
+        raise web.HTTPConflict(text=error_text(error)) from None
     about(request, "repository", number, cleared=holders)
     raise web.HTTPSeeOther(f"/repositories/{number}?done=repository-unlocked")
 
@@ -233,7 +233,7 @@ async def remove(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(remove_idle_repository, number)
     except UsageError as error:
-        raise web.HTTPConflict(text=told(error)) from None
+        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther("/repositories?done=repository-removed")
 
 

@@ -30,7 +30,7 @@ from web.auth.sessions import hashed
 from web.models import ReportCard
 from web.repositories.diagnostics import DIAGNOSTICS, facts_in_words
 from web.site import i18n
-from web.site.i18n import _, language, told
+from web.site.i18n import _, error_text, language
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER
 from web.site.render import render, with_form_token
@@ -259,7 +259,7 @@ async def ask_for_digest(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(work)
     except UsageError as error:
-        raise web.HTTPConflict(text=told(error), headers=_HEADERS) from None
+        raise web.HTTPConflict(text=error_text(error), headers=_HEADERS) from None
     raise web.HTTPSeeOther(f"{request.path.removesuffix('/digest')}?done=digest-asked")
 
 

@@ -23,7 +23,7 @@ from web.auth.access import Right, asked_for, needs
 from web.auth.audit import change_one
 from web.repositories.listing import PAGE, filters_of, is_id
 from web.schedules.forms import partner_minutes
-from web.site.i18n import _, mark, told
+from web.site.i18n import _, error_text, mark
 from web.site.render import render
 
 _MOST_RUNS: Final = 10
@@ -96,7 +96,7 @@ async def _change(request: web.Request, change: _Change) -> web.StreamResponse:
         try:
             await change_one(request, subject, partial(_work(request, change), number))
         except UsageError as error:
-            problems.append((number, name, told(error)))
+            problems.append((number, name, error_text(error)))
     if problems:
         changed = len(names) - len(problems)
         return render(request, "repositories_selected.html", problems=problems, changed=changed, back=back)

@@ -41,7 +41,7 @@ from web.schedules.rules import rule_choices, rule_context
 from web.schedules.timing import timing_in, weekday_names
 from web.site.failures import problem_of
 from web.site.forms import Form, read_form, relative_folder
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.render import render
 from web.site.timeouts import ask_apart, impatient
@@ -104,15 +104,15 @@ class Drafts:
     )
 
     async def ask(
-        self, address: str, protocol: str | None = None, *, anew: bool = False
+        self, address: str, protocol: str | None = None, *, again: bool = False
     ) -> tuple[str, RepositoryFacts]:
-        """Return the repository's base URL and description; queries it if it is not cached, or with `anew`.
+        """Return the repository's base URL and description; queries it if it is not cached, or with `again`.
 
         Without a protocol, it is detected. Raises ClientError, TryLaterError and SettingsError.
         """
         key = (address, protocol)
         known = self._kept.get(key)
-        if known is not None and not anew and self.clock() - known[0] < _SECONDS:
+        if known is not None and not again and self.clock() - known[0] < _SECONDS:
             return known[1]
         base_url, facts = await ask_apart(find_repository, address, self.settings, protocol=protocol)
         # Two requests for one address may both have waited above; the later description replaces the other.
@@ -177,7 +177,7 @@ async def _asked(request: web.Request, form: Form, values: dict[str, str], actio
     """Show the step that needs the repository's description."""
     try:
         values["base_url"], facts = await request.config_dict[DRAFTS].ask(
-            values["base_url"], _protocol(values), anew=action == "ask"
+            values["base_url"], _protocol(values), again=action == "ask"
         )
     except UNASKED as error:
         problem = problem_of(error)
@@ -205,7 +205,7 @@ def _fault_of_sets(facts: RepositoryFacts, sets: list[str | None]) -> str:
         for spec in sets:
             access_of(facts.protocol).check(spec)
     except SelectionError as error:
-        return told(error)
+        return error_text(error)
     return ""
 
 
@@ -249,7 +249,7 @@ async def _friends(request: web.Request, form: Form) -> web.Response:
     try:
         found = await ask_apart(friends_of, str(form.values["base_url"]), settings)
     except UsageError as error:
-        return await _address_step(request, form.with_error("base_url", told(error)))
+        return await _address_step(request, form.with_error("base_url", error_text(error)))
     except (RemoteError, TryLaterError) as error:
         problem = problem_of(error)
         return await _address_step(request, form.with_error("base_url", problem.title, problem))
@@ -371,7 +371,7 @@ async def _save(request: web.Request, form: Form, facts: RepositoryFacts, action
         )
     except UsageError as error:
         field = field_of(error, otherwise="base_dir")
-        return await _plan_step(request, form.with_error(field, told(error)), facts)
+        return await _plan_step(request, form.with_error(field, error_text(error)), facts)
     about(request, "repository", number, name or asked.base_url)
     job = f"/{job_id}" if job_id is not None else ""
     raise web.HTTPSeeOther(

@@ -41,8 +41,8 @@ def choices() -> dict[str, str]:
         Operator.CONTAINS, Operator.EQUALS, Operator.BEGINS, Operator.ONE_OF, Operator.SINCE, Operator.UNTIL,
         Operator.PRESENT, Operator.ABSENT, Operator.LACKS, Operator.DIFFERS, Operator.MATCHES,
     )  # fmt: skip
-    told = operators()
-    return {one: (told[one] % {"value": "…"}) for one in order}
+    labels = operators()
+    return {one: (labels[one] % {"value": "…"}) for one in order}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,13 +103,13 @@ class Read:
 
 def read_conditions(values: Mapping[str, str]) -> Read:
     """Return the values that the editor's rows would have."""
-    told: dict[str, str] = {
+    rows: dict[str, str] = {
         name: value for name, value in values.items() if not _NUMBERED.fullmatch(name) and name != "view"
     }
     xpaths = " ".join(str(values.get(f"field-{number}", "")) for number in used(values))
     for number in numbers(values, ("prefix",), blank=0):
         if f"{values.get(f'prefix-{number}')}:" not in xpaths:
-            told |= {f"prefix-{number}": "", f"uri-{number}": ""}  # offered with a field that was not chosen
+            rows |= {f"prefix-{number}": "", f"uri-{number}": ""}  # offered with a field that was not chosen
     errors: dict[str, str] = {}
     match = FilterMatch.ALL if values.get("match") == FilterMatch.ALL.value else FilterMatch.ANY
     for number in used(values):
@@ -129,8 +129,8 @@ def read_conditions(values: Mapping[str, str]) -> Read:
         except ValueError:
             errors[f"value-{number}"] = _("Use only one kind of quotation marks.")
             continue
-        told |= {f"xpath-{number}": row.xpath, f"regexp-{number}": row.regexp, f"ignore-{number}": "yes"}
-    return Read(values=told, errors=errors)
+        rows |= {f"xpath-{number}": row.xpath, f"regexp-{number}": row.regexp, f"ignore-{number}": "yes"}
+    return Read(values=rows, errors=errors)
 
 
 def used(values: Mapping[str, object]) -> list[int]:

@@ -51,7 +51,7 @@ from web.rules.pages import kinds, rule_of
 from web.rules.trials import LIVE, STORED, TRIALS, SampleForm
 from web.site.failures import problem_of
 from web.site.forms import Form, read_form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER
 from web.site.render import render
@@ -63,7 +63,7 @@ _SAMPLE: Final = "sample_"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Desk:
+class _EditorState:
     """State of the editor."""
 
     kind: RuleKind
@@ -96,7 +96,7 @@ async def new(request: web.Request) -> web.Response:
     values |= {"name": name, "repository_id": owner, "sample_repository": owner}
     if request.query.get("source") == LIVE:
         values["sample_source"] = LIVE
-    return await _page(request, _Desk(kind=kind, values=values))
+    return await _page(request, _EditorState(kind=kind, values=values))
 
 
 @needs(Right.HARVEST)
@@ -104,10 +104,10 @@ async def add(request: web.Request) -> web.Response:
     """Save a new rule, try it, or show it in the other view."""
     values = _texts(await request.post())
     kind = RuleKind(values["kind"]) if values.get("kind") in set(RuleKind) else RuleKind.FILTER
-    desk = _Desk(kind=kind, values=values)
+    state = _EditorState(kind=kind, values=values)
     if values.get("do", "save") == "save":
-        return await _save_new(request, desk)
-    return await _go_on(request, desk)
+        return await _save_new(request, state)
+    return await _go_on(request, state)
 
 
 @needs(Right.HARVEST)
@@ -125,11 +125,11 @@ async def edit(request: web.Request) -> web.Response:
     try:
         number, content = await database_of(request).run(read)
     except UsageError as error:
-        raise web.HTTPNotFound(text=told(error)) from None
+        raise web.HTTPNotFound(text=error_text(error)) from None
     view = request.query.get("view", CONDITIONS)
     values = _shown_as(view, content, kind) | {"based_on": str(number)}
     values["sample_repository"] = str(rule.repository_id or "")
-    return await _page(request, _Desk(kind=kind, values=values, rule=rule, before=content))
+    return await _page(request, _EditorState(kind=kind, values=values, rule=rule, before=content))
 
 
 @needs(Right.HARVEST)
@@ -138,12 +138,12 @@ async def change(request: web.Request) -> web.Response:
     rule = await rule_of(request)
     values = _texts(await request.post())
     last = await database_of(request).run(last_version, rule.rule_id)
-    desk = _Desk(kind=RuleKind(rule.kind), values=values, rule=rule, before=last.content)
+    state = _EditorState(kind=RuleKind(rule.kind), values=values, rule=rule, before=last.content)
     if values.get("do", "save") != "save":
-        return await _go_on(request, desk)
-    edited = _read(values, desk.kind, last.content)
+        return await _go_on(request, state)
+    edited = _read(values, state.kind, last.content)
     if edited.errors:
-        return await _faulty(request, desk, edited)
+        return await _faulty(request, state, edited)
     based_on = values.get("based_on", "")
     try:
         await database_of(request).run(
@@ -156,23 +156,23 @@ async def change(request: web.Request) -> web.Response:
             based_on=int(based_on) if based_on.isascii() and based_on.isdecimal() else None,
         )
     except UsageError as error:
-        return await _page(request, replace(desk, errors={"note": told(error)}))
+        return await _page(request, replace(state, errors={"note": error_text(error)}))
     raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-saved")
 
 
-async def _save_new(request: web.Request, desk: _Desk) -> web.Response:
-    values = {name: str(value) for name, value in desk.values.items()}
+async def _save_new(request: web.Request, state: _EditorState) -> web.Response:
+    values = {name: str(value) for name, value in state.values.items()}
     asked, form = read_form(RuleForm, await request.post())
-    edited = _read(values, desk.kind, None)
+    edited = _read(values, state.kind, None)
     if asked is None or edited.errors:
-        return await _faulty(request, replace(desk, errors=form.errors), edited)
+        return await _faulty(request, replace(state, errors=form.errors), edited)
     if asked.repository_id is not None:
         await asked_for(request, Repository, asked.repository_id)
     elif not who_asks(request).sees_everything:
         errors = {"repository_id": _("Choose one of your repositories.")}
-        return await _page(request, replace(desk, errors=errors))
+        return await _page(request, replace(state, errors=errors))
     draft = versions.RuleDraft(
-        kind=desk.kind,
+        kind=state.kind,
         name=asked.name,
         content=edited.content,
         description=asked.description,
@@ -184,56 +184,56 @@ async def _save_new(request: web.Request, desk: _Desk) -> web.Response:
             versions.add_rule, settings, draft, by=who_asks(request).name, note=note
         )
     except UsageError as error:
-        return await _page(request, replace(desk, errors={"name": told(error)}))
+        return await _page(request, replace(state, errors={"name": error_text(error)}))
     about(request, "rule", rule.rule_id, rule.name)
     raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-made")
 
 
-async def _go_on(request: web.Request, desk: _Desk) -> web.Response:
+async def _go_on(request: web.Request, state: _EditorState) -> web.Response:
     """Perform an action other than saving: more rows, the other view, a trial."""
-    values = {name: str(value) for name, value in desk.values.items()}
+    values = {name: str(value) for name, value in state.values.items()}
     step = values["do"]
     if step == "more":
         values["blank"] = str(_blank(values) + _MORE)
-        return await _page(request, replace(desk, values=values))
+        return await _page(request, replace(state, values=values))
     if step == "fields":
-        return await _page(request, replace(desk, values=values))
-    edited = _read(values, desk.kind, desk.before)
+        return await _page(request, replace(state, values=values))
+    edited = _read(values, state.kind, state.before)
     if edited.errors:
-        return await _faulty(request, desk, edited)
+        return await _faulty(request, state, edited)
     if step in {CONDITIONS, ROWS, XML}:
         kept = {name: value for name, value in values.items() if not _belongs_to_view(name)}
         return await _page(
-            request, replace(desk, values={**kept, **_shown_as(step, edited.content, desk.kind)})
+            request, replace(state, values={**kept, **_shown_as(step, edited.content, state.kind)})
         )
-    return await _try(request, desk, edited)
+    return await _try(request, state, edited)
 
 
-async def _try(request: web.Request, desk: _Desk, edited: Edited) -> web.Response:
-    asked, form = _sample(desk.values)
+async def _try(request: web.Request, state: _EditorState, edited: Edited) -> web.Response:
+    asked, form = _sample(state.values)
     if asked is None:
         errors = {_SAMPLE + name: text for name, text in form.errors.items()}
-        return await _page(request, replace(desk, errors=errors))
+        return await _page(request, replace(state, errors=errors))
     _who, repository = await asked_for(request, Repository, asked.repository)
     try:
-        trial = await request.config_dict[TRIALS].run(edited.content, desk.kind, asked, repository)
+        trial = await request.config_dict[TRIALS].run(edited.content, state.kind, asked, repository)
     except SelectionError as error:
-        return await _page(request, replace(desk, errors={f"{_SAMPLE}set_spec": told(error)}))
+        return await _page(request, replace(state, errors={f"{_SAMPLE}set_spec": error_text(error)}))
     except UsageError as error:
-        return await _page(request, replace(desk, errors={f"{_SAMPLE}repository": told(error)}))
+        return await _page(request, replace(state, errors={f"{_SAMPLE}repository": error_text(error)}))
     except UNASKED as error:
         problem = problem_of(error)
         text = " ".join((problem.title, *problem.lines))
-        return await _page(request, replace(desk, errors={f"{_SAMPLE}repository": text}))
-    return await _page(request, replace(desk, trial=trial))
+        return await _page(request, replace(state, errors={f"{_SAMPLE}repository": text}))
+    return await _page(request, replace(state, trial=trial))
 
 
-async def _faulty(request: web.Request, desk: _Desk, edited: Edited) -> web.Response:
-    return await _page(request, replace(desk, errors={**desk.errors, **edited.errors}, line=edited.line))
+async def _faulty(request: web.Request, state: _EditorState, edited: Edited) -> web.Response:
+    return await _page(request, replace(state, errors={**state.errors, **edited.errors}, line=edited.line))
 
 
-async def _page(request: web.Request, desk: _Desk) -> web.Response:
-    who, values = who_asks(request), desk.values
+async def _page(request: web.Request, state: _EditorState) -> web.Response:
+    who, values = who_asks(request), state.values
     repositories = await database_of(request).run(
         name_repositories, limit=_CHOICES, among=visible_repositories(who)
     )
@@ -241,7 +241,7 @@ async def _page(request: web.Request, desk: _Desk) -> web.Response:
     text = str(values.get("content", "")).splitlines()
     samples = str(values.get("sample_repository") or (choices[0][0] if choices else ""))
     values = {"sample_samples": "100", "sample_source": STORED, **values, "sample_repository": samples}
-    errors, fields = dict(desk.errors), Fields()
+    errors, fields = dict(state.errors), Fields()
     if values.get("view") == CONDITIONS:
         found, fault = await _fields(request, values)
         fields = Fields(found=found).beside(values)
@@ -253,8 +253,8 @@ async def _page(request: web.Request, desk: _Desk) -> web.Response:
         form=Form(
             values={"match": "all" if fields.options else "any", **values, **fields.spaces}, errors=errors
         ),
-        rule=desk.rule,
-        kind=desk.kind.value,
+        rule=state.rule,
+        kind=state.kind.value,
         kinds=kinds(),
         view=_view(values, fields),
         fields=fields,
@@ -267,10 +267,10 @@ async def _page(request: web.Request, desk: _Desk) -> web.Response:
         repositories=choices,
         spaces=numbers(values, ("prefix", "uri"), blank=BLANK_NAMESPACES),
         rows=numbers(values, ("xpath", "name", "regexp", "values"), blank=_blank(values)),
-        lost=_lost(desk),
-        faulty_line=text[desk.line - 1] if 0 < desk.line <= len(text) else "",
-        trial=desk.trial,
-        shown=_shown(desk.trial),
+        lost=_lost(state),
+        faulty_line=text[state.line - 1] if 0 < state.line <= len(text) else "",
+        trial=state.trial,
+        shown=_shown(state.trial),
     )
 
 
@@ -284,7 +284,7 @@ async def _fields(request: web.Request, values: Mapping[str, object]) -> tuple[l
         return await request.config_dict[TRIALS].fields(asked, repository), ""
     except (SelectionError, UsageError) as error:
         # Where nothing is stored yet, the editor offers XPaths.
-        return [], "" if asked.source == STORED else told(error)
+        return [], "" if asked.source == STORED else error_text(error)
     except UNASKED as error:
         problem = problem_of(error)
         return [], " ".join((problem.title, *problem.lines))
@@ -330,20 +330,22 @@ def _shown_as(view: str, content: bytes, kind: RuleKind) -> dict[str, object]:
         rows = rows_of(content, kind, source="the file")
     except RuleFileError as error:
         return {"view": XML, "content": as_text(content), "odd": placed(error)}
-    told = conditions_of(rows) if view == CONDITIONS and kind is RuleKind.FILTER and rows.filters else None
-    if told is not None:
-        return told
+    conditions = (
+        conditions_of(rows) if view == CONDITIONS and kind is RuleKind.FILTER and rows.filters else None
+    )
+    if conditions is not None:
+        return conditions
     if view != XML and fits_rows(rows):
         return values_of(rows)
     return {"view": XML, "content": as_text(content)}
 
 
-def _lost(desk: _Desk) -> list[str]:
+def _lost(state: _EditorState) -> list[str]:
     """Return the comments that would be lost by saving rows."""
-    if desk.before is None or desk.values.get("view") == XML:
+    if state.before is None or state.values.get("view") == XML:
         return []
     try:
-        return list(lost_as_rows(desk.before, desk.kind, source="the file"))
+        return list(lost_as_rows(state.before, state.kind, source="the file"))
     except RuleFileError:
         return []
 

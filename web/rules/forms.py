@@ -22,7 +22,7 @@ from harvester.rules.filters import FilterMatch
 from harvester.rules.rule_files import RuleFileError
 from harvester.vocabulary import RuleKind
 from web.site.forms import FormModel
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 
 ROWS: Final = "rows"
 XML: Final = "xml"
@@ -65,7 +65,7 @@ def read_edited(values: Mapping[str, str], kind: RuleKind, before: bytes | None)
         return _from_xml(values.get("content", ""), kind)
     rows, places = _typed_rows(values, kind)
     errors = {
-        (f"{one.field}-{places[one.field][one.row]}" if one.field else "rows"): told(one.why)
+        (f"{one.field}-{places[one.field][one.row]}" if one.field else "rows"): error_text(one.why)
         for one in reversed(row_faults(rows))
     }
     if errors:
@@ -129,8 +129,8 @@ def _from_xml(text: str, kind: RuleKind) -> Edited:
 def placed(error: RuleFileError) -> str:
     """Return the error in a rule file, with line and column."""
     if not error.line:
-        return told(error.why)
-    place = {"line": error.line, "column": error.column, "reason": told(error.why)}
+        return error_text(error.why)
+    place = {"line": error.line, "column": error.column, "reason": error_text(error.why)}
     return _("Line %(line)s, column %(column)s: %(reason)s") % place
 
 
@@ -194,8 +194,8 @@ def _text(values: Mapping[str, str], name: str, number: int) -> str:
     return values.get(f"{name}-{number}", "").strip()
 
 
-def _ticks(number: int, **told: bool) -> dict[str, object]:
-    return {f"{name}-{number}": "yes" for name, said in told.items() if said}
+def _ticks(number: int, **chosen: bool) -> dict[str, object]:
+    return {f"{name}-{number}": "yes" for name, ticked in chosen.items() if ticked}
 
 
 def _same_rows(before: bytes, rows: RuleRows) -> bool:

@@ -20,7 +20,7 @@ from oai.errors import UsageError
 from oai.settings import Settings
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.auth.sessions import SignedIn
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER
 from web.site.render import render
@@ -87,7 +87,7 @@ async def restore(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(versions.restore, settings, rule.rule_id, int(text), by=name)
     except UsageError as error:
-        raise web.HTTPConflict(text=told(error)) from None
+        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-restored")
 
 
@@ -155,7 +155,7 @@ def _facts(session: Session, settings: Settings, who: SignedIn, rule: Rule) -> M
         "text": as_text(found[0].content),
         "missing": content is None,
         "differs": content is not None and content != found[0].content,
-        "fault": told(fault) if fault else "",
+        "fault": error_text(fault) if fault else "",
         "repository": repository,
     }
 

@@ -23,7 +23,7 @@ from oai.errors import ExitCode, TryLaterError, UsageError
 from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.rules.pages import rule_of
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER
 from web.site.render import render
@@ -91,7 +91,7 @@ class Replays:
         async with self._rehearsing:
             try:
                 async with asyncio.timeout(self.seconds):
-                    exit_code, told, said = await _told(replay, self.settings)
+                    exit_code, output, errors = await _previewed(replay, self.settings)
             except TimeoutError:
                 raise TryLaterError(
                     _(
@@ -101,8 +101,10 @@ class Replays:
                     % {"seconds": round(self.seconds), "command": f"zatva rule replay {replay.run}"}
                 ) from None
         if exit_code != ExitCode.DONE:
-            raise UsageError(ProcessOutcome(exit_code=exit_code, said=said).last_line.removeprefix("zatva: "))
-        rehearsal: dict[str, Any] = json.loads(told)
+            raise UsageError(
+                ProcessOutcome(exit_code=exit_code, stderr=errors).last_line.removeprefix("zatva: ")
+            )
+        rehearsal: dict[str, Any] = json.loads(output)
         return rehearsal
 
     def begin(self, replay: Replay) -> bool:
@@ -137,7 +139,7 @@ class Replays:
 REPLAYS = web.AppKey("replays", Replays)
 
 
-async def _told(replay: Replay, settings: Settings) -> tuple[int, bytes, str]:
+async def _previewed(replay: Replay, settings: Settings) -> tuple[int, bytes, str]:
     """Return the command's exit code, standard output and standard error; kills it on cancellation."""
     process = await asyncio.create_subprocess_exec(
         *replay.command,
@@ -148,12 +150,12 @@ async def _told(replay: Replay, settings: Settings) -> tuple[int, bytes, str]:
         env={**os.environ, **environment_for(settings), AUDITED: "1"},
     )
     try:
-        told, said = await process.communicate()
+        output, errors = await process.communicate()
     finally:
         if process.returncode is None:
             process.kill()
         exit_code = await process.wait()
-    return exit_code, told, said.decode(errors="replace")
+    return exit_code, output, errors.decode(errors="replace")
 
 
 def _named(file: Path | None) -> str:
@@ -190,7 +192,7 @@ async def replay(request: web.Request) -> web.Response:
     try:
         looked = _Looked(run=number, rehearsal=await replays.rehearse(wanted))
     except (UsageError, TryLaterError) as error:
-        looked = _Looked(run=number, error=told(error))
+        looked = _Looked(run=number, error=error_text(error))
     return await _page(request, rule, looked)
 
 

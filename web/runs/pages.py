@@ -30,7 +30,7 @@ from web.runs.log import Level, Line, as_text, at_least, counts_of, line_of, lin
 from web.runs.words import evidence_of, shares, summary
 from web.schedules.forms import FURTHER
 from web.schedules.rules import rule_paths
-from web.site.i18n import told
+from web.site.i18n import error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.plots import course_of
 from web.site.render import render
@@ -130,7 +130,7 @@ async def changes(request: web.Request) -> web.Response:
         try:
             lines = await database_of(request).run(_changes, key, since)
         except ZatvaError as error:
-            trouble = told(error)
+            trouble = error_text(error)
     return render(
         request,
         "run_changes.html",

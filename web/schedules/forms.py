@@ -26,7 +26,7 @@ from web.auth.access import visible_repositories, who_asks
 from web.schedules.rules import RULES, rule_chosen
 from web.schedules.timing import NO_WEEKDAY, When, often, timing_in
 from web.site.forms import FormModel
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 
 FURTHER: Final = [one for one in carried(Surface.FORM) if one.label]
@@ -286,4 +286,4 @@ def _as_value_error(check: Callable[[Any], object], value: object) -> None:
     try:
         check(value)
     except ZatvaError as error:
-        raise ValueError(told(error)) from None
+        raise ValueError(error_text(error)) from None

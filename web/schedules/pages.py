@@ -50,7 +50,7 @@ from web.schedules.forms import (
 from web.schedules.rules import rule_choices, rule_context, rule_paths, rule_to_use
 from web.schedules.timing import timing_in, weekday_names
 from web.site.forms import Form, FormModel, read_form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
 from web.site.paging import number_in
 from web.site.params import NUMBER, chosen_repository, number_of, repository_of
@@ -257,7 +257,7 @@ async def add(request: web.Request) -> web.Response:
     try:
         made = await database_of(request).run(_add, request.config_dict[SETTINGS].data, columns)
     except UsageError as error:
-        return await _form(request, details, form.with_error(field_of(error), told(error)))
+        return await _form(request, details, form.with_error(field_of(error), error_text(error)))
     about(request, "schedule", made.id, details.name)
     raise web.HTTPSeeOther("/schedules?done=schedule-added")
 
@@ -284,7 +284,9 @@ async def change(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(_change, request.config_dict[SETTINGS].data, schedule.id, columns)
     except UsageError as error:
-        return await _form(request, details, form.with_error(field_of(error), told(error)), schedule=schedule)
+        return await _form(
+            request, details, form.with_error(field_of(error), error_text(error)), schedule=schedule
+        )
     raise web.HTTPSeeOther("/schedules?done=schedule-changed")
 
 
@@ -297,7 +299,7 @@ async def run(request: web.Request) -> web.Response:
             run_now, number_of(request), partner_minutes=partner_minutes(request)
         )
     except UsageError as error:
-        raise web.HTTPConflict(text=told(error)) from None
+        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"/jobs/{job.job_id}?done=harvest-asked")
 
 

@@ -16,7 +16,7 @@ from web.api.faults import problem
 from web.auth.access import STREAMS, canonical, is_api
 from web.auth.identify import fresh_session
 from web.auth.sessions import set_session
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS
 from web.site.render import render
 
@@ -46,13 +46,13 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
         text = _("The form could not be read: it is incomplete or not in UTF-8.")
         return _answer(request, 400, text, {})
     except RepositoryBusyError as error:
-        return _answer(request, 409, told(error), {})
+        return _answer(request, 409, error_text(error), {})
     except (TryLaterError, OperationalError, PoolTimeoutError) as error:
         _log.warning("%s %s: %s", request.method, request.path, error)
         text = _("The database is not responding. Try again in a moment.")
         return _answer(request, 503, text, {"Retry-After": "5"})
     except ZatvaError as error:
-        return _answer(request, 400, told(error), {})
+        return _answer(request, 400, error_text(error), {})
     except Exception:  # noqa: BLE001 last resort: logged in full, not shown to the caller
         _log.exception("%s %s", request.method, request.path)
         text = _("An internal error occurred in Zatva. See the log of the dashboard for details.")

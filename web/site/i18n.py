@@ -43,7 +43,7 @@ def ngettext(singular: str, plural: str, count: int) -> str:
     return translations.get().ngettext(singular, plural, count)
 
 
-def told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Return an error's text, in the request's language if it is one of our errors."""
     return error.in_words(_) if isinstance(error, ZatvaError) else str(error)
 

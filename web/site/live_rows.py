@@ -177,7 +177,7 @@ class Hub:
     def close(self) -> None:
         """End all followers."""
         self._closed = True
-        self._tell()
+        self._wake()
 
     async def poll(self, check: Callable[[], Awaitable[None]]) -> None:
         """Poll what is followed; runs until cancelled.
@@ -242,7 +242,7 @@ class Hub:
         news = [feed.update(rows, version) for feed, rows in zip(feeds, found, strict=True)]
         if any(news):
             self._version = version
-            self._tell()
+            self._wake()
 
     def _frames(self, feeds: Mapping[str, _Feed], seen: int) -> list[bytes]:
         frames = []
@@ -257,7 +257,7 @@ class Hub:
         epoch, _, version = (last_event_id or "").partition(".")
         return int(version) if epoch == self._epoch and version.isdecimal() else _NOTHING_SEEN
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -21,7 +21,7 @@ from manager.store_audits import (
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.site.forms import Form, FormModel, read_form
-from web.site.i18n import _, told
+from web.site.i18n import _, error_text
 from web.site.keys import database_of
 from web.site.paging import PAGE, number_in, page_of
 from web.site.params import NUMBER, chosen_repository, number_of
@@ -57,7 +57,7 @@ class AuditScheduleForm(FormModel):
         try:
             parse_frequency(value)
         except UsageError as error:
-            raise ValueError(told(error)) from None
+            raise ValueError(error_text(error)) from None
         return value
 
     @field_validator("time_zone")
@@ -66,7 +66,7 @@ class AuditScheduleForm(FormModel):
         try:
             parse_zone(value or "UTC")
         except UsageError as error:
-            raise ValueError(told(error)) from None
+            raise ValueError(error_text(error)) from None
         return value or "UTC"
 
 
@@ -89,7 +89,7 @@ async def run(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(queue_audit, repository.repository_id)
     except UsageError as error:
-        raise web.HTTPConflict(text=told(error)) from None
+        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"/store-audits?repository={repository.repository_id}&done=audit-queued")
 
 

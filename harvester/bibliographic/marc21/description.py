@@ -78,12 +78,12 @@ def take_variant(found: OpenField, draft: MarcDraft) -> None:
     """Read another title."""
     if found.tag in _ARTICLES and not found.linked:
         _sorting(found, draft, found.raw("a"), found.indicators[_ARTICLES[found.tag]])
-    said = clean(found.first("i")).rstrip(":")
-    label = said or _LABELS.get(found.indicators[1], "") * (found.tag == "246")
+    introduction = clean(found.first("i")).rstrip(":")
+    label = introduction or _LABELS.get(found.indicators[1], "") * (found.tag == "246")
     text = _joined(found, "abfgklmnoprs")
     draft.keep(found.written, " ".join(f"$0 {one}" for one in authority_ids(found)))
     if not text:
-        rest = " ".join(filter(None, (f"$i {said}" if said else "", found.rest())))
+        rest = " ".join(filter(None, (f"$i {introduction}" if introduction else "", found.rest())))
         draft.broken(found.written, rest, "a title without subfield a")
     else:
         kind = "linked" if found.linked else _VARIANTS[found.tag]

@@ -32,8 +32,8 @@ def take_name(found: OpenField, draft: MarcDraft) -> None:
             found.take("6")
         draft.contributors.append(name)
     else:
-        said = (name.titles, name.dates, *name.roles, *name.authority_ids, found.rest())
-        draft.broken(found.written, " ".join(filter(None, said)), "a name without subfield a")
+        parts = (name.titles, name.dates, *name.roles, *name.authority_ids, found.rest())
+        draft.broken(found.written, " ".join(filter(None, parts)), "a name without subfield a")
 
 
 def take_work(found: OpenField) -> str:

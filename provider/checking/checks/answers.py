@@ -105,10 +105,10 @@ def _schema(survey: Survey) -> Verdict:
 def _response_date(survey: Survey) -> Verdict:
     def complaint(reply: Reply) -> str | None:
         try:
-            told = parse_datestamp(reply.response_date)
+            response_date = parse_datestamp(reply.response_date)
         except ValueError as error:
             return str(error)
-        return None if told.granularity is Granularity.SECOND else reply.response_date
+        return None if response_date.granularity is Granularity.SECOND else reply.response_date
 
     return _each(survey, complaint, Granularity.SECOND)
 
@@ -123,11 +123,11 @@ def _response_date(survey: Survey) -> Verdict:
 )
 def _clock(survey: Survey) -> Verdict:
     try:
-        told = parse_datestamp(survey.identify.response_date).moment
+        response_date = parse_datestamp(survey.identify.response_date).moment
     except ValueError as error:
         raise CannotBeDoneError(str(error)) from None
     return verdict(
-        abs(told - utc_now()) < _CLOCKS_APART,
+        abs(response_date - utc_now()) < _CLOCKS_APART,
         survey.identify,
         expected="within ten minutes of this machine's clock",
         came=survey.identify.response_date,

@@ -37,13 +37,13 @@ def _oai_dc(survey: Survey) -> Verdict:
     advice=f"Declare exactly {OAI_DC_NAMESPACE} {OAI_DC_SCHEMA}.",
 )
 def _oai_dc_namespace(survey: Survey) -> Verdict:
-    told = [f"{known.namespace} {known.schema}" for known in survey.formats if known.prefix == "oai_dc"]
-    if not told:
+    declared = [f"{known.namespace} {known.schema}" for known in survey.formats if known.prefix == "oai_dc"]
+    if not declared:
         raise CannotBeDoneError("oai_dc is not offered")
     expected = f"{OAI_DC_NAMESPACE} {OAI_DC_SCHEMA}"
     # The schema is the same under https.
-    same = told[0].replace("https://www.openarchives.org", "http://www.openarchives.org") == expected
-    return verdict(same, survey.ask(_FORMATS), expected=expected, came=told[0])
+    same = declared[0].replace("https://www.openarchives.org", "http://www.openarchives.org") == expected
+    return verdict(same, survey.ask(_FORMATS), expected=expected, came=declared[0])
 
 
 @LIST.add(
@@ -144,8 +144,8 @@ def _schema_location(survey: Survey) -> Verdict:
     found = _metadata(reply)
     if not found:
         raise NotApplicableError("the record has no metadata")
-    told = found[0].get(SCHEMA_LOCATION)
-    return verdict(told, reply, expected="xsi:schemaLocation", came="so" if told else "none")
+    declared = found[0].get(SCHEMA_LOCATION)
+    return verdict(declared, reply, expected="xsi:schemaLocation", came="so" if declared else "none")
 
 
 def _record(survey: Survey, prefix: str) -> Reply:

@@ -26,7 +26,7 @@ _SCHEME: Final = f"{{{OAI_IDENTIFIER_NAMESPACE}}}"
     advice="Include each of these elements exactly once in Identify, and adminEmail at least once.",
 )
 def _elements(survey: Survey) -> Verdict:
-    wrong = [name for name in _ONCE if not _said_once(survey.identify.texts(name))]
+    wrong = [name for name in _ONCE if not _is_once(survey.identify.texts(name))]
     if not all(survey.identify.texts("adminEmail") or [""]):
         wrong.append("adminEmail")
     return verdict(
@@ -37,7 +37,7 @@ def _elements(survey: Survey) -> Verdict:
     )
 
 
-def _said_once(texts: list[str]) -> bool:
+def _is_once(texts: list[str]) -> bool:
     return len(texts) == 1 and bool(texts[0])
 
 
@@ -48,7 +48,7 @@ def _said_once(texts: list[str]) -> bool:
     advice="Write exactly 2.0; harvesters check it.",
 )
 def _protocol_version(survey: Survey) -> Verdict:
-    return _said(survey, "protocolVersion", PROTOCOL_VERSION)
+    return _declares(survey, "protocolVersion", PROTOCOL_VERSION)
 
 
 @LIST.add(
@@ -58,7 +58,7 @@ def _protocol_version(survey: Survey) -> Verdict:
     advice="Set baseURL to the public address, also behind a proxy: harvesters store it.",
 )
 def _base_url(survey: Survey) -> Verdict:
-    return _said(survey, "baseURL", survey.client.url)
+    return _declares(survey, "baseURL", survey.client.url)
 
 
 @LIST.add(
@@ -70,9 +70,9 @@ def _base_url(survey: Survey) -> Verdict:
 def _request_url(survey: Survey) -> Verdict:
     base_url = survey.identified("baseURL")
     for reply in survey.client.replies:
-        told = (reply.request.text or "").strip() if reply.request is not None else base_url
-        if told != base_url:
-            return verdict(passed=False, reply=reply, expected=base_url, came=told)
+        named = (reply.request.text or "").strip() if reply.request is not None else base_url
+        if named != base_url:
+            return verdict(passed=False, reply=reply, expected=base_url, came=named)
     return verdict(passed=True, reply=survey.identify, expected=base_url, came=base_url)
 
 
@@ -94,8 +94,10 @@ def _emails(survey: Survey) -> Verdict:
     advice=f"Write exactly {Granularity.SECOND} or {Granularity.DAY}.",
 )
 def _granularity(survey: Survey) -> Verdict:
-    told = survey.identified("granularity")
-    return verdict(told in set(Granularity), survey.identify, expected=" or ".join(Granularity), came=told)
+    declared = survey.identified("granularity")
+    return verdict(
+        declared in set(Granularity), survey.identify, expected=" or ".join(Granularity), came=declared
+    )
 
 
 @LIST.add(
@@ -105,9 +107,9 @@ def _granularity(survey: Survey) -> Verdict:
     advice="Write no, transient or persistent.",
 )
 def _deleted_record(survey: Survey) -> Verdict:
-    told = survey.identified("deletedRecord")
+    declared = survey.identified("deletedRecord")
     return verdict(
-        told in set(DeletedRecord), survey.identify, expected=" or ".join(DeletedRecord), came=told
+        declared in set(DeletedRecord), survey.identify, expected=" or ".join(DeletedRecord), came=declared
     )
 
 
@@ -118,12 +120,12 @@ def _deleted_record(survey: Survey) -> Verdict:
     advice="Write earliestDatestamp in UTC, in the declared granularity.",
 )
 def _earliest_form(survey: Survey) -> Verdict:
-    told = survey.identified("earliestDatestamp")
+    declared = survey.identified("earliestDatestamp")
     try:
-        fits = parse_datestamp(told).granularity is survey.granularity
+        fits = parse_datestamp(declared).granularity is survey.granularity
     except ValueError:
         fits = False
-    return verdict(fits, survey.identify, expected=survey.granularity, came=told)
+    return verdict(fits, survey.identify, expected=survey.granularity, came=declared)
 
 
 @LIST.add(
@@ -133,10 +135,12 @@ def _earliest_form(survey: Survey) -> Verdict:
     advice="Set earliestDatestamp to a lower bound of all datestamps.",
 )
 def _earliest_listed(survey: Survey) -> Verdict:
-    told = survey.identified("earliestDatestamp")
-    early = [header for header in survey.records.headers if header.datestamp < told[: len(header.datestamp)]]
+    declared = survey.identified("earliestDatestamp")
+    early = [
+        header for header in survey.records.headers if header.datestamp < declared[: len(header.datestamp)]
+    ]
     came = f"{early[0].identifier} of {early[0].datestamp}" if early else survey.records.described()
-    return verdict(not early, survey.records.pages[0], expected=f"{told} or later", came=came)
+    return verdict(not early, survey.records.pages[0], expected=f"{declared} or later", came=came)
 
 
 @LIST.add(
@@ -158,11 +162,11 @@ def _earliest_asked(survey: Survey) -> Verdict:
     advice="Name gzip, compress or deflate; do not list `identity`, which is always supported.",
 )
 def _compression(survey: Survey) -> Verdict:
-    told = survey.identify.texts("compression")
-    if not told:
+    declared = survey.identify.texts("compression")
+    if not declared:
         raise NotApplicableError("Identify does not declare compression")
-    wrong = [coding for coding in told if coding not in _CODINGS]
-    return verdict(not wrong, survey.identify, expected=", ".join(sorted(_CODINGS)), came=", ".join(told))
+    wrong = [coding for coding in declared if coding not in _CODINGS]
+    return verdict(not wrong, survey.identify, expected=", ".join(sorted(_CODINGS)), came=", ".join(declared))
 
 
 @LIST.add(
@@ -198,13 +202,13 @@ def _oai_identifier(survey: Survey) -> Verdict:
     sample = None if root is None else root.findtext(f".//{_SCHEME}sampleIdentifier")
     if namespace is None:
         raise NotApplicableError("Identify has no oai-identifier description")
-    told = [sample or "", *survey.records.identifiers]
-    wrong = [identifier for identifier in told if not identifier.startswith(f"oai:{namespace}:")]
+    identifiers = [sample or "", *survey.records.identifiers]
+    wrong = [identifier for identifier in identifiers if not identifier.startswith(f"oai:{namespace}:")]
     return verdict(
         not wrong, survey.identify, expected=f"oai:{namespace}:…", came=wrong[0] if wrong else "so"
     )
 
 
-def _said(survey: Survey, name: str, expected: str) -> Verdict:
-    told = survey.identified(name)
-    return verdict(told == expected, survey.identify, expected=expected, came=told)
+def _declares(survey: Survey, name: str, expected: str) -> Verdict:
+    declared = survey.identified(name)
+    return verdict(declared == expected, survey.identify, expected=expected, came=declared)

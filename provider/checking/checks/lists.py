@@ -55,8 +55,8 @@ def _agree(survey: Survey) -> Verdict:
     ):
         if records.ended and headers.ended:
             apart = set(records.headers) ^ set(headers.headers)
-            told = sorted(header.identifier for header in apart)[:3]
-            return _of(headers, not apart, "the headers of ListRecords", ", ".join(told))
+            examples = sorted(header.identifier for header in apart)[:3]
+            return _of(headers, not apart, "the headers of ListRecords", ", ".join(examples))
     raise CannotBeDoneError("no list was short enough to be read completely with both verbs")
 
 

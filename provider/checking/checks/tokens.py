@@ -121,10 +121,10 @@ def _cursor(survey: Survey) -> Verdict:
     for walk in _walks(survey):
         before = 0
         for page, token in _tokens(walk):
-            told = token.facts.get("cursor")
-            looked = looked or told is not None
-            if told is not None and told != str(before):
-                return verdict(passed=False, reply=page, expected=str(before), came=told)
+            declared = token.facts.get("cursor")
+            looked = looked or declared is not None
+            if declared is not None and declared != str(before):
+                return verdict(passed=False, reply=page, expected=str(before), came=declared)
             before += len(page.headers) or len(page.texts("setName"))
     if not looked:
         raise NotApplicableError("the tokens have no cursor")
@@ -144,11 +144,11 @@ def _size(survey: Survey) -> Verdict:
     for walk in _walks(survey):
         total = sum(len(page.headers) or len(page.texts("setName")) for page in walk.pages)
         for page, token in _tokens(walk):
-            told = token.facts.get("completeListSize", "")
-            looked = looked or bool(told)
-            off = told.isdigit() and (int(told) < total or (walk.ended and int(told) != total))
+            declared = token.facts.get("completeListSize", "")
+            looked = looked or bool(declared)
+            off = declared.isdigit() and (int(declared) < total or (walk.ended and int(declared) != total))
             if off:
-                return verdict(passed=False, reply=page, expected=walk.described(), came=told)
+                return verdict(passed=False, reply=page, expected=walk.described(), came=declared)
     if not looked:
         raise NotApplicableError("the tokens have no completeListSize")
     return _all_good(survey, "the number of items")
@@ -164,18 +164,20 @@ def _expiration(survey: Survey) -> Verdict:
     looked = False
     for walk in _walks(survey):
         for page, token in _tokens(walk):
-            told = token.facts.get("expirationDate")
-            looked = looked or told is not None
-            if told is not None and not _later(told, page.response_date):
-                return verdict(passed=False, reply=page, expected=f"after {page.response_date}", came=told)
+            declared = token.facts.get("expirationDate")
+            looked = looked or declared is not None
+            if declared is not None and not _later(declared, page.response_date):
+                return verdict(
+                    passed=False, reply=page, expected=f"after {page.response_date}", came=declared
+                )
     if not looked:
         raise NotApplicableError("the tokens have no expirationDate")
     return _all_good(survey, "in the future")
 
 
-def _later(told: str, response_date: str) -> bool:
+def _later(declared: str, response_date: str) -> bool:
     try:
-        return parse_datestamp(told).moment > parse_datestamp(response_date).moment
+        return parse_datestamp(declared).moment > parse_datestamp(response_date).moment
     except ValueError:
         return False
 

@@ -8,7 +8,7 @@ from email.utils import format_datetime
 import pytest
 from aiohttp import web
 
-from harvester.client.loops import Circles, ListPatience
+from harvester.client.loops import ListLimits, LoopDetector
 from harvester.client.repository_client import Client, Selection, open_client
 from harvester.client.retries import retry_after
 from harvester.client.transport import Arguments, HttpReply, request_url
@@ -195,14 +195,14 @@ async def test_a_list_that_goes_in_circles_ends() -> None:
 
 @pytest.mark.parametrize("begin", [0, 19_000, 21_000])
 def test_a_circle_is_noticed_however_late_it_begins(begin: int) -> None:
-    circles = Circles(ListPatience(repeated_pages=10**6))
+    detector = LoopDetector(ListLimits(repeated_pages=10**6))
     for number in range(begin):
-        circles.check("http://x/", ResumptionToken(value=str(number)), [f"a{number}"])
+        detector.check("http://x/", ResumptionToken(value=str(number)), [f"a{number}"])
 
     def go_round() -> None:
         for number in range(60_000):
             token = ResumptionToken(value=f"again {number % 7}")
-            circles.check("http://x/", token, ["a"])
+            detector.check("http://x/", token, ["a"])
 
     with pytest.raises(EndlessListError, match="circular"):
         go_round()

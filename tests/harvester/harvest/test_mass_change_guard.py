@@ -480,7 +480,7 @@ def test_a_run_is_held_for_more_updates_than_allowed_and_at_least_the_minimum(
 ) -> None:
     nothing: Any = None
     guard = mass_change_guard.MassChangeGuard(
-        run=nothing, estate=nothing, set_spec="", deletions_allowed=100, updates_allowed=50, minimum=minimum,
+        run=nothing, target=nothing, set_spec="", deletions_allowed=100, updates_allowed=50, minimum=minimum,
         looks=False, _before=10,
     )  # fmt: skip
     with pytest.raises(HeldRunError) if held else contextlib.nullcontext():

@@ -40,7 +40,7 @@ def write(session: object, library: Library, *identifiers: str) -> None:
         repository_id=library.repository_id,
         metadata_prefix="oai_dc",
         now=datetime.now(UTC),
-        told_by=RUN,
+        feed_run=RUN,
     )
 
 

@@ -92,7 +92,7 @@ def _placed(
         repository_id=repository_id,
         metadata_prefix="oai_dc",
         now=datetime.now(UTC),
-        told_by=None,
+        feed_run=None,
     )
     return found
 

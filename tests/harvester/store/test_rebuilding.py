@@ -78,7 +78,7 @@ async def test_what_is_right_is_kept(library: Library) -> None:
     rebuilt = rebuild(library)
     assert (rebuilt.kept, rebuilt.added, rebuilt.changed, rebuilt.dropped) == (25, 0, 0, 0)
     assert {name: record.record_id for name, record in library.records().items()} == ids
-    assert not rebuilt.begins_anew
+    assert not rebuilt.needs_full_harvest
 
 
 async def test_rows_that_say_something_else_than_their_files_are_set_right(library: Library) -> None:
@@ -102,7 +102,7 @@ async def test_a_record_without_its_file_is_harvested_again_by_the_next_run(libr
     await library.run()
     (library.folder / "fake.example/3.xml").unlink()
     rebuilt = rebuild(library)
-    assert (rebuilt.dropped, rebuilt.begins_anew) == (1, True)
+    assert (rebuilt.dropped, rebuilt.needs_full_harvest) == (1, True)
     with library.database.session() as session:
         assert session.scalars(select(Harvest.watermark)).one() is None
     outcome = await library.run()
@@ -115,7 +115,7 @@ async def test_a_file_that_is_no_record_any_more_is_written_again_by_the_next_ru
     good = spoilt.read_bytes()
     spoilt.write_bytes(good[:-20])
     rebuilt = rebuild(library)
-    assert (rebuilt.kept, rebuilt.dropped, rebuilt.refused, rebuilt.begins_anew) == (24, 0, 1, True)
+    assert (rebuilt.kept, rebuilt.dropped, rebuilt.refused, rebuilt.needs_full_harvest) == (24, 0, 1, True)
     outcome = await library.run()
     assert (outcome.counts["updated"], outcome.counts["unchanged"]) == (1, 24)
     assert spoilt.read_bytes() == good

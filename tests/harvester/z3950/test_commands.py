@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harvester.z3950.session import LONGEST_QUERY, read_address, read_told, searching
+from harvester.z3950.session import LONGEST_QUERY, read_address, read_output, searching
 from oai.errors import UsageError
 
 SESSION = """Z> Connecting...OK.
@@ -82,6 +82,6 @@ def test_an_address_has_a_usual_port_and_database() -> None:
 
 
 def test_a_records_text_is_not_taken_for_the_clients_words() -> None:
-    told = read_told(SESSION)
-    assert (told.size, told.came, told.diagnostic) == (42, 2, None)
-    assert told.server == "GFS/YAZ 5.34.0 dec0"
+    output = read_output(SESSION)
+    assert (output.size, output.received, output.diagnostic) == (42, 2, None)
+    assert output.server == "GFS/YAZ 5.34.0 dec0"

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from manager.notices import announcements
-from manager.notices.announcements import tell
+from manager.notices.announcements import notify
 from manager.notices.models import Occasion
 from oai.database import Database
 from oai.outgoing import HookSettings
@@ -159,7 +159,7 @@ def test_trouble_that_is_no_runs_end_is_told(told: Told, database: Database, occ
     told.rule()
     told.rule(kind="weekly")
     with database.session() as session:
-        assert tell(session, occasion, repository_id=told.repository, recurring_id=None, reason="so") == 1
+        assert notify(session, occasion, repository_id=told.repository, recurring_id=None, reason="so") == 1
         session.commit()
     assert told.tables.one("SELECT occasion FROM notice") == occasion.value
 

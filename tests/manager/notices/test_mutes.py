@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from manager.leader.dispatcher import launch_due
-from manager.notices.announcements import tell
+from manager.notices.announcements import notify
 from manager.notices.models import MuteKind, Occasion
 from manager.notices.mutes import acknowledge, end_mute, list_mutes, mute
 from oai.database import Database
@@ -75,7 +75,7 @@ def test_a_muted_repository_sends_nothing_and_reports_afterwards(told: Told, dat
     act(database, lambda session: mute(session, told.repository, kind, note="moving", ends=later()))
     first = told.run("failed")
     assert (told.announce(), told.states()) == (["failing"], ["muted"])
-    act(database, lambda session: tell(session, Occasion.STUCK, repository_id=told.repository))
+    act(database, lambda session: notify(session, Occasion.STUCK, repository_id=told.repository))
     assert told.states() == ["muted", "muted"]
     assert (shown(database), shown(database, muted=True)) == ([], [first])
 

@@ -106,7 +106,7 @@ def test_files_are_indexed_with_pages_read_ahead(
 ) -> None:
     with database.engine.begin() as connection:
         name = connection.scalar(text("SELECT current_database()"))
-        connection.execute(text(f'ALTER DATABASE "{name}" SET effective_cache_size = \'8kB\''))
+        connection.execute(text(f"ALTER DATABASE \"{name}\" SET effective_cache_size = '8kB'"))
     before = scans(database)
     for number in range(4):
         pages = [Page(url=f"http://www.site{number}.example/{page}") for page in range(30)]

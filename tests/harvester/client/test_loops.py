@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harvester.client.loops import Circles, ListPatience, list_patience
+from harvester.client.loops import ListLimits, LoopDetector, list_limits
 from harvester.client.repository_client import Client, Selection
 from harvester.client.transport import Arguments, HttpReply
 from harvester.reading.answers import Fault, Header, Page, ResumptionToken
@@ -18,7 +18,7 @@ from tests.harvester.fake_repository import FakeRepository, many
 
 URL = "http://x.example/oai"
 BROKEN = Failure(code=FailureCode.RECORD_XML)
-IMPATIENT = ListPatience(empty_pages=10, repeated_pages=5)
+IMPATIENT = ListLimits(empty_pages=10, repeated_pages=5)
 
 
 def names(first: int, count: int = 10) -> list[str]:
@@ -27,18 +27,18 @@ def names(first: int, count: int = 10) -> list[str]:
 
 def pages_until_the_end(
     pages: Iterable[Sequence[str]],
-    patience: ListPatience = IMPATIENT,
+    limits: ListLimits = IMPATIENT,
     *,
     cursor: Callable[[int], int | None] = lambda _number: None,
     size: int | None = None,
 ) -> tuple[int, FailureCode | None]:
     """How many pages were looked at, each with a token of its own, and why no more were."""
-    circles = Circles(patience)
+    detector = LoopDetector(limits)
     number = 0
     for number, page in enumerate(pages, 1):
         token = ResumptionToken(value=f"t{number}", cursor=cursor(number), complete_list_size=size)
         try:
-            circles.check(URL, token, page)
+            detector.check(URL, token, page)
         except EndlessListError as error:
             return number, error.failure.code if error.failure else None
     return number, None
@@ -101,17 +101,17 @@ def test_a_list_ends_only_behind_as_many_pages_in_a_row_without_anything_new(
             expected = number
             break
     named = [[f"oai:x:{number}" for number in page] for page in pages]
-    came, why = pages_until_the_end(named, ListPatience(empty_pages=1000, repeated_pages=most))
+    came, why = pages_until_the_end(named, ListLimits(empty_pages=1000, repeated_pages=most))
     assert (came if why else None) == expected
 
 
 def test_the_last_page_ends_its_list_by_itself_even_where_nothing_is_new() -> None:
-    circles = Circles(ListPatience(empty_pages=2, repeated_pages=1))
-    circles.check(URL, ResumptionToken(value="a"), names(0))
-    circles.check(URL, ResumptionToken(value=""), names(0))
+    detector = LoopDetector(ListLimits(empty_pages=2, repeated_pages=1))
+    detector.check(URL, ResumptionToken(value="a"), names(0))
+    detector.check(URL, ResumptionToken(value=""), names(0))
     for last in (None, ResumptionToken(value="")):
-        circles = Circles(ListPatience(empty_pages=1))
-        circles.check(URL, last, [])
+        detector = LoopDetector(ListLimits(empty_pages=1))
+        detector.check(URL, last, [])
 
 
 def test_empty_pages_end_the_list_unless_the_cursor_says_that_it_goes_on() -> None:
@@ -144,32 +144,32 @@ def test_pages_of_broken_records_are_not_empty_but_the_same_ones_for_ever_end() 
             faults=(Fault(offset=1, reason="broken", raw=raw, failure=BROKEN),),
         )
 
-    circles = Circles(IMPATIENT)
+    detector = LoopDetector(IMPATIENT)
     for number in range(100):
-        circles.look_at(page(number, b"<record>%d" % number))
+        detector.look_at(page(number, b"<record>%d" % number))
     for number in range(100, 104):
-        circles.look_at(page(number, b"<record>99"))
+        detector.look_at(page(number, b"<record>99"))
     with pytest.raises(EndlessListError, match="only records that the list already had"):
-        circles.look_at(page(104, b"<record>99"))
+        detector.look_at(page(104, b"<record>99"))
 
 
 def test_the_sentence_says_how_many_pages_and_which_setting() -> None:
-    circles = Circles(ListPatience(repeated_pages=2))
+    detector = LoopDetector(ListLimits(repeated_pages=2))
     header = Header(identifier="oai:x:1", datestamp="2024-01-01")
     first, second, third = (
         Page(url=URL, response_date="", headers=(header,), token=ResumptionToken(value=token))
         for token in "abc"
     )
-    circles.look_at(first)
-    circles.look_at(second)
+    detector.look_at(first)
+    detector.look_at(second)
     with pytest.raises(EndlessListError, match=r"2 consecutive pages .* raise harvester\.max_repeated_pages"):
-        circles.look_at(third)
+        detector.look_at(third)
 
 
 def test_the_settings_say_when_a_list_counts_as_endless() -> None:
     chosen = HarvesterSettings(max_empty_pages=7, max_repeated_pages=3)
-    assert list_patience(chosen) == ListPatience(empty_pages=7, repeated_pages=3)
-    assert list_patience(HarvesterSettings()) == ListPatience()
+    assert list_limits(chosen) == ListLimits(empty_pages=7, repeated_pages=3)
+    assert list_limits(HarvesterSettings()) == ListLimits()
 
 
 class Endless:

@@ -16,7 +16,7 @@ from sqlalchemy.exc import OperationalError
 from oai.cli import Invocation, add_command, run
 from oai.command_parser import CommandParser
 from oai.database import Database, open_database, place
-from oai.error_translation import mishap
+from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
 from oai.settings import Settings
 
@@ -204,7 +204,7 @@ def test_the_error_of_one_of_several_tasks_is_told_as_itself(capsys: pytest.Capt
 )
 def test_a_place_that_cannot_be_used_is_told_with_what_to_do(number: int, advice: str) -> None:
     error = OSError(number, os.strerror(number), "/srv/records")
-    found = mishap(error)
+    found = as_zatva_error(error)
     assert type(found) is ZatvaError
     assert str(found).startswith(f"/srv/records: {os.strerror(number)}; {advice}")
     assert str(found).endswith("then run the command again")
@@ -212,26 +212,26 @@ def test_a_place_that_cannot_be_used_is_told_with_what_to_do(number: int, advice
 
 def test_a_place_as_bytes_is_told_as_text() -> None:
     error = PermissionError(errno.EACCES, "Permission denied", b"/srv/\xc5\xbelu\xc5\xa5")
-    assert str(mishap(error)).startswith("/srv/žluť: Permission denied; ")
+    assert str(as_zatva_error(error)).startswith("/srv/žluť: Permission denied; ")
 
 
-def test_a_fault_of_ours_is_no_mishap() -> None:
-    assert mishap(RuntimeError("a fault")) is None
-    assert mishap(PermissionError(errno.EPERM, "Operation not permitted")) is None
-    assert mishap(FileNotFoundError(2, "No such file or directory", "gone")) is None
+def test_a_fault_of_ours_is_not_translated() -> None:
+    assert as_zatva_error(RuntimeError("a fault")) is None
+    assert as_zatva_error(PermissionError(errno.EPERM, "Operation not permitted")) is None
+    assert as_zatva_error(FileNotFoundError(2, "No such file or directory", "gone")) is None
 
 
 def test_without_settings_no_place_is_told(database: Database) -> None:
     with database.session() as session, pytest.raises(OperationalError) as raised:
         session.execute(text(RAISE.format("53100", FULL)))
-    assert str(mishap(raised.value)).startswith("database: could not extend file")
+    assert str(as_zatva_error(raised.value)).startswith("database: could not extend file")
 
 
 def test_the_error_of_another_process_is_told_like_our_own(database: Database) -> None:
     with database.session() as session, pytest.raises(OperationalError) as raised:
         session.execute(text(RAISE.format("53100", FULL)))
     carried = pickle.loads(pickle.dumps(raised.value))  # noqa: S301 our own
-    assert str(mishap(carried)) == str(mishap(raised.value))
+    assert str(as_zatva_error(carried)) == str(as_zatva_error(raised.value))
 
 
 def test_the_embedded_database_is_told_by_its_folder(tmp_path: Path) -> None:
