@@ -290,7 +290,7 @@ def list_entries(
     return list(session.scalars(rows))
 
 
-class Occurring(NamedTuple):
+class AuditVocabulary(NamedTuple):
     """What the last entries contain, each in alphabetical order."""
 
     users: Sequence[str]
@@ -298,12 +298,12 @@ class Occurring(NamedTuple):
     kinds: Sequence[str]
 
 
-def occurring(session: Session) -> Occurring:
+def occurring(session: Session) -> AuditVocabulary:
     """Return the users, actions and object kinds of the last 10,000 entries."""
     columns = (AuditEntry.user_name, AuditEntry.action, AuditEntry.object_kind)
     last = select(*columns).order_by(AuditEntry.audit_id.desc()).limit(_LOOKED_AT).subquery()
     found = session.execute(select(*last.c).distinct()).all()
-    return Occurring(*(sorted({row[place] for row in found} - {None}) for place in range(len(columns))))
+    return AuditVocabulary(*(sorted({row[place] for row in found} - {None}) for place in range(len(columns))))
 
 
 def _filtered(wanted: Filter) -> Select[AuditEntry]:

@@ -169,7 +169,7 @@ def limits_of(section: ProviderSettings | WebSettings) -> ConnectionLimits:
     )
 
 
-class Seldom:
+class RareWarning:
     """Limits log messages that clients can trigger at will to one warning a minute."""
 
     def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
@@ -210,7 +210,7 @@ class Connections:
         self._idle: dict[asyncio.Transport, None] = {}
         self._of: dict[str, dict[asyncio.Transport, None]] = {}
         self._under_way: Counter[asyncio.Transport] = Counter()
-        self._refusals = Seldom(_log)
+        self._refusals = RareWarning(_log)
 
     @property
     def open(self) -> int:

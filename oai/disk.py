@@ -11,7 +11,7 @@ from oai.failures import Failure, FailureCode
 from oai.settings import Settings
 
 
-class NoRoomError(ZatvaError):
+class DiskFullError(ZatvaError):
     """There is no room for what comes next, of which nothing has been written."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.TRY_LATER
@@ -64,7 +64,7 @@ class DiskFloor:
             if disk.free < floor:
                 facts = {"folder": str(folder), "free": disk.free, "floor": floor}
                 setting = "harvester.floor_bytes or harvester.floor_percent"
-                raise NoRoomError(Failure(code=FailureCode.DISK_FLOOR, facts={**facts, "setting": setting}))
+                raise DiskFullError(Failure(code=FailureCode.DISK_FLOOR, facts={**facts, "setting": setting}))
 
     def wrote(self, count: int) -> None:
         """Count written bytes, and look at the disks from time to time. Raises NoRoomError like `check`."""

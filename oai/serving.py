@@ -16,7 +16,7 @@ from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from oai.child import collect_seldom
-from oai.connections import CONNECTIONS, CountedConnection, Seldom
+from oai.connections import CONNECTIONS, CountedConnection, RareWarning
 from oai.errors import UsageError, required
 
 _BACKLOG: Final = 512
@@ -149,7 +149,7 @@ class _Site(web.BaseSite):
         self._loop = asyncio.get_running_loop()
         self._taking: set[asyncio.Task[None]] = set()
         self._retry: asyncio.TimerHandle | None = None
-        self._failures = Seldom(_log)
+        self._failures = RareWarning(_log)
 
     @property
     def name(self) -> str:

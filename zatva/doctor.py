@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from oai import migrations
 from oai.cli import Invocation
 from oai.database import open_database
-from oai.disk import NoRoomError, open_floor
+from oai.disk import DiskFullError, open_floor
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
 from oai.private_files import exposed_files, how_to_close
@@ -68,7 +68,7 @@ def _data(settings: Settings) -> Iterator[SetupFinding]:
     advice = ""
     try:
         open_floor(settings, settings.store)
-    except NoRoomError:
+    except DiskFullError:
         advice = "free some space: harvests neither start nor continue (harvester.floor_bytes, floor_percent)"
     free = shutil.disk_usage(there).free
     yield SetupFinding(check="free space", well=not advice, found=f"{free / 10**9:.1f} GB", advice=advice)

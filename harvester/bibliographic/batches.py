@@ -176,7 +176,7 @@ class Chooser:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Same:
+class UnchangedRecord:
     """A record whose rows are unchanged."""
 
     bibliographic_id: int
@@ -217,7 +217,7 @@ class ImportBatch:
     """The result of processing a batch of records."""
 
     rows: Rows
-    same: Sequence[Same]
+    same: Sequence[UnchangedRecord]
     omitted: Sequence[Omitted]
     welcome: Sequence[uuid.UUID]
     """Keys of records that were omitted before and are now imported."""
@@ -295,7 +295,7 @@ class _Draft:
     records: list[str] = field(default_factory=list)
     contributors: list[str] = field(default_factory=list)
     identifiers: list[str] = field(default_factory=list)
-    same: list[Same] = field(default_factory=list)
+    same: list[UnchangedRecord] = field(default_factory=list)
     omitted: list[Omitted] = field(default_factory=list)
     welcome: list[uuid.UUID] = field(default_factory=list)
 
@@ -321,7 +321,9 @@ class _Draft:
         if known is not None and candidate.content_digest == digest:
             self.counts["unchanged"] += 1
             self.same.append(
-                Same(bibliographic_id=known, file_digest=file_digest, basis=basis, datestamp=datestamp)
+                UnchangedRecord(
+                    bibliographic_id=known, file_digest=file_digest, basis=basis, datestamp=datestamp
+                )
             )
             return
         header = {

@@ -11,7 +11,7 @@ from typing import Any, Final
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from harvester.bibliographic.batches import UNREADABLE, Omitted, Rows, Same, as_text
+from harvester.bibliographic.batches import UNREADABLE, Omitted, Rows, UnchangedRecord, as_text
 from harvester.store import records as arrays
 
 _TEXTS: Final = (
@@ -143,10 +143,10 @@ class Table:
             for array in self._arrays(objects):
                 self.session.execute(statement, {**self._scope(), "ids": ids, "rows": array})
 
-    def note_same(self, records: Sequence[Same]) -> None:
+    def note_same(self, records: Sequence[UnchangedRecord]) -> None:
         """Record that these records were checked and are unchanged."""
         if records:
-            rows = [{name: getattr(one, name) for name in Same.__slots__} for one in records]
+            rows = [{name: getattr(one, name) for name in UnchangedRecord.__slots__} for one in records]
             self.session.execute(_UNCHANGED, {"rows": as_text(rows)})
 
     def omit(self, records: Sequence[Omitted]) -> None:

@@ -165,14 +165,14 @@ def marc_prefix(session: Session, repository_id: int, folder: Path, wanted: str 
     raise UsageError(f"repository {repository_id} has {which}; harvested formats: {formats}")
 
 
-class Following(NamedTuple):
+class FollowUpImport(NamedTuple):
     """What an import after a harvest reads: a format (empty: there is none), of the records in a set."""
 
     prefix: str
     set_id: int | None
 
 
-def after_harvest(session: Session, repository_id: int, folder: Path) -> Following | None:
+def after_harvest(session: Session, repository_id: int, folder: Path) -> FollowUpImport | None:
     """Return what to import after a harvest; None if nothing is to follow it.
 
     An import follows as chosen, or else if a converter reads a format.
@@ -184,7 +184,7 @@ def after_harvest(session: Session, repository_id: int, folder: Path) -> Followi
     ranked = _ranked(session, settings, folder)
     if chosen is None and not (ranked and ranked[0][0] > 0):
         return None
-    return Following(ranked[0][1] if ranked else "", settings.set_id)
+    return FollowUpImport(ranked[0][1] if ranked else "", settings.set_id)
 
 
 def _ranked(session: Session, settings: SourceSettings, folder: Path) -> list[tuple[int, str]]:

@@ -111,7 +111,7 @@ def _bound(response_date: str) -> str:
         return response_date
 
 
-class AskingAhead:
+class PrefetchedAnswers:
     """The answers of one list; the request for the next page may be sent before this page is read.
 
     `fetch` sends a request. Close the object when the list ends or is abandoned. It is used on one event

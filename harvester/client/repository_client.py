@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar, Unpack
 import aiohttp
 
 from harvester.client.exchange import Method
-from harvester.client.listing import AskingAhead, Listing
+from harvester.client.listing import Listing, PrefetchedAnswers
 from harvester.client.loops import ListLimits, LoopDetector, list_limits
 from harvester.client.politeness import Politeness
 from harvester.client.retries import Retrying, RetryOptions
@@ -233,10 +233,12 @@ class Client:
         except NoMetadataFormatsError as error:
             yield FormatPage(url=error.url, response_date=error.response_date)
 
-    def _asking(self, verb: Verb, *, loose: bool) -> AskingAhead:
-        return AskingAhead(partial(self._fetch, verb, loose=loose))
+    def _asking(self, verb: Verb, *, loose: bool) -> PrefetchedAnswers:
+        return PrefetchedAnswers(partial(self._fetch, verb, loose=loose))
 
-    async def _page(self, verb: Verb, arguments: Arguments, asking: AskingAhead, *, loose: bool) -> Page:
+    async def _page(
+        self, verb: Verb, arguments: Arguments, asking: PrefetchedAnswers, *, loose: bool
+    ) -> Page:
         for again in (False, True):
             reply = await asking.answer(arguments)
             unread = replies.Unread(

@@ -26,7 +26,7 @@ from harvester.reading.errors import AnswerTooLargeError, RepositoryBusyError
 from harvester.repositories import get_repository
 from harvester.store.files import FileStore
 from oai.database import Database
-from oai.disk import NoRoomError
+from oai.disk import DiskFullError
 from oai.errors import InterruptedRunError, ZatvaError, failure_of
 from oai.failures import FailureCode
 from oai.settings import Settings
@@ -83,7 +83,7 @@ async def _concluded(attempt: _Attempt, stop: asyncio.Event, on_progress: Progre
         return attempt.phase.conclude(End.INTERRUPTED)
     except HeldRunError as error:
         return attempt.phase.conclude(End.HELD, error)
-    except NoRoomError as error:
+    except DiskFullError as error:
         return attempt.phase.conclude(End.NO_ROOM, error)
     except ZatvaError as error:
         return attempt.phase.conclude(End.LIMIT if failure_of(error).is_limit else End.ERROR, error)

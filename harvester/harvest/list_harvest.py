@@ -10,11 +10,11 @@ from harvester.harvest.page_pipeline import PagePipeline, RunThread
 from harvester.harvest.plan import RunPlan
 from harvester.harvest.progress import RunProgress, StateChange
 from harvester.harvest.recovery import (
-    Breakage,
-    Division,
+    BrokenAnswer,
     Isolation,
     RecoveryTimeError,
     Remedy,
+    SplitWindow,
     begin_again,
     remedy,
     take_up,
@@ -216,7 +216,7 @@ class ListHarvester:
         """Choose how to continue after an error; return the end, provisional if the run continues."""
         run, state = self.run, self._progress
         state.watch.count_repeated()
-        broken = Breakage(
+        broken = BrokenAnswer(
             error=error,
             window=window,
             watch=state.watch,
@@ -309,7 +309,7 @@ class ListHarvester:
         if self._allowance.is_late:
             raise RecoveryTimeError(self.run.prepared.base_url, self._allowance.seconds) from error
 
-    async def _leave_out(self, error: ClientError, division: Division) -> None:
+    async def _leave_out(self, error: ClientError, division: SplitWindow) -> None:
         url, raw = where(error)
         refusal = Refusal(reason=f"{error}; {division.remark}", url=url, raw=raw, failure=failure_of(error))
         await self._steps.in_thread(partial(self.run.refuse, refusal))

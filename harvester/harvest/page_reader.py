@@ -22,7 +22,7 @@ _log = logging.getLogger("harvester.running.page_reading")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Worth:
+class ProcessPolicy:
     """When a process for parsing is started, and how."""
 
     records: int = 500
@@ -31,7 +31,7 @@ class Worth:
     begin: Callable[[], ReadingProcess] = ReadingProcess
 
 
-_WORTH: Final = Worth()
+_WORTH: Final = ProcessPolicy()
 
 
 class PageReader:
@@ -48,7 +48,7 @@ class PageReader:
         *,
         plain: bool = True,
         ahead: bool = True,
-        worth: Worth = _WORTH,
+        worth: ProcessPolicy = _WORTH,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._plain = plain

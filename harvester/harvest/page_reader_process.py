@@ -19,7 +19,7 @@ Documents = Sequence[bytes]
 """The document of each record (`Record.xml`), in the order of the page's headers; empty for a deleted one."""
 
 
-class Arriving:
+class ArrivingDocuments:
     """A page's documents, which may still be on their way.
 
     The reading thread sets `future` once; threads that read a document wait for it.
@@ -40,13 +40,13 @@ class Arriving:
 class PageOfDocuments(Page):
     """A page whose records are documents."""
 
-    documents: Arriving = field(default_factory=Arriving)
+    documents: ArrivingDocuments = field(default_factory=ArrivingDocuments)
 
 
 class RecordDocument(NamedTuple):
     """One record of such a page; a tuple, because many are created."""
 
-    page: Arriving
+    page: ArrivingDocuments
     place: int
 
     def data(self) -> bytes:

@@ -20,7 +20,7 @@ _A_YEAR = 366 * 86_400.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerAtHand:
+class PartlyStoredAnswer:
     """A large answer that is stored in parts: the state before it, in case it has to be requested again."""
 
     watch: dict[str, Any]
@@ -52,7 +52,7 @@ class RunProgress:
     """Identifiers of the current page that were fetched one by one before the search had to end."""
     counted: Counter[str] = field(default_factory=Counter)
     """What the current list has added to the run's counts."""
-    answer: AnswerAtHand | None = None
+    answer: PartlyStoredAnswer | None = None
     last_page: End | None = None
     """How the current list ended, once its last page is stored.
 
@@ -85,7 +85,7 @@ class RunProgress:
 
     def begin_answer(self) -> None:
         """Record that the next pages are parts of one answer."""
-        self.answer = AnswerAtHand(watch=self.watch.as_json(), marks=len(self.watch.marks))
+        self.answer = PartlyStoredAnswer(watch=self.watch.as_json(), marks=len(self.watch.marks))
 
     def count(self, found: Counter[str], *, answer_ends: bool) -> None:
         """Add to the counts of the current list and of the current answer."""
@@ -233,8 +233,8 @@ def progress_from_json(found: dict[str, Any], marks: Marks) -> RunProgress:
     )
 
 
-def _answer_from_json(found: dict[str, Any] | None) -> AnswerAtHand | None:
-    return AnswerAtHand(**{**found, "counted": Counter(found["counted"])}) if found else None
+def _answer_from_json(found: dict[str, Any] | None) -> PartlyStoredAnswer | None:
+    return PartlyStoredAnswer(**{**found, "counted": Counter(found["counted"])}) if found else None
 
 
 def _changes(counts: Counter[str]) -> int:

@@ -59,7 +59,7 @@ class RecoveryTimeError(RemoteError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Breakage:
+class BrokenAnswer:
     """What broke, and where."""
 
     error: ClientError
@@ -76,7 +76,7 @@ class Breakage:
     loose: bool
 
 
-def remedy(broken: Breakage) -> Remedy:
+def remedy(broken: BrokenAnswer) -> Remedy:
     """Return the remedy; a strict run recovers only from expired tokens, which are no fault of an answer."""
     error = broken.error
     if isinstance(error, OaiError):
@@ -116,7 +116,7 @@ def begin_again(window: Window) -> Window:
     return replace(window, from_=window.first_from, taken_up=False, first_from=None)
 
 
-def _after_oai_error(broken: Breakage, error: OaiError) -> Remedy:
+def _after_oai_error(broken: BrokenAnswer, error: OaiError) -> Remedy:
     if error.code == ErrorCode.NO_RECORDS_MATCH:
         if not broken.with_token and not broken.watch.pages:
             return Remedy.NOTHING_THERE
@@ -141,7 +141,7 @@ def _may_be_one_record(error: ClientError) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Division:
+class SplitWindow:
     """The windows that replace an unreadable window, and a remark that explains them."""
 
     windows: Sequence[Window]
@@ -158,7 +158,7 @@ class Isolation:
     plan: RunPlan
     budget: RequestBudget
 
-    async def divide(self, window: Window, watch: ListWatch) -> Division | None:
+    async def divide(self, window: Window, watch: ListWatch) -> SplitWindow | None:
         """Return what to request in place of the window; None if the budget is used up.
 
         Raises ClientError if the repository cannot be reached at all.
@@ -187,19 +187,19 @@ class Isolation:
         pages = self.client.pages(Verb.LIST_IDENTIFIERS, self.plan.selection(window), loose=True)
         return await anext(pages)
 
-    def _after_oai_error(self, error: OaiError, window: Window) -> Division:
+    def _after_oai_error(self, error: OaiError, window: Window) -> SplitWindow:
         if error.code == ErrorCode.NO_RECORDS_MATCH:
             return _hopeless(window, "it has no headers, although it has a page of records")
         if error.code == ErrorCode.BAD_ARGUMENT and (window.halvings or window.from_ != self.plan.from_):
             return self._unselective(window, f"the repository does not accept the bounds ({error.message})")
         return _hopeless(window, str(error))
 
-    def _unselective(self, window: Window, reason: str) -> Division:
+    def _unselective(self, window: Window, reason: str) -> SplitWindow:
         """Fetch all records one by one, because there are no shorter windows; this is tried once."""
         if window.one_by_one:
             return _hopeless(window, reason)
         whole = Window(from_=self.plan.from_, one_by_one=True, halvings=window.halvings + 1)
-        return Division(windows=[whole], remark=f"{reason}, so its records are fetched one by one")
+        return SplitWindow(windows=[whole], remark=f"{reason}, so its records are fetched one by one")
 
 
 def _unread(window: Window, watch: ListWatch, calendar: Calendar) -> Window:
@@ -231,18 +231,18 @@ def _few(page: Page) -> bool:
     return count is not None and count <= _FEW
 
 
-def _halved(shorter: tuple[Window, Window]) -> Division:
+def _halved(shorter: tuple[Window, Window]) -> SplitWindow:
     first, second = shorter
     remark = f"requesting {first.in_words()}, then {second.in_words()}"
-    return Division(windows=shorter, remark=remark)
+    return SplitWindow(windows=shorter, remark=remark)
 
 
-def _single(window: Window) -> Division:
+def _single(window: Window) -> SplitWindow:
     alone = replace(window, one_by_one=True, halvings=window.halvings + 1, taken_up=False, first_from=None)
-    return Division(windows=[alone], remark=f"fetching the records {window.in_words()} one by one")
+    return SplitWindow(windows=[alone], remark=f"fetching the records {window.in_words()} one by one")
 
 
-def _hopeless(window: Window, reason: str) -> Division:
-    return Division(
+def _hopeless(window: Window, reason: str) -> SplitWindow:
+    return SplitWindow(
         windows=[], remark=f"the records {window.in_words()} are skipped: {reason}", hopeless=True
     )

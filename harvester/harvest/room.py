@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from harvester.harvest.raw_capture import raw_folder
 from harvester.models import Record
 from harvester.vocabulary import RecordStatus
-from oai.disk import NoRoomError
+from oai.disk import DiskFullError
 from oai.failures import Failure, FailureCode
 from oai.owners import Organisation, RepositoryOwner, limits_of, owner_of
 from oai.settings import Settings
@@ -57,9 +57,9 @@ class Quota:
             raise self._full(FailureCode.QUOTA_BYTES, self.limit.bytes, size)
         self.added = Stored(self.added.records + coming.records, self.added.bytes + coming.bytes)
 
-    def _full(self, code: FailureCode, limit: int, stored: int) -> NoRoomError:
+    def _full(self, code: FailureCode, limit: int, stored: int) -> DiskFullError:
         facts = {"organisation": self.short_name, "limit": limit, "stored": stored}
-        return NoRoomError(Failure(code=code, facts=facts))
+        return DiskFullError(Failure(code=code, facts=facts))
 
     def save(self, session: Session) -> None:
         """Add what is new to the organisation's numbers, as the last statement before the caller commits.

@@ -21,7 +21,7 @@ from harvester.harvest.checkpointer import Checkpointer, Pace, RunState
 from harvester.harvest.ending import Ending
 from harvester.harvest.fetch import PreparedPage, RequestBudget
 from harvester.harvest.mass_change_guard import MassChangeGuard, may_disappear, open_guard
-from harvester.harvest.page_reader import Worth
+from harvester.harvest.page_reader import ProcessPolicy
 from harvester.harvest.page_writer import Layout, PageWriter, ReturnedRecords
 from harvester.harvest.plan import RunPlan, plan
 from harvester.harvest.preparation import check_wait, choose_layout, target
@@ -51,7 +51,7 @@ from harvester.store.versions import VersionKeeper
 from harvester.vocabulary import Level
 from oai.database import Database
 from oai.datestamps import utc_now
-from oai.disk import DiskFloor, NoRoomError, open_floor
+from oai.disk import DiskFloor, DiskFullError, open_floor
 from oai.errors import failure_of
 from oai.settings import Settings
 
@@ -66,7 +66,7 @@ class Tuning:
     """Seconds after which stored pages are committed."""
     sign_seconds: float = 1.5
     """Seconds between the process's signs of life; without one for some seconds it is shown as stalled."""
-    worth: Worth = field(default_factory=Worth)
+    worth: ProcessPolicy = field(default_factory=ProcessPolicy)
 
 
 @dataclass(kw_only=True)
@@ -271,7 +271,7 @@ class Run:
         """
         try:
             self._take(pages)
-        except (HeldRunError, NoRoomError):
+        except (HeldRunError, DiskFullError):
             raise
         except BaseException as error:
             self.checkpointer.abandon(error)

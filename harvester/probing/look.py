@@ -7,7 +7,7 @@ from typing import Final
 
 from harvester.access import access_of
 from harvester.client.exchange import HttpRequest, RawReply, Send
-from harvester.client.probe import Exchange, ProbeFindings, Watching, faults, oddities, probe
+from harvester.client.probe import ProbeFindings, ProbeRequest, Watching, faults, oddities, probe
 from harvester.protocols import open_protocol_client
 from harvester.reading.errors import ClientError, TransportError
 from harvester.vocabulary import AccessProtocol
@@ -20,7 +20,7 @@ _RETRIES = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Looked:
+class LookFindings:
     """The findings, and what is unusual about them, in words."""
 
     findings: ProbeFindings
@@ -34,13 +34,13 @@ async def look(
     protocol: str = AccessProtocol.OAI_PMH,
     set_spec: str = "",
     on_wait: Callable[[float, str], None] = lambda _seconds, _reason: None,
-) -> Looked:
+) -> LookFindings:
     """Request the identity, the formats and sets, and the first records of the set or query.
 
     Raises UsageError for an invalid query, SettingsError if a program that the protocol needs is missing, and
     otherwise as `probe` does.
     """
-    exchanges: list[Exchange] = []
+    exchanges: list[ProbeRequest] = []
     watched = partial(Watching, exchanges=exchanges)
     opened = open_protocol_client(
         protocol, base_url, settings.harvester, retries=_RETRIES, on_wait=on_wait, over=watched
@@ -48,7 +48,7 @@ async def look(
     async with opened as client:
         found = replace(await probe(client, None, set_spec=set_spec), exchanges=exchanges)
     by_query = access_of(protocol).query is not None
-    return Looked(findings=found, odd=list(_odd(found) if by_query else oddities(found, now=utc_now())))
+    return LookFindings(findings=found, odd=list(_odd(found) if by_query else oddities(found, now=utc_now())))
 
 
 def _odd(found: ProbeFindings) -> Iterator[str]:

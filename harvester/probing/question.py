@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from harvester.access import Access, access_of
-from harvester.client.probe import Exchange, Watching
+from harvester.client.probe import ProbeRequest, Watching
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.selection import Selection
 from harvester.client.transport import Arguments, HttpReply, open_transport, request_url
@@ -105,7 +105,7 @@ async def _ask_by_query(
     given = dict(arguments)
     if verb is Verb.LIST_RECORDS:
         access.check(given.get("set"))
-    exchanges: list[Exchange] = []
+    exchanges: list[ProbeRequest] = []
     watched = partial(Watching, exchanges=exchanges)
     asked = Asked(verb=verb, arguments=arguments, url=base_url, seconds=0.0)
     begun = clock()

@@ -13,7 +13,7 @@ from itertools import combinations
 from types import MappingProxyType
 from typing import Final
 
-from harvester.reading.salvage import Cut, Piece, cut, escaped_ampersands, identifiers, only_child
+from harvester.reading.salvage import Piece, SplitAnswer, cut, escaped_ampersands, identifiers, only_child
 from oai.errors import MalformedXmlError
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.vocabulary import OAI_NAMESPACE, REPAIRED_NAMESPACE, Verb
@@ -107,7 +107,7 @@ def propose(raw: bytes) -> Repaired | None:
 
     `raw` is the record as it was received, in an answer of any prefix.
     """
-    around = Cut(
+    around = SplitAnswer(
         before=f'<OAI-PMH xmlns="{OAI_NAMESPACE}"><ListRecords>'.encode(),
         after=b"</ListRecords></OAI-PMH>",
         response_date="",
@@ -121,7 +121,7 @@ def propose(raw: bytes) -> Repaired | None:
 
 
 def repaired_piece(
-    cut_up: Cut, piece: Piece, verb: Verb, limits: AnswerLimits, repairs: Sequence[Repair]
+    cut_up: SplitAnswer, piece: Piece, verb: Verb, limits: AnswerLimits, repairs: Sequence[Repair]
 ) -> Repaired | None:
     """Return a broken piece of an answer after repairs, with its mark; None if it still cannot be parsed."""
     if piece.fault or not repairs:
@@ -158,7 +158,7 @@ def repaired_answer(
 
 
 def _is_readable(
-    cut_up: Cut, raw: bytes, verb: Verb = Verb.LIST_RECORDS, limits: AnswerLimits = DEFAULT_LIMITS
+    cut_up: SplitAnswer, raw: bytes, verb: Verb = Verb.LIST_RECORDS, limits: AnswerLimits = DEFAULT_LIMITS
 ) -> bool:
     try:
         only_child(cut_up, Piece(source=raw, offset=0, end=len(raw)), verb, limits)

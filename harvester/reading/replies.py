@@ -18,8 +18,8 @@ from harvester.reading.errors import AnswerTooLargeError, MalformedAnswerError, 
 from harvester.reading.parts import HEADER, RECORD, TOKEN, read_header, read_record, read_token
 from harvester.reading.prolog import trimmed
 from harvester.reading.repairs import Repair, repaired_answer
-from harvester.reading.salvage import Cut, Piece, cut, escaped_ampersands, fault_in, only_child
-from harvester.reading.splitting import Large, Part, Splitting, split
+from harvester.reading.salvage import Piece, SplitAnswer, cut, escaped_ampersands, fault_in, only_child
+from harvester.reading.splitting import LargeAnswer, Part, Splitting, split
 from harvester.reading.spooled import Body, Spooled
 from harvester.reading.strictness import check_header, check_list, check_record, check_token
 from oai.datestamps import format_datestamp, read_moment
@@ -63,7 +63,7 @@ class Unread(NamedTuple):
         """Return an answer in a file, in parts. Raises as `read_page` does."""
         body = cast("Spooled", self.body)
         return split(
-            Large(body, self.verb, self.url, self.content_type, self.loose, self.limits, self.repairs)
+            LargeAnswer(body, self.verb, self.url, self.content_type, self.loose, self.limits, self.repairs)
         )
 
     def of(self, part: Part) -> "Unread":
@@ -250,7 +250,7 @@ class _PageReader:
             self._take(child)
         return self._page(envelope.response_date, size)
 
-    def salvage(self, cut_up: Cut, *, size: int, error: _Broken) -> Page:
+    def salvage(self, cut_up: SplitAnswer, *, size: int, error: _Broken) -> Page:
         """Return the page that can be read from the pieces of an answer broken by the error."""
         reason = error.failure.sentence() if isinstance(error, AnswerTooLargeError) else error.reason
         self.notes.append(f"{reason}; its parts were read one by one")
@@ -338,7 +338,7 @@ class _PageReader:
             for record in self._records
         ]
 
-    def _alone(self, cut_up: Cut, piece: Piece) -> etree._Element | None:
+    def _alone(self, cut_up: SplitAnswer, piece: Piece) -> etree._Element | None:
         """Return the piece's element, parsed alone; if that fails, add a fault and return None."""
         try:
             element, notes = only_child(cut_up, piece, self.verb, self.limits)
@@ -348,7 +348,7 @@ class _PageReader:
         self.notes += [note for note in notes if note not in self.notes]
         return element
 
-    def _token_of(self, cut_up: Cut, piece: Piece) -> etree._Element | None:
+    def _token_of(self, cut_up: SplitAnswer, piece: Piece) -> etree._Element | None:
         """Return the token; bare ampersands in it are unambiguous, and the server will check it."""
         try:
             return only_child(cut_up, piece, self.verb, self.limits).element

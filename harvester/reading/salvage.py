@@ -142,7 +142,7 @@ class Piece:
 
 
 @dataclass(kw_only=True)
-class Cut:
+class SplitAnswer:
     """A broken answer, cut into pieces; a piece between `before` and `after` is a document."""
 
     before: bytes
@@ -155,7 +155,7 @@ class Cut:
     """Whether the end of the list and of the answer is present."""
 
 
-def cut(body: Source, verb: Verb) -> Cut | None:
+def cut(body: Source, verb: Verb) -> SplitAnswer | None:
     """Cut a broken answer to a list request; None if no list begins in it."""
     root = _ROOT.search(body)
     if root is None or b"<!DOCTYPE" in body[: root.start()]:
@@ -166,7 +166,7 @@ def cut(body: Source, verb: Verb) -> Cut | None:
         return None
     declaration = _DECLARATION.match(body)
     date = _RESPONSE_DATE.search(body, root.end(), opening.start())
-    result = Cut(
+    result = SplitAnswer(
         before=(declaration.group().lstrip() if declaration else b"") + _bare(root) + _bare(opening),
         after=b"</%b%b></%bOAI-PMH>" % (prefix, verb.encode(), prefix),
         response_date=date.group(1).decode("ascii", errors="replace") if date else "",
@@ -261,7 +261,7 @@ def _balanced(piece: Piece) -> bool:
 class _Walk:
     """Scans the tags after the list's opening, and records where its records begin and end."""
 
-    def __init__(self, body: Source, prefix: bytes, verb: Verb, result: Cut) -> None:
+    def __init__(self, body: Source, prefix: bytes, verb: Verb, result: SplitAnswer) -> None:
         self.tail = -1
         """Where the records end: at the token, or at the list's end."""
         self._body = body
@@ -341,14 +341,14 @@ class _Walk:
         self._start = -1
 
 
-class OnlyChild(NamedTuple):
+class SalvagedElement(NamedTuple):
     """The element of a piece, and what was read as it can only be meant."""
 
     element: etree._Element
     notes: Sequence[str]
 
 
-def only_child(cut_up: Cut, piece: Piece, verb: Verb, limits: AnswerLimits) -> OnlyChild:
+def only_child(cut_up: SplitAnswer, piece: Piece, verb: Verb, limits: AnswerLimits) -> SalvagedElement:
     """Return the piece's element, parsed alone. Raises MalformedXmlError."""
     if piece.fault:
         raise MalformedXmlError("record", piece.fault)
@@ -365,10 +365,10 @@ def only_child(cut_up: Cut, piece: Piece, verb: Verb, limits: AnswerLimits) -> O
             fragment = mended
     if local_name(container) != verb or len(container) != 1:
         raise MalformedXmlError("record", "not exactly one element")
-    return OnlyChild(container[0], fragment.notes)
+    return SalvagedElement(container[0], fragment.notes)
 
 
-def fault_of(cut_up: Cut, piece: Piece, verb: Verb, limits: AnswerLimits) -> Fault | None:
+def fault_of(cut_up: SplitAnswer, piece: Piece, verb: Verb, limits: AnswerLimits) -> Fault | None:
     """Return the fault that prevents the piece from being read alone; None if there is none."""
     size = piece.end - piece.offset
     if size > limits.part_bytes:  # not even loaded into memory

@@ -21,7 +21,7 @@ from harvester.reading.envelope import Envelope, local_name, open_envelope
 from harvester.reading.errors import AnswerTooLargeError, MalformedAnswerError
 from harvester.reading.parts import read_header, read_record, read_token
 from harvester.reading.repairs import Repair, note_of, repaired_piece
-from harvester.reading.salvage import Cut, cut, fault_of
+from harvester.reading.salvage import SplitAnswer, cut, fault_of
 from harvester.reading.spooled import Spooled
 from harvester.reading.strictness import check_header, check_record
 from oai.errors import MalformedXmlError
@@ -65,7 +65,7 @@ class Splitting:
     parts: Iterator[Part]
 
 
-class Large(NamedTuple):
+class LargeAnswer(NamedTuple):
     """An answer to a list request that is too large to be read at once; see `replies.Unread`."""
 
     body: Spooled
@@ -77,7 +77,7 @@ class Large(NamedTuple):
     repairs: tuple[Repair, ...] = ()
 
 
-def split(large: Large) -> Splitting:
+def split(large: LargeAnswer) -> Splitting:
     """Check the answer and return its parts.
 
     An answer that is broken, or has a part beyond the limits, is read record by record if that is allowed
@@ -110,7 +110,7 @@ class _Around:
     token: str
 
     @classmethod
-    def of(cls, root: etree._Element, large: Large) -> "_Around":
+    def of(cls, root: etree._Element, large: LargeAnswer) -> "_Around":
         """Return it for an answer whose records are replaced by a mark. Raises as `open_envelope` does."""
         envelope = open_envelope(
             etree.tostring(root, encoding="UTF-8"), large.verb, large.url, loose=large.loose
@@ -149,7 +149,7 @@ def _halves(document: bytes) -> tuple[bytes, bytes]:
     return before, after
 
 
-def _checked(body: Spooled, large: Large) -> etree._Element:
+def _checked(body: Spooled, large: LargeAnswer) -> etree._Element:
     """Parse the answer; return its root, in which a mark replaces the records.
 
     Raises MalformedAnswerError, NotOaiPmhError and AnswerTooLargeError.
@@ -168,7 +168,7 @@ class _SuspicionError(Exception):
 class _Listed:
     """The records of an answer, element by element, in the memory that one of them needs."""
 
-    def __init__(self, large: Large, *, closely: bool) -> None:
+    def __init__(self, large: LargeAnswer, *, closely: bool) -> None:
         self._large = large
         self._closely = closely
         self._last: etree._Element | None = None
@@ -282,7 +282,7 @@ def _parser(*, closely: bool, huge: bool) -> etree.XMLPullParser:
     return etree.XMLPullParser(events=("end",), tag=tags, huge_tree=huge, **PARSER_OPTIONS)
 
 
-def _beyond(code: FailureCode, limit: int, offset: int, large: Large) -> AnswerTooLargeError:
+def _beyond(code: FailureCode, limit: int, offset: int, large: LargeAnswer) -> AnswerTooLargeError:
     return AnswerTooLargeError(large.url, large.limits.failure(code, limit, offset=offset))
 
 
@@ -325,7 +325,9 @@ class _Batch:
         return _Batch(self._number + 1)
 
 
-def _whole_parts(body: Spooled, large: Large, around: _Around, notes: tuple[str, ...]) -> Iterator[Part]:
+def _whole_parts(
+    body: Spooled, large: LargeAnswer, around: _Around, notes: tuple[str, ...]
+) -> Iterator[Part]:
     """Yield the parts of a complete answer."""
     batch = _Batch()
     for element in _Listed(large, closely=False).records(body, checked=True):
@@ -337,7 +339,10 @@ def _whole_parts(body: Spooled, large: Large, around: _Around, notes: tuple[str,
 
 
 def _salvaged(
-    body: Spooled, large: Large, notes: tuple[str, ...], error: MalformedAnswerError | AnswerTooLargeError
+    body: Spooled,
+    large: LargeAnswer,
+    notes: tuple[str, ...],
+    error: MalformedAnswerError | AnswerTooLargeError,
 ) -> Splitting:
     """Return the parts of a broken answer, as far as its records can be read one by one.
 
@@ -358,8 +363,8 @@ def _salvaged(
 
 
 def _sound_parts(
-    cut_up: Cut,
-    large: Large,
+    cut_up: SplitAnswer,
+    large: LargeAnswer,
     notes: tuple[str, ...],
     error: MalformedAnswerError | AnswerTooLargeError,
 ) -> Iterator[Part]:

@@ -39,7 +39,7 @@ def unfinished_in(folder: str) -> Unfinished:
     probe = f"{folder}/{os.getpid()}{ENDING}"
     nameless = None
     try:
-        nameless = Nameless()
+        nameless = UnnamedFiles()
         descriptor = nameless.begin(probe, b"")
         try:
             nameless.finish(probe, descriptor)
@@ -71,7 +71,7 @@ class Named:
         """Do nothing: there are no resources to release."""
 
 
-class Nameless:
+class UnnamedFiles:
     """Unnamed files (Linux's O_TMPFILE): a process that is killed leaves nothing of them.
 
     Not creating and removing a name saves a sixth of the time of a file.

@@ -20,7 +20,7 @@ from oai.errors import MalformedXmlError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Departing:
+class DeletedFile:
     """The file of a record being deleted: its path, its SHA-256, and the deletion's datestamp."""
 
     filename: str | None
@@ -35,7 +35,7 @@ Left = tuple[str | None, bytes | None]
 def part_with(
     session: Session,
     store: FileStore,
-    files: Sequence[Departing],
+    files: Sequence[DeletedFile],
     *,
     policy: DeletionPolicy,
     repository_id: int,
@@ -65,7 +65,7 @@ def part_with(
 
 
 def _targets(
-    session: Session, files: Sequence[Departing], policy: DeletionPolicy, repository_id: int
+    session: Session, files: Sequence[DeletedFile], policy: DeletionPolicy, repository_id: int
 ) -> list[str]:
     names = [file.filename or "" for file in files]
     if policy is DeletionPolicy.MARK:
@@ -262,7 +262,8 @@ def _delete(
     session: Session, store: FileStore, rows: Sequence[RowMapping], run: RunKey, target: DeletionTarget
 ) -> None:
     files = [
-        Departing(filename=row["filename"], digest=row["digest"], datestamp=row["datestamp"]) for row in rows
+        DeletedFile(filename=row["filename"], digest=row["digest"], datestamp=row["datestamp"])
+        for row in rows
     ]
     # Files before rows: if the commit fails, the same step can be repeated (see `part_with`).
     left = part_with(session, store, files, policy=target.policy, repository_id=target.repository_id)

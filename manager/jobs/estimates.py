@@ -31,7 +31,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stay:
+class RunningTime:
     """A job and its duration."""
 
     job_id: int
@@ -44,7 +44,7 @@ class Stay:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Room:
+class Capacity:
     """How many harvests may run at a time."""
 
     places: int
@@ -60,7 +60,7 @@ class Room:
 
 
 def starts(
-    waiting: Sequence[Stay], running: Iterable[Stay], room: Room, now: datetime
+    waiting: Sequence[RunningTime], running: Iterable[RunningTime], room: Capacity, now: datetime
 ) -> dict[int, datetime]:
     """Return when each waiting job, in the given order, should begin; jobs without an estimate are absent."""
     course = _Course(waiting, room, now)
@@ -73,7 +73,7 @@ def starts(
 class _Course:
     """A simulation that advances from each moment at which a job arrives or ends to the next."""
 
-    def __init__(self, waiting: Sequence[Stay], room: Room, now: datetime) -> None:
+    def __init__(self, waiting: Sequence[RunningTime], room: Capacity, now: datetime) -> None:
         self.started: dict[int, datetime] = {}
         self._waiting = waiting
         self._room = room
@@ -85,12 +85,12 @@ class _Course:
         self._ready: list[int] = []
         self._at_repository: dict[int, list[int]] = defaultdict(list)
         self._at_host: dict[str, list[int]] = defaultdict(list)
-        self._ends: list[tuple[datetime, int, Stay]] = []
+        self._ends: list[tuple[datetime, int, RunningTime]] = []
         self._repositories: set[int] = set()
         self._hosts: Counter[str] = Counter()
         self._taken = 0
 
-    def take(self, stay: Stay) -> None:
+    def take(self, stay: RunningTime) -> None:
         """Add a running job; one of unknown length never ends."""
         self._taken += 1
         self._repositories.add(stay.repository_id)
@@ -110,7 +110,7 @@ class _Course:
             while self._ready and self._taken < self._room.total:
                 self._begin(heapq.heappop(self._ready))
 
-    def _leave(self, stay: Stay) -> None:
+    def _leave(self, stay: RunningTime) -> None:
         self._taken -= 1
         self._repositories.discard(stay.repository_id)
         self._hosts[stay.host] -= 1
@@ -266,8 +266,8 @@ def _in_line(
     """Return the estimates of the waiting jobs; `left` is how long each job takes or continues to run."""
     hosts = _hosts(session, rows)
 
-    def stay(job: Job) -> Stay:
-        return Stay(
+    def stay(job: Job) -> RunningTime:
+        return RunningTime(
             job_id=job.job_id,
             repository_id=job.repository_id,
             host=hosts[job.repository_id],
@@ -308,11 +308,11 @@ def _seconds_left_of_job(
     return max(seconds - elapsed, 0)
 
 
-def _room(session: Session) -> Room:
+def _room(session: Session) -> Capacity:
     """Return the workers' places, and the limits of the leading manager or of the last one that led."""
     limits = session.execute(select(Leader.per_host, Leader.overall)).one_or_none()
     per_host, overall = limits or (None, None)
-    return Room(places=registry.places(session), per_host=per_host, overall=overall)
+    return Capacity(places=registry.places(session), per_host=per_host, overall=overall)
 
 
 def _hosts(session: Session, rows: Iterable[tuple[Job, Harvest | None]]) -> Mapping[int, str]:

@@ -102,7 +102,7 @@ _Part = tuple[str, int, int, int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Usual:
+class TypicalRun:
     """What is usual for runs of this kind: the median of the last successful ones."""
 
     runs: int
@@ -200,7 +200,7 @@ def pieces_of(session: Session, history_id: int) -> Sequence[History]:
     return session.scalars(query).all()
 
 
-def usual_of(session: Session, run: History) -> Usual | None:
+def usual_of(session: Session, run: History) -> TypicalRun | None:
     """Return what is usual for the same repository, format and set; None if no earlier run was successful."""
     query = (
         select(History)
@@ -218,7 +218,7 @@ def usual_of(session: Session, run: History) -> Usual | None:
     if not runs:
         return None
     seconds = [(one.harvest_end_time - one.harvest_start_time).total_seconds() for one in runs]
-    return Usual(
+    return TypicalRun(
         runs=len(runs), seconds=median(seconds), records=round(median(one.record_count for one in runs))
     )
 

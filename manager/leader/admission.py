@@ -15,7 +15,7 @@ _TURNS: Final = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contender:
+class DueJob:
     """A job that is due, or that was already handed out."""
 
     job_id: int
@@ -56,7 +56,7 @@ class AdmissionLimits:
 class Admitted:
     """A job to be put into the queue."""
 
-    contender: Contender
+    contender: DueJob
     rank: int
     """The priority in the queue: the highest is taken first."""
 
@@ -73,13 +73,13 @@ class _Tally:
     owners: Counter[str | None] = field(default_factory=Counter)
     total: int = 0
 
-    def take(self, job: Contender) -> None:
+    def take(self, job: DueJob) -> None:
         self.repositories.setdefault(job.repository_id, job.job_id)
         self.hosts[job.host] += 1
         self.owners[job.owner] += 1
         self.total += 1
 
-    def objection(self, job: Contender, rank: int) -> Reason | None:
+    def objection(self, job: DueJob, rank: int) -> Reason | None:
         limits = self.limits
         if job.repository_id in self.repositories:
             return Reason(code=Code.REPOSITORY, facts={"job": self.repositories[job.repository_id]})
@@ -96,7 +96,7 @@ class _Tally:
 
 
 def admit(
-    due: Iterable[Contender], under_way: Iterable[Contender], waiting: Sequence[int], limits: AdmissionLimits
+    due: Iterable[DueJob], under_way: Iterable[DueJob], waiting: Sequence[int], limits: AdmissionLimits
 ) -> tuple[list[Admitted], dict[int, Reason]]:
     """Return the jobs that may begin, in their order, and for each of the others the reason why it may not.
 
@@ -129,9 +129,9 @@ def host_of(base_url: str) -> str:
         return ""
 
 
-def _in_turn(due: Iterable[Contender], owners: Counter[str | None]) -> Iterable[Contender]:
+def _in_turn(due: Iterable[DueJob], owners: Counter[str | None]) -> Iterable[DueJob]:
     """Yield the jobs in order; `owners` counts each owner's jobs under way and is read again for each job."""
-    lines: dict[tuple[int, str | None], list[Contender]] = defaultdict(list)
+    lines: dict[tuple[int, str | None], list[DueJob]] = defaultdict(list)
     for job in sorted(due, key=lambda job: (job.due, job.job_id), reverse=True):
         lines[job.priority, job.owner].append(job)
 

@@ -19,7 +19,7 @@ from harvester.models import Repository
 from manager import queue
 from manager.jobs.reasons import Reason, locked_by
 from manager.jobs.rejection import is_valid
-from manager.leader.admission import AdmissionLimits, Admitted, Contender, admit, host_of
+from manager.leader.admission import AdmissionLimits, Admitted, DueJob, admit, host_of
 from manager.models import UNDER_WAY, Job, JobStatus
 from manager.notices.mutes import maintenance_end
 from manager.worker import registry
@@ -64,7 +64,7 @@ def _is_due() -> Any:  # noqa: ANN401 an SQL expression
     return and_(Job.status == JobStatus.SCHEDULED, Job.harvest_start_time <= func.now())
 
 
-def _contenders(session: Session, condition: Any) -> list[tuple[Contender, Any]]:  # noqa: ANN401 as above
+def _contenders(session: Session, condition: Any) -> list[tuple[DueJob, Any]]:  # noqa: ANN401 as above
     """Return the jobs that match the condition, each with its stored `waiting` value."""
     # PostgreSQL's timestamps reach further than Python's datetime.
     waits = case((Repository.not_before > func.now(), func.least(Repository.not_before, _LATEST)))
@@ -82,7 +82,7 @@ def _contenders(session: Session, condition: Any) -> list[tuple[Contender, Any]]
     locks = find_locks(session)
     return [
         (
-            Contender(
+            DueJob(
                 job_id=row.job_id,
                 repository_id=row.repository_id,
                 host=host_of(row.base_url),

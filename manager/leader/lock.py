@@ -41,7 +41,7 @@ class NotLeadingError(ZatvaError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lead:
+class Leadership:
     """A leadership that was obtained."""
 
     number: int
@@ -76,7 +76,7 @@ class Fenced:
 
 
 @contextlib.asynccontextmanager
-async def leadership(database: Database, *, poll_seconds: float) -> AsyncIterator[Lead]:
+async def leadership(database: Database, *, poll_seconds: float) -> AsyncIterator[Leadership]:
     """Stand by until this manager leads; the leadership lasts as long as the connection and the block.
 
     Raises psycopg.OperationalError if the database does not answer.
@@ -93,10 +93,10 @@ async def leadership(database: Database, *, poll_seconds: float) -> AsyncIterato
     async with connection:
         while not await _took_the_lock(connection):  # noqa: ASYNC110 the lock is on the server, so there is no event to wait for
             await asyncio.sleep(poll_seconds)
-        yield Lead(number=await _begin(connection), connection=connection)
+        yield Leadership(number=await _begin(connection), connection=connection)
 
 
-async def lost(lead: Lead, *, poll_seconds: float) -> None:
+async def lost(lead: Leadership, *, poll_seconds: float) -> None:
     """Return when the connection, and with it the leadership, is lost or does not respond."""
     with contextlib.suppress(psycopg.OperationalError, TimeoutError):
         while True:

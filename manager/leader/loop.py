@@ -19,7 +19,7 @@ from manager.disks import EVERY, sample_disks
 from manager.leader.dispatcher import is_low, launch_due
 from manager.leader.lock import (
     Fenced,
-    Lead,
+    Leadership,
     NotLeadingError,
     fence_all,
     leadership,
@@ -310,7 +310,7 @@ class Manager:
         while self._leads or not await self._somebody_leads():  # noqa: ASYNC110 another process leads
             await asyncio.sleep(self._poll)
 
-    async def _while_leading(self, lead: Lead) -> None:
+    async def _while_leading(self, lead: Leadership) -> None:
         fenced = Fenced(self._transactions, lead.number)
         manager = self._settings.manager
         await fenced.run(note_limits, per_host=manager.per_host, overall=manager.overall)

@@ -55,7 +55,7 @@ def add_rule(invocation: Invocation) -> ExitCode:
     given = invocation.arguments
     names = [service.name for service in invocation.settings.manager.services]
     with open_database(invocation.settings) as database, database.session() as session:
-        wish = rules.Wish(
+        wish = rules.RuleColumns(
             kind=Kind(given.on),
             language=Language(given.language),
             mail=given.mail or (),

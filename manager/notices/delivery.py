@@ -30,7 +30,7 @@ from manager.notices.announcements import (
 from manager.notices.digests import write_digests
 from manager.notices.letters import render
 from manager.notices.models import Channel, Kind, NoticeRule, Occasion
-from manager.notices.outbox import Claimed, NotSentError, NoWordError, RefusedError
+from manager.notices.outbox import Claimed, NotSentError, RefusedError, UnconfirmedError
 from manager.schedules.service import database_now
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings
@@ -141,7 +141,7 @@ async def telling(settings: Settings, transactions: DatabaseExecutor, fenced: Fe
     sent is written in any case. At the end, notices that are being sent have `manager.stop_seconds` to
     finish.
     """
-    teller = Teller(settings, transactions, fenced)
+    teller = NoticeSender(settings, transactions, fenced)
     task = asyncio.create_task(teller.run())
     try:
         yield
@@ -152,7 +152,7 @@ async def telling(settings: Settings, transactions: DatabaseExecutor, fenced: Fe
         await teller.end()
 
 
-class Teller:
+class NoticeSender:
     """Turns ended harvests into notices and sends the notices that are due."""
 
     def __init__(self, settings: Settings, transactions: DatabaseExecutor, fenced: Fenced) -> None:
@@ -238,7 +238,7 @@ class Teller:
         except NotLeadingError as error:
             logger.warning("notification %d: %s", claimed.notice_id, error)
             await self._transactions.run(outbox.put_back, claimed)
-        except NoWordError as error:
+        except UnconfirmedError as error:
             logger.warning("notification %d: %s", claimed.notice_id, error)
             await self._transactions.run(outbox.unsure, claimed, str(error))
         except NotSentError as error:

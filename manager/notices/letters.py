@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 
 from manager.notices.models import Language, Occasion
-from manager.notices.outbox import NotSentError, NoWordError, RefusedError
+from manager.notices.outbox import NotSentError, RefusedError, UnconfirmedError
 from manager.notices.webhooks import secret_of
 from manager.schedules.frequency import parse_zone
 from oai.errors import UsageError
@@ -249,7 +249,7 @@ def _hand_in(server: smtplib.SMTP, message: EmailMessage, where: str) -> None:
         text = error.smtp_error
         _agree((error.smtp_code, text if isinstance(text, bytes) else text.encode()), where, "the message")
     except (OSError, smtplib.SMTPException) as error:
-        raise NoWordError(
+        raise UnconfirmedError(
             f"{where}: the message was sent, but the server did not confirm it: {error}"
         ) from None
 

@@ -366,5 +366,5 @@ class RefusedError(NotSentError):
     """The recipient will not accept the notice later, either."""
 
 
-class NoWordError(NotSentError):
+class UnconfirmedError(NotSentError):
     """The notice was transmitted, and it is unknown whether it arrived."""

@@ -30,7 +30,7 @@ _SUMMARIES: Final = (Kind.DAILY, Kind.WEEKLY)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class RuleColumns:
     """The wanted columns of a rule: its target is mail addresses, a web address, or a service's name."""
 
     kind: Kind
@@ -56,7 +56,7 @@ class RuleView:
 
 def add_rule(
     session: Session,
-    wish: Wish,
+    wish: RuleColumns,
     settings: WebhookSettings,
     *,
     partner: MailSettings | None = None,
@@ -81,7 +81,7 @@ def add_rule(
 def change_rule(
     session: Session,
     rule_id: int,
-    wish: Wish,
+    wish: RuleColumns,
     settings: WebhookSettings,
     *,
     partner: MailSettings | None = None,
@@ -200,7 +200,7 @@ def get_rule(session: Session, rule_id: int, *, lock: bool = False) -> NoticeRul
 
 
 def _columns(
-    session: Session, wish: Wish, settings: WebhookSettings, services: Collection[str]
+    session: Session, wish: RuleColumns, settings: WebhookSettings, services: Collection[str]
 ) -> dict[str, Any]:
     """Return the rule's columns after checking them."""
     _check_source(session, wish)
@@ -220,7 +220,7 @@ def _columns(
     }
 
 
-def _check_source(session: Session, wish: Wish) -> None:
+def _check_source(session: Session, wish: RuleColumns) -> None:
     number = wish.repository_id
     if number is not None and session.get(Repository, number) is None:
         raise UsageError(
@@ -243,7 +243,7 @@ def _check_source(session: Session, wish: Wish) -> None:
         )
 
 
-def _check_recipients(wish: Wish, settings: WebhookSettings, services: Collection[str]) -> None:
+def _check_recipients(wish: RuleColumns, settings: WebhookSettings, services: Collection[str]) -> None:
     if bool(wish.mail) + (wish.webhook is not None) + (wish.service is not None) != 1:
         raise UsageError("no recipient given; give mail addresses or one web address")
     if wish.service is not None and wish.service not in services:

@@ -23,7 +23,7 @@ logger = logging.getLogger("manager.indexing_worker")
 _REASON_CHARACTERS: Final = 500
 
 
-class GiveBack(Protocol):
+class SettleRow(Protocol):
     """Settles a row whose process ended; has no effect if the process has settled it itself."""
 
     def __call__(self, session: Session, number: int, reason: str, /, *, at_fault: bool) -> None:
@@ -41,7 +41,7 @@ class ProcessWorker:
         command: Sequence[str],
         what: str,
         claim: Callable[[Session, int, str], object],
-        give_back: GiveBack,
+        give_back: SettleRow,
     ) -> None:
         self._settings = settings
         self._transactions = transactions

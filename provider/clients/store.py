@@ -284,7 +284,7 @@ _OPTIONS: Final = "-c timezone=UTC -c statement_timeout=5000 -c lock_timeout=200
 _log = logging.getLogger("provider.http.bookkeeping")
 
 
-class Bookkeeper:
+class StatsWriter:
     """Writes batches to the database over a dedicated connection, open only while it writes."""
 
     def __init__(self, database: Database, *, kept: timedelta) -> None:
@@ -329,7 +329,7 @@ async def bookkeeping(app: web.Application) -> AsyncIterator[None]:
     A batch that cannot be written stays in memory, which the tally limits, until the next attempt.
     """
     tally = app[ATTENDANCE].tally
-    keeper = Bookkeeper(app[DATABASE], kept=timedelta(days=app[SETTINGS].provider.client_days))
+    keeper = StatsWriter(app[DATABASE], kept=timedelta(days=app[SETTINGS].provider.client_days))
     stopping = asyncio.Event()
 
     # `take` and `put_back` run in the event loop's thread; only the batch that was taken, which no other

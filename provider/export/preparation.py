@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.datestamps import utc_now
-from oai.disk import NoRoomError, open_floor
+from oai.disk import DiskFullError, open_floor
 from oai.errors import ExitCode, UsageError, ZatvaError
 from oai.failures import Failure, FailureCode
 from oai.output_files import complete_file
@@ -56,7 +56,7 @@ def prepare_queued(invocation: Invocation) -> ExitCode:
             _prepare(database, settings, export)
         except _UnwantedError:
             return ExitCode.DONE
-        except (_UnpreparableError, NoRoomError, UsageError, OSError) as error:
+        except (_UnpreparableError, DiskFullError, UsageError, OSError) as error:
             with database.session() as session:
                 fail(session, export_id, _failure(error))
                 session.commit()
@@ -67,7 +67,7 @@ def prepare_queued(invocation: Invocation) -> ExitCode:
 def _failure(error: Exception) -> Failure:
     if isinstance(error, _UnpreparableError):
         return error.why
-    if isinstance(error, NoRoomError):
+    if isinstance(error, DiskFullError):
         facts = {name: error.failure.facts[name] for name in ("folder", "free", "floor")}
         return Failure(code=FailureCode.EXPORT_DISK_FULL, facts=facts)
     reason = str(error).encode(errors="backslashreplace").decode()

@@ -77,7 +77,7 @@ class _Mark:
     is_old: bool
 
 
-class BehindError(TryLaterError):
+class MarkBehindError(TryLaterError):
     """What is asked for may be dated above the mark of the server that was asked."""
 
 
@@ -126,7 +126,7 @@ def begin_at_mark(session: Session, *, reach: datetime | None = None) -> datetim
             return row.moment
         session.rollback()
         time.sleep(_PAUSE_SECONDS)
-    raise BehindError("changes up to the requested date are still being published")
+    raise MarkBehindError("changes up to the requested date are still being published")
 
 
 def begin_at_replicas_mark(session: Session) -> datetime:
@@ -136,7 +136,7 @@ def begin_at_replicas_mark(session: Session) -> datetime:
     """
     row = _found(session)
     if not row.is_replica:
-        raise BehindError("the server is not a replica")
+        raise MarkBehindError("the server is not a replica")
     return row.moment
 
 

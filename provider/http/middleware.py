@@ -97,7 +97,7 @@ _GONE: Final = "gone"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attendance:
+class RequestObservers:
     """The objects that see every request."""
 
     limits: ClientLimits
@@ -113,7 +113,7 @@ class Attendance:
         return visitor(request.remote, request.headers.getall("X-Forwarded-For", []), self.trusted)
 
 
-ATTENDANCE: Final = web.AppKey("attendance", Attendance)
+ATTENDANCE: Final = web.AppKey("attendance", RequestObservers)
 
 
 def readable_rules(request: web.Request) -> tuple[Access, ...]:
@@ -124,9 +124,9 @@ def readable_rules(request: web.Request) -> tuple[Access, ...]:
     return (Access.OPEN,)
 
 
-def attendance(settings: ProviderSettings) -> Attendance:
+def attendance(settings: ProviderSettings) -> RequestObservers:
     """Create these objects from the settings, once per process."""
-    return Attendance(
+    return RequestObservers(
         limits=ClientLimits(at_once=settings.client_requests, in_a_minute=settings.client_rate),
         tally=Tally(clients=_MOST_CLIENTS, lists=_MOST_LISTS),
         metrics=Metrics(),
@@ -186,7 +186,7 @@ def _outcome(request: web.Request, status: int) -> str:
 
 
 def _count(
-    request: web.Request, parts: Attendance, asked: Visitor, ended: str, why: Why | None, seconds: float
+    request: web.Request, parts: RequestObservers, asked: Visitor, ended: str, why: Why | None, seconds: float
 ) -> None:
     outcome = request.get(OUTCOME)
     sent = request.writer.output_size

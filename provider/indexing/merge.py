@@ -14,7 +14,7 @@ from sqlalchemy import CursorResult, Row, text
 from sqlalchemy.orm import Session
 
 from oai.failures import FailureCode
-from provider.holdings.arcs import Home
+from provider.holdings.arcs import FileHome
 from provider.holdings.rules import Enrolment
 from provider.holdings.takedowns import hide_new, hold_register
 from provider.holdings.unlisted import hold_counts
@@ -229,7 +229,7 @@ class Merged:
 
 
 def merge(
-    session: Session, home: Home, captures: int, datestamp: datetime, enrolment: Enrolment | None = None
+    session: Session, home: FileHome, captures: int, datestamp: datetime, enrolment: Enrolment | None = None
 ) -> Merged:
     """Insert the new documents, move those whose file is missing, and update the counts.
 
@@ -307,7 +307,7 @@ def insert_new(session: Session, arc_id: int | None, datestamp: datetime, enrolm
     return new
 
 
-def _merge_known(session: Session, home: Home, new: int, datestamp: datetime) -> Merged:
+def _merge_known(session: Session, home: FileHome, new: int, datestamp: datetime) -> Merged:
     here = {"arc_id": home.arc_id}
     session.execute(text("ANALYZE candidate"))
     session.execute(text("ANALYZE fresh"))
@@ -348,7 +348,7 @@ def rows_changed(session: Session, statement: str, values: dict[str, Any]) -> in
     return result.rowcount
 
 
-def _vanished(session: Session, home: Home) -> tuple[FramingProblem, ...]:
+def _vanished(session: Session, home: FileHome) -> tuple[FramingProblem, ...]:
     row = session.execute(text(_VANISHED), {"arc_id": home.arc_id}).one()
     if not row.documents:
         return ()

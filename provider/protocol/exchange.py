@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from oai.errors import ProtocolError
 from oai.sections import ProviderSettings
-from provider.holdings.mark import BehindError
+from provider.holdings.mark import MarkBehindError
 from provider.protocol.catalogue import Catalogue
 from provider.protocol.formats.format import Site
 from provider.protocol.requests import Request
@@ -37,7 +37,7 @@ class Exchange:
         """Return the refusal because something is not there; on a replica, a reason to ask another server."""
         if self.is_primary:
             return self.request.refusal(*errors)
-        return BehindError("the replica may not have it yet")
+        return MarkBehindError("the replica may not have it yet")
 
 
 @dataclass(frozen=True, kw_only=True)

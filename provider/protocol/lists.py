@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from oai.errors import ProtocolError
 from oai.vocabulary import ErrorCode
-from provider.holdings.mark import BehindError
+from provider.holdings.mark import MarkBehindError
 from provider.protocol import answers
 from provider.protocol.catalogue import Extent
 from provider.protocol.exchange import Content, Exchange, ListPosition
@@ -101,7 +101,7 @@ def _item_list(exchange: Exchange) -> ItemList:
     bound = continued.until if continued else request.until
     # Part of the list may not have arrived here yet. A date in the future is cut on the primary.
     if bound is not None and bound > now and (continued or not exchange.is_primary):
-        raise BehindError("changes up to the end of the list are still being published")
+        raise MarkBehindError("changes up to the end of the list are still being published")
     return continued or ItemList(
         verb=request.verb,
         metadata_prefix=request.arguments["metadataPrefix"],

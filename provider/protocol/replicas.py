@@ -28,7 +28,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from oai.database import Database, first_line
-from provider.holdings.mark import BehindError, advance_mark, begin_at_replicas_mark
+from provider.holdings.mark import MarkBehindError, advance_mark, begin_at_replicas_mark
 
 _PAUSE_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 2.0
@@ -135,7 +135,7 @@ class Replicas:
             try:
                 with replica.database.session() as session:
                     return answer(session, begin_at_replicas_mark(session))
-            except BehindError:
+            except MarkBehindError:
                 continue
             except (OperationalError, InterfaceError) as error:
                 if isinstance(error.orig, QueryCanceled):

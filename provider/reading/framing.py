@@ -69,7 +69,7 @@ def limited_problems(problems: Sequence[FramingProblem], more: int) -> tuple[Fra
     return (*shown, FramingProblem.of(code, reason, offset=shown[-1].offset, count=more))
 
 
-class Taker(Protocol[Item_co]):
+class ItemBuilder(Protocol[Item_co]):
     """Makes an item from a record."""
 
     def take(self, content: Content, offset: int) -> tuple[Item_co, int]:
@@ -88,7 +88,7 @@ class Taker(Protocol[Item_co]):
         """Return the item with the number of bytes from its record's beginning to the next one's."""
 
 
-def read_records(file: BinaryIO, taker: Taker[Item]) -> Iterator[Item | FramingProblem]:
+def read_records(file: BinaryIO, taker: ItemBuilder[Item]) -> Iterator[Item | FramingProblem]:
     """Yield the taker's item for each record in an open file, and a problem for each unreadable section.
 
     Only a few kilobytes are held at a time. Errors while reading the file itself (OSError) are passed on.
@@ -128,7 +128,7 @@ def _begins_with_frame(file: BinaryIO) -> bool:
 class _Plain(Generic[Item]):
     """Uncompressed records, one after the other."""
 
-    def __init__(self, file: BinaryIO, taker: Taker[Item]) -> None:
+    def __init__(self, file: BinaryIO, taker: ItemBuilder[Item]) -> None:
         self._file = file
         self._taker = taker
 
@@ -162,7 +162,7 @@ class _Plain(Generic[Item]):
 class _Members(Generic[Item]):
     """One gzip member per record."""
 
-    def __init__(self, file: BinaryIO, taker: Taker[Item]) -> None:
+    def __init__(self, file: BinaryIO, taker: ItemBuilder[Item]) -> None:
         self._file = file
         self._taker = taker
 
@@ -208,7 +208,7 @@ class _Members(Generic[Item]):
 class _Frames(Generic[Item]):
     """One or more zstd frames per record."""
 
-    def __init__(self, file: BinaryIO, taker: Taker[Item]) -> None:
+    def __init__(self, file: BinaryIO, taker: ItemBuilder[Item]) -> None:
         self._file = file
         self._taker = taker
         self._packed = ZstdFile(file)

@@ -16,7 +16,7 @@ from harvester.store.audit import Audit
 from harvester.vocabulary import RunStatus
 from oai.audit import AuditEntry
 from oai.datestamps import utc_now
-from oai.disk import DiskFloor, NoRoomError
+from oai.disk import DiskFloor, DiskFullError
 from oai.failures import FailureCode
 from oai.owners import Organisation, RepositoryOwner
 from tests.commands import zatva
@@ -131,7 +131,7 @@ async def test_a_smaller_version_fits_into_a_full_organisation(library: Library)
     quota = Quota(organisation_id=1, short_name="mzk", limit=Stored(0, 100), stored=Stored(1, 100))
     quota.check(Stored(0, -10))
     quota.check(Stored(0, 10))
-    with pytest.raises(NoRoomError):
+    with pytest.raises(DiskFullError):
         quota.check(Stored(0, 1))
 
 
@@ -318,5 +318,5 @@ def test_indexing_stops_before_the_disk_is_full(environment: dict[str, str], tmp
 def test_what_is_written_counts_until_the_next_look_at_the_disk(tmp_path: Path) -> None:
     floor = DiskFloor(folders=[tmp_path / "new" / "folder"], bytes=10**18, percent=100, every=100)
     floor.wrote(60)
-    with pytest.raises(NoRoomError, match="free some space"):
+    with pytest.raises(DiskFullError, match="free some space"):
         floor.wrote(60)

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from oai.database import Database, open_database
 from oai.embedded import cluster_folder, run_program
 from oai.settings import Settings
-from provider.holdings.arcs import Home
+from provider.holdings.arcs import FileHome
 from provider.holdings.publication import publish
 from provider.indexing.merge import Merged, merge
 from provider.indexing.read_ahead import ReadAhead
@@ -123,7 +123,7 @@ class _Course:
         session.execute(text(_CAPTURES), values | visits)
         session.commit()
         begun = time.monotonic()
-        home = Home(arc_id=arc_id, known=known, moved=False)
+        home = FileHome(arc_id=arc_id, known=known, moved=False)
 
         def change(dated: object) -> Merged:
             return merge(session, home, captures, dated)  # type: ignore[arg-type]

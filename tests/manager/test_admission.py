@@ -8,25 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.jobs.reasons import Code, Reason
-from manager.leader.admission import AdmissionLimits, Contender, admit, host_of
+from manager.leader.admission import AdmissionLimits, DueJob, admit, host_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WIDE = AdmissionLimits(per_host=100, overall=None, lookahead=100)
 
 
-def job(number: int, **facts: Any) -> Contender:
+def job(number: int, **facts: Any) -> DueJob:
     own = {"repository_id": number, "host": f"host-{number}", "due": NOON + timedelta(minutes=number)}
-    return Contender(job_id=number, **{**own, **facts})
+    return DueJob(job_id=number, **{**own, **facts})
 
 
 def order(
-    due: list[Contender], under_way: list[Contender] | None = None, limits: AdmissionLimits = WIDE
+    due: list[DueJob], under_way: list[DueJob] | None = None, limits: AdmissionLimits = WIDE
 ) -> list[int]:
     admitted, _ = admit(due, under_way or [], [], limits)
     return [one.contender.job_id for one in sorted(admitted, key=lambda one: -one.rank)]
 
 
-def reasons(due: list[Contender], under_way: list[Contender], limits: AdmissionLimits) -> dict[int, Reason]:
+def reasons(due: list[DueJob], under_way: list[DueJob], limits: AdmissionLimits) -> dict[int, Reason]:
     return admit(due, under_way, [], limits)[1]
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from manager.leader.lock import (
     Fenced,
-    Lead,
+    Leadership,
     NotLeadingError,
     fence_all,
     leadership,
@@ -60,7 +60,7 @@ def duties(settings: Settings, database: Database, number: int) -> Duties:
     return Duties(settings, database, transactions, Fenced(transactions, number), worker)
 
 
-async def cut(lead: Lead, tables: Tables) -> None:
+async def cut(lead: Leadership, tables: Tables) -> None:
     """Take the leader's connection away, as an administrator or a network may."""
     tables("SELECT pg_terminate_backend(:number)", number=lead.connection.info.backend_pid)
     await lost(lead, poll_seconds=POLL)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from oai.connections import CONNECTIONS, ConnectionLimits, Connections, Seldom, bound
+from oai.connections import CONNECTIONS, ConnectionLimits, Connections, RareWarning, bound
 from oai.serving import address, create_runner, open_listener, serving
 
 _SECONDS = 60.0
@@ -236,7 +236,7 @@ def test_servers_of_one_process_share_its_files() -> None:
 
 def test_a_warning_that_strangers_cause_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     times = iter([0.0, 0.0, 1.0, 59.9, 60.0])
-    seldom = Seldom(logging.getLogger("test.seldom"), clock=lambda: next(times))
+    seldom = RareWarning(logging.getLogger("test.seldom"), clock=lambda: next(times))
     for _ in range(4):
         seldom.warn("too many")
     assert [record.getMessage() for record in caplog.records] == [

@@ -55,7 +55,7 @@ class DatabaseFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Room:
+class DiskSpace:
     """The free space of a disk, and when it will be full."""
 
     disk: Disk
@@ -87,11 +87,11 @@ def database_facts(session: Session) -> DatabaseFacts:
     )
 
 
-def rooms(session: Session, disks: Sequence[Disk]) -> list[Room]:
+def rooms(session: Session, disks: Sequence[Disk]) -> list[DiskSpace]:
     """Return the disks of this host, each with the estimate of when it will be full."""
     host = socket.gethostname()
     known = {one.folder: one.full for one in forecast_disks(session) if one.host == host}
-    return [Room(disk=disk, full=known.get(str(disk.folder))) for disk in disks]
+    return [DiskSpace(disk=disk, full=known.get(str(disk.folder))) for disk in disks]
 
 
 def process_words() -> tuple[str, str, int]:

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from manager.models import Worker
 from manager.notices.letters import Letter, compose, send
-from manager.notices.outbox import NotSentError, NoWordError, RefusedError
+from manager.notices.outbox import NotSentError, RefusedError, UnconfirmedError
 from manager.worker.registry import drain, manager_status
 from oai.actions import VERB_OF_OLD, title_of
 from oai.audit import KIND_TITLES, AuditEntry, Filter, list_entries, occurring
@@ -235,7 +235,7 @@ def _unsent(error: NotSentError) -> str:
     words = _("The mail server could not be used: `%(answer)s`")
     if isinstance(error, RefusedError):
         words = _("The mail server rejected the message: `%(answer)s`")
-    if isinstance(error, NoWordError):
+    if isinstance(error, UnconfirmedError):
         words = _("The mail server did not confirm the message: `%(answer)s`")
     return words % {"answer": error}
 

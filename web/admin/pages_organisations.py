@@ -19,8 +19,8 @@ from web.auth.audit import change_one
 from web.auth.organisations import (
     MOST_BYTES,
     MOST_RECORDS,
-    Fullness,
     OrganisationView,
+    StorageUse,
     add_organisation,
     change_organisation,
     find_candidates,
@@ -234,7 +234,7 @@ def _values(organisation: Organisation) -> dict[str, str]:
     }
 
 
-async def _stored(request: web.Request, organisation: Organisation | None) -> Fullness | None:
+async def _stored(request: web.Request, organisation: Organisation | None) -> StorageUse | None:
     if organisation is None:
         return None
     settings, number = request.config_dict[SETTINGS].harvester, organisation.organisation_id

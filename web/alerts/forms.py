@@ -6,7 +6,7 @@ from typing import Final
 from pydantic import Field, field_validator
 
 from manager.notices.models import Channel, Kind, Language, NoticeRule, NoticeState, Occasion
-from manager.notices.rules import Wish
+from manager.notices.rules import RuleColumns
 from web.site.forms import FormModel
 from web.site.i18n import _
 
@@ -39,10 +39,10 @@ class AlertForm(FormModel):
             raise ValueError(_("Choose one of the options."))
         return value
 
-    def wish(self, repository_id: int | None) -> Wish:
+    def wish(self, repository_id: int | None) -> RuleColumns:
         """Return the rule to store, for one repository or (None) for all repositories."""
         mail, service = self.channel is Channel.MAIL, self.channel is Channel.SERVICE
-        return Wish(
+        return RuleColumns(
             kind=self.kind,
             language=self.language,
             mail=[part.strip() for part in self.target.split(",") if part.strip()] if mail else (),

@@ -66,7 +66,7 @@ class Identity:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Departure:
+class ProviderRequest:
     """What leaves with the browser for the provider, and what the return is checked against."""
 
     state: str
@@ -74,7 +74,7 @@ class Departure:
     verifier: str
 
     @classmethod
-    def of(cls, secret: str) -> "Departure":
+    def of(cls, secret: str) -> "ProviderRequest":
         """Derive everything from the secret in the browser's cookie."""
         return cls(
             state=_derived(secret, "state"),
@@ -99,7 +99,7 @@ class OpenIdProvider:
         self._keys: tuple[float, KeySet] | None = None
         self._lock = asyncio.Lock()
 
-    async def departure_url(self, departure: Departure, *, again_within: int | None = None) -> str:
+    async def provider_url(self, request: ProviderRequest, *, again_within: int | None = None) -> str:
         """Return the provider's address to which the browser goes.
 
         With `again_within`, the user must have proved who they are within this number of seconds.
@@ -115,9 +115,9 @@ class OpenIdProvider:
             response_type="code",
             redirect_uri=self._return,
             scope=" ".join(dict.fromkeys(("openid", *self._settings.scopes))),
-            state=departure.state,
-            nonce=departure.nonce,
-            code_challenge=create_s256_code_challenge(departure.verifier),
+            state=request.state,
+            nonce=request.nonce,
+            code_challenge=create_s256_code_challenge(request.verifier),
             code_challenge_method="S256",
             **wishes,
         )
@@ -136,12 +136,12 @@ class OpenIdProvider:
         )
         return uri
 
-    async def identity(self, answer: Mapping[str, str], departure: Departure) -> Identity:
+    async def identity(self, answer: Mapping[str, str], request: ProviderRequest) -> Identity:
         """Redeem the code with which the browser came back. Raises OpenIdError."""
-        await self._check_answer(answer, departure)
+        await self._check_answer(answer, request)
         metadata = await self.metadata()
-        tokens = await self._redeem(metadata, answer["code"], departure)
-        claims = await self._claims(metadata, tokens, departure)
+        tokens = await self._redeem(metadata, answer["code"], request)
+        claims = await self._claims(metadata, tokens, request)
         missing = {self._settings.user_claim, self._settings.groups_claim} - claims.keys()
         if missing and "userinfo_endpoint" in metadata:
             claims = {**await self._user_info(metadata["userinfo_endpoint"], tokens, claims["sub"]), **claims}
@@ -186,8 +186,8 @@ class OpenIdProvider:
         parts = urlsplit(address)
         return parts.scheme in schemes and bool(parts.hostname)
 
-    async def _check_answer(self, answer: Mapping[str, str], departure: Departure) -> None:
-        if answer.get("state") != departure.state:
+    async def _check_answer(self, answer: Mapping[str, str], request: ProviderRequest) -> None:
+        if answer.get("state") != request.state:
             raise OpenIdError("the answer does not belong to this sign-in: the state differs")
         issuer = answer.get("iss")  # RFC 9207: an answer of another provider that the browser also visits
         expected = (await self.metadata()).get("authorization_response_iss_parameter_supported") is True
@@ -200,10 +200,10 @@ class OpenIdProvider:
             raise OpenIdError("the answer has no code")
 
     async def _redeem(
-        self, metadata: Mapping[str, Any], code: str, departure: Departure
+        self, metadata: Mapping[str, Any], code: str, request: ProviderRequest
     ) -> Mapping[str, Any]:
         body = prepare_token_request(
-            "authorization_code", redirect_uri=self._return, code=code, code_verifier=departure.verifier
+            "authorization_code", redirect_uri=self._return, code=code, code_verifier=request.verifier
         )
         secret = read_secret(
             self._settings.client_secret,
@@ -220,7 +220,7 @@ class OpenIdProvider:
         return await self._fetch(uri, body=body, headers=headers)
 
     async def _claims(
-        self, metadata: Mapping[str, Any], tokens: Mapping[str, Any], departure: Departure
+        self, metadata: Mapping[str, Any], tokens: Mapping[str, Any], request: ProviderRequest
     ) -> dict[str, Any]:
         """Return the claims of the ID token after every check of section 3.1.3.7 of the standard."""
         token = tokens.get("id_token")
@@ -236,7 +236,7 @@ class OpenIdProvider:
                     "aud": {"essential": True, "value": self._settings.client_id},
                 },
                 params={
-                    "nonce": departure.nonce,
+                    "nonce": request.nonce,
                     "client_id": self._settings.client_id,
                     "access_token": tokens.get("access_token"),
                 },

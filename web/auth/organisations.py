@@ -193,7 +193,7 @@ def limit_organisation(session: Session, organisation_id: int, **limits: int | N
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fullness:
+class StorageUse:
     """How much of what an organisation may store it has stored."""
 
     organisation_id: int
@@ -224,7 +224,7 @@ class Fullness:
 
 def fullness(
     session: Session, settings: HarvesterSettings, organisation_id: int | None = None
-) -> list[Fullness]:
+) -> list[StorageUse]:
     """Return how full the organisation is, or each one; by name."""
     rows = select(Organisation).order_by(Organisation.name)
     if organisation_id is not None:
@@ -233,7 +233,7 @@ def fullness(
     for row in session.scalars(rows):
         records, size = limits_of(row, settings)
         found.append(
-            Fullness(
+            StorageUse(
                 organisation_id=row.organisation_id, name=row.name, records=row.records,
                 most_records=records, bytes=row.bytes, most_bytes=size,
             )

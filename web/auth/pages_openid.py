@@ -25,15 +25,15 @@ from web.auth.access import (
     who_asks,
 )
 from web.auth.audit import actor, count_refusal
-from web.auth.openid import PROVIDER, RETURN, Departure, Identity, OpenIdError, OpenIdProvider
+from web.auth.openid import PROVIDER, RETURN, Identity, OpenIdError, OpenIdProvider, ProviderRequest
 from web.auth.openid_users import connect, disconnect, find_identity, user_of
 from web.auth.pages import enter
 from web.auth.sessions import (
-    departure_cookie,
-    forget_departure,
+    forget_provider_cookie,
     new_token,
+    provider_cookie,
     session_token,
-    set_departure,
+    set_provider_cookie,
     was_confirmed,
 )
 from web.site.i18n import _, error_text
@@ -76,11 +76,11 @@ async def leave_for_provider(request: web.Request) -> web.StreamResponse:
     pending = _PendingSignIn(
         secret=new_token(), purpose="again" if again else "sign-in", following=local_path(request.query)
     )
-    url = await _departure(request, pending)
+    url = await _provider_url(request, pending)
     response = web.HTTPSeeOther(url) if isinstance(url, URL) else None
     if response is None:
         return _failed(request, 502)
-    set_departure(request, response, pending.packed())
+    set_provider_cookie(request, response, pending.packed())
     raise response
 
 
@@ -91,12 +91,12 @@ async def connect_account(request: web.Request) -> web.StreamResponse:
     who = who_asks(request)
     about(request, "user", who.user_id, who.name)
     pending = _PendingSignIn(secret=new_token(), purpose="connect", following="/account", csrf=who.csrf_token)
-    url = await _departure(request, pending)
+    url = await _provider_url(request, pending)
     if url is None:
         return _failed(request, 502)
     # A page, not a redirect: our forms may lead to our own site alone (form-action).
     response = render(request, "openid_leave.html", url=str(url), provider=_name(request))
-    set_departure(request, response, pending.packed())
+    set_provider_cookie(request, response, pending.packed())
     return response
 
 
@@ -113,11 +113,11 @@ async def disconnect_account(request: web.Request) -> web.StreamResponse:
 @needs(Right.ANYBODY)
 async def come_back(request: web.Request) -> web.StreamResponse:
     """Finish what the browser went to the provider for."""
-    pending = _PendingSignIn.unpacked(departure_cookie(request) or "")
+    pending = _PendingSignIn.unpacked(provider_cookie(request) or "")
     if pending is None:
         return _failed(request, 403, _("The sign-in took too long, or began in another browser."))
     try:
-        identity = await _provider(request).identity(dict(request.query), Departure.of(pending.secret))
+        identity = await _provider(request).identity(dict(request.query), ProviderRequest.of(pending.secret))
         raise await _finished(request, pending, identity)
     except OpenIdError as error:
         return await _refused(request, error)
@@ -155,7 +155,7 @@ async def _finished(request: web.Request, pending: _PendingSignIn, identity: Ide
     await _record(
         request, {"sign-in": "sign-in", "again": "sign-in.again"}.get(pending.purpose, "account.openid")
     )
-    forget_departure(request, done)
+    forget_provider_cookie(request, done)
     return done
 
 
@@ -196,12 +196,12 @@ async def _record(request: web.Request, action: str) -> None:
         await database_of(request).run(record, action, actor(request), subject, status=303, audit_days=days)
 
 
-async def _departure(request: web.Request, pending: _PendingSignIn) -> URL | None:
+async def _provider_url(request: web.Request, pending: _PendingSignIn) -> URL | None:
     """Return the provider's address, or None if the provider cannot be asked, which is logged."""
     minutes = request.config_dict[SETTINGS].web.fresh_minutes
     again = round(minutes * 60) if pending.purpose == "again" else None
     try:
-        url = await _provider(request).departure_url(Departure.of(pending.secret), again_within=again)
+        url = await _provider(request).provider_url(ProviderRequest.of(pending.secret), again_within=again)
     except OpenIdError as error:
         _log.error("sign-in with %s: %s", _name(request), error)
         return None
@@ -220,7 +220,7 @@ async def _refused(request: web.Request, error: OpenIdError) -> web.Response:
 def _failed(request: web.Request, status: int, words: str | None = None) -> web.Response:
     provider = _name(request)
     response = render(request, "openid_failed.html", status=status, words=words, provider=provider)
-    forget_departure(request, response)
+    forget_provider_cookie(request, response)
     return response
 
 

@@ -47,18 +47,18 @@ def browser_token(request: web.Request) -> str | None:
     return request.cookies.get(_name(request, _BROWSER))
 
 
-def departure_cookie(request: web.Request) -> str | None:
+def provider_cookie(request: web.Request) -> str | None:
     """Return the cookie of a browser that went to the OpenID provider."""
     return request.cookies.get(_name(request, _DEPARTURE))
 
 
-def set_departure(request: web.Request, response: web.StreamResponse, value: str) -> None:
+def set_provider_cookie(request: web.Request, response: web.StreamResponse, value: str) -> None:
     """Set the cookie of a browser that goes to the OpenID provider."""
     _set(request, response, _DEPARTURE, value, max_age=_CODE_MINUTES * 60)
 
 
-def forget_departure(request: web.Request, response: web.StreamResponse) -> None:
-    """Delete the cookie of a browser that has come back: each departure ends once."""
+def forget_provider_cookie(request: web.Request, response: web.StreamResponse) -> None:
+    """Delete the cookie of a browser that has come back: each request to the provider ends once."""
     _delete(request, response, _DEPARTURE)
 
 

@@ -49,14 +49,14 @@ class TrialForm(FormModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Typed:
+class SubmittedConditions:
     """The submitted conditions, parsed, or their errors by field name."""
 
     rules: Conditions
     errors: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_conditions(values: Mapping[str, str]) -> Typed:
+def read_conditions(values: Mapping[str, str]) -> SubmittedConditions:
     """Parse the conditions in the form's rows; empty rows are skipped."""
     found, errors = [], {}
     for number in row_numbers(values, blank=0):
@@ -67,7 +67,7 @@ def read_conditions(values: Mapping[str, str]) -> Typed:
     if not found and not errors:
         errors["conditions"] = _("Enter at least one condition.")
     match = Match(values["match"]) if values.get("match") in set(Match) else Match.ALL
-    return Typed(rules=Conditions(match=match, conditions=found), errors=errors)
+    return SubmittedConditions(rules=Conditions(match=match, conditions=found), errors=errors)
 
 
 def values_of(found: NamedSet) -> dict[str, str]:

@@ -15,9 +15,9 @@ from oai.disk import disks_of
 from oai.settings import Settings
 from provider.holdings.status import archive_status, index_backlog
 from provider.holdings.takedowns import count_active
-from web.admin.installation import Room, rooms
+from web.admin.installation import DiskSpace, rooms
 from web.auth.access import Right, visible_repositories, who_asks
-from web.auth.organisations import Fullness, fullness
+from web.auth.organisations import StorageUse, fullness
 from web.auth.sessions import SignedIn
 from web.jobs.pages import visible_jobs
 from web.overview.situation import damaged_stores, figures, troubles
@@ -63,12 +63,12 @@ async def show(request: web.Request) -> web.Response:
     )
 
 
-async def _rooms(request: web.Request) -> list[Room]:
+async def _rooms(request: web.Request) -> list[DiskSpace]:
     disks = await asyncio.to_thread(disks_of, request.config_dict[SETTINGS])
     return await database_of(request).run(rooms, disks)
 
 
-def _nearly_full(session: Session, settings: Settings, who: SignedIn) -> list[Fullness]:
+def _nearly_full(session: Session, settings: Settings, who: SignedIn) -> list[StorageUse]:
     """Return the user's organisation if it has stored most of what it may; for administrators, each one."""
     if who.organisation_id is None and not who.may(Right.ADMINISTER):
         return []

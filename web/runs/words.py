@@ -9,7 +9,7 @@ from typing import Any, Final
 from harvester.harvest.verdict import End
 from harvester.models import History
 from harvester.vocabulary import MADE_UP, NOT_RUN, RunStatus
-from manager.jobs.runs import Usual
+from manager.jobs.runs import TypicalRun
 from web.site.failures import Explained, of_run
 from web.site.formats import duration, number
 from web.site.i18n import _, mark, ngettext
@@ -69,7 +69,7 @@ YEAR_DAYS: Final = 371
 """Fifty-three weeks: a year with its first week complete."""
 
 
-def summary(run: History, usual: Usual | None) -> list[str]:
+def summary(run: History, usual: TypicalRun | None) -> list[str]:
     """Return the sentences, most important first."""
     failure = of_run(run)
     why = [failure.what] if failure is not None else []
@@ -163,7 +163,7 @@ def _records(run: History) -> list[str]:
     return sentences
 
 
-def _time(run: History, usual: Usual | None) -> list[str]:
+def _time(run: History, usual: TypicalRun | None) -> list[str]:
     took = (run.harvest_end_time - run.harvest_start_time).total_seconds()
     if usual is None:
         return [_("It took %(time)s.") % {"time": duration(took)}]

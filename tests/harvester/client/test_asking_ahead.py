@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harvester.client.listing import AskingAhead
+from harvester.client.listing import PrefetchedAnswers
 from harvester.client.repository_client import Client, Selection
 from harvester.client.transport import Arguments, HttpReply
 from harvester.reading.answers import Page
@@ -104,7 +104,7 @@ async def test_who_leaves_the_list_lets_go_of_what_was_asked_for() -> None:
             ended.append("let go")
         raise AssertionError("unreachable: it was let go")
 
-    async with contextlib.aclosing(AskingAhead(fetch)) as asking:
+    async with contextlib.aclosing(PrefetchedAnswers(fetch)) as asking:
         asking.ask("next")
         asking.ask("next")
         assert asking.asked
@@ -123,7 +123,7 @@ async def test_an_answer_is_that_of_the_request() -> None:
         await asyncio.sleep(0)
         return HttpReply(url=str(arguments), status=200, headers={}, body=b"")
 
-    async with contextlib.aclosing(AskingAhead(fetch)) as asking:
+    async with contextlib.aclosing(PrefetchedAnswers(fetch)) as asking:
         asking.ask("next")
         await asyncio.sleep(0)
         assert (await asking.answer(_NEXT)).url == str(_NEXT)
@@ -140,7 +140,7 @@ async def test_what_fails_ahead_fails_where_it_is_wanted() -> None:
     async def fetch(_arguments: Arguments) -> HttpReply:
         raise HttpStatusError(_BASE, 404)
 
-    async with contextlib.aclosing(AskingAhead(fetch)) as asking:
+    async with contextlib.aclosing(PrefetchedAnswers(fetch)) as asking:
         asking.ask("next")
         await asyncio.sleep(0.01)
         with pytest.raises(HttpStatusError):

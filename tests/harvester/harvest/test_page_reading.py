@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harvester.harvest.page_reader import PageReader, Worth
+from harvester.harvest.page_reader import PageReader, ProcessPolicy
 from harvester.harvest.page_reader_process import PageOfDocuments, ReadingProcess, documents_of
 from harvester.harvest.run import Tuning
 from harvester.reading.answers import Page
@@ -36,7 +36,7 @@ def begun() -> list[ReadingProcess]:
 
 
 @pytest.fixture
-def worth(begun: list[ReadingProcess]) -> Iterator[Worth]:
+def worth(begun: list[ReadingProcess]) -> Iterator[ProcessPolicy]:
     """A process is worth it at once; those that were begun have read something."""
     used: list[ReadingProcess] = []
 
@@ -49,12 +49,12 @@ def worth(begun: list[ReadingProcess]) -> Iterator[Worth]:
             used.append(self)
             return super().read(unread, on_token)
 
-    yield Worth(records=1, share=-1.0, begin=Noted)
+    yield ProcessPolicy(records=1, share=-1.0, begin=Noted)
     assert bool(used) == bool(begun)
 
 
 @pytest.fixture
-def library(library: Library, worth: Worth) -> Library:
+def library(library: Library, worth: ProcessPolicy) -> Library:
     """One whose pages such a process reads."""
     library.tuning = Tuning(worth=worth)
     return library
@@ -70,7 +70,7 @@ async def read_documents(reading: PageReader, asked: Unread) -> None:
 
 async def test_documents_that_do_not_come_are_made_here(
     begun: list[ReadingProcess],
-    worth: Worth,
+    worth: ProcessPolicy,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -93,7 +93,7 @@ async def test_documents_that_do_not_come_are_made_here(
 
 
 async def test_a_process_that_was_killed_is_done_without(
-    begun: list[ReadingProcess], worth: Worth, caplog: pytest.LogCaptureFixture
+    begun: list[ReadingProcess], worth: ProcessPolicy, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = unread(MIXED, page_size=2)
     with PageReader(worth=worth) as reading, caplog.at_level(logging.WARNING):
@@ -109,7 +109,7 @@ async def test_a_process_that_cannot_be_begun_is_done_without(caplog: pytest.Log
         raise OSError(11, "Resource temporarily unavailable")
 
     asked = unread(MIXED, page_size=2)
-    worth = Worth(records=1, share=-1.0, begin=none_left)
+    worth = ProcessPolicy(records=1, share=-1.0, begin=none_left)
     with PageReader(worth=worth) as reading, caplog.at_level(logging.WARNING):
         async with asyncio.timeout(_PATIENCE):
             while "temporarily unavailable" not in caplog.text:
@@ -125,14 +125,14 @@ async def test_it_is_worth_it_where_reading_takes_much_of_the_time(pause: float,
         begun.append("one")
         raise OSError("it is enough to know")
 
-    with PageReader(worth=Worth(begin=begin), clock=_clock(pause)) as reading:
+    with PageReader(worth=ProcessPolicy(begin=begin), clock=_clock(pause)) as reading:
         for _ in range(3):
             await reading(asked, nobody)
     assert len(begun) == processes
 
 
 async def test_neither_a_short_list_nor_its_last_page_is_worth_it(
-    begun: list[ReadingProcess], worth: Worth
+    begun: list[ReadingProcess], worth: ProcessPolicy
 ) -> None:
     with PageReader(worth=worth) as reading:
         for _ in range(3):
@@ -156,7 +156,7 @@ async def test_a_harvest_stores_the_same_files_and_rows(
 
 @pytest.mark.parametrize("ahead", [True, False])
 async def test_the_token_is_told_where_pages_may_be_asked_for_ahead_and_other_answers_are_read_here(
-    begun: list[ReadingProcess], worth: Worth, *, ahead: bool
+    begun: list[ReadingProcess], worth: ProcessPolicy, *, ahead: bool
 ) -> None:
     told: list[str] = []
     asked = unread(MIXED, page_size=2)

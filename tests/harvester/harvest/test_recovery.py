@@ -7,7 +7,7 @@ import pytest
 
 from harvester.harvest.fetch import RequestBudget
 from harvester.harvest.list_evidence import ListWatch
-from harvester.harvest.recovery import Breakage, Remedy, begin_again, remedy, take_up
+from harvester.harvest.recovery import BrokenAnswer, Remedy, begin_again, remedy, take_up
 from harvester.harvest.windows import Window, calendar
 from harvester.reading.errors import (
     EndlessListError,
@@ -84,7 +84,7 @@ def test_the_remedy_follows_from_what_broke(name: str) -> None:
         "window": Window(), "watch": ListWatch(), "with_token": True, "first": False, "restarts": 0,
         "orderly": False, "loose": True,
     }  # fmt: skip
-    assert remedy(Breakage(**(usual | given))) == expected
+    assert remedy(BrokenAnswer(**(usual | given))) == expected
 
 
 def orderly(settled: str) -> ListWatch:

@@ -14,7 +14,7 @@ from harvester.restoring import restore as wanted
 from harvester.restoring.addresses import read_scope
 from harvester.restoring.outcome import RestoreOutcome
 from harvester.restoring.restore import FILES, Restore, restore
-from oai.disk import DiskFloor, NoRoomError
+from oai.disk import DiskFloor, DiskFullError
 from oai.errors import ExitCode
 from oai.sections import HarvesterSettings
 from tests.harvester.restoring.fake_provider import FakeProvider, serve_provider
@@ -52,7 +52,7 @@ async def test_a_restore_stops_before_the_disk_is_full(provider: FakeProvider, t
         scope=read_scope("all"), folder=tmp_path / "site", base_url=provider.url, form=FILES,
         settings=_QUICK, floor=full,
     )  # fmt: skip
-    with pytest.raises(NoRoomError):
+    with pytest.raises(DiskFullError):
         await restore(asked)
     assert (await restore(replace(asked, floor=replace(full, bytes=0)))).restored == _DOCUMENTS
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harvester.repositories import add_repository
-from harvester.store.deletions import Departing, Left, part_with
+from harvester.store.deletions import DeletedFile, Left, part_with
 from harvester.store.files import FileStore, marked_deleted, read_header
 from harvester.vocabulary import DeletionPolicy
 from oai.database import Database
@@ -60,10 +60,10 @@ def test_parting_again_after_rows_were_lost_comes_to_the_same(
     database: Database, tmp_path: Path, policy: DeletionPolicy
 ) -> None:
     files = [
-        Departing(filename="a/1.xml", digest=b"", datestamp="2024-02-02"),
-        Departing(filename="a/broken.xml", digest=b"", datestamp="2024-02-02"),
-        Departing(filename="a/gone.xml", digest=b"", datestamp="2024-02-02"),
-        Departing(filename=None, digest=None, datestamp="2024-02-02"),
+        DeletedFile(filename="a/1.xml", digest=b"", datestamp="2024-02-02"),
+        DeletedFile(filename="a/broken.xml", digest=b"", datestamp="2024-02-02"),
+        DeletedFile(filename="a/gone.xml", digest=b"", datestamp="2024-02-02"),
+        DeletedFile(filename=None, digest=None, datestamp="2024-02-02"),
     ]
     results: list[list[Left]] = []
     contents: list[dict[str, bytes]] = []
@@ -90,7 +90,7 @@ def test_every_file_of_a_deleted_record_is_moved_whatever_its_name_begins_with(
     database: Database, tmp_path: Path
 ) -> None:
     names = ["%C3%A1/1.xml", "-/1.xml", "a/1.xml"]
-    files = [Departing(filename=name, digest=None, datestamp="2024-02-02") for name in names]
+    files = [DeletedFile(filename=name, digest=None, datestamp="2024-02-02") for name in names]
     with database.session() as session, FileStore(tmp_path) as store:
         added = add_repository(session, base_url="http://a.example/oai", base_dir="a")
         store.write_all([(name, RECORD) for name in names])

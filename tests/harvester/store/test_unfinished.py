@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harvester.store.atomic_files import Named, Nameless, unfinished_in
+from harvester.store.atomic_files import Named, UnnamedFiles, unfinished_in
 
 _linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has files without names")
 
@@ -14,7 +14,7 @@ _linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has
 @_linux_only
 def test_here_files_need_no_name_until_they_are_whole(tmp_path: Path) -> None:
     way = unfinished_in(str(tmp_path))
-    assert isinstance(way, Nameless)
+    assert isinstance(way, UnnamedFiles)
     descriptor = way.begin(f"{tmp_path}/r.xml", b"<r/>")
     assert list(tmp_path.iterdir()) == []
     way.finish(f"{tmp_path}/r.xml", descriptor)

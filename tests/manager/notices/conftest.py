@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from manager.leader.lock import Fenced
 from manager.notices.announcements import announce
-from manager.notices.delivery import Teller
+from manager.notices.delivery import NoticeSender
 from oai.database import Database
 from oai.executor import DatabaseExecutor
 from oai.outgoing import HookSettings, MailSettings, WebhookSettings
@@ -109,7 +109,7 @@ async def teller(
     """
     with DatabaseExecutor(database, threads=2, name="manager-database") as transactions:
         number = await transactions.run(take_over) if leader is None else leader
-        one = Teller(settings, transactions, Fenced(transactions, number))
+        one = NoticeSender(settings, transactions, Fenced(transactions, number))
 
         async def tick() -> None:
             try:

@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from manager.notices import outbox
 from manager.notices.models import Channel, Kind, Language, NoticeState
-from manager.notices.rules import MOST_ADDRESSES, Wish, add_rule, change_rule, put_trial_into_outbox
+from manager.notices.rules import MOST_ADDRESSES, RuleColumns, add_rule, change_rule, put_trial_into_outbox
 from oai.database import Database
 from oai.errors import UsageError
 from oai.outgoing import WebhookSettings
@@ -98,7 +98,7 @@ def test_a_rule_is_tried_again_after_a_minute(database: Database, told: Told) ->
 
 def test_a_rule_becomes_what_it_is_changed_to(database: Database, told: Told) -> None:
     rule = told.rule()
-    wish = Wish(kind=Kind.ALWAYS, language=Language.CZECH, mail=["jan@library.example"])
+    wish = RuleColumns(kind=Kind.ALWAYS, language=Language.CZECH, mail=["jan@library.example"])
     with database.session() as session, session.begin():
         change_rule(session, rule, wish, WebhookSettings())
     (row,) = told.tables("SELECT kind, target, language FROM notice_rule")
@@ -124,7 +124,7 @@ def test_a_notice_waits_for_earlier_ones_of_its_own_rule_only(database: Database
 @pytest.mark.parametrize("number", [MOST_ADDRESSES + 1, MOST_ADDRESSES + 2])
 def test_a_rule_has_a_limited_number_of_addresses(database: Database, number: int) -> None:
     mail = [f"reader{one}@library.example" for one in range(number)]
-    wish = Wish(kind=Kind.ERROR, language=Language.ENGLISH, mail=mail)
+    wish = RuleColumns(kind=Kind.ERROR, language=Language.ENGLISH, mail=mail)
     with database.session() as session, pytest.raises(UsageError, match="addresses are too many"):
         add_rule(session, wish, WebhookSettings())
     with database.session() as session:

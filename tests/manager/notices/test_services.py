@@ -10,7 +10,7 @@ from manager.notices import services
 from manager.notices.letters import Letter
 from manager.notices.models import Kind, Language
 from manager.notices.outbox import NotSentError, RefusedError
-from manager.notices.rules import Wish, add_rule
+from manager.notices.rules import RuleColumns, add_rule
 from oai.database import Database
 from oai.errors import UsageError
 from oai.outgoing import ServiceSettings, WebhookSettings
@@ -81,7 +81,7 @@ async def test_a_service_that_was_removed_is_reported() -> None:
 
 
 def test_a_rule_names_a_service_that_the_caller_may_use(database: Database) -> None:
-    wish = Wish(kind=Kind.ERROR, language=Language.CZECH, service="night-shift")
+    wish = RuleColumns(kind=Kind.ERROR, language=Language.CZECH, service="night-shift")
     with database.session() as session:
         rule = add_rule(session, wish, WebhookSettings(), services=["night-shift"])
         assert (rule.channel, rule.target, rule.signing_key) == ("service", "night-shift", None)

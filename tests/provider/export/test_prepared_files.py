@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 from oai.cli import Invocation
 from oai.console import Console
 from oai.database import Database
-from oai.disk import NoRoomError
+from oai.disk import DiskFullError
 from oai.errors import ExitCode, UsageError
 from oai.failures import Failure, FailureCode
 from oai.sections import ProviderSettings
@@ -159,7 +159,7 @@ def test_a_full_disk_is_named(archive: Database, apart: Settings, monkeypatch: p
     facts = {"folder": "/x", "free": 1, "floor": 2, "setting": "harvester.floor_bytes"}
 
     def full(*_: object) -> None:
-        raise NoRoomError(Failure(code=FailureCode.DISK_FLOOR, facts=facts))
+        raise DiskFullError(Failure(code=FailureCode.DISK_FLOOR, facts=facts))
 
     monkeypatch.setattr(preparation, "open_floor", full)
     _, row = prepare(archive, apart, queued(archive, _HOST))

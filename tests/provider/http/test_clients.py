@@ -13,10 +13,10 @@ from oai.settings import Settings
 from provider.app import create_app
 from provider.clients.stats import ClientKey, RequestOutcome, Tally
 from provider.clients.store import (
-    Bookkeeper,
     HarvestedList,
     Harvester,
     ListState,
+    StatsWriter,
     forget,
     harvested_lists,
     harvesters,
@@ -132,7 +132,7 @@ async def test_a_busy_database_neither_slows_an_answer_nor_loses_a_count(
             await connection.execute("LOCK TABLE provider_client IN ACCESS EXCLUSIVE MODE")
             # Longer than it takes until the counts are written down, which fails on the lock.
             answers = 0
-            keeper = Bookkeeper(database, kept=timedelta(days=36_500))
+            keeper = StatsWriter(database, kept=timedelta(days=36_500))
             tally = counted(Tally(clients=9, lists=9), datetime.now(UTC))
             batch = tally.take()
             writing = asyncio.create_task(asyncio.to_thread(keeper.write, batch))
@@ -213,7 +213,7 @@ def test_old_clients_and_lists_are_forgotten_and_new_ones_kept(database: Databas
 
 
 def test_the_bookkeeper_forgets_too(database: Database) -> None:
-    keeper = Bookkeeper(database, kept=timedelta(days=1))
+    keeper = StatsWriter(database, kept=timedelta(days=1))
     assert keeper.write(counted(Tally(clients=9, lists=9)).take())
     assert known(database) == ([], [])
 

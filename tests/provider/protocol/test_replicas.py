@@ -19,7 +19,7 @@ from oai.datestamps import format_datestamp
 from oai.errors import DatabaseNotReadyError
 from oai.settings import Settings
 from oai.vocabulary import ErrorCode
-from provider.holdings.mark import BehindError, advance_mark, begin_at_mark, reserve
+from provider.holdings.mark import MarkBehindError, advance_mark, begin_at_mark, reserve
 from provider.protocol.replicas import Replica, Replicas
 from provider.protocol.repository import OaiAnswer, Repository, make_repository
 from tests.provider.answer import Reply, read_reply
@@ -162,7 +162,7 @@ async def test_an_end_below_a_late_change_has_to_wait_for_it(library: Library) -
     with library.both.primary.session() as late, library.both.primary.session() as session:
         dated = reserve(late, 0.0)
         await asyncio.sleep(1.1)
-        with pytest.raises(BehindError):
+        with pytest.raises(MarkBehindError):
             library.listed(until=format_datestamp(dated))
         late.rollback()
         advance_mark(session)
@@ -251,7 +251,7 @@ async def test_a_conflict_with_what_is_replayed_is_retried_elsewhere(library: Li
 
 async def test_without_a_replica_that_can_answer_there_is_none(library: Library) -> None:
     def refuse(_session: Session, _mark: object) -> int:
-        raise BehindError("not yet")
+        raise MarkBehindError("not yet")
 
     assert library.replicas.answer(refuse) is None
 
