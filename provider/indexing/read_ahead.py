@@ -27,10 +27,14 @@ CONNECTIONS: Final = 4
 _CAPTURES: Final = 500
 """Looked up at once."""
 
+# Only with both indexes: during a first load and in archives of earlier versions, one is missing or being
+# built, and each look-up would read the whole table.
 _OUTGROWN: Final = text(
     """
-    SELECT pg_relation_size('uq_document_key') + pg_relation_size('ix_document_url_key')
-        > pg_size_bytes(current_setting('effective_cache_size'))
+    SELECT sum(pg_relation_size(indexrelid)) > pg_size_bytes(current_setting('effective_cache_size'))
+    FROM pg_index
+    WHERE indexrelid IN (to_regclass('uq_document_key'), to_regclass('ix_document_url_key')) AND indisvalid
+    HAVING count(*) = 2
     """
 )
 # In the order in which they will be inserted (`merge`).
@@ -39,7 +43,8 @@ _STAGED: Final = text("SELECT CAST(key AS text), url_key FROM candidate ORDER BY
 _READ_KEYS: Final = 'SELECT count("offset") FROM document WHERE key = ANY(CAST(%s AS text[])::uuid[])'
 _READ_URL_KEYS: Final = "SELECT count(url_key) FROM document WHERE url_key = ANY(%s)"
 _OPTIONS: Final = (
-    "-c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c default_transaction_read_only=on"
+    "-c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c default_transaction_read_only=on "
+    "-c statement_timeout=60s"
 )
 
 

@@ -85,6 +85,16 @@ def test_nothing_is_read_while_the_indexes_fit_in_memory(indexed: Database) -> N
     ahead.close()
 
 
+@pytest.mark.copied_database("an index is renamed")
+def test_nothing_is_read_without_the_index_of_url_keys(indexed: Database) -> None:
+    with indexed.engine.begin() as connection:
+        connection.execute(text(f"ALTER INDEX {URL_KEYS} RENAME TO another"))
+    ahead = ReadAhead(indexed)
+    with staged(indexed, known=False) as session, ahead.of_staged(session) as reads:
+        assert not reads
+    ahead.close()
+
+
 def test_without_connections_nothing_is_read_and_the_log_says_so_once(
     indexed: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
