@@ -26,6 +26,8 @@ CONNECTIONS: Final = 4
 """Of all processes of a command together, but at least one of each."""
 _CAPTURES: Final = 500
 """Looked up at once."""
+_MOST: Final = 100_000
+"""Captures of a file that are looked up: a CDX list can have millions, whose keys would fill the memory."""
 
 # Only with both indexes: during a first load and in archives of earlier versions, one is missing or being
 # built, and each look-up would read the whole table.
@@ -38,7 +40,9 @@ _OUTGROWN: Final = text(
     """
 )
 # In the order in which they will be inserted (`merge`).
-_STAGED: Final = text("SELECT CAST(key AS text), url_key FROM candidate ORDER BY host_id, url_key")
+_STAGED: Final = text(
+    "SELECT CAST(key AS text), url_key FROM candidate ORDER BY host_id, url_key LIMIT :most"
+)
 # Counting a column that is in no index reads the rows of known captures, which the merge compares.
 _READ_KEYS: Final = 'SELECT count("offset") FROM document WHERE key = ANY(CAST(%s AS text[])::uuid[])'
 _READ_URL_KEYS: Final = "SELECT count(url_key) FROM document WHERE url_key = ANY(%s)"
@@ -82,7 +86,7 @@ class ReadAhead:
     def _begin(self, session: Session) -> Sequence[Future[None]]:
         if self._failed or not session.scalar(_OUTGROWN):
             return ()
-        staged = session.execute(_STAGED).all()
+        staged = session.execute(_STAGED, {"most": _MOST}).all()
         parts = [staged[first : first + _CAPTURES] for first in range(0, len(staged), _CAPTURES)]
         return [
             self._threads.submit(self._read, [row.key for row in part], [row.url_key for row in part])
