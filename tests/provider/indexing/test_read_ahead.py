@@ -24,7 +24,7 @@ _STAGE = """
 INSERT INTO candidate (key, url_key, host_id)
 SELECT CASE WHEN :known THEN key ELSE gen_random_uuid() END, url_key, host_id FROM document
 """
-_PATIENCE = 20
+_MOST_SECONDS = 20
 
 
 def scans(database: Database) -> dict[str, int]:
@@ -36,7 +36,7 @@ def scans(database: Database) -> dict[str, int]:
 
 def until_searched(database: Database, index: str, before: int) -> dict[str, int]:
     """Return the searches as soon as there are more of this index: backends report when they end."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _MOST_SECONDS
     while (found := scans(database))[index] <= before:
         assert time.monotonic() < deadline, found
         time.sleep(0.05)
