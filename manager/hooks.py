@@ -23,7 +23,7 @@ from harvester.models import History
 from harvester.store.models import RecordChange
 from manager.notices import webhooks
 from manager.notices.outbox import Claimed, NotSentError, RefusedError
-from manager.worker.process import environment_for
+from manager.worker.process import environment_for, last_message
 from oai.executor import DatabaseExecutor
 from oai.outgoing import HookSettings
 from oai.settings import Settings
@@ -141,7 +141,7 @@ async def _run_command(hook: HookSettings, facts: Mapping[str, Any], environment
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
     if process.returncode:
-        last = stderr.decode("utf-8", errors="replace").strip().rpartition("\n")[2][:_LAST_WORDS]
+        last = last_message(stderr.decode("utf-8", errors="replace"))[:_LAST_WORDS]
         words = f"; its last message was: {last}" if last else ""
         raise NotSentError(f"hook {hook.name!r}: ended with exit code {process.returncode}{words}")
 

@@ -123,16 +123,16 @@ def wished_replay(
     Raises UsageError if there is no such run, if its answers were not kept, or if no schedule names files.
     """
     usual = settings.harvester.files_per_directory
-    wish = HarvestRequest(repository_id=0, files_per_directory=usual)
+    request = HarvestRequest(repository_id=0, files_per_directory=usual)
     run = session.get(History, number)
     if run is not None:
         schedule = _schedule(session, run)
         if schedule is not None:
             per_directory = schedule.files_per_dir or usual
-            wish = replace(wish, parse_id=schedule.parse_id, files_per_directory=per_directory)
+            request = replace(request, parse_id=schedule.parse_id, files_per_directory=per_directory)
         files = files or files_as_scheduled(session, run, settings.data)
-        wish = replace(wish, filter_file=files.filter_file, normalize_file=files.normalize_file)
-    return replay_request(session, settings, wish, number)
+        request = replace(request, filter_file=files.filter_file, normalize_file=files.normalize_file)
+    return replay_request(session, settings, request, number)
 
 
 def _schedule(session: Session, run: History) -> RecurringJob | None:

@@ -298,7 +298,7 @@ class AuditVocabulary(NamedTuple):
     kinds: Sequence[str]
 
 
-def occurring(session: Session) -> AuditVocabulary:
+def audit_vocabulary(session: Session) -> AuditVocabulary:
     """Return the users, actions and object kinds of the last 10,000 entries."""
     columns = (AuditEntry.user_name, AuditEntry.action, AuditEntry.object_kind)
     last = select(*columns).order_by(AuditEntry.audit_id.desc()).limit(_LOOKED_AT).subquery()

@@ -27,7 +27,7 @@ from provider.http.admission import ADMISSION, Admission, admitted
 from provider.http.aggregate import AGGREGATING, Aggregating, aggregating
 from provider.http.keys import BASE_URL, DATABASE, REPLICAS, SETTINGS
 from provider.http.metrics import METRICS, Metrics, metrics_listener
-from provider.http.middleware import ATTENDANCE, attendance, attended
+from provider.http.middleware import OBSERVERS, attended, request_observers
 from provider.http.pages_ahead import PAGES_AHEAD, PagesAhead
 from provider.http.query_cancellation import Statements
 from provider.protocol.replicas import Replicas
@@ -37,7 +37,7 @@ def _add_health(app: web.Application) -> None:
     """Add both health-check paths, which are for monitoring and are not counted."""
     app.router.add_get(probes.ALIVE, probes.alive)
     app.router.add_get(probes.READY, _ready)
-    app[ATTENDANCE].uncounted.update({probes.ALIVE, probes.READY})
+    app[OBSERVERS].uncounted.update({probes.ALIVE, probes.READY})
 
 
 async def _ready(request: web.Request) -> web.Response:
@@ -81,8 +81,8 @@ def create_app(
     bound(app, limits_of(settings.provider))
     app.middlewares.append(attended)
     app[SETTINGS], app[DATABASE], app[BASE_URL] = settings, database, base_url
-    app[ATTENDANCE] = attendance(settings.provider)
-    app[METRICS] = app[ATTENDANCE].metrics
+    app[OBSERVERS] = request_observers(settings.provider)
+    app[METRICS] = app[OBSERVERS].metrics
     app[REPLICAS] = Replicas(database, replicas, most_behind=settings.provider.replica_seconds)
     app[AGGREGATING] = Aggregating()
     app.cleanup_ctx.extend(
@@ -121,7 +121,7 @@ async def _admission(app: web.Application) -> AsyncIterator[None]:
 def _watch(app: web.Application) -> None:
     """Register the gauges for Prometheus."""
     metrics: Metrics = app[METRICS]
-    admission, attends, pool = app[ADMISSION], app[ATTENDANCE], app[DATABASE].engine.pool
+    admission, attends, pool = app[ADMISSION], app[OBSERVERS], app[DATABASE].engine.pool
     metrics.watch("threads", "Threads for database work.", lambda: admission.threads)
     metrics.watch("threads_working", "Threads that are working.", lambda: admission.working)
     metrics.watch("waiting", "Requests waiting for a thread.", lambda: admission.waiting)

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from harvester import repositories
 from harvester.access import access_of
 from harvester.cli.harvest import overridden
-from harvester.client.probe import ProbeFindings, ProbeRequest
+from harvester.client.probe import ProbeExchange, ProbeFindings
 from harvester.locks import clear_locks, find_lock, find_locks
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository, RepositoryLock
 from harvester.probing.diagnose import diagnose
@@ -263,7 +263,7 @@ def _record(record: Record) -> dict[str, Any]:
     }
 
 
-def _request(exchange: ProbeRequest) -> dict[str, Any]:
+def _request(exchange: ProbeExchange) -> dict[str, Any]:
     reply = exchange.reply
     return {
         "verb": exchange.verb,

@@ -26,7 +26,7 @@ _SET_SPEC = re.compile(r"[A-Za-z0-9\-_.!~*'()]+(?::[A-Za-z0-9\-_.!~*'()]+)*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbeRequest:
+class ProbeExchange:
     """A request of the probe, its duration in seconds, and the whole answer."""
 
     verb: str
@@ -47,7 +47,7 @@ class ProbeFindings:
     """The format of the records."""
     page: Page | None = None
     """The first page of ListRecords, read leniently."""
-    exchanges: Sequence[ProbeRequest] = ()
+    exchanges: Sequence[ProbeExchange] = ()
     failures: dict[str, ClientError] = field(default_factory=dict)
 
 
@@ -58,10 +58,10 @@ class Watching:
         self,
         transport: Transport,
         *,
-        exchanges: list[ProbeRequest] | None = None,
+        exchanges: list[ProbeExchange] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.exchanges: list[ProbeRequest] = [] if exchanges is None else exchanges
+        self.exchanges: list[ProbeExchange] = [] if exchanges is None else exchanges
         self._transport = transport
         self._clock = clock
 
@@ -71,7 +71,7 @@ class Watching:
         reply = await self._transport(base_url, arguments)
         asked = dict(arguments)
         verb = asked.get("verb") or asked.get("operation") or "searchRetrieve"
-        self.exchanges.append(ProbeRequest(verb=verb, seconds=self._clock() - begun, reply=reply))
+        self.exchanges.append(ProbeExchange(verb=verb, seconds=self._clock() - begun, reply=reply))
         return reply
 
 
@@ -196,7 +196,7 @@ def _compression(findings: ProbeFindings) -> Iterator[str]:
         yield "Answers are not compressed, although gzip was requested."
 
 
-def _compressions(exchange: ProbeRequest) -> tuple[str, tuple[str, ...]]:
+def _compressions(exchange: ProbeExchange) -> tuple[str, tuple[str, ...]]:
     announced = exchange.reply.headers.get("Content-Encoding", "")
     return announced if announced != "identity" else "", tuple(exchange.reply.compression)
 

@@ -112,8 +112,8 @@ class Client:
         With `loose`, an answer that is broken around the record is accepted.
         """
         arguments = [("identifier", identifier), ("metadataPrefix", metadata_prefix)]
-        async with contextlib.aclosing(self._asking(Verb.GET_RECORD, loose=loose)) as asking:
-            page = await self._page(Verb.GET_RECORD, arguments, asking, loose=loose)
+        async with contextlib.aclosing(self._prefetched(Verb.GET_RECORD, loose=loose)) as prefetched:
+            page = await self._page(Verb.GET_RECORD, arguments, prefetched, loose=loose)
         if not page.records and page.faults:
             raise MalformedAnswerError(page.url, page.faults[0].reason)
         if len(page.records) != 1:
@@ -183,9 +183,9 @@ class Client:
         """
         detector = LoopDetector(self._lists)
         arguments = [("resumptionToken", resumption_token)] if resumption_token else selection.arguments()
-        async with contextlib.aclosing(self._asking(verb, loose=loose)) as asking:
+        async with contextlib.aclosing(self._prefetched(verb, loose=loose)) as prefetched:
             while True:
-                page = await self._page(verb, arguments, asking, loose=loose)
+                page = await self._page(verb, arguments, prefetched, loose=loose)
                 while page.rest is not None:  # an answer so large that it is read in parts
                     yield page
                     page = await page.rest()
@@ -233,14 +233,14 @@ class Client:
         except NoMetadataFormatsError as error:
             yield FormatPage(url=error.url, response_date=error.response_date)
 
-    def _asking(self, verb: Verb, *, loose: bool) -> PrefetchedAnswers:
+    def _prefetched(self, verb: Verb, *, loose: bool) -> PrefetchedAnswers:
         return PrefetchedAnswers(partial(self._fetch, verb, loose=loose))
 
     async def _page(
-        self, verb: Verb, arguments: Arguments, asking: PrefetchedAnswers, *, loose: bool
+        self, verb: Verb, arguments: Arguments, prefetched: PrefetchedAnswers, *, loose: bool
     ) -> Page:
         for again in (False, True):
-            reply = await asking.answer(arguments)
+            reply = await prefetched.answer(arguments)
             unread = replies.Unread(
                 reply.content,
                 verb,
@@ -252,14 +252,14 @@ class Client:
                 self._repairs,
             )
             try:
-                page = await self._read_page(unread, asking.ask)
+                page = await self._read_page(unread, prefetched.ask)
             except (MalformedAnswerError, NotOaiPmhError) as error:
                 error.raw = reply.content[:_KEPT_BYTES]
-                if again or asking.asked:
+                if again or prefetched.asked:
                     raise
                 continue  # the transfer may have caused the fault
             # A truncated answer has already been requested repeatedly.
-            if again or asking.asked or reply.cut is not None or not (page.faults or page.cut_off):
+            if again or prefetched.asked or reply.cut is not None or not (page.faults or page.cut_off):
                 return page
         raise AssertionError("unreachable: the last pass returns or raises")
 

@@ -105,7 +105,7 @@ async def _harvest(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress
         PageReader(
             plain=prepared.transformer.plain,
             ahead=prepared.request.max_records is None,
-            worth=prepared.requested.tuning.worth,
+            process_policy=prepared.requested.tuning.process_policy,
         ) as reading,
     ):
         steps = RunThread(thread=thread, stop=stop)

@@ -31,7 +31,7 @@ class ProcessPolicy:
     begin: Callable[[], ReadingProcess] = ReadingProcess
 
 
-_WORTH: Final = ProcessPolicy()
+_POLICY: Final = ProcessPolicy()
 
 
 class PageReader:
@@ -48,12 +48,12 @@ class PageReader:
         *,
         plain: bool = True,
         ahead: bool = True,
-        worth: ProcessPolicy = _WORTH,
+        process_policy: ProcessPolicy = _POLICY,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._plain = plain
         self._ahead = ahead
-        self._worth = worth
+        self._process_policy = process_policy
         self._clock = clock
         self._begun = clock()
         self._busy = 0.0
@@ -115,9 +115,14 @@ class PageReader:
         now = self._clock()
         self._busy += now - asked
         self._records += len(page.records)
-        busy = self._busy > self._worth.share * (now - self._begun)
-        if busy and self._records >= self._worth.records and page.next_token and self._process is None:
-            self._process = self._thread.submit(self._worth.begin)
+        busy = self._busy > self._process_policy.share * (now - self._begun)
+        if (
+            busy
+            and self._records >= self._process_policy.records
+            and page.next_token
+            and self._process is None
+        ):
+            self._process = self._thread.submit(self._process_policy.begin)
         return page
 
     async def _elsewhere(self, unread: Unread, on_token: OnToken) -> Page | None:

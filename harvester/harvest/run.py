@@ -66,7 +66,7 @@ class Tuning:
     """Seconds after which stored pages are committed."""
     sign_seconds: float = 1.5
     """Seconds between the process's signs of life; without one for some seconds it is shown as stalled."""
-    worth: ProcessPolicy = field(default_factory=ProcessPolicy)
+    process_policy: ProcessPolicy = field(default_factory=ProcessPolicy)
 
 
 @dataclass(kw_only=True)

@@ -7,7 +7,7 @@ from typing import Final
 
 from harvester.access import access_of
 from harvester.client.exchange import HttpRequest, RawReply, Send
-from harvester.client.probe import ProbeFindings, ProbeRequest, Watching, faults, oddities, probe
+from harvester.client.probe import ProbeExchange, ProbeFindings, Watching, faults, oddities, probe
 from harvester.protocols import open_protocol_client
 from harvester.reading.errors import ClientError, TransportError
 from harvester.vocabulary import AccessProtocol
@@ -40,7 +40,7 @@ async def look(
     Raises UsageError for an invalid query, SettingsError if a program that the protocol needs is missing, and
     otherwise as `probe` does.
     """
-    exchanges: list[ProbeRequest] = []
+    exchanges: list[ProbeExchange] = []
     watched = partial(Watching, exchanges=exchanges)
     opened = open_protocol_client(
         protocol, base_url, settings.harvester, retries=_RETRIES, on_wait=on_wait, over=watched

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from harvester.access import Access, access_of
-from harvester.client.probe import ProbeRequest, Watching
+from harvester.client.probe import ProbeExchange, Watching
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.selection import Selection
 from harvester.client.transport import Arguments, HttpReply, open_transport, request_url
@@ -105,7 +105,7 @@ async def _ask_by_query(
     given = dict(arguments)
     if verb is Verb.LIST_RECORDS:
         access.check(given.get("set"))
-    exchanges: list[ProbeRequest] = []
+    exchanges: list[ProbeExchange] = []
     watched = partial(Watching, exchanges=exchanges)
     asked = Asked(verb=verb, arguments=arguments, url=base_url, seconds=0.0)
     begun = clock()
@@ -146,9 +146,15 @@ def _with_answer(asked: Asked, reply: HttpReply, limits: AnswerLimits) -> Asked:
     if asked.verb in _LISTS:
         page = replies.read_page(body, asked.verb, url=url, content_type=kind, loose=True, limits=limits)
         return replace(asked, page=page)
-    answer: dict[str, Any] = {"body": body, "url": url, "content_type": kind, "loose": True, "limits": limits}
+    arguments: dict[str, Any] = {
+        "body": body,
+        "url": url,
+        "content_type": kind,
+        "loose": True,
+        "limits": limits,
+    }
     if asked.verb is Verb.IDENTIFY:
-        return replace(asked, identity=facts.read_identity(**answer))
+        return replace(asked, identity=facts.read_identity(**arguments))
     if asked.verb is Verb.LIST_SETS:
-        return replace(asked, sets=facts.read_sets(**answer))
-    return replace(asked, formats=facts.read_formats(**answer))
+        return replace(asked, sets=facts.read_sets(**arguments))
+    return replace(asked, formats=facts.read_formats(**arguments))

@@ -37,21 +37,21 @@ def unfinished_in(folder: str) -> Unfinished:
     if not hasattr(os, "O_TMPFILE"):
         return Named()
     probe = f"{folder}/{os.getpid()}{ENDING}"
-    nameless = None
+    unnamed = None
     try:
-        nameless = UnnamedFiles()
-        descriptor = nameless.begin(probe, b"")
+        unnamed = UnnamedFiles()
+        descriptor = unnamed.begin(probe, b"")
         try:
-            nameless.finish(probe, descriptor)
+            unnamed.finish(probe, descriptor)
         finally:
             os.close(descriptor)
         os.unlink(probe)  # noqa: PTH108 as below
     except OSError:
         # Network file systems and old kernels refuse; an error of the disk itself occurs again later.
-        if nameless is not None:
-            nameless.close()
+        if unnamed is not None:
+            unnamed.close()
         return Named()
-    return nameless
+    return unnamed
 
 
 class Named:

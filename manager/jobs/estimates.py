@@ -31,7 +31,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunningTime:
+class TimedJob:
     """A job and its duration."""
 
     job_id: int
@@ -60,12 +60,12 @@ class Capacity:
 
 
 def starts(
-    waiting: Sequence[RunningTime], running: Iterable[RunningTime], room: Capacity, now: datetime
+    waiting: Sequence[TimedJob], running: Iterable[TimedJob], capacity: Capacity, now: datetime
 ) -> dict[int, datetime]:
     """Return when each waiting job, in the given order, should begin; jobs without an estimate are absent."""
-    course = _Course(waiting, room, now)
-    for stay in running:
-        course.take(stay)
+    course = _Course(waiting, capacity, now)
+    for timed in running:
+        course.take(timed)
     course.follow()
     return course.started
 
@@ -73,31 +73,31 @@ def starts(
 class _Course:
     """A simulation that advances from each moment at which a job arrives or ends to the next."""
 
-    def __init__(self, waiting: Sequence[RunningTime], room: Capacity, now: datetime) -> None:
+    def __init__(self, waiting: Sequence[TimedJob], capacity: Capacity, now: datetime) -> None:
         self.started: dict[int, datetime] = {}
         self._waiting = waiting
-        self._room = room
+        self._capacity = capacity
         self._now = now
-        self._coming = [(max(stay.earliest, now), turn) for turn, stay in enumerate(waiting)]
+        self._coming = [(max(timed.earliest, now), turn) for turn, timed in enumerate(waiting)]
         heapq.heapify(self._coming)
         # Heaps by position in line: jobs that may begin as far as is known, and jobs held back by a
         # repository or host.
         self._ready: list[int] = []
         self._at_repository: dict[int, list[int]] = defaultdict(list)
         self._at_host: dict[str, list[int]] = defaultdict(list)
-        self._ends: list[tuple[datetime, int, RunningTime]] = []
+        self._ends: list[tuple[datetime, int, TimedJob]] = []
         self._repositories: set[int] = set()
         self._hosts: Counter[str] = Counter()
         self._taken = 0
 
-    def take(self, stay: RunningTime) -> None:
+    def take(self, timed: TimedJob) -> None:
         """Add a running job; one of unknown length never ends."""
         self._taken += 1
-        self._repositories.add(stay.repository_id)
-        self._hosts[stay.host] += 1
-        if stay.seconds is not None:
-            end = self._now + timedelta(seconds=stay.seconds)
-            heapq.heappush(self._ends, (end, stay.job_id, stay))
+        self._repositories.add(timed.repository_id)
+        self._hosts[timed.host] += 1
+        if timed.seconds is not None:
+            end = self._now + timedelta(seconds=timed.seconds)
+            heapq.heappush(self._ends, (end, timed.job_id, timed))
 
     def follow(self) -> None:
         """Advance until no job arrives and none ends any more."""
@@ -107,29 +107,29 @@ class _Course:
                 self._leave(heapq.heappop(self._ends)[2])
             while self._coming and self._coming[0][0] <= self._now:
                 heapq.heappush(self._ready, heapq.heappop(self._coming)[1])
-            while self._ready and self._taken < self._room.total:
+            while self._ready and self._taken < self._capacity.total:
                 self._begin(heapq.heappop(self._ready))
 
-    def _leave(self, stay: RunningTime) -> None:
+    def _leave(self, timed: TimedJob) -> None:
         self._taken -= 1
-        self._repositories.discard(stay.repository_id)
-        self._hosts[stay.host] -= 1
-        self._let_on(self._at_repository[stay.repository_id])
-        self._let_on(self._at_host[stay.host])
+        self._repositories.discard(timed.repository_id)
+        self._hosts[timed.host] -= 1
+        self._let_on(self._at_repository[timed.repository_id])
+        self._let_on(self._at_host[timed.host])
 
     def _begin(self, turn: int) -> None:
         """Start the job with that position, or hold it back while its repository or host is busy."""
-        stay = self._waiting[turn]
-        limit = self._room.per_host
-        if limit is not None and self._hosts[stay.host] >= limit:
-            heapq.heappush(self._at_host[stay.host], turn)
-        elif stay.repository_id in self._repositories:
-            heapq.heappush(self._at_repository[stay.repository_id], turn)
+        timed = self._waiting[turn]
+        limit = self._capacity.per_host
+        if limit is not None and self._hosts[timed.host] >= limit:
+            heapq.heappush(self._at_host[timed.host], turn)
+        elif timed.repository_id in self._repositories:
+            heapq.heappush(self._at_repository[timed.repository_id], turn)
             # This job does not use the host's free place, so another job of the host may.
-            self._let_on(self._at_host[stay.host])
+            self._let_on(self._at_host[timed.host])
         else:
-            self.started[stay.job_id] = self._now
-            self.take(stay)
+            self.started[timed.job_id] = self._now
+            self.take(timed)
 
     def _let_on(self, line: list[int]) -> None:
         if line:
@@ -266,8 +266,8 @@ def _in_line(
     """Return the estimates of the waiting jobs; `left` is how long each job takes or continues to run."""
     hosts = _hosts(session, rows)
 
-    def stay(job: Job) -> RunningTime:
-        return RunningTime(
+    def timed(job: Job) -> TimedJob:
+        return TimedJob(
             job_id=job.job_id,
             repository_id=job.repository_id,
             host=hosts[job.repository_id],
@@ -275,9 +275,9 @@ def _in_line(
             seconds=left[job.job_id],
         )
 
-    running = [stay(job) for job, _ in rows if job.status not in (*_WAITING, *_OFF)]
+    running = [timed(job) for job, _ in rows if job.status not in (*_WAITING, *_OFF)]
     waiting = sorted((job for job, _ in rows if job.status in _WAITING), key=lambda job: _order(job, now))
-    begin = starts([stay(job) for job in waiting], running, _room(session), now)
+    begin = starts([timed(job) for job in waiting], running, _capacity(session), now)
     # The sort is stable: jobs that begin at the same time keep their order.
     in_turn = sorted(waiting, key=lambda job: begin.get(job.job_id, _NEVER))
     return {
@@ -308,7 +308,7 @@ def _seconds_left_of_job(
     return max(seconds - elapsed, 0)
 
 
-def _room(session: Session) -> Capacity:
+def _capacity(session: Session) -> Capacity:
     """Return the workers' places, and the limits of the leading manager or of the last one that led."""
     limits = session.execute(select(Leader.per_host, Leader.overall)).one_or_none()
     per_host, overall = limits or (None, None)

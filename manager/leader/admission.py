@@ -15,7 +15,7 @@ _TURNS: Final = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class DueJob:
+class AdmissionJob:
     """A job that is due, or that was already handed out."""
 
     job_id: int
@@ -56,7 +56,7 @@ class AdmissionLimits:
 class Admitted:
     """A job to be put into the queue."""
 
-    contender: DueJob
+    job: AdmissionJob
     rank: int
     """The priority in the queue: the highest is taken first."""
 
@@ -73,13 +73,13 @@ class _Tally:
     owners: Counter[str | None] = field(default_factory=Counter)
     total: int = 0
 
-    def take(self, job: DueJob) -> None:
+    def take(self, job: AdmissionJob) -> None:
         self.repositories.setdefault(job.repository_id, job.job_id)
         self.hosts[job.host] += 1
         self.owners[job.owner] += 1
         self.total += 1
 
-    def objection(self, job: DueJob, rank: int) -> Reason | None:
+    def objection(self, job: AdmissionJob, rank: int) -> Reason | None:
         limits = self.limits
         if job.repository_id in self.repositories:
             return Reason(code=Code.REPOSITORY, facts={"job": self.repositories[job.repository_id]})
@@ -96,7 +96,10 @@ class _Tally:
 
 
 def admit(
-    due: Iterable[DueJob], under_way: Iterable[DueJob], waiting: Sequence[int], limits: AdmissionLimits
+    due: Iterable[AdmissionJob],
+    under_way: Iterable[AdmissionJob],
+    waiting: Sequence[int],
+    limits: AdmissionLimits,
 ) -> tuple[list[Admitted], dict[int, Reason]]:
     """Return the jobs that may begin, in their order, and for each of the others the reason why it may not.
 
@@ -115,7 +118,7 @@ def admit(
         if objection is not None:
             held_back[job.job_id] = objection
             continue
-        admitted.append(Admitted(contender=job, rank=rank))
+        admitted.append(Admitted(job=job, rank=rank))
         tally.waiting.append(rank)
         tally.take(job)
     return admitted, held_back
@@ -129,9 +132,9 @@ def host_of(base_url: str) -> str:
         return ""
 
 
-def _in_turn(due: Iterable[DueJob], owners: Counter[str | None]) -> Iterable[DueJob]:
+def _in_turn(due: Iterable[AdmissionJob], owners: Counter[str | None]) -> Iterable[AdmissionJob]:
     """Yield the jobs in order; `owners` counts each owner's jobs under way and is read again for each job."""
-    lines: dict[tuple[int, str | None], list[DueJob]] = defaultdict(list)
+    lines: dict[tuple[int, str | None], list[AdmissionJob]] = defaultdict(list)
     for job in sorted(due, key=lambda job: (job.due, job.job_id), reverse=True):
         lines[job.priority, job.owner].append(job)
 

@@ -19,7 +19,7 @@ from harvester.models import Repository
 from manager import queue
 from manager.jobs.reasons import Reason, locked_by
 from manager.jobs.rejection import is_valid
-from manager.leader.admission import AdmissionLimits, Admitted, DueJob, admit, host_of
+from manager.leader.admission import AdmissionJob, AdmissionLimits, Admitted, admit, host_of
 from manager.models import UNDER_WAY, Job, JobStatus
 from manager.notices.mutes import maintenance_end
 from manager.worker import registry
@@ -39,19 +39,19 @@ def launch_due(session: Session, settings: ManagerSettings, data: Path | None = 
     A job that cannot be run is rejected with the reason; without the `data` folder, no rule of an
     organisation is found. The caller commits.
     """
-    due = _contenders(session, _is_due())
+    due = _admission_jobs(session, _is_due())
     if not due:
         return []
-    under_way = _contenders(session, Job.status.in_(UNDER_WAY))
+    under_way = _admission_jobs(session, Job.status.in_(UNDER_WAY))
     ranks = queue.ranks(session)
     admitted, held_back = admit(
-        [contender for contender, _ in due],
-        [contender for contender, _ in under_way],
+        [job for job, _ in due],
+        [job for job, _ in under_way],
         list(ranks.values()),
         _limits(session, settings, busy=len(under_way) - len(ranks)),
     )
     launched = _launch(session, admitted, data)
-    _note_reasons(session, held_back, {contender.job_id: waiting for contender, waiting in due})
+    _note_reasons(session, held_back, {job.job_id: waiting for job, waiting in due})
     return launched
 
 
@@ -64,7 +64,7 @@ def _is_due() -> Any:  # noqa: ANN401 an SQL expression
     return and_(Job.status == JobStatus.SCHEDULED, Job.harvest_start_time <= func.now())
 
 
-def _contenders(session: Session, condition: Any) -> list[tuple[DueJob, Any]]:  # noqa: ANN401 as above
+def _admission_jobs(session: Session, condition: Any) -> list[tuple[AdmissionJob, Any]]:  # noqa: ANN401 as above
     """Return the jobs that match the condition, each with its stored `waiting` value."""
     # PostgreSQL's timestamps reach further than Python's datetime.
     waits = case((Repository.not_before > func.now(), func.least(Repository.not_before, _LATEST)))
@@ -82,7 +82,7 @@ def _contenders(session: Session, condition: Any) -> list[tuple[DueJob, Any]]:  
     locks = find_locks(session)
     return [
         (
-            DueJob(
+            AdmissionJob(
                 job_id=row.job_id,
                 repository_id=row.repository_id,
                 host=host_of(row.base_url),
@@ -115,7 +115,7 @@ def _limits(session: Session, settings: ManagerSettings, *, busy: int) -> Admiss
 
 def _launch(session: Session, admitted: Sequence[Admitted], data: Path | None) -> list[int]:
     """Queue these jobs except those that have changed or cannot be run; return the ids of the queued ones."""
-    numbers = [one.contender.job_id for one in admitted]
+    numbers = [one.job.job_id for one in admitted]
     locked = select(Job).where(Job.job_id.in_(numbers)).order_by(Job.job_id).with_for_update()
     # Locked in the order of ids, against deadlocks; reloaded under the lock, so that a pause or a removal
     # since the jobs were selected is seen.
@@ -124,9 +124,9 @@ def _launch(session: Session, admitted: Sequence[Admitted], data: Path | None) -
     # The references keep the repositories in the session, so that the checks do not query each one
     # separately.
     kept = session.scalars(select(Repository).where(Repository.repository_id.in_(wanted))).all()
-    ready = [one for one in admitted if _is_ready(session, jobs.get(one.contender.job_id), data)]
+    ready = [one for one in admitted if _is_ready(session, jobs.get(one.job.job_id), data)]
     for one in ready:
-        job = jobs[one.contender.job_id]
+        job = jobs[one.job.job_id]
         job.status, job.waiting = JobStatus.QUEUED, None
     session.flush()
     del kept
@@ -135,14 +135,14 @@ def _launch(session: Session, admitted: Sequence[Admitted], data: Path | None) -
             session,
             [
                 queue.QueuedHarvest(
-                    job_id=one.contender.job_id,
-                    repository_id=one.contender.repository_id,
+                    job_id=one.job.job_id,
+                    repository_id=one.job.repository_id,
                     priority=one.rank,
                 )
                 for one in ready
             ],
         )
-    return [one.contender.job_id for one in ready]
+    return [one.job.job_id for one in ready]
 
 
 def _is_ready(session: Session, job: Job | None, data: Path | None) -> bool:

@@ -55,7 +55,7 @@ def add_rule(invocation: Invocation) -> ExitCode:
     given = invocation.arguments
     names = [service.name for service in invocation.settings.manager.services]
     with open_database(invocation.settings) as database, database.session() as session:
-        wish = rules.RuleColumns(
+        wanted = rules.RuleColumns(
             kind=Kind(given.on),
             language=Language(given.language),
             mail=given.mail or (),
@@ -64,7 +64,7 @@ def add_rule(invocation: Invocation) -> ExitCode:
             repository_id=given.repository,
             recurring_id=given.schedule,
         )
-        rule = rules.add_rule(session, wish, invocation.settings.webhooks, services=names)
+        rule = rules.add_rule(session, wanted, invocation.settings.webhooks, services=names)
         session.commit()
         invocation.about(rule.rule_id)
         words = f"rule {rule.rule_id} added; test it with `zatva notify test {rule.rule_id}`"

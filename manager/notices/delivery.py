@@ -141,15 +141,15 @@ async def telling(settings: Settings, transactions: DatabaseExecutor, fenced: Fe
     sent is written in any case. At the end, notices that are being sent have `manager.stop_seconds` to
     finish.
     """
-    teller = NoticeSender(settings, transactions, fenced)
-    task = asyncio.create_task(teller.run())
+    notice_sender = NoticeSender(settings, transactions, fenced)
+    task = asyncio.create_task(notice_sender.run())
     try:
         yield
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        await teller.end()
+        await notice_sender.end()
 
 
 class NoticeSender:

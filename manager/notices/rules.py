@@ -56,7 +56,7 @@ class RuleView:
 
 def add_rule(
     session: Session,
-    wish: RuleColumns,
+    wanted: RuleColumns,
     settings: WebhookSettings,
     *,
     partner: MailSettings | None = None,
@@ -69,7 +69,7 @@ def add_rule(
     Raises UsageError for an unknown repository or schedule, a schedule of another repository, or an address
     to which notices cannot be sent.
     """
-    rule = NoticeRule(**_columns(session, wish, settings, services))
+    rule = NoticeRule(**_columns(session, wanted, settings, services))
     _sign(rule)
     session.add(rule)
     session.flush()
@@ -81,7 +81,7 @@ def add_rule(
 def change_rule(
     session: Session,
     rule_id: int,
-    wish: RuleColumns,
+    wanted: RuleColumns,
     settings: WebhookSettings,
     *,
     partner: MailSettings | None = None,
@@ -91,13 +91,13 @@ def change_rule(
 
     If the rule becomes a summary, its first period begins now.
     """
-    columns = _columns(session, wish, settings, services)
+    columns = _columns(session, wanted, settings, services)
     rule = get_rule(session, rule_id)
     was_mail = rule.channel == Channel.MAIL
     known = rule.target.split(", ") if was_mail else ()
     shared = rule.channel == Channel.WEBHOOK and rule.signing_key is rule.next_key is None
     elsewhere = shared and rule.target != columns["target"]
-    if wish.kind in _SUMMARIES and rule.kind != wish.kind:
+    if wanted.kind in _SUMMARIES and rule.kind != wanted.kind:
         rule.summarised = database_now(session)
     for name, value in columns.items():
         setattr(rule, name, value)
@@ -200,39 +200,39 @@ def get_rule(session: Session, rule_id: int, *, lock: bool = False) -> NoticeRul
 
 
 def _columns(
-    session: Session, wish: RuleColumns, settings: WebhookSettings, services: Collection[str]
+    session: Session, wanted: RuleColumns, settings: WebhookSettings, services: Collection[str]
 ) -> dict[str, Any]:
     """Return the rule's columns after checking them."""
-    _check_source(session, wish)
-    _check_recipients(wish, settings, services)
-    channel, target = Channel.MAIL, ", ".join(dict.fromkeys(wish.mail))
-    if wish.webhook is not None:
-        channel, target = Channel.WEBHOOK, wish.webhook
-    elif wish.service is not None:
-        channel, target = Channel.SERVICE, wish.service
+    _check_source(session, wanted)
+    _check_recipients(wanted, settings, services)
+    channel, target = Channel.MAIL, ", ".join(dict.fromkeys(wanted.mail))
+    if wanted.webhook is not None:
+        channel, target = Channel.WEBHOOK, wanted.webhook
+    elif wanted.service is not None:
+        channel, target = Channel.SERVICE, wanted.service
     return {
-        "repository_id": wish.repository_id,
-        "recurring_id": wish.recurring_id,
-        "kind": wish.kind,
+        "repository_id": wanted.repository_id,
+        "recurring_id": wanted.recurring_id,
+        "kind": wanted.kind,
         "channel": channel,
         "target": target,
-        "language": wish.language,
+        "language": wanted.language,
     }
 
 
-def _check_source(session: Session, wish: RuleColumns) -> None:
-    number = wish.repository_id
+def _check_source(session: Session, wanted: RuleColumns) -> None:
+    number = wanted.repository_id
     if number is not None and session.get(Repository, number) is None:
         raise UsageError(
             "no repository %(number)s; list repositories with `zatva repository list`", number=number
         )
-    if wish.recurring_id is None:
+    if wanted.recurring_id is None:
         return
-    schedule = session.get(RecurringJob, wish.recurring_id)
+    schedule = session.get(RecurringJob, wanted.recurring_id)
     if schedule is None:
         raise UsageError(
             "no schedule %(number)s; list schedules with `zatva schedule list`",
-            number=wish.recurring_id,
+            number=wanted.recurring_id,
         )
     if number not in (None, schedule.repository_id):
         raise UsageError(
@@ -243,24 +243,24 @@ def _check_source(session: Session, wish: RuleColumns) -> None:
         )
 
 
-def _check_recipients(wish: RuleColumns, settings: WebhookSettings, services: Collection[str]) -> None:
-    if bool(wish.mail) + (wish.webhook is not None) + (wish.service is not None) != 1:
+def _check_recipients(wanted: RuleColumns, settings: WebhookSettings, services: Collection[str]) -> None:
+    if bool(wanted.mail) + (wanted.webhook is not None) + (wanted.service is not None) != 1:
         raise UsageError("no recipient given; give mail addresses or one web address")
-    if wish.service is not None and wish.service not in services:
+    if wanted.service is not None and wanted.service not in services:
         raise UsageError(
             "there is no service %(name)s; the services are: %(names)s",
-            name=repr(wish.service),
+            name=repr(wanted.service),
             names=", ".join(services) or "none",
         )
-    if wish.webhook is not None:
-        check_url(wish.webhook, private_networks=settings.private_networks)
-    if len(wish.mail) > MOST_ADDRESSES:
+    if wanted.webhook is not None:
+        check_url(wanted.webhook, private_networks=settings.private_networks)
+    if len(wanted.mail) > MOST_ADDRESSES:
         raise UsageError(
             "%(count)s mail addresses are too many; give at most %(most)s",
-            count=len(wish.mail),
+            count=len(wanted.mail),
             most=MOST_ADDRESSES,
         )
-    for address in wish.mail:
+    for address in wanted.mail:
         if not _ADDRESS.fullmatch(address):
             raise UsageError(
                 "%(address)s is not a mail address; write it as name@library.example", address=repr(address)

@@ -41,14 +41,14 @@ class ProcessWorker:
         command: Sequence[str],
         what: str,
         claim: Callable[[Session, int, str], object],
-        give_back: SettleRow,
+        settle: SettleRow,
     ) -> None:
         self._settings = settings
         self._transactions = transactions
         self._command = command
         self._what = what
         self._claim = claim
-        self._settle = give_back
+        self._settle = settle
         self._numbers: set[int] = set()
 
     @property
@@ -134,7 +134,7 @@ class IndexingWorker(ProcessWorker):
 
     def __init__(self, settings: Settings, transactions: DatabaseExecutor) -> None:
         super().__init__(
-            settings, transactions, command=INDEXER, what="file", claim=claim, give_back=_wait_again
+            settings, transactions, command=INDEXER, what="file", claim=claim, settle=_wait_again
         )
 
     async def watch_for_lost(self, app: App) -> None:

@@ -84,7 +84,7 @@ class Worker:
             command=AUDITOR,
             what="store audit",
             claim=store_audits.claim,
-            give_back=store_audits.give_back,
+            settle=store_audits.give_back,
         )
         self._exporting = ProcessWorker(
             settings,
@@ -92,7 +92,7 @@ class Worker:
             command=EXPORTER,
             what="prepared file",
             claim=prepared_files.claim,
-            give_back=partial(exports.give_back, folder=settings.exports),
+            settle=partial(exports.give_back, folder=settings.exports),
         )
         can_fork = tuple(command) == HARVESTER and sys.platform == "linux"
         self._server = PreforkServer() if can_fork and settings.manager.prefork else None

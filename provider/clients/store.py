@@ -24,7 +24,7 @@ from oai.vocabulary import Verb
 from provider.clients.models import ProviderClient, ProviderClientError, ProviderList
 from provider.clients.stats import StatsBatch
 from provider.http.keys import DATABASE, SETTINGS
-from provider.http.middleware import ATTENDANCE
+from provider.http.middleware import OBSERVERS
 
 _FORGOTTEN_AT_ONCE: Final = 10_000
 _ROWS_AT_ONCE: Final = 1000
@@ -328,15 +328,15 @@ async def bookkeeping(app: web.Application) -> AsyncIterator[None]:
 
     A batch that cannot be written stays in memory, which the tally limits, until the next attempt.
     """
-    tally = app[ATTENDANCE].tally
-    keeper = StatsWriter(app[DATABASE], kept=timedelta(days=app[SETTINGS].provider.client_days))
+    tally = app[OBSERVERS].tally
+    writer = StatsWriter(app[DATABASE], kept=timedelta(days=app[SETTINGS].provider.client_days))
     stopping = asyncio.Event()
 
     # `take` and `put_back` run in the event loop's thread; only the batch that was taken, which no other
     # code still refers to, goes to the thread.
     async def write() -> None:
         batch = tally.take()
-        if batch.clients and not await asyncio.to_thread(keeper.write, batch):
+        if batch.clients and not await asyncio.to_thread(writer.write, batch):
             tally.put_back(batch)
 
     async def keep_writing() -> None:

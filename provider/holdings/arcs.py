@@ -39,7 +39,7 @@ def is_file(named: str) -> ColumnElement[bool]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileHome:
+class AssignedRow:
     """The row assigned to an archive file."""
 
     arc_id: int
@@ -69,7 +69,7 @@ def lock_name(session: Session, name: str) -> None:
     session.execute(text(_LOCK_NAME), {"class": _NAME_CLASS, "name": name})
 
 
-def settle(session: Session, file: ArchiveFile, *, whole: bool) -> FileHome:
+def settle(session: Session, file: ArchiveFile, *, whole: bool) -> AssignedRow:
     """Return the row for a file whose captures are staged: its own, a moved file's, or a new one.
 
     A file counts as moved if a file of the same name is missing from its path, or was only listed by a
@@ -89,7 +89,7 @@ def settle(session: Session, file: ArchiveFile, *, whole: bool) -> FileHome:
     change = update(Arc).values(values).returning(Arc.id)
     own = session.scalar(change.where(Arc.path == path))
     if own is not None:
-        return FileHome(arc_id=own, known=True, moved=False)
+        return AssignedRow(arc_id=own, known=True, moved=False)
     for row in session.scalars(select(Arc).where(Arc.name == file.name).order_by(Arc.id)).all():
         former = row.path
         if presence(former) is Presence.GONE and (
@@ -99,9 +99,9 @@ def settle(session: Session, file: ArchiveFile, *, whole: bool) -> FileHome:
             # place.
             own = session.scalar(change.where(Arc.id == row.id, Arc.path.is_not_distinct_from(former)))
             if own is not None:
-                return FileHome(arc_id=own, known=True, moved=former is not None)
+                return AssignedRow(arc_id=own, known=True, moved=former is not None)
     arc_id = session.execute(insert(Arc).values(values).returning(Arc.id)).scalar_one()
-    return FileHome(arc_id=arc_id, known=False, moved=False)
+    return AssignedRow(arc_id=arc_id, known=False, moved=False)
 
 
 def save_problems(session: Session, arc_id: int, problems: Sequence[FramingProblem]) -> None:

@@ -21,7 +21,7 @@ from provider.http.admission import admitted
 from provider.http.keys import DATABASE, SETTINGS
 from provider.http.memento import Links, links_of
 from provider.http.metrics import METRICS
-from provider.http.middleware import ATTENDANCE
+from provider.http.middleware import OBSERVERS
 from provider.models import Access
 from provider.reading.archived_record import DigestError
 from provider.reading.content import DamageError
@@ -53,7 +53,7 @@ def add_routes(app: web.Application) -> None:
 async def _answer(request: web.Request) -> web.StreamResponse:
     settings, database = request.app[SETTINGS].provider, request.app[DATABASE]
     key = UUID(hex=request.match_info["key"])
-    reader = request.app[ATTENDANCE].visitor(request)
+    reader = request.app[OBSERVERS].visitor(request)
     address = None if reader.ours else reader.address
     opened: list[OpenDocument] = []
     try:

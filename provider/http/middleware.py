@@ -113,18 +113,18 @@ class RequestObservers:
         return visitor(request.remote, request.headers.getall("X-Forwarded-For", []), self.trusted)
 
 
-ATTENDANCE: Final = web.AppKey("attendance", RequestObservers)
+OBSERVERS: Final = web.AppKey("request_observers", RequestObservers)
 
 
 def readable_rules(request: web.Request) -> tuple[Access, ...]:
     """Return the access rules under which the client may read documents."""
-    visitor = request.app[ATTENDANCE].visitor(request)
+    visitor = request.app[OBSERVERS].visitor(request)
     if not visitor.ours and in_reading_room(request.app[SETTINGS].provider, visitor.address):
         return (Access.OPEN, Access.READING_ROOM)
     return (Access.OPEN,)
 
 
-def attendance(settings: ProviderSettings) -> RequestObservers:
+def request_observers(settings: ProviderSettings) -> RequestObservers:
     """Create these objects from the settings, once per process."""
     return RequestObservers(
         limits=ClientLimits(at_once=settings.client_requests, in_a_minute=settings.client_rate),
@@ -141,7 +141,7 @@ async def attended(request: web.Request, handler: Handler) -> web.StreamResponse
 
     The answer is sent here, so that a client that reads slowly uses up its own limit.
     """
-    parts = request.app[ATTENDANCE]
+    parts = request.app[OBSERVERS]
     if request.path in parts.uncounted:
         return await handler(request)
     asked = parts.visitor(request)
@@ -170,7 +170,7 @@ async def attended(request: web.Request, handler: Handler) -> web.StreamResponse
 
 async def _answered(request: web.Request, handler: Handler, asked: Visitor) -> web.StreamResponse:
     """Return the response after it has been sent completely."""
-    parts = request.app[ATTENDANCE]
+    parts = request.app[OBSERVERS]
     with parts.limits.request(asked.limited_as):
         response = await handler(request)
         await response.prepare(request)

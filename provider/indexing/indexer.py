@@ -313,14 +313,14 @@ class Indexer:
 
         def change(datestamp: datetime) -> Merged:
             _hold(session, rule)
-            home = settle(session, file, whole=reading.whole)
+            assigned = settle(session, file, whole=reading.whole)
             enrolment = self._enrolment()
-            merged = merge(session, home, captures, datestamp, enrolment)
+            merged = merge(session, assigned, captures, datestamp, enrolment)
             self._note_part(datestamp, enrolment)
             drop_empty(session, merged.gone)
             found = sorted((*reading.problems, *merged.problems), key=lambda problem: problem.offset)
             problems = limited_problems(found, reading.more_problems)
-            save_problems(session, home.arc_id, problems)
+            save_problems(session, assigned.arc_id, problems)
             return replace(merged, problems=problems)
 
         return self._published(change, captures)

@@ -14,7 +14,7 @@ from sqlalchemy import CursorResult, Row, text
 from sqlalchemy.orm import Session
 
 from oai.failures import FailureCode
-from provider.holdings.arcs import FileHome
+from provider.holdings.arcs import AssignedRow
 from provider.holdings.rules import Enrolment
 from provider.holdings.takedowns import hide_new, hold_register
 from provider.holdings.unlisted import hold_counts
@@ -229,7 +229,11 @@ class Merged:
 
 
 def merge(
-    session: Session, home: FileHome, captures: int, datestamp: datetime, enrolment: Enrolment | None = None
+    session: Session,
+    assigned: AssignedRow,
+    captures: int,
+    datestamp: datetime,
+    enrolment: Enrolment | None = None,
 ) -> Merged:
     """Insert the new documents, move those whose file is missing, and update the counts.
 
@@ -237,15 +241,15 @@ def merge(
     moved ones keep theirs, because their published records do not change.
     """
     vanished: tuple[FramingProblem, ...] = ()
-    if home.known:
+    if assigned.known:
         session.execute(text("ANALYZE candidate"))
-        session.execute(text(SAME_PLACE.format(arc=":arc_id")), {"arc_id": home.arc_id})
-        vanished = _vanished(session, home)
-    new = insert_new(session, home.arc_id, datestamp, enrolment)
+        session.execute(text(SAME_PLACE.format(arc=":arc_id")), {"arc_id": assigned.arc_id})
+        vanished = _vanished(session, assigned)
+    new = insert_new(session, assigned.arc_id, datestamp, enrolment)
     if new == captures:
-        _count_arcs(session, home.arc_id, new, ())
+        _count_arcs(session, assigned.arc_id, new, ())
         return Merged(new=new, problems=vanished)
-    merged = _merge_known(session, home, new, datestamp)
+    merged = _merge_known(session, assigned, new, datestamp)
     return Merged(
         new=new,
         unchanged=merged.unchanged,
@@ -307,8 +311,8 @@ def insert_new(session: Session, arc_id: int | None, datestamp: datetime, enrolm
     return new
 
 
-def _merge_known(session: Session, home: FileHome, new: int, datestamp: datetime) -> Merged:
-    here = {"arc_id": home.arc_id}
+def _merge_known(session: Session, assigned: AssignedRow, new: int, datestamp: datetime) -> Merged:
+    here = {"arc_id": assigned.arc_id}
     session.execute(text("ANALYZE candidate"))
     session.execute(text("ANALYZE fresh"))
     session.execute(text(_KNOWN))
@@ -322,11 +326,11 @@ def _merge_known(session: Session, home: FileHome, new: int, datestamp: datetime
     session.execute(text(_MEASURE))
     completed = complete(session, datestamp)
     repeated = session.execute(text(_REPEATED)).all()
-    _count_arcs(session, home.arc_id, new, moved_out)
+    _count_arcs(session, assigned.arc_id, new, moved_out)
     unchanged = states.get("unchanged", 0)
     return Merged(
-        unchanged=0 if home.moved else unchanged,
-        moved=states.get("moved", 0) + (unchanged if home.moved else 0),
+        unchanged=0 if assigned.moved else unchanged,
+        moved=states.get("moved", 0) + (unchanged if assigned.moved else 0),
         duplicates=states.get("duplicate", 0) + sum(not row.differs for row in repeated),
         completed=completed,
         problems=tuple(_conflicts(session, repeated)),
@@ -348,8 +352,8 @@ def rows_changed(session: Session, statement: str, values: dict[str, Any]) -> in
     return result.rowcount
 
 
-def _vanished(session: Session, home: FileHome) -> tuple[FramingProblem, ...]:
-    row = session.execute(text(_VANISHED), {"arc_id": home.arc_id}).one()
+def _vanished(session: Session, assigned: AssignedRow) -> tuple[FramingProblem, ...]:
+    row = session.execute(text(_VANISHED), {"arc_id": assigned.arc_id}).one()
     if not row.documents:
         return ()
     reason = f"{row.documents:,} documents that were indexed from this file earlier are no longer in it"

@@ -88,7 +88,7 @@ class ItemBuilder(Protocol[Item_co]):
         """Return the item with the number of bytes from its record's beginning to the next one's."""
 
 
-def read_records(file: BinaryIO, taker: ItemBuilder[Item]) -> Iterator[Item | FramingProblem]:
+def read_records(file: BinaryIO, builder: ItemBuilder[Item]) -> Iterator[Item | FramingProblem]:
     """Yield the taker's item for each record in an open file, and a problem for each unreadable section.
 
     Only a few kilobytes are held at a time. Errors while reading the file itself (OSError) are passed on.
@@ -99,11 +99,11 @@ def read_records(file: BinaryIO, taker: ItemBuilder[Item]) -> Iterator[Item | Fr
         return
     walk: _Members[Item] | _Frames[Item] | _Plain[Item]
     if first.startswith(_GZIP):
-        walk = _Members(file, taker)
+        walk = _Members(file, builder)
     elif is_zstd(first):
-        walk = _Frames(file, taker)
+        walk = _Frames(file, builder)
     else:
-        walk = _Plain(file, taker)
+        walk = _Plain(file, builder)
     yield from walk.items()
 
 
@@ -128,9 +128,9 @@ def _begins_with_frame(file: BinaryIO) -> bool:
 class _Plain(Generic[Item]):
     """Uncompressed records, one after the other."""
 
-    def __init__(self, file: BinaryIO, taker: ItemBuilder[Item]) -> None:
+    def __init__(self, file: BinaryIO, builder: ItemBuilder[Item]) -> None:
         self._file = file
-        self._taker = taker
+        self._taker = builder
 
     def items(self) -> Iterator[Item | FramingProblem]:
         size = self._file.seek(0, 2)
@@ -162,9 +162,9 @@ class _Plain(Generic[Item]):
 class _Members(Generic[Item]):
     """One gzip member per record."""
 
-    def __init__(self, file: BinaryIO, taker: ItemBuilder[Item]) -> None:
+    def __init__(self, file: BinaryIO, builder: ItemBuilder[Item]) -> None:
         self._file = file
-        self._taker = taker
+        self._taker = builder
 
     def items(self) -> Iterator[Item | FramingProblem]:
         size = self._file.seek(0, 2)
@@ -208,9 +208,9 @@ class _Members(Generic[Item]):
 class _Frames(Generic[Item]):
     """One or more zstd frames per record."""
 
-    def __init__(self, file: BinaryIO, taker: ItemBuilder[Item]) -> None:
+    def __init__(self, file: BinaryIO, builder: ItemBuilder[Item]) -> None:
         self._file = file
-        self._taker = taker
+        self._taker = builder
         self._packed = ZstdFile(file)
 
     def items(self) -> Iterator[Item | FramingProblem]:

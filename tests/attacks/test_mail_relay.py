@@ -11,7 +11,7 @@ from sqlalchemy import text
 from manager.notices.addresses import MOST_OPEN
 from manager.notices.letters import compose, render
 from manager.notices.models import Language, Occasion
-from tests.manager.notices.conftest import outgoing, teller
+from tests.manager.notices.conftest import notice_sender, outgoing
 from tests.manager.notices.mail_server import MailServer, mail_server
 from tests.manager.notices.receiver import SECRET, receiver
 from tests.manager.notices.test_rendering import RUN
@@ -42,7 +42,7 @@ class Outbox:
     async def send(self) -> list[tuple[str, str]]:
         """Send all that is due; recipient and subject of each mail, in the order of recipients."""
         before = len(self.mails.mails)
-        async with teller(self.settings, self.server.database) as tick:
+        async with notice_sender(self.settings, self.server.database) as tick:
             quiet = 0
             # One quiet tick may still have noted what the next one sends.
             while quiet < 2:

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from oai.database import Database, open_database
 from oai.embedded import cluster_folder, run_program
 from oai.settings import Settings
-from provider.holdings.arcs import FileHome
+from provider.holdings.arcs import AssignedRow
 from provider.holdings.publication import publish
 from provider.indexing.merge import Merged, merge
 from provider.indexing.read_ahead import ReadAhead
@@ -123,10 +123,10 @@ class _Course:
         session.execute(text(_CAPTURES), values | visits)
         session.commit()
         begun = time.monotonic()
-        home = FileHome(arc_id=arc_id, known=known, moved=False)
+        assigned = AssignedRow(arc_id=arc_id, known=known, moved=False)
 
         def change(dated: object) -> Merged:
-            return merge(session, home, captures, dated)  # type: ignore[arg-type]
+            return merge(session, assigned, captures, dated)  # type: ignore[arg-type]
 
         with self.read_ahead.of_staged(session):
             merged = publish(session, change, margin=3, rows=captures)

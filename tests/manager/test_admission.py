@@ -8,25 +8,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.jobs.reasons import Code, Reason
-from manager.leader.admission import AdmissionLimits, DueJob, admit, host_of
+from manager.leader.admission import AdmissionJob, AdmissionLimits, admit, host_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WIDE = AdmissionLimits(per_host=100, overall=None, lookahead=100)
 
 
-def job(number: int, **facts: Any) -> DueJob:
+def job(number: int, **facts: Any) -> AdmissionJob:
     own = {"repository_id": number, "host": f"host-{number}", "due": NOON + timedelta(minutes=number)}
-    return DueJob(job_id=number, **{**own, **facts})
+    return AdmissionJob(job_id=number, **{**own, **facts})
 
 
 def order(
-    due: list[DueJob], under_way: list[DueJob] | None = None, limits: AdmissionLimits = WIDE
+    due: list[AdmissionJob], under_way: list[AdmissionJob] | None = None, limits: AdmissionLimits = WIDE
 ) -> list[int]:
     admitted, _ = admit(due, under_way or [], [], limits)
-    return [one.contender.job_id for one in sorted(admitted, key=lambda one: -one.rank)]
+    return [one.job.job_id for one in sorted(admitted, key=lambda one: -one.rank)]
 
 
-def reasons(due: list[DueJob], under_way: list[DueJob], limits: AdmissionLimits) -> dict[int, Reason]:
+def reasons(
+    due: list[AdmissionJob], under_way: list[AdmissionJob], limits: AdmissionLimits
+) -> dict[int, Reason]:
     return admit(due, under_way, [], limits)[1]
 
 
@@ -51,7 +53,7 @@ def test_who_has_much_under_way_comes_after_who_has_little() -> None:
 def test_the_rank_in_the_queue_lets_a_newcomer_pass_those_that_wait_there() -> None:
     first, _ = admit([job(number, owner="many") for number in range(1, 6)], [], [], WIDE)
     ranks = [one.rank for one in first]
-    late, _ = admit([job(9, owner="few")], [one.contender for one in first], ranks, WIDE)
+    late, _ = admit([job(9, owner="few")], [one.job for one in first], ranks, WIDE)
     assert sum(rank > late[0].rank for rank in ranks) == 0
 
 
@@ -84,8 +86,8 @@ def test_the_queue_is_not_filled_beyond_what_workers_can_take_but_urgent_jobs_ge
     first, held_back = admit([job(number) for number in (1, 2, 3)], [], [], limits)
     assert held_back == {3: Reason(code=Code.WORKER)}
     ranks = [one.rank for one in first]
-    urgent, _ = admit([job(9, priority=1)], [one.contender for one in first], ranks, limits)
-    assert [one.contender.job_id for one in urgent] == [9]
+    urgent, _ = admit([job(9, priority=1)], [one.job for one in first], ranks, limits)
+    assert [one.job.job_id for one in urgent] == [9]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def test_the_host_is_that_of_the_base_url(base_url: str, host: str) -> None:
     assert host_of(base_url) == host
 
 
-_contenders: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
+_admission_jobs: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
     st.builds(
         dict,
         repository_id=st.integers(1, 5),
@@ -108,7 +110,7 @@ _contenders: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
 )
 
 
-@given(due=_contenders, running=_contenders, per_host=st.integers(1, 3), overall=st.integers(1, 6))
+@given(due=_admission_jobs, running=_admission_jobs, per_host=st.integers(1, 3), overall=st.integers(1, 6))
 def test_each_job_is_admitted_or_told_why_not_and_no_limit_is_overstepped(
     due: list[dict[str, Any]], running: list[dict[str, Any]], per_host: int, overall: int
 ) -> None:
@@ -116,7 +118,7 @@ def test_each_job_is_admitted_or_told_why_not_and_no_limit_is_overstepped(
     under_way = [job(number, **facts) for number, facts in enumerate(running, 100)]
     limits = AdmissionLimits(per_host=per_host, overall=overall, lookahead=100)
     admitted, held_back = admit(waiting, under_way, [], limits)
-    taken = [one.contender for one in admitted]
+    taken = [one.job for one in admitted]
     assert {one.job_id for one in taken} | held_back.keys() == {one.job_id for one in waiting}
     assert not {one.job_id for one in taken} & held_back.keys()
     repositories = [one.repository_id for one in taken]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from manager.jobs import views as jobs
-from manager.jobs.estimates import Capacity, RunningTime, starts
+from manager.jobs.estimates import Capacity, TimedJob, starts
 from manager.jobs.views import JobView
 from oai.database import Database
 from oai.settings import Settings
@@ -183,7 +183,7 @@ def test_behind_a_host_that_is_busy_for_nobody_knows_how_long_nothing_tells_when
 def test_ten_thousand_jobs_of_one_host_are_estimated_at_once() -> None:
     now = datetime.now(UTC)
     stays = [
-        RunningTime(job_id=number, repository_id=number % 700, host="h", earliest=now, seconds=1)
+        TimedJob(job_id=number, repository_id=number % 700, host="h", earliest=now, seconds=1)
         for number in range(10_000)
     ]
     begun = time.process_time()

@@ -12,7 +12,7 @@ from oai.database import Database
 from oai.outgoing import HookSettings
 from oai.settings import Settings
 from tests.manager.conftest import Tables, alive, until
-from tests.manager.notices.conftest import Told, outgoing, teller
+from tests.manager.notices.conftest import Told, notice_sender, outgoing
 from tests.manager.notices.receiver import receiver
 
 _KEEP = """
@@ -53,7 +53,7 @@ async def test_a_command_gets_the_run_and_its_change_list(
 ) -> None:
     a_run_with_changes(told, 3)
     hook = script("index", str(tmp_path / "out"))
-    async with teller(outgoing(settings, hooks=(hook,)), database) as tick:
+    async with notice_sender(outgoing(settings, hooks=(hook,)), database) as tick:
         for _ in range(3):
             await tick()
     (line,) = (tmp_path / "out").read_text().splitlines()
@@ -76,7 +76,7 @@ async def test_a_command_that_fails_is_tried_again_a_few_times_and_then_given_up
     told.run("completed")
     program = _KEEP + "sys.exit('no room')"
     hook = script("index", str(tmp_path / "out"), program=program)
-    async with teller(outgoing(settings, hooks=(hook,)), database) as tick:
+    async with notice_sender(outgoing(settings, hooks=(hook,)), database) as tick:
         for _ in range(5):
             await tick()
             told.tables("UPDATE notice SET due = now() WHERE state = 'waiting'")
@@ -97,7 +97,7 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
         "pathlib.Path(sys.argv[1]).write_text(f'{os.getpid()} {child.pid}'); time.sleep(600)"
     )
     hook = script("slow", str(tmp_path / "out"), program=program, timeout=3)
-    async with teller(outgoing(settings, hooks=(hook,)), database) as tick:
+    async with notice_sender(outgoing(settings, hooks=(hook,)), database) as tick:
         await tick()
     assert "took longer than 3 seconds" in told.tables.one("SELECT last_error FROM notice")
     processes = [int(process_id) for process_id in (tmp_path / "out").read_text().split()]
@@ -109,7 +109,7 @@ async def test_a_command_that_is_not_there_is_told(
 ) -> None:
     told.run("completed")
     hook = HookSettings(name="none", command=("/no/such/program",))
-    async with teller(outgoing(settings, hooks=(hook,)), database) as tick:
+    async with notice_sender(outgoing(settings, hooks=(hook,)), database) as tick:
         await tick()
     assert "cannot start '/no/such/program'" in told.tables.one("SELECT last_error FROM notice")
 
@@ -119,7 +119,7 @@ async def test_a_hook_that_the_settings_have_no_more_is_given_up(
 ) -> None:
     told.run("completed")
     told.announce(HookSettings(name="gone", command=("true",)))
-    async with teller(outgoing(settings), database) as tick:
+    async with notice_sender(outgoing(settings), database) as tick:
         await tick()
     assert told.states() == ["given up"]
 
@@ -130,7 +130,7 @@ async def test_a_web_address_gets_the_run_with_the_beginning_of_its_change_list(
     a_run_with_changes(told, 1001)
     async with receiver(500) as there:
         hook = HookSettings(name="web", url=there.url)
-        async with teller(outgoing(settings, hooks=(hook,)), database) as tick:
+        async with notice_sender(outgoing(settings, hooks=(hook,)), database) as tick:
             await tick()
             told.tables("UPDATE notice SET due = now()")
             await tick()
@@ -153,7 +153,7 @@ async def test_the_end_of_the_manager_ends_a_hook_and_the_next_one_runs_it_again
     )
     hasty = outgoing(settings, hooks=(hook,))
     hasty = hasty.model_copy(update={"manager": hasty.manager.model_copy(update={"stop_seconds": 0.2})})
-    async with teller(hasty, database) as tick:
+    async with notice_sender(hasty, database) as tick:
         tick_task = asyncio.create_task(tick())
         process_id = int(await until(lambda: (tmp_path / "out").exists() and (tmp_path / "out").read_text()))
         tick_task.cancel()

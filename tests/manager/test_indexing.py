@@ -182,7 +182,7 @@ async def test_a_row_is_put_back_also_if_its_worker_is_told_to_end_while_it_clai
 
     with DatabaseExecutor(database, threads=2, name="worker") as transactions:
         worker = ProcessWorker(
-            settings, transactions, command=("sleep", "600"), what="row", claim=claim, give_back=give_back
+            settings, transactions, command=("sleep", "600"), what="row", claim=claim, settle=give_back
         )
         work = asyncio.create_task(worker.run(7))
         await asyncio.to_thread(begun.wait, 60)

@@ -11,7 +11,7 @@ from oai.connections import CONNECTIONS
 from oai.database import Database, open_database
 from oai.settings import Settings
 from provider.http.admission import ADMISSION, Admission
-from provider.http.middleware import ATTENDANCE
+from provider.http.middleware import OBSERVERS
 from provider.http.query_cancellation import Statements
 from tests.provider.archive import Archive
 from tests.provider.listening import (
@@ -170,7 +170,7 @@ async def test_an_unread_answer_counts_as_under_way(
         await slow.reader.readline()
         assert await status_of(port, get("verb=Identify", whose)) == 503
         await slow.close()
-        await eventually(lambda: app[ATTENDANCE].limits.remembered == 0)
+        await eventually(lambda: app[OBSERVERS].limits.remembered == 0)
         assert await status_of(port, get("verb=Identify", whose)) == 200
 
 
@@ -212,7 +212,7 @@ async def test_many_clients_see_no_error_but_503_and_leave_nothing_behind(
             assert statuses <= {200, 503}
             assert 200 in statuses
             await eventually(lambda: app[ADMISSION].working == app[ADMISSION].waiting == 0)
-            assert app[ATTENDANCE].limits.remembered == 0
+            assert app[OBSERVERS].limits.remembered == 0
             await eventually(lambda: standing()[0] <= before[0] and standing()[2] <= before[2])
             # The pool's second thread and the resolver's may have come to be.
             assert standing()[1] <= before[1] + 4

@@ -87,7 +87,7 @@ def database_facts(session: Session) -> DatabaseFacts:
     )
 
 
-def rooms(session: Session, disks: Sequence[Disk]) -> list[DiskSpace]:
+def disk_spaces(session: Session, disks: Sequence[Disk]) -> list[DiskSpace]:
     """Return the disks of this host, each with the estimate of when it will be full."""
     host = socket.gethostname()
     known = {one.folder: one.full for one in forecast_disks(session) if one.host == host}

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from manager.worker.registry import manager_status
 from oai.disk import disks_of
 from oai.settings import Settings
-from web.auth.organisations import fullness
+from web.auth.organisations import storage_use
 from web.site.formats import number, percent, size
 from web.site.i18n import _
 
@@ -83,7 +83,7 @@ def _harvests(session: Session, settings: Settings) -> list[Limit]:
 
 def _partners(session: Session, settings: Settings) -> list[Limit]:
     harvester = settings.harvester
-    fullest = max(fullness(session, harvester, None), key=lambda one: one.share, default=None)
+    fullest = max(storage_use(session, harvester, None), key=lambda one: one.share, default=None)
     used = f"{fullest.name}: {percent(fullest.share)}" if fullest is not None and fullest.share else ""
     return [
         Limit(

@@ -19,7 +19,7 @@ from manager.notices.letters import Letter, compose, send
 from manager.notices.outbox import NotSentError, RefusedError, UnconfirmedError
 from manager.worker.registry import drain, manager_status
 from oai.actions import VERB_OF_OLD, title_of
-from oai.audit import KIND_TITLES, AuditEntry, Filter, list_entries, occurring
+from oai.audit import KIND_TITLES, AuditEntry, Filter, audit_vocabulary, list_entries
 from oai.datestamps import utc_now
 from oai.disk import disks_of
 from oai.errors import UsageError
@@ -27,7 +27,7 @@ from oai.owners import Organisation
 from oai.settings_view import HIDDEN, settings_in_effect
 from provider.holdings.status import archive_status
 from web.admin.changes import changes_of
-from web.admin.installation import database_facts, process_words, rooms
+from web.admin.installation import database_facts, disk_spaces, process_words
 from web.admin.limits import limits_in_effect
 from web.auth.access import about, administrators_only
 from web.auth.api_tokens import TokenView, list_tokens, revoke_token
@@ -223,7 +223,9 @@ async def _health(request: web.Request, form: Form) -> web.Response:
         mail=request.config_dict[SETTINGS].mail,
         manager=await database.run(manager_status),
         archive=await database.run(archive_status),
-        rooms=await database.run(rooms, await asyncio.to_thread(disks_of, request.config_dict[SETTINGS])),
+        disk_spaces=await database.run(
+            disk_spaces, await asyncio.to_thread(disks_of, request.config_dict[SETTINGS])
+        ),
         database=await database.run(database_facts),
         process=process_words(),
         pending=database.pending,
@@ -274,7 +276,7 @@ async def audit_log(request: web.Request) -> web.Response:
 
 async def _choices(request: web.Request, given: dict[str, str]) -> dict[str, list[tuple[str, str]]]:
     """Return the options of the filters: what the last entries contain, and what is chosen now."""
-    found = await database_of(request).run(occurring)
+    found = await database_of(request).run(audit_vocabulary)
     # A verb of today also finds the entries of earlier versions.
     verbs = {VERB_OF_OLD.get(verb, verb) for verb in found.actions}
     columns = (

@@ -24,11 +24,11 @@ from web.auth.organisations import (
     add_organisation,
     change_organisation,
     find_candidates,
-    fullness,
     give_repository,
     limit_organisation,
     list_organisations,
     remove_organisation,
+    storage_use,
 )
 from web.repositories.listing import is_id
 from web.site.export import AT_ONCE, KINDS, columns_of, export
@@ -75,7 +75,7 @@ async def listing(request: web.Request) -> web.Response:
     found = await database_of(request).run(list_organisations, limit=PAGE + 1, after=after)
     page = page_of(found, lambda organisation: organisation.short_name, behind=after)
     settings = request.config_dict[SETTINGS].harvester
-    full = {one.organisation_id: one for one in await database_of(request).run(fullness, settings)}
+    full = {one.organisation_id: one for one in await database_of(request).run(storage_use, settings)}
     return render(request, "admin_organisations.html", page=page, full=full)
 
 
@@ -238,7 +238,7 @@ async def _stored(request: web.Request, organisation: Organisation | None) -> St
     if organisation is None:
         return None
     settings, number = request.config_dict[SETTINGS].harvester, organisation.organisation_id
-    return next(iter(await database_of(request).run(fullness, settings, number)), None)
+    return next(iter(await database_of(request).run(storage_use, settings, number)), None)
 
 
 async def _repositories(request: web.Request, organisation: Organisation) -> Shown[Repository]:

@@ -141,10 +141,10 @@ async def _add(call: Call) -> AlertRuleMade:
         raise ApiError(
             422, "you cannot create a rule for all repositories; choose one of yours", errors=[fault]
         )
-    wish = asked.wish(asked.repository_id)
+    wanted = asked.wanted(asked.repository_id)
     made = await call.database.run(
         add_rule,
-        wish,
+        wanted,
         call.settings.webhooks,
         partner=_partner(call),
         services=services_for(call.request),
@@ -160,11 +160,11 @@ async def _show(call: Call) -> AlertRuleOut:
 
 async def _change(call: Call) -> AlertRuleMade:
     rule = await _asked(call)
-    wish = call.sent(AlertRuleChange).wish(rule.repository_id)
+    wanted = call.sent(AlertRuleChange).wanted(rule.repository_id)
     changed = await call.database.run(
         change_rule,
         rule.rule_id,
-        wish,
+        wanted,
         call.settings.webhooks,
         partner=_partner(call),
         services=services_for(call.request),

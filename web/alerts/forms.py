@@ -39,7 +39,7 @@ class AlertForm(FormModel):
             raise ValueError(_("Choose one of the options."))
         return value
 
-    def wish(self, repository_id: int | None) -> RuleColumns:
+    def wanted(self, repository_id: int | None) -> RuleColumns:
         """Return the rule to store, for one repository or (None) for all repositories."""
         mail, service = self.channel is Channel.MAIL, self.channel is Channel.SERVICE
         return RuleColumns(

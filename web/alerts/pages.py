@@ -138,11 +138,11 @@ async def add(request: web.Request) -> web.Response:
     asked, form = read_form(AlertForm, await request.post())
     if asked is None:
         return await _form(request, repository, form)
-    wish = asked.wish(repository.repository_id if repository else None)
+    wanted = asked.wanted(repository.repository_id if repository else None)
     try:
         made = await database_of(request).run(
             add_rule,
-            wish,
+            wanted,
             request.config_dict[SETTINGS].webhooks,
             partner=_partner(request),
             services=services_for(request),
@@ -170,12 +170,12 @@ async def change(request: web.Request) -> web.Response:
     asked, form = read_form(AlertForm, await request.post())
     if asked is None:
         return await _form(request, repository, form, rule)
-    wish, webhooks = asked.wish(rule.repository_id), request.config_dict[SETTINGS].webhooks
+    wanted, webhooks = asked.wanted(rule.repository_id), request.config_dict[SETTINGS].webhooks
     try:
         changed = await database_of(request).run(
             change_rule,
             rule.rule_id,
-            wish,
+            wanted,
             webhooks,
             partner=_partner(request),
             services=services_for(request),

@@ -222,7 +222,7 @@ class StorageUse:
         return self.share >= _NEARLY
 
 
-def fullness(
+def storage_use(
     session: Session, settings: HarvesterSettings, organisation_id: int | None = None
 ) -> list[StorageUse]:
     """Return how full the organisation is, or each one; by name."""

@@ -15,9 +15,9 @@ from oai.disk import disks_of
 from oai.settings import Settings
 from provider.holdings.status import archive_status, index_backlog
 from provider.holdings.takedowns import count_active
-from web.admin.installation import DiskSpace, rooms
+from web.admin.installation import DiskSpace, disk_spaces
 from web.auth.access import Right, visible_repositories, who_asks
-from web.auth.organisations import StorageUse, fullness
+from web.auth.organisations import StorageUse, storage_use
 from web.auth.sessions import SignedIn
 from web.jobs.pages import visible_jobs
 from web.overview.situation import damaged_stores, figures, troubles
@@ -59,20 +59,20 @@ async def show(request: web.Request) -> web.Response:
         backlog=await database.run(index_backlog) if curates else None,
         takedowns=await database.run(count_active) if curates else 0,
         nearly_full=await database.run(_nearly_full, request.config_dict[SETTINGS], who),
-        rooms=await _rooms(request) if health else [],
+        disk_spaces=await _disk_spaces(request) if health else [],
     )
 
 
-async def _rooms(request: web.Request) -> list[DiskSpace]:
+async def _disk_spaces(request: web.Request) -> list[DiskSpace]:
     disks = await asyncio.to_thread(disks_of, request.config_dict[SETTINGS])
-    return await database_of(request).run(rooms, disks)
+    return await database_of(request).run(disk_spaces, disks)
 
 
 def _nearly_full(session: Session, settings: Settings, who: SignedIn) -> list[StorageUse]:
     """Return the user's organisation if it has stored most of what it may; for administrators, each one."""
     if who.organisation_id is None and not who.may(Right.ADMINISTER):
         return []
-    found = fullness(session, settings.harvester, who.organisation_id)
+    found = storage_use(session, settings.harvester, who.organisation_id)
     return [one for one in found if one.is_nearly_full]
 
 

@@ -103,13 +103,16 @@ class Read:
 
 def read_conditions(values: Mapping[str, str]) -> Read:
     """Return the values that the editor's rows would have."""
-    rows: dict[str, str] = {
+    row_values: dict[str, str] = {
         name: value for name, value in values.items() if not _NUMBERED.fullmatch(name) and name != "view"
     }
     xpaths = " ".join(str(values.get(f"field-{number}", "")) for number in used(values))
     for number in numbers(values, ("prefix",), blank=0):
         if f"{values.get(f'prefix-{number}')}:" not in xpaths:
-            rows |= {f"prefix-{number}": "", f"uri-{number}": ""}  # offered with a field that was not chosen
+            row_values |= {
+                f"prefix-{number}": "",
+                f"uri-{number}": "",
+            }  # offered with a field that was not chosen
     errors: dict[str, str] = {}
     match = FilterMatch.ALL if values.get("match") == FilterMatch.ALL.value else FilterMatch.ANY
     for number in used(values):
@@ -129,8 +132,12 @@ def read_conditions(values: Mapping[str, str]) -> Read:
         except ValueError:
             errors[f"value-{number}"] = _("Use only one kind of quotation marks.")
             continue
-        rows |= {f"xpath-{number}": row.xpath, f"regexp-{number}": row.regexp, f"ignore-{number}": "yes"}
-    return Read(values=rows, errors=errors)
+        row_values |= {
+            f"xpath-{number}": row.xpath,
+            f"regexp-{number}": row.regexp,
+            f"ignore-{number}": "yes",
+        }
+    return Read(values=row_values, errors=errors)
 
 
 def used(values: Mapping[str, object]) -> list[int]:

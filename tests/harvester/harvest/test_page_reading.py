@@ -36,7 +36,7 @@ def begun() -> list[ReadingProcess]:
 
 
 @pytest.fixture
-def worth(begun: list[ReadingProcess]) -> Iterator[ProcessPolicy]:
+def process_policy(begun: list[ReadingProcess]) -> Iterator[ProcessPolicy]:
     """A process is worth it at once; those that were begun have read something."""
     used: list[ReadingProcess] = []
 
@@ -54,9 +54,9 @@ def worth(begun: list[ReadingProcess]) -> Iterator[ProcessPolicy]:
 
 
 @pytest.fixture
-def library(library: Library, worth: ProcessPolicy) -> Library:
+def library(library: Library, process_policy: ProcessPolicy) -> Library:
     """One whose pages such a process reads."""
-    library.tuning = Tuning(worth=worth)
+    library.tuning = Tuning(process_policy=process_policy)
     return library
 
 
@@ -70,7 +70,7 @@ async def read_documents(reading: PageReader, asked: Unread) -> None:
 
 async def test_documents_that_do_not_come_are_made_here(
     begun: list[ReadingProcess],
-    worth: ProcessPolicy,
+    process_policy: ProcessPolicy,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -80,7 +80,7 @@ async def test_documents_that_do_not_come_are_made_here(
         os.kill(process.number, signal.SIGKILL)
         raise CompanionEndedError(-9)
 
-    with PageReader(worth=worth) as reading, caplog.at_level(logging.WARNING):
+    with PageReader(process_policy=process_policy) as reading, caplog.at_level(logging.WARNING):
         await read_documents(reading, asked)
         monkeypatch.setattr(ReadingProcess, "documents", killed)
         page = await reading(asked, nobody)
@@ -93,10 +93,10 @@ async def test_documents_that_do_not_come_are_made_here(
 
 
 async def test_a_process_that_was_killed_is_done_without(
-    begun: list[ReadingProcess], worth: ProcessPolicy, caplog: pytest.LogCaptureFixture
+    begun: list[ReadingProcess], process_policy: ProcessPolicy, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = unread(MIXED, page_size=2)
-    with PageReader(worth=worth) as reading, caplog.at_level(logging.WARNING):
+    with PageReader(process_policy=process_policy) as reading, caplog.at_level(logging.WARNING):
         await read_documents(reading, asked)
         os.kill(begun[0].number, signal.SIGKILL)
         assert len((await reading(asked, nobody)).records) == 2
@@ -109,8 +109,8 @@ async def test_a_process_that_cannot_be_begun_is_done_without(caplog: pytest.Log
         raise OSError(11, "Resource temporarily unavailable")
 
     asked = unread(MIXED, page_size=2)
-    worth = ProcessPolicy(records=1, share=-1.0, begin=none_left)
-    with PageReader(worth=worth) as reading, caplog.at_level(logging.WARNING):
+    process_policy = ProcessPolicy(records=1, share=-1.0, begin=none_left)
+    with PageReader(process_policy=process_policy) as reading, caplog.at_level(logging.WARNING):
         async with asyncio.timeout(_PATIENCE):
             while "temporarily unavailable" not in caplog.text:
                 assert len((await reading(asked, nobody)).records) == 2
@@ -125,16 +125,16 @@ async def test_it_is_worth_it_where_reading_takes_much_of_the_time(pause: float,
         begun.append("one")
         raise OSError("it is enough to know")
 
-    with PageReader(worth=ProcessPolicy(begin=begin), clock=_clock(pause)) as reading:
+    with PageReader(process_policy=ProcessPolicy(begin=begin), clock=_clock(pause)) as reading:
         for _ in range(3):
             await reading(asked, nobody)
     assert len(begun) == processes
 
 
 async def test_neither_a_short_list_nor_its_last_page_is_worth_it(
-    begun: list[ReadingProcess], worth: ProcessPolicy
+    begun: list[ReadingProcess], process_policy: ProcessPolicy
 ) -> None:
-    with PageReader(worth=worth) as reading:
+    with PageReader(process_policy=process_policy) as reading:
         for _ in range(3):
             assert len((await reading(unread(MIXED), nobody)).records) == 3
     assert begun == []
@@ -156,11 +156,11 @@ async def test_a_harvest_stores_the_same_files_and_rows(
 
 @pytest.mark.parametrize("ahead", [True, False])
 async def test_the_token_is_told_where_pages_may_be_asked_for_ahead_and_other_answers_are_read_here(
-    begun: list[ReadingProcess], worth: ProcessPolicy, *, ahead: bool
+    begun: list[ReadingProcess], process_policy: ProcessPolicy, *, ahead: bool
 ) -> None:
     told: list[str] = []
     asked = unread(MIXED, page_size=2)
-    with PageReader(ahead=ahead, worth=worth) as reading:
+    with PageReader(ahead=ahead, process_policy=process_policy) as reading:
         await read_documents(reading, asked)
         page = await reading(asked, told.append)
         await asyncio.sleep(0)

@@ -71,7 +71,7 @@ async def test_stricter_harvests_take_no_sample(library: Library, level: Level) 
 async def test_a_very_fast_harvest_checks_the_documents_of_its_reading_process(library: Library) -> None:
     library.fake.items = [*many(700), *invalid(1)]
     library.fake.page_size = 100
-    library.tuning = Tuning(worth=ProcessPolicy(records=1, share=-1))
+    library.tuning = Tuning(process_policy=ProcessPolicy(records=1, share=-1))
     outcome = await library.run()
     assert (outcome.counts["new"], outcome.counts["schema_checked"]) == (701, 141)
     assert codes(outcome.notes) == [FailureCode.RECORD_NOT_VALID, FailureCode.RECORDS_NOT_VALID]

@@ -100,7 +100,7 @@ def outgoing(settings: Settings, *, mail_port: int = 1, hooks: tuple[HookSetting
 
 
 @contextlib.asynccontextmanager
-async def teller(
+async def notice_sender(
     settings: Settings, database: Database, *, leader: int | None = None
 ) -> AsyncIterator[Callable[[], Any]]:
     """Something that ticks a teller once and waits until all it began has ended.

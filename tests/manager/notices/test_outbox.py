@@ -98,9 +98,9 @@ def test_a_rule_is_tried_again_after_a_minute(database: Database, told: Told) ->
 
 def test_a_rule_becomes_what_it_is_changed_to(database: Database, told: Told) -> None:
     rule = told.rule()
-    wish = RuleColumns(kind=Kind.ALWAYS, language=Language.CZECH, mail=["jan@library.example"])
+    wanted = RuleColumns(kind=Kind.ALWAYS, language=Language.CZECH, mail=["jan@library.example"])
     with database.session() as session, session.begin():
-        change_rule(session, rule, wish, WebhookSettings())
+        change_rule(session, rule, wanted, WebhookSettings())
     (row,) = told.tables("SELECT kind, target, language FROM notice_rule")
     assert tuple(row) == ("always", "jan@library.example", "cs")
 
@@ -124,9 +124,9 @@ def test_a_notice_waits_for_earlier_ones_of_its_own_rule_only(database: Database
 @pytest.mark.parametrize("number", [MOST_ADDRESSES + 1, MOST_ADDRESSES + 2])
 def test_a_rule_has_a_limited_number_of_addresses(database: Database, number: int) -> None:
     mail = [f"reader{one}@library.example" for one in range(number)]
-    wish = RuleColumns(kind=Kind.ERROR, language=Language.ENGLISH, mail=mail)
+    wanted = RuleColumns(kind=Kind.ERROR, language=Language.ENGLISH, mail=mail)
     with database.session() as session, pytest.raises(UsageError, match="addresses are too many"):
-        add_rule(session, wish, WebhookSettings())
+        add_rule(session, wanted, WebhookSettings())
     with database.session() as session:
-        rule = add_rule(session, replace(wish, mail=mail[:MOST_ADDRESSES]), WebhookSettings())
+        rule = add_rule(session, replace(wanted, mail=mail[:MOST_ADDRESSES]), WebhookSettings())
         assert rule.rule_id

@@ -13,7 +13,7 @@ from manager.notices import outbox
 from manager.notices.models import Channel
 from oai.database import Database
 from oai.settings import Settings
-from tests.manager.notices.conftest import MAILBOX, Told, outgoing, take_over, teller
+from tests.manager.notices.conftest import MAILBOX, Told, notice_sender, outgoing, take_over
 from tests.manager.notices.mail_server import mail_server
 from tests.manager.notices.receiver import receiver
 
@@ -50,7 +50,7 @@ async def test_a_failure_comes_as_a_mail_with_the_request_and_what_to_do(
     async with mail_server() as server:
         web = settings.web.model_copy(update={"base_url": "https://zatva.example"})
         sending = outgoing(settings, mail_port=server.port).model_copy(update={"web": web})
-        async with teller(sending, database) as tick:
+        async with notice_sender(sending, database) as tick:
             await tick()
             await tick()
     (mail,) = server.mails
@@ -75,7 +75,7 @@ async def test_a_server_that_says_later_is_tried_again_later_under_the_same_numb
     told.run("failed")
     async with mail_server() as server:
         server.refuse("RCPT", "451 greylisted")
-        async with teller(outgoing(settings, mail_port=server.port), database) as tick:
+        async with notice_sender(outgoing(settings, mail_port=server.port), database) as tick:
             await tick()
             (row,) = told.tables("SELECT state, last_error, due > now() AS later FROM notice")
             assert (row.state, row.later) == ("waiting", True)
@@ -97,7 +97,7 @@ async def test_a_server_that_says_never_is_not_tried_again(
     told.run("failed")
     async with mail_server() as server:
         server.refuse("RCPT", "550 no such mailbox")
-        async with teller(outgoing(settings, mail_port=server.port), database) as tick:
+        async with notice_sender(outgoing(settings, mail_port=server.port), database) as tick:
             await tick()
     assert sorted(told.states()) == ["given up", "sent"]
     assert len(server.mails) == 1
@@ -110,7 +110,7 @@ async def test_a_mail_that_went_out_without_a_word_of_its_arrival_is_not_sent_ag
     told.run("failed")
     async with mail_server() as server:
         server.refuse(".", None)
-        async with teller(outgoing(settings, mail_port=server.port), database) as tick:
+        async with notice_sender(outgoing(settings, mail_port=server.port), database) as tick:
             await tick()
             due_now(told)
             await tick()
@@ -125,7 +125,7 @@ async def test_a_server_that_parts_badly_has_the_mail_all_the_same(
     told.run("failed")
     async with mail_server() as server:
         server.refuse("QUIT", "500 what")
-        async with teller(outgoing(settings, mail_port=server.port), database) as tick:
+        async with notice_sender(outgoing(settings, mail_port=server.port), database) as tick:
             await tick()
     assert told.states() == ["sent"]
 
@@ -135,7 +135,7 @@ async def test_no_mail_server_is_told_and_the_notice_waits(
 ) -> None:
     told.rule()
     told.run("failed")
-    async with teller(settings, database) as tick:
+    async with notice_sender(settings, database) as tick:
         await tick()
     assert told.tables.one("SELECT last_error FROM notice") == "no mail server is set; set mail.host"
     assert told.states() == ["waiting"]
@@ -148,7 +148,7 @@ async def test_a_notice_is_given_up_after_many_tries(
     told.run("failed")
     told.announce()
     told.tables("UPDATE notice SET tries = :tries", tries=outbox.TRIES - 1)
-    async with teller(outgoing(settings, mail_port=closed_port()), database) as tick:
+    async with notice_sender(outgoing(settings, mail_port=closed_port()), database) as tick:
         await tick()
     assert told.states() == ["given up"]
 
@@ -159,7 +159,7 @@ async def test_a_webhook_gets_signed_json_and_a_failure_is_retried(
     async with receiver(503, 302) as there:
         told.rule(channel="webhook", target=there.url, kind="always")
         told.run("completed", new_count=3)
-        async with teller(outgoing(settings), database) as tick:
+        async with notice_sender(outgoing(settings), database) as tick:
             for _ in range(4):
                 await tick()
                 due_now(told)
@@ -173,7 +173,7 @@ async def test_a_webhook_that_is_gone_is_given_up(settings: Settings, database: 
     async with receiver(410) as there:
         told.rule(channel="webhook", target=there.url)
         told.run("failed")
-        async with teller(outgoing(settings), database) as tick:
+        async with notice_sender(outgoing(settings), database) as tick:
             await tick()
     assert told.states() == ["given up"]
 
@@ -186,7 +186,7 @@ async def test_nothing_is_posted_without_a_key_to_sign_with(
     async with receiver() as there:
         told.rule(channel="webhook", target=there.url)
         told.run("failed")
-        async with teller(sending.model_copy(update={"webhooks": unsigned}), database) as tick:
+        async with notice_sender(sending.model_copy(update={"webhooks": unsigned}), database) as tick:
             await tick()
     assert there.posts == []
     assert "webhooks.secret_file" in told.tables.one("SELECT last_error FROM notice")
@@ -202,7 +202,7 @@ async def test_private_networks_are_refused_also_behind_a_name(
         told.rule(channel="webhook", target=f"http://localhost:{port}/here")
         told.rule(channel="webhook", target=there.url)
         told.run("failed")
-        async with teller(sending.model_copy(update={"webhooks": closed}), database) as tick:
+        async with notice_sender(sending.model_copy(update={"webhooks": closed}), database) as tick:
             await tick()
     assert there.posts == []
     errors = [row.last_error for row in told.tables("SELECT last_error FROM notice")]
@@ -218,7 +218,10 @@ async def test_two_tellers_at_once_send_each_notice_once(
         told.run("completed", set_spec=str(number))
     async with mail_server() as server:
         sending = outgoing(settings, mail_port=server.port)
-        async with teller(sending, database) as one, teller(sending, database, leader=1) as other:
+        async with (
+            notice_sender(sending, database) as one,
+            notice_sender(sending, database, leader=1) as other,
+        ):
             for _ in range(16):
                 await asyncio.gather(one(), other())
     assert sorted(mail.message["Message-ID"] for mail in server.mails) == sorted(
@@ -240,7 +243,7 @@ async def test_what_a_dead_manager_had_is_sent_by_the_next_unless_it_may_have_go
         session.commit()
     async with (
         mail_server() as server,
-        teller(outgoing(settings, mail_port=server.port), database) as tick,
+        notice_sender(outgoing(settings, mail_port=server.port), database) as tick,
     ):
         await tick()
         await tick()
@@ -270,7 +273,7 @@ async def test_a_manager_that_lost_the_lead_writes_no_notice_and_takes_none(
 ) -> None:
     told.rule()
     told.run("failed")
-    async with teller(settings, database) as former, teller(settings, database) as present:
+    async with notice_sender(settings, database) as former, notice_sender(settings, database) as present:
         with pytest.raises(NotLeadingError):
             await former()
         assert told.states() == []
@@ -286,13 +289,13 @@ async def test_a_manager_that_loses_the_lead_while_it_connects_leaves_the_notice
     async with mail_server() as server:
         sending = outgoing(settings, mail_port=server.port)
         server.answers["RCPT"] = lambda: replace_leader(database, "250 ok")
-        async with teller(sending, database) as tick:
+        async with notice_sender(sending, database) as tick:
             with may_be_replaced():
                 await tick()
         assert server.mails == []
         assert told.states() == ["waiting"]
         server.answers.clear()
-        async with teller(sending, database) as tick:
+        async with notice_sender(sending, database) as tick:
             await tick()
     assert len(server.mails) == 1
     assert told.states() == ["sent"]
@@ -305,7 +308,7 @@ async def test_what_a_former_leader_sent_in_time_is_noted_as_sent(
     told.run("failed")
     async with mail_server() as server:
         server.answers["."] = lambda: replace_leader(database, "250 taken")
-        async with teller(outgoing(settings, mail_port=server.port), database) as tick:
+        async with notice_sender(outgoing(settings, mail_port=server.port), database) as tick:
             with may_be_replaced():
                 await tick()
     assert len(server.mails) == 1
@@ -320,7 +323,7 @@ async def test_what_one_recipient_is_told_about_a_repository_stays_in_its_order(
     told.run("completed")
     async with mail_server() as server:
         server.refuse("MAIL", "451 later")
-        async with teller(outgoing(settings, mail_port=server.port), database) as tick:
+        async with notice_sender(outgoing(settings, mail_port=server.port), database) as tick:
             await tick()
             await tick()
             assert told.states() == ["waiting", "waiting"]
@@ -339,7 +342,7 @@ async def test_old_notices_are_forgotten(
     told.run("failed")
     told.announce()
     told.tables("UPDATE notice SET state = 'sent', ended = now() - CAST(:age AS interval)", age=age)
-    async with teller(settings, database) as tick:
+    async with notice_sender(settings, database) as tick:
         await tick()
     assert len(told.states()) == (0 if age == "91 days" else 1)
 

@@ -81,9 +81,9 @@ async def test_a_service_that_was_removed_is_reported() -> None:
 
 
 def test_a_rule_names_a_service_that_the_caller_may_use(database: Database) -> None:
-    wish = RuleColumns(kind=Kind.ERROR, language=Language.CZECH, service="night-shift")
+    wanted = RuleColumns(kind=Kind.ERROR, language=Language.CZECH, service="night-shift")
     with database.session() as session:
-        rule = add_rule(session, wish, WebhookSettings(), services=["night-shift"])
+        rule = add_rule(session, wanted, WebhookSettings(), services=["night-shift"])
         assert (rule.channel, rule.target, rule.signing_key) == ("service", "night-shift", None)
         with pytest.raises(UsageError, match="there is no service 'night-shift'"):
-            add_rule(session, wish, WebhookSettings())
+            add_rule(session, wanted, WebhookSettings())

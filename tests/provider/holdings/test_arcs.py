@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from oai.database import Database
 from oai.failures import FailureCode
-from provider.holdings.arcs import FileHome, load_problems, save_problems, settle
+from provider.holdings.arcs import AssignedRow, load_problems, save_problems, settle
 from provider.models import Arc
 from provider.reading.framing import FramingProblem
 from provider.storage.files import UNREAD, ArchiveFile, look_at
@@ -43,6 +43,6 @@ def test_a_missing_file_of_another_name_has_not_moved(database: Database) -> Non
         session.flush()
         named = session.scalars(select(Arc.id).where(Arc.name == "new.warc")).one()
         file = ArchiveFile(path=Path("/here/new.warc"), size=1, modified=UNREAD)
-        assert settle(session, file, whole=True) == FileHome(arc_id=named, known=True, moved=True)
+        assert settle(session, file, whole=True) == AssignedRow(arc_id=named, known=True, moved=True)
         further = ArchiveFile(path=Path("/here/further.warc"), size=1, modified=UNREAD)
         assert not settle(session, further, whole=True).known

@@ -11,7 +11,7 @@ from oai.errors import UsageError
 from oai.serving import open_listener
 from oai.settings import Settings
 from provider.app import create_app
-from provider.http.middleware import ATTENDANCE
+from provider.http.middleware import OBSERVERS
 from tests.ports import free_port
 from tests.provider.archive import Archive
 from tests.provider.conftest import BASE_URL, small_pages
@@ -90,4 +90,4 @@ async def test_watchers_are_answered_and_not_counted(database: Database, setting
                 response = await client.get(path)
                 assert response.status == 200
                 assert response.headers["Cache-Control"] == "no-store"
-        assert app[ATTENDANCE].tally.take().clients == {}
+        assert app[OBSERVERS].tally.take().clients == {}
