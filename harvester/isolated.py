@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from harvester.reading.errors import AnswerTooLargeError
-from oai.child import limit_memory, module_command, outlive_no_parent, share_memory
+from oai.child import end_with_parent, limit_memory, module_command, share_memory
 from oai.errors import required
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits
@@ -117,7 +117,7 @@ async def _result(
 
 def main() -> None:
     """Do the work given on standard input, and write the result to standard output."""
-    outlive_no_parent(int(sys.argv[-1]))
+    end_with_parent(int(sys.argv[-1]))
     asked: _Asked = pickle.load(sys.stdin.buffer)  # noqa: S301 from our own parent
     work = getattr(importlib.import_module(asked.module), asked.name)
     notes = {name: partial(_send_note, name) for name in asked.notes}

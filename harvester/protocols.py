@@ -38,7 +38,7 @@ def protocol_of(base_url: str, given: str | None = None) -> AccessProtocol:
     return chosen
 
 
-def spoken_at(base_url: str) -> Sequence[AccessProtocol]:
+def protocols_at(base_url: str) -> Sequence[AccessProtocol]:
     """Return the protocols that an address may support, the more likely ones first."""
     declared = protocol_of(base_url)
     if declared is AccessProtocol.Z3950:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from harvester.access import access_of
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Client
-from harvester.protocols import open_protocol_client, protocol_of, spoken_at
+from harvester.protocols import open_protocol_client, protocol_of, protocols_at
 from harvester.reading.answers import FormatInfo, Identity, SetInfo
 from harvester.reading.errors import ClientError, HttpStatusError, NotOaiPmhError, OaiError, TransportError
 from harvester.vocabulary import AccessProtocol
@@ -55,7 +55,7 @@ async def recognise_repository(
     if protocol is not None:
         return await _asked_by(base_url, settings, protocol)
     first: ClientError | None = None
-    for possible in spoken_at(base_url):
+    for possible in protocols_at(base_url):
         try:
             return await identify_repository(base_url, settings, protocol=possible)
         except TransportError:

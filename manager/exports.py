@@ -91,7 +91,7 @@ def clear(session: Session, folder: Path) -> None:
     The rows must be settled even then: they say that the file is not available.
     """
     try:
-        removed = prepared_files.sweep(session, folder)
+        removed = prepared_files.remove_expired(session, folder)
     except OSError as error:
         _warn_once(folder, str(error))
         return

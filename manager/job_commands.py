@@ -178,7 +178,7 @@ def wait(invocation: Invocation) -> ExitCode:
     def look(session: Session) -> Ended | None:
         if given.job_id is not None:
             return job_ended(session, given.job_id)
-        return repository_quiet(session, given.repository)
+        return last_run_if_idle(session, given.repository)
 
     with open_database(invocation.settings) as database:
         run = until(database, look, timeout=given.timeout).run
@@ -236,7 +236,7 @@ def job_ended(session: Session, job_id: int) -> Ended | None:
     return Ended(run=run)
 
 
-def repository_quiet(session: Session, repository_id: int) -> Ended | None:
+def last_run_if_idle(session: Session, repository_id: int) -> Ended | None:
     """Return the repository's last run once none of its jobs is running or due; None until then.
 
     While the repository is locked, due jobs do not count, because they do not begin.

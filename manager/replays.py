@@ -115,7 +115,7 @@ def files_with(session: Session, settings: Settings, rule: Rule, run: History) -
     return replace(others, normalize_file=file)
 
 
-def wished_replay(
+def requested_replay(
     session: Session, settings: Settings, number: int, files: RuleFiles | None
 ) -> HarvestRequest:
     """Return the request to replay a run with these rule files, or else with those its schedule names now.

@@ -17,7 +17,7 @@ from harvester.rule_lab.examples import EXAMPLES, example_of
 from harvester.rule_lab.explanation import read_rules
 from harvester.rule_lab.files import file_of, kind_of, read_file
 from harvester.rule_lab.models import Rule, RuleVersion
-from harvester.rule_lab.rehearsal import Rehearsal, ReplayEffect, rehearse_replay, trial_in_words
+from harvester.rule_lab.replay_preview import ReplayEffect, ReplayPreview, preview_replay, trial_in_words
 from harvester.rule_lab.samples import Samples, first_page, read_files, stored_files
 from harvester.rule_lab.trial import try_rules
 from harvester.rule_lab.versions import (
@@ -31,7 +31,7 @@ from harvester.rule_lab.versions import (
 from harvester.rule_lab.versions import list_versions as read_versions
 from harvester.rules.rule_files import read_bytes
 from harvester.vocabulary import RuleKind
-from manager.replays import RuleFiles, wished_replay
+from manager.replays import RuleFiles, requested_replay
 from manager.rule_usage import last_runs, uses_of
 from oai.cli import Invocation, account_name
 from oai.database import Database, open_database
@@ -289,8 +289,8 @@ def replay(invocation: Invocation) -> ExitCode:
     with open_database(settings) as database:
         with database.session() as session:
             request = _request(session, settings, invocation)
-            rehearsal = rehearse_replay(session, settings, request)
-        invocation.console.result(rehearsal.as_json(), _in_words(rehearsal, request))
+            preview = preview_replay(session, settings, request)
+        invocation.console.result(preview.as_json(), _in_words(preview, request))
         if not arguments.apply:
             invocation.console.note("no records were changed; to apply the rules, use --apply")
             return ExitCode.DONE
@@ -313,7 +313,7 @@ def _request(session: Session, settings: Settings, invocation: Invocation) -> Ha
             filter_file=_chosen(session, settings, arguments.filter),
             normalize_file=_chosen(session, settings, arguments.normalise),
         )
-    return wished_replay(session, settings, arguments.run, files)
+    return requested_replay(session, settings, arguments.run, files)
 
 
 def _chosen(session: Session, settings: Settings, named: str | None) -> Path | None:
@@ -357,19 +357,17 @@ def _samples(session: Session, invocation: Invocation) -> Samples:
     return asyncio.run(page)
 
 
-def _in_words(rehearsal: Rehearsal, request: HarvestRequest) -> str:
+def _in_words(preview: ReplayPreview, request: HarvestRequest) -> str:
     rules = ", ".join(str(one) for one in (request.filter_file, request.normalize_file) if one) or "no rules"
-    lines = [f"a replay of run {rehearsal.run} with {rules} would change {rehearsal.changes:,} records"]
+    lines = [f"a replay of run {preview.run} with {rules} would change {preview.changes:,} records"]
     lines += [
-        f"  {rehearsal.counts[one.value]:>8,}  {one.value}"
-        for one in ReplayEffect
-        if rehearsal.counts[one.value]
+        f"  {preview.counts[one.value]:>8,}  {one.value}" for one in ReplayEffect if preview.counts[one.value]
     ]
-    if rehearsal.counts[ReplayEffect.LEFT_OUT_NOW.value]:
+    if preview.counts[ReplayEffect.LEFT_OUT_NOW.value]:
         lines.append("records that the rules now leave out stay in the store: a replay removes no records")
-    for word, samples in rehearsal.samples.items():
+    for word, samples in preview.samples.items():
         for sample in samples:
             lines.append(f"{word}: {sample.identifier}{f'  {sample.why}' if sample.why else ''}")
             lines += [f"  {line}" for line in sample.diff.splitlines()]
-    lines += [f"could not be read: {fault}" for fault in rehearsal.faults]
+    lines += [f"could not be read: {fault}" for fault in preview.faults]
     return "\n".join(lines)

@@ -136,7 +136,7 @@ def queue_due(session: Session) -> list[int]:
             logger.warning("audit schedule %d: %s", schedule.schedule_id, error)
             schedule.next_due = None
             continue
-        queued += _queue(session, _concerned(schedule), due=moment)
+        queued += _queue(session, _is_audited_by(schedule), due=moment)
     session.flush()
     return queued
 
@@ -247,7 +247,7 @@ def _shown(session: Session, query: Select[StoreAudit, str]) -> list[AuditView]:
     return [AuditView(audit=audit, repository_name=name) for audit, name in session.execute(query)]
 
 
-def _concerned(schedule: StoreAuditSchedule) -> ColumnElement[bool]:
+def _is_audited_by(schedule: StoreAuditSchedule) -> ColumnElement[bool]:
     if schedule.repository_id is not None:
         return Repository.repository_id == schedule.repository_id
     own = select(StoreAuditSchedule.repository_id).where(StoreAuditSchedule.repository_id.is_not(None))

@@ -17,7 +17,7 @@ from multiprocessing.context import ForkContext, SpawnContext
 from pathlib import Path
 from typing import IO, Any
 
-from oai.errors import required
+from oai.errors import ExitCode, required
 
 _PIPE_BYTES = 1024**2
 """Pipe size with which a request or an answer takes few writes; unprivileged users get no more."""
@@ -25,6 +25,9 @@ _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
 _NEW_OBJECTS = 50_000
 """Created between two garbage collections; Python's default of 700 is a page of seventy records."""
 _LOOK_SECONDS = 0.2
+_STANDARD_INPUT = 0
+_STOP_SECONDS = 10.0
+"""For a process to finish what it does after its parent has ended."""
 _ARENA_MAX = -8  # M_ARENA_MAX of glibc's mallopt
 _SAFE_PATH = "PYTHONSAFEPATH"
 _THREADS = Path("/proc/self/task")
@@ -151,7 +154,7 @@ Answer = Callable[[object], None]
 
 def serve(work: Callable[..., None]) -> None:
     """Serve the requests on standard input until it ends: `work(answer, *request)` answers each request."""
-    outlive_no_parent(int(sys.argv[-1]))
+    end_with_parent(int(sys.argv[-1]))
     with contextlib.suppress(EOFError):
         while True:
             work(_answer, *pickle.load(sys.stdin.buffer))  # noqa: S301 from our own parent
@@ -170,7 +173,7 @@ def _widen(pipe: IO[bytes]) -> None:
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
-def outlive_no_parent(parent: int) -> None:
+def end_with_parent(parent: int) -> None:
     """Ignore signals that ask the parent to stop, which finishes its work; end if the parent is killed."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -181,7 +184,35 @@ def outlive_no_parent(parent: int) -> None:
         sys.exit(1)
 
 
-def collect_seldom(new_objects: int = _NEW_OBJECTS) -> None:
+def end_with_input() -> None:
+    """Let the end of standard input, which the parent holds open, stop this process; then end it."""
+    threading.Thread(target=_wait_for_input, name="parent", daemon=True).start()
+
+
+def _wait_for_input() -> None:
+    # Not through sys.stdin: this thread would hold its lock when the interpreter exits.
+    with contextlib.suppress(OSError):
+        while os.read(_STANDARD_INPUT, 4096):
+            pass
+    # A signal, because an asyncio event must not be set from another thread.
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_STOP_SECONDS)
+    os._exit(ExitCode.INTERRUPTED)
+
+
+def end_with_pool() -> None:
+    """End this process of a multiprocessing pool as soon as its parent has ended, even if it was killed."""
+    threading.Thread(target=_wait_for_pool, name="parent", daemon=True).start()
+
+
+def _wait_for_pool() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def collect_garbage_seldom(new_objects: int = _NEW_OBJECTS) -> None:
     """Collect garbage seldom: pages create many objects but no reference cycles, and each collection costs.
 
     `new_objects` is the number of objects that are created between two collections.

@@ -239,7 +239,7 @@ class Connections:
                 "proxy, add it to trusted_proxies"
             )
             return False
-        if self.open >= self.most and not self.make_room():
+        if self.open >= self.most and not self.close_idle():
             self._refuse(f"{self.open} connections are open and none of them is idle")
             return False
         self._whose[transport] = whose
@@ -255,7 +255,7 @@ class Connections:
             if not self._of[whose]:
                 del self._of[whose]
 
-    def make_room(self) -> int:
+    def close_idle(self) -> int:
         """Close the connections that have been idle longest; return how many."""
         return self._close(self._idle, max(1, self.most // _BATCH))
 

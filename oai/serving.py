@@ -15,7 +15,7 @@ from typing import Final
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from oai.child import collect_seldom
+from oai.child import collect_garbage_seldom
 from oai.connections import CONNECTIONS, CountedConnection, RareWarning
 from oai.errors import UsageError, required
 
@@ -205,7 +205,7 @@ class _Site(web.BaseSite):
 
     def _pause(self, error: OSError) -> None:
         """Close idle connections and retry shortly; unregistered meanwhile: the listener stays readable."""
-        closed = self._connections.make_room()
+        closed = self._connections.close_idle()
         self._failures.warn(
             f"{self.name}: cannot accept connections: {error.strerror}; {closed} idle ones were "
             "closed. Allow the process more open files (ulimit -n, LimitNOFILE)"
@@ -230,7 +230,7 @@ async def serving(runner: web.AppRunner, listener: socket.socket, *, servers: in
     """
     _take_all_files()
     await runner.setup()
-    collect_seldom(_NEW_OBJECTS)
+    collect_garbage_seldom(_NEW_OBJECTS)
     server = required(runner.server, "the runner was set up")
     server.request_factory = partial(runner.app._make_request, _cls=_Request)  # noqa: SLF001 no public way
     try:

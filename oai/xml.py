@@ -13,6 +13,7 @@ from lxml import etree
 from oai.errors import MalformedXmlError, XmlLimitError
 from oai.failures import FailureCode
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
+from oai.vocabulary import OAI_NAMESPACE
 
 _FORBIDDEN: Final = [
     *(code for code in range(0x20) if chr(code) not in "\t\n\r"),
@@ -51,6 +52,7 @@ PARSER_OPTIONS: Final[dict[str, Any]] = {
     "load_dtd": False,
     "dtd_validation": False,
 }
+_METADATA: Final = f"{{{OAI_NAMESPACE}}}metadata"
 _NO_MEMORY: Final = 2
 _CODES: Final[Mapping[int, FailureCode]] = MappingProxyType(
     {
@@ -65,6 +67,12 @@ _CODES: Final[Mapping[int, FailureCode]] = MappingProxyType(
 """By libxml2's error codes (xmlParserErrors): character references and characters; encodings."""
 LIMIT_CODES: Final = frozenset({45, 110, 114})
 """libxml2's error codes for its own limits: a comment or name that is too long, any other limit."""
+
+
+def metadata_of(record: etree._Element) -> etree._Element | None:
+    """Return the root element of the metadata in a `record` element; None if there is none."""
+    metadata = record.find(_METADATA)
+    return None if metadata is None else next(metadata.iterchildren(etree.Element), None)
 
 
 def escape(text: str) -> str:

@@ -11,7 +11,7 @@ from oai import probes
 from oai.connections import CONNECTIONS, bound, limits_of
 from oai.database import Database
 from oai.settings import Settings
-from provider.clients.store import bookkeeping
+from provider.clients.store import write_statistics
 from provider.http import (
     aggregate,
     cdx,
@@ -86,7 +86,7 @@ def create_app(
     app[REPLICAS] = Replicas(database, replicas, most_behind=settings.provider.replica_seconds)
     app[AGGREGATING] = Aggregating()
     app.cleanup_ctx.extend(
-        (_watch_replicas, _admission, bookkeeping, aggregating, titles.counting, metrics_listener)
+        (_watch_replicas, _admission, write_statistics, aggregating, titles.counting, metrics_listener)
     )
     for add_routes in _ROUTES:
         add_routes(app)

@@ -4,6 +4,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from sqlalchemy.orm import Session
 
@@ -210,6 +211,15 @@ def _selection(arguments: Namespace, **named: object) -> Selection:
         until=parse_moment("--until", arguments.until, last=True),
         **named,  # type: ignore[arg-type]  # url or key, as `_named` has it
     )
+
+
+def lines_of_list(file: Path) -> list[str]:
+    """Return the lines of the file of option `--list`, without blank ones; raises UsageError."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--list: {file}: {error}") from None
+    return [line.strip() for line in lines if line.strip()]
 
 
 def parse_moment(option: str, value: str | None, *, last: bool = False) -> datetime | None:

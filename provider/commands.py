@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from oai.child import collect_seldom
+from oai.child import collect_garbage_seldom
 from oai.cli import Invocation
 from oai.console import Console, counted
 from oai.database import Database, open_database
@@ -138,7 +138,7 @@ def _index(
     reports: list[FileReport] = []
     documents = 0
     floor = open_floor(invocation.settings)
-    collect_seldom()
+    collect_garbage_seldom()
     total = sum(map(size_of, files)) // _MEGABYTE
     with invocation.console.progress("indexing, MB") as advance:
 

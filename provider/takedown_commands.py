@@ -1,12 +1,11 @@
 """Handlers of `zatva provider takedown`: the take-down register."""
 
-from pathlib import Path
 from typing import Any
 
 from oai.cli import Invocation
 from oai.console import counted
-from oai.errors import ExitCode, UsageError
-from provider.collection_commands import margin_of, parse_moment, session_of
+from oai.errors import ExitCode
+from provider.collection_commands import lines_of_list, margin_of, parse_moment, session_of
 from provider.holdings import takedowns
 from provider.holdings.url_key_state import settle_rule
 from provider.holdings.urlkeys import WwwRule
@@ -25,7 +24,7 @@ _COLUMNS = {
 def add(invocation: Invocation) -> ExitCode:
     """`provider takedown add`: enter a take-down and apply it; with --dry-run, show what it would cover."""
     arguments, console = invocation.arguments, invocation.console
-    targets = (*arguments.targets, *(_read(arguments.list) if arguments.list else ()))
+    targets = (*arguments.targets, *(lines_of_list(arguments.list) if arguments.list else ()))
     with session_of(invocation) as session:
         settle_rule(session, WwwRule(invocation.settings.provider.www_rule))
         found = takedowns.preview(session, targets)
@@ -84,14 +83,6 @@ def lift(invocation: Invocation) -> ExitCode:
         f"take-down {number} has ended; {counted(changed, 'document')} shown again",
     )
     return ExitCode.DONE
-
-
-def _read(file: Path) -> list[str]:
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--list: {file}: {error}") from None
-    return [line.strip() for line in lines if line.strip()]
 
 
 def _in_words(found: takedowns.Preview) -> str:

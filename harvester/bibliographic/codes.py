@@ -90,8 +90,8 @@ def find_isbn(text: str) -> tuple[str, bool] | None:
         return None
     digits = _NO_DIGIT.sub("", found[0]).upper()
     if len(digits) == 10:  # noqa: PLR2004 an ISBN before 2007
-        return (_thirteen("978" + digits[:9]), True) if _good_ten(digits) else (digits, False)
-    good = "X" not in digits and digits == _thirteen(digits[:12])
+        return (_as_13_digits("978" + digits[:9]), True) if _good_ten(digits) else (digits, False)
+    good = "X" not in digits and digits == _as_13_digits(digits[:12])
     return digits, good
 
 
@@ -112,7 +112,7 @@ def find_ismn(text: str) -> tuple[str, bool] | None:
     if found is None:
         return None
     digits = "9790" + re.sub(r"\D", "", found[0]).removeprefix("9790")
-    return digits, digits == _thirteen(digits[:12])
+    return digits, digits == _as_13_digits(digits[:12])
 
 
 def find_doi(text: str) -> str | None:
@@ -128,6 +128,6 @@ def _good_ten(digits: str) -> bool:
     return sum((10 - place) * value for place, value in enumerate(values)) % 11 == 0
 
 
-def _thirteen(twelve: str) -> str:
+def _as_13_digits(twelve: str) -> str:
     total = sum(int(digit) * (3 if place % 2 else 1) for place, digit in enumerate(twelve[:12]))
     return f"{twelve[:12]}{-total % 10}"

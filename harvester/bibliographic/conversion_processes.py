@@ -4,9 +4,7 @@ A process imports this module when it starts, and with it neither the database n
 three times as long.
 """
 
-import multiprocessing
 import os
-import threading
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -15,7 +13,7 @@ from typing import ClassVar, Final
 
 from harvester.bibliographic.batches import Converting, ImportBatch
 from harvester.bibliographic.converters import Candidate
-from oai.child import interrupts_held_back, spawning
+from oai.child import end_with_pool, interrupts_held_back, spawning
 from oai.errors import ZatvaError
 
 _WORTH_IT: Final = 4000
@@ -80,15 +78,7 @@ class _Process:
 
 def _begin(converting: Converting) -> None:
     _Process.converting = converting
-    # Joins the parent in a thread, so that this process ends even if the parent is killed.
-    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    end_with_pool()
 
 
 def _work(candidates: Sequence[Candidate]) -> ImportBatch:

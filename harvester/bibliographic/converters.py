@@ -12,10 +12,7 @@ from harvester.bibliographic.dublin_core import DublinCoreConverter, QualifiedDu
 from harvester.bibliographic.marc21.converter import Marc21Converter
 from harvester.bibliographic.record import BibliographicRecord, RawField
 from oai.errors import MalformedXmlError, ZatvaError
-from oai.vocabulary import OAI_NAMESPACE
-from oai.xml import parse
-
-_METADATA = f"{{{OAI_NAMESPACE}}}metadata"
+from oai.xml import metadata_of, parse
 
 
 class Candidate(NamedTuple):
@@ -126,8 +123,7 @@ def metadata_in(data: bytes, *, source: str) -> etree._Element:
         root = parse(data, source=source)
     except MalformedXmlError as error:
         raise UnreadableFileError(str(error)) from None
-    metadata = root.find(_METADATA)
-    found = None if metadata is None else next(metadata.iterchildren(etree.Element), None)
+    found = metadata_of(root)
     if found is None:
         raise NoMetadataError(f"{source}: no element in <metadata>")
     return found

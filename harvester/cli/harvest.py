@@ -18,9 +18,9 @@ from harvester import repositories
 from harvester.access import access_of
 from harvester.client.repository_client import open_client
 from harvester.harvest import checkpoint
-from harvester.harvest.plan import RunPlan, Standing, Target, plan, was_cut_off
+from harvester.harvest.plan import RunPlan, SavedState, Target, plan, was_cut_off
 from harvester.harvest.preparation import target
-from harvester.harvest.process import end_with_parent, run_harvest
+from harvester.harvest.process import run_harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
 from harvester.harvest.source import replay_request
@@ -33,6 +33,7 @@ from harvester.reading.errors import TransportError
 from harvester.recognition import check_base_url
 from harvester.repositories import get_repository
 from harvester.vocabulary import AccessProtocol, Level
+from oai.child import end_with_input
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.datestamps import format_datestamp, utc_now
@@ -47,7 +48,7 @@ _NOT_CUT_OFF = (
 )
 
 
-def rehearse(
+def dry_run(
     session: Session, settings: Settings, request: HarvestRequest, *, url: str | None, folder: str | None
 ) -> RunPlan:
     """Return the plan of the harvest, without writing anything.
@@ -59,9 +60,9 @@ def rehearse(
     row = get_repository(session, request.repository_id) if url is None else _row(session, url, folder)
     if row is not None and access_of(row.protocol).query is not None:
         raise UsageError(f"repository {row.repository_id} uses {row.protocol}, but --dry-run needs OAI-PMH")
-    standing, waits = Standing(), None
+    saved_state, waits = SavedState(), None
     if row is not None:
-        standing = checkpoint.standing(session, checkpoint.find(session, request.of(row.repository_id)))
+        saved_state = checkpoint.saved_state(session, checkpoint.find(session, request.of(row.repository_id)))
         waits = row.not_before
     if row is not None and row.identified is not None:
         found = target(row)
@@ -72,7 +73,7 @@ def rehearse(
     remarks = []
     if waits is not None and waits > now:
         remarks.append(f"the repository asked to wait until {format_datestamp(waits)}")
-    planned = plan(request, found, standing, now=now, overlap=settings.harvester.overlap)
+    planned = plan(request, found, saved_state, now=now, overlap=settings.harvester.overlap)
     limited = replace(planned, recovery_seconds=settings.harvester.max_recovery_seconds)
     return limited.with_remarks(remarks)
 
@@ -118,7 +119,7 @@ def harvest(invocation: Invocation) -> ExitCode:
     request.check()
     request.transformer()
     if arguments.dry_run:
-        return _rehearsed(invocation, request)
+        return _dry_run(invocation, request)
     with open_database(invocation.settings) as database:
         if arguments.replay is not None:
             return _print_outcome(
@@ -190,7 +191,7 @@ def harvest_process(invocation: Invocation) -> ExitCode:
     arguments = invocation.arguments
     invocation = replace(invocation, settings=overridden(invocation.settings, arguments))
     if arguments.end_with_parent:
-        end_with_parent()
+        end_with_input()
     given = vars(arguments)
     values = {one.name: one.value(given[one.process]) for one in carried(Surface.PROCESS)}
     request = _request_of(
@@ -227,7 +228,7 @@ def _request_of(invocation: Invocation, values: Mapping[str, Any], **about: Any)
     )
 
 
-def _rehearsed(invocation: Invocation, request: HarvestRequest) -> ExitCode:
+def _dry_run(invocation: Invocation, request: HarvestRequest) -> ExitCode:
     arguments = invocation.arguments
     if arguments.replay is not None:
         raise UsageError("a replay does not query a repository; leave out --dry-run or --replay")
@@ -236,7 +237,7 @@ def _rehearsed(invocation: Invocation, request: HarvestRequest) -> ExitCode:
     if number is None and protocol_of(named, arguments.protocol) is not AccessProtocol.OAI_PMH:
         raise UsageError("--dry-run needs OAI-PMH; `zatva probe` shows what a query finds")
     with open_database(invocation.settings) as database, database.session() as session:
-        planned = rehearse(
+        planned = dry_run(
             session,
             invocation.settings,
             request.of(number or 0),
@@ -249,7 +250,7 @@ def _rehearsed(invocation: Invocation, request: HarvestRequest) -> ExitCode:
 
 def _check_cut_off(database: Database, request: HarvestRequest) -> None:
     with database.session() as session:
-        if not was_cut_off(request, checkpoint.standing(session, checkpoint.find(session, request))):
+        if not was_cut_off(request, checkpoint.saved_state(session, checkpoint.find(session, request))):
             raise UsageError(_NOT_CUT_OFF)
 
 

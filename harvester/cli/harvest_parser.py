@@ -51,7 +51,7 @@ def add_protocol(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_manners(parser: argparse.ArgumentParser) -> None:
+def add_request_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that override the settings of the client."""
     parser.add_argument(
         "--timeout", type=float, metavar="SECONDS", help="seconds to wait for the answer to one request"
@@ -100,7 +100,7 @@ def add_harvest(commands: "Subcommands") -> None:
         "there is one)",
     )  # fmt: skip
     add_parameters(harvest, *range(2, 6))
-    add_manners(harvest)
+    add_request_options(harvest)
     add_retry_options(harvest)
     harvest.add_argument(
         "--replay", type=int, metavar="HISTORY_ID",
@@ -122,7 +122,7 @@ def build_process_parser() -> argparse.ArgumentParser:
     parser.add_argument("--job-id", type=int, metavar="N", help="number of the job")
     parser.add_argument("--recurring-id", type=int, metavar="N", help="number of the job's schedule")
     add_process_parameters(parser)
-    add_manners(parser)
+    add_request_options(parser)
     add_retry_options(parser)
     parser.add_argument(
         "--end-with-parent",

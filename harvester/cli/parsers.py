@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harvester.cli.harvest_parser import add_manners, add_protocol
+from harvester.cli.harvest_parser import add_protocol, add_request_options
 from oai.cli import add_command, add_group
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def add_probe(commands: "Subcommands") -> None:
     probe.add_argument(
         "--set", "--query", default="", metavar="SPEC", help="setSpec, or CQL or PQF query, of the records"
     )
-    add_manners(probe)
+    add_request_options(probe)
 
 
 def add_repository(commands: "Subcommands") -> None:
@@ -369,11 +369,11 @@ def add_restore(commands: "Subcommands") -> None:
     restore.add_argument(
         "--dry-run", action="store_true", help="show what would be fetched, without fetching or writing"
     )
-    _add_patience(restore)
+    _add_retry_options(restore)
 
 
-def _add_patience(restore: argparse.ArgumentParser) -> None:
-    add_manners(restore)
+def _add_retry_options(restore: argparse.ArgumentParser) -> None:
+    add_request_options(restore)
     restore.add_argument("--retries", type=int, metavar="N", help="retries of a failed request")
     restore.add_argument(
         "--max-wait", type=float, metavar="SECONDS",

@@ -44,14 +44,14 @@ def restore_site(invocation: Invocation) -> ExitCode:
         at=None if arguments.at is None else read_moment(arguments.at),
         on_wait=on_wait,
     )
-    done = _run(console, asked, rehearsal=arguments.dry_run)
+    done = _run(console, asked, dry_run=arguments.dry_run)
     console.result(done.as_json(), done.in_words())
     return done.exit_code
 
 
-def _run(console: Console, asked: Restore, *, rehearsal: bool) -> RestoreOutcome | RestorePlan:
+def _run(console: Console, asked: Restore, *, dry_run: bool) -> RestoreOutcome | RestorePlan:
     work: Callable[[Restore], Coroutine[Any, Any, RestoreOutcome | RestorePlan]] = (
-        plan if rehearsal else restore
+        plan if dry_run else restore
     )
     with contextlib.ExitStack() as stack:
         steps: dict[str, Advance] = {}

@@ -17,7 +17,6 @@ from harvester.harvest import approval
 from harvester.harvest.approval import HoldKind
 from harvester.harvest.checkpoint import is_held, only_harvest
 from harvester.harvest.models import Hold, Quarantined
-from harvester.harvest.process import end_with_parent
 from harvester.harvest.quarantine import get_quarantined, quarantined
 from harvester.harvest.result import get_history
 from harvester.models import Repository
@@ -28,6 +27,7 @@ from harvester.store.export import Exported, Form, export
 from harvester.store.models import RecordChange, StoreAudit
 from harvester.store.rebuild import Rebuilder, Rebuilt
 from harvester.store.records import RunKey
+from oai.child import end_with_input
 from oai.cli import Invocation
 from oai.console import Console, checked_output, counted
 from oai.database import Database, open_database
@@ -73,7 +73,7 @@ def verify(invocation: Invocation) -> ExitCode:
 
 def audit_queued(invocation: Invocation) -> ExitCode:
     """Fill a row of `oai_store_audit` that a worker has claimed: `python -m harvester.store ID`."""
-    end_with_parent()
+    end_with_input()
     audit_id = invocation.arguments.audit_id
     with open_database(invocation.settings) as database:
         with database.session() as session:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from harvester.harvest import seen_identifiers
-from harvester.harvest.plan import RunPlan, Standing
+from harvester.harvest.plan import RunPlan, SavedState
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import watermark
 from harvester.harvest.run_warnings import Note, columns_of, notes_of
@@ -53,11 +53,11 @@ def find(session: Session, request: HarvestRequest) -> Harvest | None:
     return session.scalars(select(Harvest).filter_by(**_key(request))).one_or_none()
 
 
-def standing(session: Session, row: Harvest | None) -> Standing:
-    """Return the harvest's standing, without changing its row."""
+def saved_state(session: Session, row: Harvest | None) -> SavedState:
+    """Return what the row says of the last run, without changing it."""
     if row is None:
-        return Standing()
-    return Standing(
+        return SavedState()
+    return SavedState(
         watermark=row.watermark,
         undated=_undated(session, row),
         token=row.resumption_token or "",

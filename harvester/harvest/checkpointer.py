@@ -266,7 +266,7 @@ class Checkpointer:
         """Discard everything that is not committed."""
         self.state.counts = self._uncommitted.abandon(error, self.state.counts)
 
-    def change_course(self, change: StateChange, *, again: bool = False) -> None:
+    def change_list(self, change: StateChange, *, again: bool = False) -> None:
         """Continue with a list other than the current one: drop its token, and save that.
 
         With `again`, the counts of the current list are taken back, because they will be counted again.

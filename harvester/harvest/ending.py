@@ -118,7 +118,7 @@ class Ending:
             pace=self.pace.close(seconds, state.counts["records"], state.traffic.requests),
         )
 
-    def write_unbegun(self) -> RunOutcome:
+    def write_not_started(self) -> RunOutcome:
         """Write the history row of a run that has no checkpoint."""
         self.state.counts = self.state.with_traffic(self.state.counts)
         outcome = self.outcome()

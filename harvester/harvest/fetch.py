@@ -119,13 +119,13 @@ class Fetched:
     """Fetching the remaining records of the page would have taken more requests than allowed."""
 
     @property
-    def light(self) -> bool:
+    def is_raw(self) -> bool:
         """Whether the page has no parsed elements, which are large."""
         return isinstance(self.page, PageOfDocuments)
 
     def bare(self) -> "Fetched":
         """Return the page without its parsed elements, which are large and no longer needed."""
-        if self.light:
+        if self.is_raw:
             return self
         page = replace(self.page, records=())
         return replace(self, page=page, entries=[(header, None) for header, _ in self.entries])
@@ -171,13 +171,13 @@ class PageFetcher:
         try:
             page = await anext(pages, None)
         except ClientError:
-            self._count_in_vain(begun)
+            self._spend_on_fault(begun)
             raise
         if page is not None and page.cut_off:
-            self._count_in_vain(begun)
+            self._spend_on_fault(begun)
         return page
 
-    def _count_in_vain(self, begun: float) -> None:
+    def _spend_on_fault(self, begun: float) -> None:
         if self.around_fault:
             self.budget.count_since(begun)
 
@@ -213,8 +213,8 @@ class PageFetcher:
         for fault in page.faults:
             names = list(dict.fromkeys(_names(fault.raw)))[:_MOST_NAMES]
             # A record that is too large within a page is also too large by itself.
-            hopeless = page.cut_off or fault.failure.is_limit
-            results = [] if hopeless else [await self._try(name, notes) for name in names]
+            all_refused = page.cut_off or fault.failure.is_limit
+            results = [] if all_refused else [await self._try(name, notes) for name in names]
             entries = [result for result in results if isinstance(result, tuple)]
             mended += entries
             if not results or len(entries) < len(results):

@@ -124,14 +124,14 @@ async def _harvest(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress
             await introduce(prepared, client, steps)
             attempt.phase = run = prepared.begin(store)
             pipeline = PagePipeline(run=run, steps=steps, on_progress=on_progress)
-            async with _signs_of_life(run):
+            async with _heartbeats(run):
                 return await ListHarvester(run=run, client=client, pipeline=pipeline).harvest_lists()
 
 
 @contextlib.asynccontextmanager
-async def _signs_of_life(run: Run) -> AsyncIterator[None]:
+async def _heartbeats(run: Run) -> AsyncIterator[None]:
     """Record during the block, again and again, that this process is alive; its start was recorded before."""
-    task = asyncio.create_task(_give_signs(run))
+    task = asyncio.create_task(_write_heartbeats(run))
     try:
         yield
     finally:
@@ -139,7 +139,7 @@ async def _signs_of_life(run: Run) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _give_signs(run: Run) -> None:
+async def _write_heartbeats(run: Run) -> None:
     harvest_id = run.checkpointer.point.harvest_id
     while True:
         await asyncio.sleep(run.prepared.requested.tuning.sign_seconds)

@@ -144,7 +144,7 @@ class ListHarvester:
             elif await self._is_empty(state.window):
                 await self._finish(state.window, End.NO_RECORDS_MATCH)
             else:
-                state.note_sounded()
+                state.note_probed()
         return state.window
 
     async def _is_empty(self, window: Window) -> bool:
@@ -295,7 +295,7 @@ class ListHarvester:
                 raise error from None  # the run resumes at this page, so report its error
         if division is None:
             return await self._put_off()
-        if division.hopeless:
+        if division.cannot_split:
             await self._leave_out(error, division)
             return self._progress.end
         self._skip = self._skip.with_more(self._progress.watch.marks)
@@ -326,4 +326,4 @@ class ListHarvester:
         return state.end
 
     async def _change(self, change: StateChange, words: str | None = None, *, again: bool = False) -> None:
-        await self._steps.in_thread(partial(self.run.change_course, change, words, again=again))
+        await self._steps.in_thread(partial(self.run.change_list, change, words, again=again))

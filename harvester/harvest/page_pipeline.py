@@ -32,13 +32,13 @@ class PagePrefetcher:
     _waiting: "asyncio.Queue[PreparedPage | Exception]" = field(default_factory=asyncio.Queue)
     _here: asyncio.Event = field(default_factory=asyncio.Event)
     _bytes: int = 0
-    _room: asyncio.Event = field(default_factory=asyncio.Event)
+    _has_space: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def put(self, taken: PreparedPage) -> None:
         """Add a page; return when there is room for one more."""
         self._add(taken)
         self._count(taken.weight)
-        await self._room.wait()
+        await self._has_space.wait()
 
     def fail(self, error: Exception) -> None:
         """Add the error that ends the list."""
@@ -77,9 +77,9 @@ class PagePrefetcher:
     def _count(self, number: int) -> None:
         self._bytes += number
         if self._bytes > _MOST_BYTES:
-            self._room.clear()
+            self._has_space.clear()
         else:
-            self._room.set()
+            self._has_space.set()
 
 
 _T = TypeVar("_T")
@@ -166,7 +166,7 @@ class PagePipeline:
             async for fetched in fetching.pages(selection, resumption_token=self.run.state.token):
                 await behind
                 behind = asyncio.ensure_future(self._prepare(fetched, ahead))
-                if not fetched.light:
+                if not fetched.is_raw:
                     await behind
             await behind
         except asyncio.CancelledError:

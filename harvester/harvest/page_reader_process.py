@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from harvester.reading.answers import Header, Page
 from harvester.reading.errors import ClientError
 from harvester.reading.replies import OnToken, Unread
-from oai.child import Answer, Companion, collect_seldom, serve
+from oai.child import Answer, Companion, collect_garbage_seldom, serve
 
 Documents = Sequence[bytes]
 """The document of each record (`Record.xml`), in the order of the page's headers; empty for a deleted one."""
@@ -127,5 +127,5 @@ def _work(answer: Answer, *request: Any) -> None:  # noqa: ANN401 the fields of 
 
 
 if __name__ == "__main__":
-    collect_seldom()
+    collect_garbage_seldom()
     serve(_work)

@@ -98,14 +98,14 @@ class PageWriter:
         known = self._known(session, batch)
         outdated = self._outdated(session, batch, known)
         batch = batch.without(outdated)
-        fates = {record.key: fate_of(record, known.get(record.key)) for record in batch.records}
-        self._check_room(batch.records, known, fates)
-        updated = [record for record in batch.records if fates[record.key] == "updated"]
+        effects = {record.key: effect_of(record, known.get(record.key)) for record in batch.records}
+        self._check_space(batch.records, known, effects)
+        updated = [record for record in batch.records if effects[record.key] == "updated"]
         self.guard.check_updates(session, len(updated), [record.header.identifier for record in updated])
         self.guard.note_seen(session, [known[key].record_id for key in batch.passed_over if key in known])
-        same = self._mark_same(session, batch, known, fates)
-        others = [record for record in batch.records if fates[record.key] != "unchanged"]
-        changed = [record for record in others if fates[record.key] not in _NOT_WRITTEN]
+        same = self._mark_same(session, batch, known, effects)
+        others = [record for record in batch.records if effects[record.key] != "unchanged"]
+        changed = [record for record in others if effects[record.key] not in _NOT_WRITTEN]
         paths = self._paths(session, changed, known)
         files, leaving = _files(others, known, paths)
         if leaving or any(record.key in known for record in others):
@@ -113,7 +113,7 @@ class PageWriter:
         # Before the files are overwritten.
         self.versions.keep(session, self.store, [known[record.key] for record in updated])
         self.store.begin(files, leaving)
-        rows = [_row(one, paths.get(one.key), fates[one.key], known.get(one.key)) for one in changed]
+        rows = [_row(one, paths.get(one.key), effects[one.key], known.get(one.key)) for one in changed]
         written = write_records(
             session,
             rows,
@@ -123,18 +123,18 @@ class PageWriter:
             feed_run=self.guard.run if self.guard.target.writes_feed else None,
         )
         self.guard.note_alive(session, [*written, *same])
-        return self._with_deletions(session, others, known, fates, _counts(fates, len(outdated)))
+        return self._with_deletions(session, others, known, effects, _counts(effects, len(outdated)))
 
-    def _check_room(self, records: Sequence[Prepared], known: Known, fates: Mapping[str, str]) -> None:
+    def _check_space(self, records: Sequence[Prepared], known: Known, effects: Mapping[str, str]) -> None:
         self.floor.check()
         if self.quota is None:
             return
         growth = sum(
-            len(record.data) - _replaced(fates[record.key], known.get(record.key), len(record.data))
+            len(record.data) - _replaced(effects[record.key], known.get(record.key), len(record.data))
             for record in records
-            if record.data is not None and fates[record.key] in {"new", "updated"}
+            if record.data is not None and effects[record.key] in {"new", "updated"}
         )
-        self.quota.check(Stored(sum(fate == "new" for fate in fates.values()), growth))
+        self.quota.check(Stored(sum(effect == "new" for effect in effects.values()), growth))
 
     def _known(self, session: Session, batch: RecordBatch) -> dict[str, KnownRecord]:
         """Return the rows of the page's records, and of filtered ones if disappeared records are sought."""
@@ -179,7 +179,7 @@ class PageWriter:
         session: Session,
         records: Sequence[Prepared],
         known: Known,
-        fates: Mapping[str, str],
+        effects: Mapping[str, str],
         counts: Counter[str],
     ) -> Counter[str]:
         """Stage the deletions, and return the counts with them; repeated deletions count as unchanged."""
@@ -190,7 +190,7 @@ class PageWriter:
                 set_specs=record.header.set_specs,
             )
             for record in records
-            if fates[record.key] == "deleted"
+            if effects[record.key] == "deleted"
         ]
         if tombstones:
             counts["deleted"] = self.guard.stage(session, tombstones)
@@ -198,7 +198,7 @@ class PageWriter:
         return counts
 
     def _mark_same(
-        self, session: Session, batch: RecordBatch, known: Known, fates: dict[str, str]
+        self, session: Session, batch: RecordBatch, known: Known, effects: dict[str, str]
     ) -> Sequence[int]:
         """Flag the unchanged records, and return their ids; those whose file is missing are restored.
 
@@ -208,14 +208,14 @@ class PageWriter:
             filename: record.key
             for record in batch.records
             if record.data is not None
-            and fates[record.key] == "unchanged"
+            and effects[record.key] == "unchanged"
             and (filename := known[record.key].filename) is not None
         }
         missing = self.store.missing(list(here))
-        same = [known[key].record_id for key, fate in fates.items() if fate == "unchanged"]
+        same = [known[key].record_id for key, effect in effects.items() if effect == "unchanged"]
         mark_unchanged(session, same, run_started=self.guard.run.run_started)
         for filename in missing.result():
-            fates[here[filename]] = "restored"
+            effects[here[filename]] = "restored"
         return same
 
     def _paths(self, session: Session, changed: Sequence[Prepared], known: Known) -> dict[str, str]:
@@ -239,14 +239,14 @@ class PageWriter:
         return paths
 
 
-def _replaced(fate: str, before: KnownRecord | None, size: int) -> int:
+def _replaced(effect: str, before: KnownRecord | None, size: int) -> int:
     """Return the bytes of the file that the record's new one replaces; taken as equal if not known."""
-    if fate == "new" or before is None:
+    if effect == "new" or before is None:
         return 0
     return size if before.size is None else before.size
 
 
-def fate_of(record: Prepared, known: KnownRecord | None) -> str:
+def effect_of(record: Prepared, known: KnownRecord | None) -> str:
     """Return what becomes of a record, given its row."""
     if record.data is None:
         if known is None:
@@ -261,8 +261,8 @@ def fate_of(record: Prepared, known: KnownRecord | None) -> str:
     return "unchanged" if known.digest == record.digest else "updated"
 
 
-def _counts(fates: Mapping[str, str], outdated: int) -> Counter[str]:
-    counts = Counter(fates.values())
+def _counts(effects: Mapping[str, str], outdated: int) -> Counter[str]:
+    counts = Counter(effects.values())
     counts["unchanged"] += counts.pop("restored", 0)
     counts["outdated"] = outdated
     return counts
@@ -285,7 +285,7 @@ def _files(
     return files, leaving
 
 
-def _row(record: Prepared, path: str | None, fate: str, before: KnownRecord | None) -> RecordRow:
+def _row(record: Prepared, path: str | None, effect: str, before: KnownRecord | None) -> RecordRow:
     header = record.header
     record_id = before.record_id if before else None
     if record.data is None:
@@ -308,7 +308,7 @@ def _row(record: Prepared, path: str | None, fate: str, before: KnownRecord | No
         filename=path,
         datestamp=header.datestamp,
         status=RecordStatus.ACTIVE,
-        change=_ROW_CHANGE[fate],
+        change=_ROW_CHANGE[effect],
         digest=record.digest,
         set_specs=header.set_specs,
         size=len(record.data),
@@ -353,7 +353,7 @@ class ReturnedRecords:
         totals = self.state.progress.totals
         if not any(totals[name] for name in ("restarts", "taken_up", "halvings", "answers_again")):
             return 0
-        return brought_before(
+        return count_already_stored(
             session,
             batch.records,
             repository_id=self.request.repository_id,
@@ -383,7 +383,7 @@ def written_before(
     return set(rows)
 
 
-def brought_before(
+def count_already_stored(
     session: Session,
     records: Sequence[Prepared],
     *,

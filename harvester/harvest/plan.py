@@ -47,8 +47,8 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
-    """The standing of a harvest according to its row in `oai_harvest`."""
+class SavedState:
+    """What a harvest's row in `oai_harvest` says of its last run."""
 
     watermark: str | None = None
     undated: str | None = None
@@ -165,20 +165,20 @@ class RunPlan:
 
 
 def plan(
-    request: HarvestRequest, target: Target, standing: Standing, *, now: datetime, overlap: float
+    request: HarvestRequest, target: Target, saved_state: SavedState, *, now: datetime, overlap: float
 ) -> RunPlan:
     """Return the plan of a harvest that goes back `overlap` seconds behind the watermark."""
     times = target.calendar(now)
-    resumes = was_cut_off(request, standing)
+    resumes = was_cut_off(request, saved_state)
     if resumes:
-        from_ = standing.parameters.get("from")
+        from_ = saved_state.parameters.get("from")
         why = "as in the interrupted run, which is resumed"
         # An empty list of windows belongs to a run that was interrupted after its last list: only its end
         # is missing.
-        saved = standing.state.get("windows")
+        saved = saved_state.state.get("windows")
         windows = [_whole(request, from_, times)] if saved is None else list(map(window_from_json, saved))
     else:
-        from_, why = _from(target.possible(request), standing, times.granularity, overlap)
+        from_, why = _from(target.possible(request), saved_state, times.granularity, overlap)
         windows = [_whole(request, from_, times)]
     return RunPlan(
         base_url=target.base_url,
@@ -187,7 +187,7 @@ def plan(
         set_spec=request.set_spec,
         windows=windows,
         resumes=resumes,
-        resumption_token=standing.token if resumes else "",
+        resumption_token=saved_state.token if resumes else "",
         from_=from_,
         why=why,
         remarks=_remarks(request, target, from_),
@@ -199,10 +199,10 @@ def plan(
     )
 
 
-def was_cut_off(request: HarvestRequest, standing: Standing) -> bool:
+def was_cut_off(request: HarvestRequest, saved_state: SavedState) -> bool:
     """Return whether a run of the same harvest was interrupted after making progress."""
-    begun = bool(standing.token or standing.counts.get("pages") or standing.state.get("totals"))
-    return begun and standing.parameters.get("kind") == request.kind()
+    begun = bool(saved_state.token or saved_state.counts.get("pages") or saved_state.state.get("totals"))
+    return begun and saved_state.parameters.get("kind") == request.kind()
 
 
 def _whole(request: HarvestRequest, from_: str | None, calendar: Calendar) -> Window:
@@ -211,19 +211,19 @@ def _whole(request: HarvestRequest, from_: str | None, calendar: Calendar) -> Wi
 
 
 def _from(
-    request: HarvestRequest, standing: Standing, granularity: str | None, overlap: float
+    request: HarvestRequest, saved_state: SavedState, granularity: str | None, overlap: float
 ) -> tuple[str | None, str]:
     """Return the `from` to send (HAR-4), and the reason for it."""
     if request.harvest_from is not None:
         return in_granularity(request.harvest_from, granularity), "as requested"
     if request.full:
         return None, "because all records were requested"
-    watermark = standing.watermark
-    if watermark is None and standing.undated is not None:
+    watermark = saved_state.watermark
+    if watermark is None and saved_state.undated is not None:
         return (
             None,
             (
-                f"because the last harvest has no valid date: its responseDate {standing.undated!r} "
+                f"because the last harvest has no valid date: its responseDate {saved_state.undated!r} "
                 "cannot be read"
             ),
         )

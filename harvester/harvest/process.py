@@ -2,11 +2,7 @@
 
 import asyncio
 import contextlib
-import os
 import signal
-import sys
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,12 +13,10 @@ from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
 from harvester.harvest.source import as_it_is
-from oai.child import collect_seldom, limit_memory, share_memory
+from oai.child import collect_garbage_seldom, limit_memory, share_memory
 from oai.cli import Invocation
 from oai.database import Database
-from oai.errors import ExitCode
 
-_GRACE_SECONDS = 10.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -43,7 +37,7 @@ def run_harvest(
             rejected = f"{counts['invalid']:,} rejected" if counts["invalid"] else ""
             advance(counts["records"], total=total, note=rejected)
 
-        collect_seldom()
+        collect_garbage_seldom()
         share_memory()
         # This process also parses what the repository sends; the system enforces the limit.
         limit_memory(invocation.settings.harvester.max_memory)
@@ -71,22 +65,6 @@ def run_harvest(
 def _importing(invocation: Invocation) -> Iterator[Progress]:
     with invocation.console.progress("import") as advance:
         yield lambda counts, expected: advance(counts["seen"], total=expected)
-
-
-def end_with_parent() -> None:
-    """Let the end of standard input ask this process to stop, and end it some seconds later."""
-    threading.Thread(target=_wait_for_parent, name="parent", daemon=True).start()
-
-
-def _wait_for_parent() -> None:
-    # Not through sys.stdin, whose lock would still be held when the interpreter ends.
-    with contextlib.suppress(OSError):
-        while os.read(sys.__stdin__.fileno() if sys.__stdin__ else 0, 4096):
-            pass
-    # A signal, because an asyncio event must not be set from another thread.
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_GRACE_SECONDS)
-    os._exit(ExitCode.INTERRUPTED)
 
 
 @contextlib.contextmanager

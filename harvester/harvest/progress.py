@@ -71,7 +71,7 @@ class RunProgress:
         first, rest = next_piece(self.windows[0], calendar)
         self.windows[:1] = [first] if rest is None else [first, rest]
 
-    def note_sounded(self) -> None:
+    def note_probed(self) -> None:
         """Record that the current window may contain records, so that it is to be cut."""
         self.windows[0] = replace(self.windows[0], unsounded=False)
 

@@ -146,7 +146,7 @@ class SplitWindow:
 
     windows: Sequence[Window]
     remark: str
-    hopeless: bool = False
+    cannot_split: bool = False
     """Not even the headers can be read, and the window cannot be divided: it has to be skipped."""
 
 
@@ -175,11 +175,11 @@ class Isolation:
             # If the headers alone are too large, a shorter window cannot be expected to be smaller.
             if isinstance(error, AnswerTooLargeError) or not is_of_the_answer(error):
                 raise
-            return _halved(shorter) if shorter else _hopeless(rest, str(error))
+            return _halved(shorter) if shorter else _skipped(rest, str(error))
         if not _selective(page, rest, self.plan.calendar):
             return self._unselective(window, "the repository does not select by datestamp")
         if window.one_by_one or page.cut_off:
-            return _halved(shorter) if shorter else _hopeless(rest, "its headers cannot be read to the end")
+            return _halved(shorter) if shorter else _skipped(rest, "its headers cannot be read to the end")
         return _single(rest) if shorter is None or _few(page) else _halved(shorter)
 
     async def _probe(self, window: Window) -> Page:
@@ -189,15 +189,15 @@ class Isolation:
 
     def _after_oai_error(self, error: OaiError, window: Window) -> SplitWindow:
         if error.code == ErrorCode.NO_RECORDS_MATCH:
-            return _hopeless(window, "it has no headers, although it has a page of records")
+            return _skipped(window, "it has no headers, although it has a page of records")
         if error.code == ErrorCode.BAD_ARGUMENT and (window.halvings or window.from_ != self.plan.from_):
             return self._unselective(window, f"the repository does not accept the bounds ({error.message})")
-        return _hopeless(window, str(error))
+        return _skipped(window, str(error))
 
     def _unselective(self, window: Window, reason: str) -> SplitWindow:
         """Fetch all records one by one, because there are no shorter windows; this is tried once."""
         if window.one_by_one:
-            return _hopeless(window, reason)
+            return _skipped(window, reason)
         whole = Window(from_=self.plan.from_, one_by_one=True, halvings=window.halvings + 1)
         return SplitWindow(windows=[whole], remark=f"{reason}, so its records are fetched one by one")
 
@@ -218,9 +218,9 @@ def _selective(page: Page, window: Window, calendar: Calendar) -> bool:
             stamp = parse_datestamp(header.datestamp)
         except ValueError:
             continue
-        if window.until and stamp.moment > last + calendar.grain:
+        if window.until and stamp.moment > last + calendar.resolution:
             return False
-        if window.from_ and stamp.last_second < first - calendar.grain:
+        if window.from_ and stamp.last_second < first - calendar.resolution:
             return False
     return True
 
@@ -242,7 +242,7 @@ def _single(window: Window) -> SplitWindow:
     return SplitWindow(windows=[alone], remark=f"fetching the records {window.in_words()} one by one")
 
 
-def _hopeless(window: Window, reason: str) -> SplitWindow:
+def _skipped(window: Window, reason: str) -> SplitWindow:
     return SplitWindow(
-        windows=[], remark=f"the records {window.in_words()} are skipped: {reason}", hopeless=True
+        windows=[], remark=f"the records {window.in_words()} are skipped: {reason}", cannot_split=True
     )

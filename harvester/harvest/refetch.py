@@ -47,7 +47,7 @@ _ALL: Final = 100.0
 """Percentage: whoever requests a single record has approved what becomes of it."""
 
 
-class Fate(StrEnum):
+class RefetchState(StrEnum):
     """What became of the record."""
 
     BROKEN = "broken"
@@ -67,7 +67,7 @@ class Fate(StrEnum):
 class Refetched:
     """The result: the answer's bytes, decompressed, and what is wrong with them, if anything."""
 
-    fate: Fate
+    fate: RefetchState
     url: str
     raw: bytes = b""
     seconds: float = 0.0
@@ -78,7 +78,7 @@ class Refetched:
     @property
     def reads_well(self) -> bool:
         """Whether the fault is gone."""
-        return self.fate is not Fate.BROKEN
+        return self.fate is not RefetchState.BROKEN
 
 
 async def fetch_again(
@@ -106,7 +106,7 @@ async def fetch_again(
         await asyncio.to_thread(_note_still_broken, database, error.quarantine_id)
         return fetched
     if not store:
-        return replace(fetched, fate=Fate.READABLE)
+        return replace(fetched, fate=RefetchState.READABLE)
     return replace(fetched, fate=await asyncio.to_thread(_take_in, database, settings, request, batch))
 
 
@@ -141,7 +141,7 @@ async def ask_for_record(
         reason = "; ".join(refusal.reason for refusal in batch.refused)
     last = watching.exchanges[-1] if watching.exchanges else None
     return batch, Refetched(
-        fate=Fate.BROKEN,
+        fate=RefetchState.BROKEN,
         url=last.reply.url if last else client.base_url,
         raw=last.reply.body if last else b"",
         seconds=sum(exchange.seconds for exchange in watching.exchanges),
@@ -187,11 +187,13 @@ def _note_still_broken(database: Database, quarantine_id: int) -> None:
         session.commit()
 
 
-def _take_in(database: Database, settings: Settings, request: HarvestRequest, batch: RecordBatch) -> Fate:
+def _take_in(
+    database: Database, settings: Settings, request: HarvestRequest, batch: RecordBatch
+) -> RefetchState:
     """Store the record while no harvest of the repository runs, and resolve its quarantine entries."""
     now = datetime.now(UTC)
     with only_harvest(database, request.repository_id):
-        fate = Fate.FILTERED if batch.passed_over else _store(database, settings, request, batch, now)
+        fate = RefetchState.FILTERED if batch.passed_over else _store(database, settings, request, batch, now)
         keys = [*batch.passed_over, *(record.key for record in batch.records)]
         quarantine = Quarantine(
             repository_id=request.repository_id,
@@ -208,7 +210,7 @@ def _take_in(database: Database, settings: Settings, request: HarvestRequest, ba
 
 def _store(
     database: Database, settings: Settings, request: HarvestRequest, batch: RecordBatch, now: datetime
-) -> Fate:
+) -> RefetchState:
     with database.session() as session:
         repository = repositories.get_repository(session, request.repository_id)
         target = approval.deletion_target(repository, settings, request.metadata_prefix)
@@ -233,8 +235,8 @@ def _store(
     if counts["deleted"]:
         deletions.apply_staged(database, guard.run, target)
     if counts["deleted"] or counts["tombstones"]:
-        return Fate.DELETED
-    return Fate.UNCHANGED if counts["unchanged"] else Fate.STORED
+        return RefetchState.DELETED
+    return RefetchState.UNCHANGED if counts["unchanged"] else RefetchState.STORED
 
 
 def _open_guard(

@@ -37,7 +37,13 @@ from harvester.harvest.result import (
 )
 from harvester.harvest.room import Quota, open_quota
 from harvester.harvest.run_warnings import Note
-from harvester.harvest.source import AnswerSource, as_it_is, check_standing, open_source, without_superseded
+from harvester.harvest.source import (
+    AnswerSource,
+    as_it_is,
+    check_saved_state,
+    open_source,
+    without_superseded,
+)
 from harvester.harvest.transform import RecordBatch, Refusal, RefusedRecordError, Transformer, joined
 from harvester.harvest.verdict import End, Verdict, judge
 from harvester.reading.answers import Identity
@@ -123,7 +129,7 @@ class Requested:
     def conclude(self, end: End, error: Exception | None = None) -> RunOutcome:
         """Write the history row of a run that could not be prepared."""
         ending = Ending(requested=self, end=end, error=error, pace=Pace())
-        return ending.write_unbegun()
+        return ending.write_not_started()
 
 
 @dataclass(kw_only=True)
@@ -170,10 +176,10 @@ class PreparedRun:
         with database.session() as session:
             repository = repositories.get_repository(session, request.repository_id)
             row = checkpoint.find(session, request)
-            standing = checkpoint.standing(session, row)
-            check_standing(request, standing)
+            saved_state = checkpoint.saved_state(session, row)
+            check_saved_state(request, saved_state)
             overlap, now = self.settings.harvester.overlap, self.source.now
-            planned = plan(request, target(repository), standing, now=now, overlap=overlap)
+            planned = plan(request, target(repository), saved_state, now=now, overlap=overlap)
             looks = may_disappear(session, repository, request, from_=planned.from_)
             point = checkpoint.begin(session, request, planned, row, now=datetime.now(UTC), looks=looks)
             quarantine = open_quarantine(session, request, run_started=point.run_started)
@@ -236,7 +242,7 @@ class PreparedRun:
             raw_path=self.source.raw_path,
             isolation_requests=self.budget.spent,
         )
-        return ending.write_unbegun()
+        return ending.write_not_started()
 
 
 @dataclass(kw_only=True)
@@ -326,16 +332,16 @@ class Run:
             self.quarantine.add(session, [refusal], now=datetime.now(UTC))
             session.commit()
 
-    def change_course(self, change: StateChange, warning: str | None = None, *, again: bool = False) -> None:
+    def change_list(self, change: StateChange, warning: str | None = None, *, again: bool = False) -> None:
         """Continue with a list other than the current one (see `Checkpointer.change_course`)."""
         if warning is not None:
             self.state.warnings.warn(warning)
-        self.checkpointer.change_course(change, again=again)
+        self.checkpointer.change_list(change, again=again)
 
     def finish_list(self, end: End) -> None:
         """End the current list."""
         self._count_repetitions()
-        self.change_course(lambda progress: progress.finish(end))
+        self.change_list(lambda progress: progress.finish(end))
 
     def _count_repetitions(self) -> None:
         """Count what the current list repeated on later pages as repeated instead of unchanged."""

@@ -21,7 +21,7 @@ from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import ReadPage
 from harvester.client.transport import HttpTransport, request_headers
 from harvester.harvest.checkpoint import Checkpoint
-from harvester.harvest.plan import RunPlan, Standing
+from harvester.harvest.plan import RunPlan, SavedState
 from harvester.harvest.raw_capture import FETCH_ERROR, RUN_URI
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import get_history
@@ -203,9 +203,9 @@ def open_kept(session: Session, settings: Settings, history_id: int) -> "Replay"
     return open_replay(_kept(settings, _replayed(session, history_id)))
 
 
-def check_standing(request: HarvestRequest, standing: Standing) -> None:
+def check_saved_state(request: HarvestRequest, saved_state: SavedState) -> None:
     """Raise UsageError if a replay would replace an interrupted harvest."""
-    interrupted = standing.parameters.get("kind")
+    interrupted = saved_state.parameters.get("kind")
     if request.replay is not None and interrupted and interrupted != request.kind():
         raise UsageError(
             "an interrupted harvest of this format and set can be resumed; complete it first, then replay"

@@ -97,7 +97,7 @@ class Calendar:
     latest: datetime
 
     @property
-    def grain(self) -> timedelta:
+    def resolution(self) -> timedelta:
         """The shortest window that can be requested."""
         return timedelta(seconds=1) if self.granularity == Granularity.SECOND else timedelta(days=1)
 
@@ -170,10 +170,10 @@ def _piece(window: Window, span: Span, length: timedelta) -> Window:
 def halves(window: Window, calendar: Calendar) -> tuple[Window, Window] | None:
     """Return the window in two halves; None if it is as short as a request can be."""
     first, last = calendar.bounds(window)
-    steps = (last - first) // calendar.grain
+    steps = (last - first) // calendar.resolution
     if steps < 2:  # noqa: PLR2004 within two grains, both halves would be as long as the whole
         return None
-    middle = calendar.write(first + calendar.grain * (steps // 2))
+    middle = calendar.write(first + calendar.resolution * (steps // 2))
     halved = replace(window, halvings=window.halvings + 1, taken_up=False, first_from=None)
     return replace(halved, until=middle), replace(halved, from_=middle)
 

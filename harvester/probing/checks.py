@@ -321,7 +321,7 @@ async def _look_at_set(case: Case, spec: str) -> None:
     except ClientError as error:
         case.note("set", "failed", set=spec, text=short(error))
         return
-    inside = all(_is_in(header, spec) for header in page.headers)
+    inside = all(header.is_in(spec) for header in page.headers)
     case.note("set", "well" if inside else "other", set=spec)
 
 
@@ -364,7 +364,3 @@ def _date(header: Header) -> Datestamp | None:
         return None if header.undated else parse_datestamp(header.datestamp)
     except ValueError:
         return None
-
-
-def _is_in(header: Header, spec: str) -> bool:
-    return any(found == spec or found.startswith(f"{spec}:") for found in header.set_specs)

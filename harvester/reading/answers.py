@@ -8,9 +8,8 @@ from lxml import etree
 
 from oai.failures import Failure
 from oai.vocabulary import OAI_NAMESPACE
-from oai.xml import parse
+from oai.xml import metadata_of, parse
 
-_METADATA = f"{{{OAI_NAMESPACE}}}metadata"
 _ABOUT = f"{{{OAI_NAMESPACE}}}about"
 _TITLE_FIELD = "245"
 _YEAR = re.compile(r"\b[12][0-9]{3}\b")
@@ -59,6 +58,10 @@ class Header:
     undated: bool = False
     """Whether the repository wrote no datestamp, so that `datestamp` is the date of the answer."""
 
+    def is_in(self, set_spec: str) -> bool:
+        """Return whether the record is in the set, or in one of the sets below it."""
+        return any(found == set_spec or found.startswith(f"{set_spec}:") for found in self.set_specs)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
@@ -76,8 +79,7 @@ class Record:
     @property
     def metadata(self) -> etree._Element | None:
         """The metadata's own root element, such as `<oai_dc:dc>`; None if there is none."""
-        holder = self.element.find(_METADATA)
-        return None if holder is None else next(holder.iterchildren(etree.Element), None)
+        return metadata_of(self.element)
 
     @property
     def abouts(self) -> Sequence[etree._Element]:

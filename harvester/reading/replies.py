@@ -130,10 +130,10 @@ def read_page(  # noqa: PLR0913 the fields of `Unread`, by name
     if on_token is not None and (token := _token_at_the_end(envelope)):
         on_token(token)
     page = reader.read(envelope, size=len(body))
-    return page if loose else _faultless(page, url)
+    return page if loose else _without_errors(page, url)
 
 
-def _faultless(page: Page, url: str) -> Page:
+def _without_errors(page: Page, url: str) -> Page:
     """Return the page; raise MalformedAnswerError if anything is wrong or odd in it."""
     if page.faults or page.notes:
         raise MalformedAnswerError(url, page.faults[0].reason if page.faults else page.notes[0])

@@ -115,7 +115,7 @@ class CaptureChoice:
         """Choose the capture if it is better than the present one."""
         self.seen += 1
         other = self._chosen.get(capture.url)
-        if other is None or self._merit(capture) > self._merit(other):
+        if other is None or self._rank(capture) > self._rank(other):
             self._chosen[capture.url] = capture
 
     def see_all(self, captures: Iterable[Capture]) -> None:
@@ -127,6 +127,6 @@ class CaptureChoice:
         """Return the captures ordered by URL."""
         return [self._chosen[url] for url in sorted(self._chosen)]
 
-    def _merit(self, capture: Capture) -> tuple[bool, float, datetime, str]:
+    def _rank(self, capture: Capture) -> tuple[bool, float, datetime, str]:
         distance = 0.0 if self._at is None else -abs((capture.captured - self._at).total_seconds())
         return not capture.is_error, distance, capture.captured, capture.key

@@ -1,1 +1,1 @@
-"""The rule lab: versioned rule files, edited as rows, tried on samples, and rehearsed on stored answers."""
+"""The rule lab: versioned rule files, edited as rows, tried on samples, and previewed on stored answers."""

@@ -36,7 +36,7 @@ def read_rules(
     return parse_mappings(data, source=source, limits=limits)
 
 
-class Fate(StrEnum):
+class RuleEffect(StrEnum):
     """The effect of a rule file on a record."""
 
     ACCEPTED = "accepted"
@@ -77,7 +77,7 @@ class Explained:
     identifier: str
     datestamp: str
     title: str
-    fate: Fate
+    fate: RuleEffect
     findings: Sequence[RuleFinding] = ()
     before: str = ""
     after: str = ""
@@ -97,12 +97,12 @@ def explain(record: etree._Element, rules: Filters | Mappings) -> Explained:
             return _filtered(record, rules)
         return _normalised(record, rules)
     except RuleLimitError as error:
-        return _explained(record, Fate.LIMIT, trouble=error)
+        return _explained(record, RuleEffect.LIMIT, trouble=error)
 
 
 def _filtered(record: etree._Element, rules: Filters) -> Explained:
     if is_deletion(record):
-        return _explained(record, Fate.ACCEPTED)
+        return _explained(record, RuleEffect.ACCEPTED)
     evaluation = rules.evaluator.on(record)
     findings: list[RuleFinding] = []
     for number, one in enumerate(rules.filters, start=1):
@@ -113,7 +113,7 @@ def _filtered(record: etree._Element, rules: Filters) -> Explained:
         accepted = any(one.matched for one in findings)
     else:
         accepted = all(one.found and one.found == one.matched for one in findings)
-    return _explained(record, Fate.ACCEPTED if accepted else Fate.REFUSED, findings=findings)
+    return _explained(record, RuleEffect.ACCEPTED if accepted else RuleEffect.REFUSED, findings=findings)
 
 
 def _normalised(record: etree._Element, rules: Mappings) -> Explained:
@@ -133,7 +133,7 @@ def _normalised(record: etree._Element, rules: Mappings) -> Explained:
         for new in mapping.new_elements:
             answers = [new.expression.matches(evaluation, node.value) for node in nodes]
             findings.append(_finding(len(findings) + 1, nodes, answers, added.get(id(new), ())))
-    fate = Fate.CHANGED if total else Fate.UNCHANGED
+    fate = RuleEffect.CHANGED if total else RuleEffect.UNCHANGED
     return _explained(record, fate, findings=findings, changed=changed if total else None)
 
 
@@ -151,7 +151,7 @@ def _finding(
 
 def _explained(
     record: etree._Element,
-    fate: Fate,
+    fate: RuleEffect,
     *,
     findings: Sequence[RuleFinding] = (),
     changed: etree._Element | None = None,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from harvester.rule_lab.explanation import Explained, Fate, RuleFinding, Value, read_rules
+from harvester.rule_lab.explanation import Explained, RuleEffect, RuleFinding, Value, read_rules
 from harvester.rules.filters import Filters
 from harvester.rules.normalisation import Mappings
 from harvester.vocabulary import RuleKind
@@ -47,7 +47,7 @@ class Trial:
     kind: RuleKind
     records: Sequence[Explained]
     counts: Mapping[str, int]
-    """The counts by the values of `Fate`."""
+    """The counts by the values of `RuleEffect`."""
     lines: Sequence[RuleLine]
     samples: int
     """The number of samples."""
@@ -146,7 +146,9 @@ def _explained(answer: Mapping[str, Any]) -> Explained:
         for one in answer["findings"]
     ]
     trouble = ZatvaError.of_parts(answer["trouble"]) if answer["trouble"] else None
-    return Explained(**{**answer, "fate": Fate(answer["fate"]), "findings": findings, "trouble": trouble})
+    return Explained(
+        **{**answer, "fate": RuleEffect(answer["fate"]), "findings": findings, "trouble": trouble}
+    )
 
 
 def lines_of(rules: Filters | Mappings, explained: Sequence[Explained]) -> list[RuleLine]:

@@ -33,9 +33,8 @@ from lxml import etree
 from harvester.rules.rule_expressions import FoundNode, text_of
 from harvester.rules.rule_files import RuleExpression, RuleFile, RulePath, parse_rules, read_bytes, tag_of
 from harvester.rules.rule_limits import Evaluation, Evaluator, RuleLimits
-from oai.vocabulary import OAI_NAMESPACE
+from oai.xml import metadata_of
 
-_METADATA: Final = f"{{{OAI_NAMESPACE}}}metadata"
 _CONTENT_DEPTH: Final = 3
 """The depth of elements in the content of metadata or about: below record, metadata and root element."""
 
@@ -83,7 +82,7 @@ class Mappings:
         RuleLimitError if a rule exceeds a limit on this record, and RuleFileError if that happens too often
         or an XPath cannot be evaluated; the record may then contain some of the new elements.
         """
-        root = _metadata_root(record)
+        root = metadata_of(record)
         if root is None:
             return 0
         addition = _Addition(record=record, root=root, evaluation=self.evaluator.on(record), note=note)
@@ -101,7 +100,7 @@ class _Addition:
     root: etree._Element
     evaluation: Evaluation
     note: Note | None = None
-    standing: dict[etree._Element, set[tuple[str, str]]] = field(default_factory=dict)
+    existing: dict[etree._Element, set[tuple[str, str]]] = field(default_factory=dict)
     """The tags and values under each parent visited so far."""
 
     def run(self, mapping: NodeMapping) -> int:
@@ -114,13 +113,13 @@ class _Addition:
         parent, last = self._place(found.bearer)
         beside_element = last is not None and last is found.bearer and isinstance(last.tag, str)
         surroundings = last if beside_element and last is not None else parent
-        standing = self._standing(parent)
+        existing = self._existing(parent)
         added = 0
         for new in matching:
             tag = new.tag(surroundings)
             for value in new.values:
-                if (tag, value) not in standing:
-                    standing.add((tag, value))
+                if (tag, value) not in existing:
+                    existing.add((tag, value))
                     last = _insert(_element(parent, tag, new, value), parent, last)
                     added += 1
                     if self.note is not None:
@@ -139,15 +138,15 @@ class _Addition:
         ancestors = [] if element is None else list(element.iterancestors())
         return self.record in ancestors and ancestors.index(self.record) >= _CONTENT_DEPTH - 1
 
-    def _standing(self, parent: etree._Element) -> set[tuple[str, str]]:
+    def _existing(self, parent: etree._Element) -> set[tuple[str, str]]:
         # Elements that contain elements are excluded: their text may still grow during the application.
-        if parent not in self.standing:
-            self.standing[parent] = {
+        if parent not in self.existing:
+            self.existing[parent] = {
                 (str(child.tag), text_of(child).strip())
                 for child in parent.iterchildren(etree.Element)
                 if child.find("*") is None
             }
-        return self.standing[parent]
+        return self.existing[parent]
 
 
 def load_mappings(path: Path, limits: RuleLimits | None = None, *, source: str | None = None) -> Mappings:
@@ -219,11 +218,6 @@ def _value(file: RuleFile, element: etree._Element) -> str:
     if not value:
         raise file.fault(element, "<newValue> is empty; write the value to add")
     return value
-
-
-def _metadata_root(record: etree._Element) -> etree._Element | None:
-    metadata = record.find(_METADATA)
-    return None if metadata is None else next(metadata.iterchildren(etree.Element), None)
 
 
 def _element(parent: etree._Element, tag: str, new: NewElement, value: str) -> etree._Element:

@@ -23,6 +23,7 @@ from harvester.reading.answers import FormatInfo
 from harvester.rules.schemas import SchemaCache, Schemas, schema_fetcher
 from oai.settings import Settings
 from oai.vocabulary import DC_NAMESPACE, OAI_DC_NAMESPACE, OAI_NAMESPACE, XSI_NAMESPACE
+from oai.xml import metadata_of
 
 _GRAMMARS: Final = Path(__file__).parent / "grammars"
 _PREFIXES: Final = {
@@ -185,7 +186,7 @@ class Validator:
 
     def metadata_faults(self, record: etree._Element) -> list[Fault]:
         """Return the errors in the metadata alone."""
-        root = _content(record)
+        root = metadata_of(record)
         return [] if root is None else self._metadata_faults(root)
 
     def answer_faults(self, record: etree._Element) -> list[str]:
@@ -204,7 +205,7 @@ class Validator:
 
     def unknown(self, record: etree._Element) -> set[str]:
         """Return the namespaces in the metadata whose schemas have not been collected."""
-        root = _content(record)
+        root = metadata_of(record)
         if root is None or self._schemas is None:
             return set()
         # Three times as fast as with QName, and done for every element of every record.
@@ -274,17 +275,12 @@ def _own(name: str) -> Grammar:
     return built_in(name)
 
 
-def _content(record: etree._Element) -> etree._Element | None:
-    metadata = record.find(_METADATA)
-    return None if metadata is None else next(metadata.iterchildren(etree.Element), None)
-
-
 def _locations(record: etree._Element) -> dict[str, str]:
     """Return the schemaLocation pairs in the record's metadata and its ancestors.
 
     The innermost one applies.
     """
-    root = _content(record)
+    root = metadata_of(record)
     found: dict[str, str] = {}
     around = [] if root is None else [*reversed(list(root.iterancestors())), *root.iter(etree.Element)]
     for element in around:

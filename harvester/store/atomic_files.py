@@ -181,7 +181,7 @@ class Disk:
         if self._begun is not None and self._begun.has_any(full for full, _ in whole):
             self._finish()
         with contextlib.ExitStack() as undone:
-            begun = _Begun(self._way(full for full, _ in whole))
+            begun = _Begun(self._unfinished_in(full for full, _ in whole))
             undone.callback(begun.close)
             for full, data in whole:
                 begun.add(full, data)
@@ -202,7 +202,7 @@ class Disk:
                 begun.wait()
                 self._unsynced |= begun.finish()
 
-    def _way(self, paths: Iterable[str]) -> Unfinished:
+    def _unfinished_in(self, paths: Iterable[str]) -> Unfinished:
         """Return how the files are written, after creating their folders."""
         folders = {_folder(full) for full in paths}
         for folder in folders - self._folders:
@@ -251,15 +251,15 @@ class Disk:
 class _Begun:
     """Files that were written and have no names yet."""
 
-    def __init__(self, way: Unfinished) -> None:
-        self._way = way
+    def __init__(self, unfinished: Unfinished) -> None:
+        self._unfinished = unfinished
         self._files: list[tuple[str, int]] = []
         self.syncing: Future[None] | None = None
         """The sync of the files, if one is running in a thread."""
 
     def add(self, full: str, data: bytes) -> None:
         """Write one file."""
-        self._files.append((full, self._way.begin(full, data)))
+        self._files.append((full, self._unfinished.begin(full, data)))
 
     def has_any(self, paths: Iterable[str]) -> bool:
         """Return whether one of the paths is among the files."""
@@ -277,7 +277,7 @@ class _Begun:
     def finish(self) -> set[str]:
         """Give the files their names; return their folders."""
         for full, descriptor in self._files:
-            self._way.finish(full, descriptor)
+            self._unfinished.finish(full, descriptor)
         return {_folder(full) for full, _ in self._files}
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from harvester.store.backup import wait_for_backup
 from harvester.store.files import FileStore, marked_deleted
-from harvester.store.paths import deleted_path, without_twins
+from harvester.store.paths import deleted_path, without_case_clashes
 from harvester.store.records import RecordRow, RunKey, write_records
 from harvester.vocabulary import Change, DeletionPolicy, DeletionReason, RecordStatus
 from oai.database import Database
@@ -71,7 +71,7 @@ def _targets(
     if policy is DeletionPolicy.MARK:
         return names
     moving = [deleted_path(name) for name in names if name and name != deleted_path(name)]
-    places = iter(without_twins(session, moving, repository_id=repository_id))
+    places = iter(without_case_clashes(session, moving, repository_id=repository_id))
     return [next(places) if name and name != deleted_path(name) else name for name in names]
 
 

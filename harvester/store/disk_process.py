@@ -60,7 +60,7 @@ class DiskProcess:
 def main() -> None:
     """Handle files below the folder given on the command line."""
     base = sys.argv[1]
-    disk = Disk(base, open_at_once=_room())
+    disk = Disk(base, open_at_once=most_open_files())
 
     def work(answer: Answer, name: str, *arguments: object) -> None:
         try:
@@ -75,7 +75,7 @@ def main() -> None:
     disk.close()
 
 
-def _room() -> int:
+def most_open_files() -> int:
     """Return how many files this process may have open at a time; it opens nothing else."""
     if sys.platform == "win32":
         return OPEN_AT_ONCE

@@ -70,7 +70,7 @@ def record_path(identifier: str, *, parse_id: bool = True, metadata_prefix: str 
     return path + at + _SUFFIX
 
 
-def twin_path(path: str, number: int) -> str:
+def numbered_path(path: str, number: int) -> str:
     """Return the path of a record whose own is taken by one differing only in case; `number` is 2 or more."""
     return f"{path.removesuffix(_SUFFIX)}~{number}{_SUFFIX}"
 
@@ -219,7 +219,7 @@ def place_files(
             "files": arrays.of_numbers(counts.values()),
         },
     )
-    return without_twins(session, settled, repository_id=repository_id)
+    return without_case_clashes(session, settled, repository_id=repository_id)
 
 
 def note_folders(session: Session, folders: Mapping[str, int], *, repository_id: int) -> None:
@@ -248,7 +248,7 @@ def _counts(session: Session, repository_id: int, keys: Collection[str]) -> dict
     return {key.hex: files for key, files in rows}
 
 
-def without_twins(session: Session, paths: Sequence[str], *, repository_id: int) -> list[str]:
+def without_case_clashes(session: Session, paths: Sequence[str], *, repository_id: int) -> list[str]:
     """Return the paths, numbered if they equal another one but for case, in the table or among themselves."""
     plain = [path.lower() for path in paths]
     if len(set(plain)) == len(plain) and not taken_names(session, repository_id=repository_id, names=plain):
@@ -271,7 +271,7 @@ def without_twins(session: Session, paths: Sequence[str], *, repository_id: int)
 
 
 def _numbered(path: str, number: int) -> str:
-    return path if number == 1 else twin_path(path, number)
+    return path if number == 1 else numbered_path(path, number)
 
 
 def _folder_key(path: str) -> str:

@@ -150,7 +150,7 @@ class Z3950Client:
 
         Raises SettingsError if `yaz-client` is not installed, and TransportError.
         """
-        server = await session.greet(await self._located(), self.base_url, self._settings)
+        server = await session.initialise_session(await self._located(), self.base_url, self._settings)
         self.traffic.requests += 1
         place = f"{self._address.database} at {self._address.host}"
         return Identity(

@@ -255,7 +255,7 @@ async def _searched(
     )
 
 
-async def greet(address: Address, url: str, settings: HarvesterSettings) -> str:
+async def initialise_session(address: Address, url: str, settings: HarvesterSettings) -> str:
     """Connect, and return the server's name and version as it reports them; raises as `ask` does."""
     text, _ = await _session(address, url, [], settings)
     output = read_output(text)

@@ -69,7 +69,7 @@ class Fenced:
         """Run as `Transactions.run` does; raises NotLeadingError before the call if another manager leads."""
 
         def inside(session: Session) -> _T:
-            stand_in_fence(session, self.number)
+            check_leader_number(session, self.number)
             return function(session, *args, **kwargs)
 
         return await self._transactions.run(inside)
@@ -105,12 +105,12 @@ async def lost(lead: Leadership, *, poll_seconds: float) -> None:
             await asyncio.sleep(poll_seconds)
 
 
-def stand_in_fence(session: Session, number: int) -> None:
+def check_leader_number(session: Session, number: int) -> None:
     """Let the session's transaction commit only while the leader with that number leads.
 
     Call it at the beginning of the transaction; raises NotLeadingError if another manager leads.
     """
-    _stand(session.connection(), number)
+    _check_number(session.connection(), number)
 
 
 def note_limits(session: Session, *, per_host: int, overall: int | None) -> None:
@@ -125,7 +125,7 @@ def fence_all(session: Session, number: int) -> None:
     """
 
     def begun(_session: Session, _transaction: SessionTransaction, connection: Connection) -> None:
-        _stand(connection, number)
+        _check_number(connection, number)
 
     event.listen(session, "after_begin", begun)
 
@@ -146,7 +146,7 @@ def leader(session: Session) -> str | None:
     return managers(session).leader
 
 
-def _stand(connection: Connection, number: int) -> None:
+def _check_number(connection: Connection, number: int) -> None:
     # Two statements in one round trip; two, because the snapshot in which the number is read must be taken
     # after the lock was granted.
     cursor = connection.exec_driver_sql(_ENTRY).cursor

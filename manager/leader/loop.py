@@ -27,9 +27,9 @@ from manager.leader.lock import (
     managers,
     note_limits,
 )
-from manager.leader.planner import make_job, wanting
+from manager.leader.planner import make_job, without_job
 from manager.leader.stuck import flag_stuck
-from manager.notices.delivery import telling
+from manager.notices.delivery import deliver_notices
 from manager.worker import registry
 from manager.worker.settlement import settle_lost, settle_orphans
 from manager.worker.worker import Worker
@@ -163,7 +163,7 @@ class Duties:
 
     async def _make_jobs(self) -> None:
         """Function 1; each schedule has its own transaction, so that an error does not affect the others."""
-        for recurring_id in await self._transactions.run(wanting):
+        for recurring_id in await self._transactions.run(without_job):
             if self.ending.is_set():
                 return
             try:
@@ -295,7 +295,7 @@ class Manager:
         while True:
             try:
                 if self._drain.is_set():
-                    await self._stand_back()
+                    await self._wait_for_another_leader()
                 async with leadership(self._database, poll_seconds=self._poll) as lead:
                     await self._while_leading(lead)
             except (OperationalError, psycopg.OperationalError) as error:
@@ -307,7 +307,7 @@ class Manager:
 
     async def dispensable(self) -> None:
         """Return as soon as another manager leads."""
-        while self._leads or not await self._somebody_leads():  # noqa: ASYNC110 another process leads
+        while self._leads or not await self._has_leader():  # noqa: ASYNC110 another process leads
             await asyncio.sleep(self._poll)
 
     async def _while_leading(self, lead: Leadership) -> None:
@@ -317,19 +317,19 @@ class Manager:
         duties = Duties(self._settings, self._database, self._transactions, fenced, self._worker)
         async with (
             ticking(duties.functions(), ending=duties.ending),
-            telling(self._settings, self._transactions, fenced),
+            deliver_notices(self._settings, self._transactions, fenced),
         ):
             leading_logger.info("this manager is now the leader (number %d)", lead.number)
             self._leads = True
             losing = asyncio.create_task(lost(lead, poll_seconds=self._poll))
-            handing_over = asyncio.create_task(self._another_may_lead())
+            handing_over = asyncio.create_task(self._wait_to_hand_over())
             try:
                 await asyncio.wait([losing, handing_over], return_when=asyncio.FIRST_COMPLETED)
             finally:
                 for task in (losing, handing_over):
                     task.cancel()
 
-    async def _another_may_lead(self) -> None:
+    async def _wait_to_hand_over(self) -> None:
         """Return when this manager is to drain and another one stands by."""
         await self._drain.wait()
         while True:
@@ -339,12 +339,12 @@ class Manager:
                     return
             await asyncio.sleep(self._poll)
 
-    async def _stand_back(self) -> None:
+    async def _wait_for_another_leader(self) -> None:
         """Return when no manager has led for several polls, so that another one had a chance to take over."""
         silent = 0
         while silent < _POLLS_TO_TAKE_OVER:
-            silent = 0 if await self._somebody_leads() else silent + 1
+            silent = 0 if await self._has_leader() else silent + 1
             await asyncio.sleep(self._poll)
 
-    async def _somebody_leads(self) -> bool:
+    async def _has_leader(self) -> bool:
         return (await self._transactions.run(managers)).leader is not None

@@ -115,7 +115,7 @@ def _row(schedule: RecurringJob, status: RunStatus, times: list[datetime], now: 
 logger = logging.getLogger("manager.recurring")
 
 
-def wanting(session: Session) -> list[int]:
+def without_job(session: Session) -> list[int]:
     """Return the ids of schedules that need a job: new ones, and recurring ones without a job."""
     new = RecurringJob.state == RecurringState.NEW
     idle = and_(

@@ -78,7 +78,7 @@ def resend_links(session: Session, rule: NoticeRule) -> int:
     return len(due)
 
 
-def vouch(session: Session, rule: NoticeRule) -> int:
+def confirm_all(session: Session, rule: NoticeRule) -> int:
     """Confirm all addresses of the rule without a link; returns how many. The caller commits."""
     organisation = _organisation_of(session, rule)
     found = _unconfirmed(session, organisation, rule) if organisation is not None else []

@@ -18,7 +18,7 @@ from harvester.store.models import AuditState, StoreAudit, damage
 from harvester.vocabulary import RunStatus
 from manager.models import UNDER_WAY, Job
 from manager.notices.models import Channel, Kind, Mute, Notice, NoticeRule, NoticeStreak, Occasion
-from manager.notices.mutes import mute_of_repository, mute_of_run, silence
+from manager.notices.mutes import mute_notices, mute_of_repository, mute_of_run
 from manager.schedules.service import database_now
 from oai.failures import Failure, FailureCode
 from oai.outgoing import HookSettings
@@ -237,7 +237,7 @@ def notify(
     ]
     muted = mute_of_repository(session, repository_id)
     if muted is not None:
-        silence(notices, muted, database_now(session))
+        mute_notices(notices, muted, database_now(session))
     session.add_all(notices)
     session.flush()
     return len(notices)
@@ -321,7 +321,7 @@ def _apply(
         all_facts = facts if streak is None else {**facts, "streak": facts_of_streak(streak)}
         notices = notices_for(rule, occasion, all_facts)
         if muted is not None:
-            silence(notices, muted, now)
+            mute_notices(notices, muted, now)
             if streak is not None:
                 # So that the first failure after the mute is reported.
                 streak.told = _LONG_AGO

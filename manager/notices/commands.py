@@ -125,7 +125,7 @@ def confirm_addresses(invocation: Invocation) -> ExitCode:
     """Confirm a rule's addresses without a link."""
     rule_id = invocation.arguments.rule_id
     with open_database(invocation.settings) as database, database.session() as session:
-        confirmed = addresses.vouch(session, rules.get_rule(session, rule_id))
+        confirmed = addresses.confirm_all(session, rules.get_rule(session, rule_id))
         session.commit()
     invocation.console.result(
         {"rule_id": rule_id, "confirmed": confirmed}, f"addresses confirmed: {confirmed}"

@@ -134,7 +134,9 @@ class TakenError(Exception):
 
 
 @contextlib.asynccontextmanager
-async def telling(settings: Settings, transactions: DatabaseExecutor, fenced: Fenced) -> AsyncIterator[None]:
+async def deliver_notices(
+    settings: Settings, transactions: DatabaseExecutor, fenced: Fenced
+) -> AsyncIterator[None]:
     """Make notices of what happened and send them, for as long as the block lasts.
 
     Whatever begins an action is written behind the fence of the leadership; the result of a notice that was

@@ -111,7 +111,7 @@ def render(
     if clock.used:
         text = f"{text.rstrip()}\n\n{_ZONES[known] % clock.zone.key}"
     subject, _, body = text.strip().partition("\n")
-    return Letter(subject=_one_line(subject), body=_airy(body))
+    return Letter(subject=_one_line(subject), body=_with_single_blank_lines(body))
 
 
 @cache
@@ -176,7 +176,7 @@ def _quoted(name: object) -> str:
     return f'"{words}"' if len(words) <= _LONGEST_NAME else f'"{words[:_LONGEST_NAME]} …"'
 
 
-def _airy(body: str) -> str:
+def _with_single_blank_lines(body: str) -> str:
     """Leave one empty line between paragraphs, and none at either end."""
     lines: list[str] = []
     for line in body.strip().splitlines():

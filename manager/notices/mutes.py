@@ -159,7 +159,7 @@ def mute_of_repository(session: Session, repository_id: int) -> Mute | None:
     return session.scalars(statement).one_or_none()
 
 
-def silence(notices: Iterable[Notice], by: Mute, now: datetime) -> None:
+def mute_notices(notices: Iterable[Notice], by: Mute, now: datetime) -> None:
     """Mark notices as muted: they are listed with the reason, and are not sent."""
     for notice in notices:
         notice.state, notice.ended = NoticeState.MUTED, now

@@ -20,7 +20,7 @@ def main() -> None:
     try:
         import apprise  # noqa: PLC0415 after the guard, and only in this process: it takes long
     except ImportError:
-        _say(sent=False, reason="Apprise is not installed; pip install 'zatva[services]'")
+        _reply(sent=False, reason="Apprise is not installed; pip install 'zatva[services]'")
         return
     complaints: list[str] = []
     logger = logging.getLogger("apprise")
@@ -28,10 +28,10 @@ def main() -> None:
     logger.propagate = False
     service = apprise.Apprise()
     if not service.add(wanted["url"]):
-        _say(sent=False, reason="the address is incomplete; see Apprise's documentation of the service")
+        _reply(sent=False, reason="the address is incomplete; see Apprise's documentation of the service")
         return
     sent = service.notify(title=wanted["title"], body=wanted["body"], body_format=apprise.NotifyFormat.TEXT)
-    _say(sent=bool(sent), reason="; ".join(complaints) or "the service did not accept the message")
+    _reply(sent=bool(sent), reason="; ".join(complaints) or "the service did not accept the message")
 
 
 class _Complaints(logging.Handler):
@@ -67,7 +67,7 @@ def _check(one: socket.socket, address: Any, *, private: bool) -> None:  # noqa:
         raise UnreachableZoneError
 
 
-def _say(*, sent: bool, reason: str) -> None:
+def _reply(*, sent: bool, reason: str) -> None:
     sys.stdout.write(json.dumps({"sent": sent, "reason": reason}))
 
 

@@ -49,7 +49,9 @@ def check_partner(schedule: RecurringJob, plan: SchedulePlan, partner_minutes: f
             most=HIGHEST,
         ).at("priority")
     floor = timedelta(minutes=partner_minutes)
-    gap = min((after - before for before, after in pairwise(islice(_dues(plan), _LOOKED_AT))), default=floor)
+    gap = min(
+        (after - before for before, after in pairwise(islice(_due_times(plan), _LOOKED_AT))), default=floor
+    )
     if gap < floor:
         raise LimitError(
             "frequency %(frequency)s: two runs are only %(found)s minutes apart, and at least %(least)s are "
@@ -81,7 +83,7 @@ def check_run(session: Session, repository_id: int, due: datetime, partner_minut
     ).at("frequency")
 
 
-def _dues(plan: SchedulePlan) -> Iterator[datetime]:
+def _due_times(plan: SchedulePlan) -> Iterator[datetime]:
     """Yield the due times of the span that begins with the first one."""
     due = first = plan.first()
     while due is not None and first is not None and due <= first + _SPAN:

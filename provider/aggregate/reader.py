@@ -214,7 +214,7 @@ class Gatherer:
 
     def _known(self, source: AggregateSource, prefix: str, identifiers: list[str]) -> list[Staged]:
         keys = [identifier_key(self._given(source, identifier)) for identifier in identifiers]
-        wanted = _living(source).join(AggregateFormat, AggregateFormat.id == AggregateRecord.format_id)
+        wanted = _select_active(source).join(AggregateFormat, AggregateFormat.id == AggregateRecord.format_id)
         mine = (AggregateRecord.identifier_key.in_(keys), AggregateFormat.harvested_prefix == prefix)
         return _deleted(self.session.execute(wanted.where(*mine)).all())
 
@@ -235,7 +235,7 @@ class Gatherer:
         )
 
 
-def _living(source: AggregateSource) -> Select[Any]:
+def _select_active(source: AggregateSource) -> Select[Any]:
     columns = [getattr(AggregateRecord, name) for name in Staged._fields]
     return select(*columns).where(
         AggregateRecord.repository_id == source.repository_id, AggregateRecord.deleted.is_(False)

@@ -323,7 +323,7 @@ class StatsWriter:
             _log.info("statistics of old harvesters could not be deleted: %s", str(error).partition("\n")[0])
 
 
-async def bookkeeping(app: web.Application) -> AsyncIterator[None]:
+async def write_statistics(app: web.Application) -> AsyncIterator[None]:
     """Write the counts in a thread while the application runs, and a last time when it stops.
 
     A batch that cannot be written stays in memory, which the tally limits, until the next attempt.

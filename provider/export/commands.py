@@ -13,7 +13,7 @@ from oai.database import Database, open_database
 from oai.disk import DiskFloor, open_floor
 from oai.errors import ExitCode, UsageError
 from oai.output_files import complete_file
-from provider.collection_commands import parse_moment
+from provider.collection_commands import lines_of_list, parse_moment
 from provider.export.captures import CaptureReader, ExportedCapture, LeftOut
 from provider.export.manifest import Manifest
 from provider.export.models import ExportForm
@@ -58,7 +58,7 @@ def export(invocation: Invocation) -> ExitCode:
 
 def choice_of(database: Database, arguments: Namespace) -> ExportChoice:
     """Return what the arguments of `add_selection` choose. Raises UsageError."""
-    urls = [*arguments.urls, *(_listed(arguments.list) if arguments.list else ())]
+    urls = [*arguments.urls, *(lines_of_list(arguments.list) if arguments.list else ())]
     if [bool(urls), arguments.set is not None, arguments.of_title is not None].count(True) != 1:
         raise UsageError("give URLs (as arguments or with --list), one set with --set, or one --of-title")
     if arguments.match is None:
@@ -78,14 +78,6 @@ def _title(database: Database, named: str) -> ChosenTitle:
     with database.session() as session:
         title = find_title(session, named)
         return ChosenTitle(title.title_id, title.name)
-
-
-def _listed(file: Path) -> list[str]:
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--list: {file}: {error}") from None
-    return [line.strip() for line in lines if line.strip()]
 
 
 def _file(arguments: Namespace) -> Path | None:

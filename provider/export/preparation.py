@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from oai.child import end_with_input
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.datestamps import utc_now
@@ -22,10 +23,9 @@ from provider.export.captures import CaptureReader, ExportedCapture, LeftOut, Re
 from provider.export.manifest import Manifest
 from provider.export.models import ExportForm, ExportState, PreparedExport, PreparedExportPart
 from provider.export.output import facts_of, open_output, write_captures
-from provider.export.prepared_files import bytes_of_files, fail, find_export, note_progress, sweep
+from provider.export.prepared_files import bytes_of_files, fail, find_export, note_progress, remove_expired
 from provider.export.selection import ExportChoice, choose, numbers
 from provider.export.sorted_lines import SortedLines
-from provider.indexing.indexing_process import end_with_parent
 
 NOTED_EVERY: Final = 2.0
 """Seconds between two notes of the progress."""
@@ -47,7 +47,7 @@ class _UnwantedError(ZatvaError):
 
 def prepare_queued(invocation: Invocation) -> ExitCode:
     """Prepare the file of a row in `prepared_export` that a worker has claimed."""
-    end_with_parent()
+    end_with_input()
     export_id, settings = invocation.arguments.export_id, invocation.settings
     with open_database(settings) as database:
         with database.session() as session:
@@ -89,7 +89,7 @@ def _prepare(database: Database, settings: Settings, export: PreparedExport) -> 
             manifest = _write(progress, choice, chosen, without, binary)
     with database.session() as session:
         if not note_progress(session, export.export_id, **progress.result(manifest, file)):
-            sweep(session, folder)
+            remove_expired(session, folder)
             raise _UnwantedError
         session.commit()
 

@@ -174,7 +174,7 @@ def count_withdrawn(session: Session, export: PreparedExport) -> int:
     return int(session.execute(_WITHDRAWN, values).scalar_one())
 
 
-def sweep(session: Session, folder: Path) -> list[Path]:
+def remove_expired(session: Session, folder: Path) -> list[Path]:
     """Remove files of the folder that are not, or no longer, to be there, and return them.
 
     Those that killed processes left are among them. Other people's files are not touched. Raises OSError.

@@ -317,7 +317,7 @@ def batches(
     session: Session, groups: Iterator[Group], reading: IndexReading, edge: Edge | None, most: int
 ) -> Iterator[ReadBatch]:
     """Yield all captures of the groups after the edge, which is in the first one; `most` rows per batch."""
-    for bunch in _bunches(groups, most):
+    for bunch in _batches(groups, most):
         left = list(bunch)
         while True:
             ranges = _ranges(left, reading, edge)
@@ -332,7 +332,7 @@ def batches(
         edge = None
 
 
-def _bunches(groups: Iterator[Group], most: int) -> Iterator[Sequence[Group]]:
+def _batches(groups: Iterator[Group], most: int) -> Iterator[Sequence[Group]]:
     """Yield groups that are read together: their captures fill about one batch."""
     bunch: list[Group] = []
     documents = 0

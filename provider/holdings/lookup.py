@@ -153,13 +153,13 @@ def find_captures(session: Session, query: Query) -> LookupResult:
             match=query.match,
         )
     # Otherwise the key of host:8080/path would take the host for a scheme.
-    result = _sift(session, query if "://" in query.url else replace(query, url=f"http://{query.url}"))
+    result = _filter(session, query if "://" in query.url else replace(query, url=f"http://{query.url}"))
     if query.order is ReadOrder.FORWARD:
         result.found.sort(key=lambda one: (one.url_key, one.archived, one.url))
     return result
 
 
-def _sift(session: Session, query: Query) -> LookupResult:
+def _filter(session: Session, query: Query) -> LookupResult:
     """Collect matching captures up to the limits."""
     place = _begin(session, query.begin)
     rule = www_rule(session)

@@ -38,7 +38,7 @@ class TrackedCall:
         self._current = current
         self._lock = threading.Lock()
         self._connection: psycopg.Connection[Any] | None = None
-        self._unwanted = False
+        self._is_cancelled = False
 
     def run(self, work: Callable[[], _Result]) -> _Result:
         """Do the work in this thread."""
@@ -49,9 +49,9 @@ class TrackedCall:
             del self._current.call
 
     @property
-    def unwanted(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Whether the client has disconnected."""
-        return self._unwanted
+        return self._is_cancelled
 
     def took(self, connection: psycopg.Connection[Any]) -> None:
         """Note that the work holds this connection from now on."""
@@ -62,12 +62,12 @@ class TrackedCall:
         """Note that the work has returned its connection; return whether a statement on it was cancelled."""
         with self._lock:
             self._connection = None
-            return self._unwanted
+            return self._is_cancelled
 
     def cancel(self) -> None:
         """Cancel the running statement, if any."""
         with self._lock:
-            self._unwanted = True
+            self._is_cancelled = True
             if self._connection is None:
                 return
             try:
@@ -118,5 +118,5 @@ class Statements:
     def _before_statement(self, *_: object) -> None:
         """Stop before the next statement: a cancel request between two statements has no effect."""
         call = getattr(self._current, "call", None)
-        if call is not None and call.unwanted:
+        if call is not None and call.is_cancelled:
             raise UnwantedError("the client is disconnected")

@@ -4,16 +4,9 @@ The result is stored in the file's row in `index_file`. The process ends when it
 closed: the worker holds the other end, which the kernel closes however the worker ends.
 """
 
-import contextlib
-import os
-import signal
-import threading
-import time
-from typing import Final
-
 from sqlalchemy.orm import Session
 
-from oai.child import collect_seldom
+from oai.child import collect_garbage_seldom, end_with_input
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
@@ -26,14 +19,11 @@ from provider.indexing.models import IndexFile, IndexRun
 from provider.reading.captures import content_options
 from provider.storage.places import Place, container_of, place_of
 
-_STANDARD_INPUT: Final = 0
-_GRACE_SECONDS: Final = 10.0
-
 
 def index_queued(invocation: Invocation) -> ExitCode:
     """Index the file of a row in `index_file`, and store the result there."""
-    end_with_parent()
-    collect_seldom()
+    end_with_input()
+    collect_garbage_seldom()
     file_id = invocation.arguments.file_id
     with open_database(invocation.settings) as database:
         with database.session() as session:
@@ -65,18 +55,3 @@ def _request(session: Session, file_id: int, settings: ProviderSettings) -> tupl
         archive_dir=folder,
         load_id=load_id,
     )
-
-
-def end_with_parent() -> None:
-    """Let the end of standard input ask this process to stop, and end it some seconds later."""
-    threading.Thread(target=_wait_for_parent, name="parent", daemon=True).start()
-
-
-def _wait_for_parent() -> None:
-    # Not through sys.stdin: this thread would hold its lock when the interpreter exits.
-    with contextlib.suppress(OSError):
-        while os.read(_STANDARD_INPUT, 4096):
-            pass
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_GRACE_SECONDS)
-    os._exit(ExitCode.INTERRUPTED)

@@ -1,10 +1,7 @@
 """Indexes many files in several processes; one file is one unit of work."""
 
 import contextlib
-import multiprocessing
-import os
 import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -17,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pydantic import SecretStr
 
-from oai.child import collect_seldom, forking_or_spawning, interrupts_held_back
+from oai.child import collect_garbage_seldom, end_with_pool, forking_or_spawning, interrupts_held_back
 from oai.database import Database, open_database
 from oai.errors import InterruptedRunError, ZatvaError
 from oai.settings import Settings
@@ -170,21 +167,14 @@ def _begin_worker(
 ) -> None:
     # A forked process has its parent's handler, which would make a stop request an error of the work.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    collect_seldom()
+    collect_garbage_seldom()
     _Worker.stop = stop
     _Worker.read = read
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_pool()
     _Worker.open = contextlib.ExitStack()
     settings = Settings(data=data, database_url=SecretStr(url))
     opening: AbstractContextManager[Database] = open_database(settings, pool_size=1, check_tables=False)
     _Worker.indexer = _Worker.open.enter_context(Indexer(_Worker.open.enter_context(opening), options))
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _work(file: Place, *, wait: bool) -> FileReport | None:

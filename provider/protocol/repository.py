@@ -107,15 +107,15 @@ class Repository:
         )
 
     @cached_property
-    def _ring(self) -> KeyRing:
+    def _key_ring(self) -> KeyRing:
         return KeyRing(self.database, self.token_purpose)
 
     def _tokens(self, token: str | None) -> Tokens:
         """Return the keys that sign and verify, among them that of the token if this repository issued it."""
-        tokens = Tokens(self._ring.keys(), self._lifetime)
+        tokens = Tokens(self._key_ring.keys(), self._lifetime)
         if token is None or tokens.is_signed(token):
             return tokens
-        return Tokens(self._ring.keys(seconds=UNKNOWN_SECONDS), self._lifetime)
+        return Tokens(self._key_ring.keys(seconds=UNKNOWN_SECONDS), self._lifetime)
 
     @property
     def _lifetime(self) -> timedelta:

@@ -90,7 +90,7 @@ def check_request(pairs: Pairs, prefixes: Container[str]) -> Request:
     verb = _verb([value for name, value in pairs if name == "verb"])
     arguments = dict(pairs)
     rule = RULES[verb]
-    complaints = [*_misfits(pairs, rule, verb), *_missing(arguments, rule, verb)]
+    complaints = [*_argument_errors(pairs, rule, verb), *_missing(arguments, rule, verb)]
     complaints += [
         complaint
         for name, value in arguments.items()
@@ -136,7 +136,7 @@ def _verb(given: list[str]) -> Verb:
     raise RefusedRequestError([bad], {}, None)
 
 
-def _misfits(pairs: Pairs, rule: VerbRule, verb: Verb) -> Iterable[str]:
+def _argument_errors(pairs: Pairs, rule: VerbRule, verb: Verb) -> Iterable[str]:
     """Yield complaints about arguments that the verb does not accept, or that are repeated."""
     counts = Counter(name for name, _ in pairs)
     unknown = [name for name in counts if name != "verb" and name not in rule.allowed]

@@ -232,13 +232,13 @@ class _Captures:
         begin = header.block + len(head)
         recognised = title = language = None
         if self._options.types != "off" and has_known_encoding(head):
-            front = unpacked(_front(content, header, begin, FRONT), head)
+            front = unpacked(_first_bytes(content, header, begin, FRONT), head)
             recognised = recognised_type(declared[0], front)
         mime_type = recognised or declared[0]
         if may_have_title(mime_type, declared[1]):
-            title = find_title(_front(content, header, begin, TITLE_WINDOW), head, host)
+            title = find_title(_first_bytes(content, header, begin, TITLE_WINDOW), head, host)
         if self._options.languages and may_have_text(mime_type, declared[1]):
-            front = _front(content, header, begin, TITLE_WINDOW)
+            front = _first_bytes(content, header, begin, TITLE_WINDOW)
             language = language_of(text_of(front, head, host, mime_type, TEXT_CHARACTERS))
         return _Shown(recognised, title, language)
 
@@ -251,7 +251,7 @@ class _Shown(NamedTuple):
     language: str | None
 
 
-def _front(content: Content, header: RecordHeader, payload: int, size: int) -> bytes:
+def _first_bytes(content: Content, header: RecordHeader, payload: int, size: int) -> bytes:
     """Return up to `size` bytes of the payload from its beginning."""
     end = min(payload + size, header.end)
     return content.extend(end)[payload:end]

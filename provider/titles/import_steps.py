@@ -1,7 +1,7 @@
 """The two steps of an import, for the command and the dashboard: what it would change, and the change.
 
-The first step rehearses the import, so that it knows the conflicts and the documents concerned, and rolls it
-back. The second one does everything again; if a person has agreed to what was shown, it stops if it would
+The first step carries out the import, so that it knows the conflicts and the documents concerned, and rolls
+it back. The second one does everything again; if a person has agreed to what was shown, it stops if it would
 change something else.
 """
 
@@ -30,7 +30,7 @@ from provider.models import Access
 from provider.titles.access import MOST_COUNTED, count_pending, settle_access
 from provider.titles.address_lists import closed_addresses
 from provider.titles.entries import READERS, Read
-from provider.titles.imports import ImportPlan, apply_import, plan_import, rehearse_import
+from provider.titles.imports import ImportPlan, apply_import, plan_import, preview_import
 from provider.titles.ranges import Conflict, RangeRules, range_rules
 from provider.titles.seeder import StateRules, read_seeder, seeder_place
 from provider.titles.segments import ClaimedTwice, name_conflicts
@@ -179,7 +179,7 @@ def propose(
     With `waits`, this waits for a running import to end; otherwise it gives up after ten seconds. Raises
     UsageError or RemoteError if the titles cannot be read, and UsageError if it gives up.
     """
-    proposal = _carried_out(session, incoming, settings, rehearse_import, waits=waits)
+    proposal = _carried_out(session, incoming, settings, preview_import, waits=waits)
     proposal = replace(proposal, documents=count_pending(session))
     session.rollback()
     return proposal

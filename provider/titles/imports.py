@@ -347,7 +347,7 @@ def apply_import(
     return conflicts
 
 
-def rehearse_import(session: Session, plan: ImportPlan, rules: RangeRules) -> Sequence[Conflict]:
+def preview_import(session: Session, plan: ImportPlan, rules: RangeRules) -> Sequence[Conflict]:
     """Carry out a plan, as `apply_import` does, to see what it means; the caller rolls back.
 
     Nothing is counted, and no datestamp is reserved, for which answers to harvesters would wait.

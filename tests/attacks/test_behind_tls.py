@@ -30,7 +30,7 @@ from web.auth.sign_in import make_link
 from web.auth.users import add_user
 from web.models import Role
 from web.serving import STATEMENT_SECONDS
-from web.site.timeouts import impatient
+from web.site.timeouts import with_short_timeouts
 
 pytestmark = pytest.mark.slow
 
@@ -343,5 +343,5 @@ def _old_ciphers_are_refused(site: Site) -> None:
 def test_the_documented_proxies_wait_longer_than_zatva_does(language: str, pattern: str) -> None:
     times = [int(seconds) for seconds in re.findall(pattern, examples(_PAGE, language)[0].code)]
     assert len(times) == 2
-    patient = impatient(Settings()).harvester
+    patient = with_short_timeouts(Settings()).harvester
     assert min(times) > STATEMENT_SECONDS + patient.timeout + patient.max_wait_total

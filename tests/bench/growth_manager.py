@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from manager import commands as running
 from manager.leader.dispatcher import launch_due
-from manager.leader.planner import make_job, wanting
+from manager.leader.planner import make_job, without_job
 from oai.database import Database, open_database
 from tests.bench.growth_ground import Chain, Ground, Step
 
@@ -43,7 +43,7 @@ def _make_jobs(ground: Ground) -> None:
     """Run the first function of the manager's tick, with schedules that are all new."""
     with open_database(ground.settings) as database:
         with database.session() as session:
-            new = wanting(session)
+            new = without_job(session)
         for recurring_id in new:
             with database.session() as session, session.begin():
                 make_job(session, recurring_id, ground.settings.manager)
@@ -54,7 +54,7 @@ def _rest(ground: Ground) -> None:
     with open_database(ground.settings) as database:
         for _ in range(_TICKS):
             with database.session() as session, session.begin():
-                wanting(session)
+                without_job(session)
                 launch_due(session, ground.settings.manager)
 
 

@@ -89,7 +89,7 @@ def test_a_row_is_settled_also_if_the_folder_cannot_be_cleared(
     def failing(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(prepared_files, "sweep", failing)
+    monkeypatch.setattr(prepared_files, "remove_expired", failing)
     tables(
         "INSERT INTO prepared_export (form, selection, title, state, expires)"
         " VALUES ('wacz', '{}', 'A', 'ready', now()), ('wacz', '{}', 'B', 'running', NULL)"

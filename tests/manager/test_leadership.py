@@ -12,11 +12,11 @@ from manager.leader.lock import (
     Fenced,
     Leadership,
     NotLeadingError,
+    check_leader_number,
     fence_all,
     leadership,
     lost,
     managers,
-    stand_in_fence,
 )
 from manager.leader.loop import Duties
 from manager.models import RecurringJob
@@ -78,7 +78,7 @@ async def test_what_the_leader_writes_is_committed(database: Database, tables: T
     number = tables.repository()
     async with leadership(database, poll_seconds=POLL) as lead:
         with database.session() as session:
-            stand_in_fence(session, lead.number)
+            check_leader_number(session, lead.number)
             session.add(RecurringJob(repository_id=number))
             session.commit()
     assert len(tables("SELECT FROM oai_recurring_job")) == 1
@@ -89,7 +89,7 @@ async def test_a_former_leader_cannot_write(database: Database, tables: Tables) 
         await cut(former, tables)
         async with leadership(database, poll_seconds=POLL):
             with database.session() as session, pytest.raises(NotLeadingError, match="leader 2"):
-                stand_in_fence(session, former.number)
+                check_leader_number(session, former.number)
 
 
 async def test_a_successor_does_not_begin_before_what_the_former_leader_writes_is_over(
@@ -97,7 +97,7 @@ async def test_a_successor_does_not_begin_before_what_the_former_leader_writes_i
 ) -> None:
     async with leadership(database, poll_seconds=POLL) as former:
         with database.session() as session:
-            stand_in_fence(session, former.number)
+            check_leader_number(session, former.number)
             await cut(former, tables)
             async with standing_by(database) as successor:
                 await until(lambda: tables(_WAITS_FOR_THE_FENCE))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from manager.job_commands import repository_quiet
+from manager.job_commands import last_run_if_idle
 from manager.jobs.runs import RunFilter, days_of, find_runs
 from manager.leader.planner import MOST
 from manager.notices.announcements import announce
@@ -124,7 +124,7 @@ def test_who_waits_for_a_repository_is_given_its_last_real_run(database: Databas
     a_run(tables, number, began=NOW - 200 * MINUTE, ended=NOW - 190 * MINUTE)
     make_jobs(database)
     with database.session() as session:
-        ended = repository_quiet(session, 1)
+        ended = last_run_if_idle(session, 1)
         assert ended is not None
         assert ended.run is not None
         assert ended.run.status == "completed"

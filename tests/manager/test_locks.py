@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harvester.locks import remove_expired
-from manager.job_commands import repository_quiet
+from manager.job_commands import last_run_if_idle
 from manager.jobs.reasons import Reason, in_words
 from manager.jobs.views import find_job
 from manager.leader.dispatcher import launch_due
@@ -112,14 +112,14 @@ def test_waiting_for_a_locked_repository_ends_although_a_job_is_due(
     locked: int, database: Database, tables: Tables
 ) -> None:
     with database.session() as session:
-        assert repository_quiet(session, locked) is not None
+        assert last_run_if_idle(session, locked) is not None
         tables("UPDATE oai_job SET status = 1 WHERE job_id = 1")
         session.rollback()
-        assert repository_quiet(session, locked) is None
+        assert last_run_if_idle(session, locked) is None
         tables("UPDATE oai_job SET status = 0 WHERE job_id = 1")
         tables("DELETE FROM oai_repository_lock")
         session.rollback()
-        assert repository_quiet(session, locked) is None
+        assert last_run_if_idle(session, locked) is None
 
 
 @pytest.mark.parametrize(

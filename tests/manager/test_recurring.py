@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from manager.leader.planner import make_job, wanting
+from manager.leader.planner import make_job, without_job
 from oai.database import Database
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables
@@ -19,7 +19,7 @@ SETTINGS = ManagerSettings()
 def make_jobs(database: Database) -> None:
     """Do as a tick does."""
     with database.session() as session:
-        for recurring_id in wanting(session):
+        for recurring_id in without_job(session):
             make_job(session, recurring_id, SETTINGS, overlap=60)
         session.commit()
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from sqlalchemy.orm import Session
 
-from manager.job_commands import Ended, exit_code_of, job_ended, repository_quiet, until
+from manager.job_commands import Ended, exit_code_of, job_ended, last_run_if_idle, until
 from oai.database import Database
 from oai.errors import TryLaterError, UsageError
 from tests.commands import Done, zatva
@@ -75,7 +75,7 @@ def test_what_runs_or_is_due_makes_a_repository_busy(
     tables.add("oai_job", repository_id=tables.repository(), status=status)
     tables("UPDATE oai_job SET harvest_start_time = now() + CAST(:due AS interval)", due=due)
     with database.session() as session:
-        assert (repository_quiet(session, 1) is not None) is quiet
+        assert (last_run_if_idle(session, 1) is not None) is quiet
 
 
 def test_waiting_looks_again_until_it_has_ended(database: Database, tables: Tables) -> None:
@@ -121,7 +121,7 @@ def test_the_last_run_of_a_quiet_repository_is_its_own(database: Database, table
         tables.add("oai_history", repository_id=number, status="completed", harvest_start_time="now")
     with database.session() as session:
         for number in numbers:
-            ended = repository_quiet(session, number)
+            ended = last_run_if_idle(session, number)
             assert ended is not None
             assert ended.run is not None
             assert ended.run.repository_id == number

@@ -158,7 +158,7 @@ def quick_hasher(monkeypatch: pytest.MonkeyPatch) -> PasswordHasher:
     quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     nobodys = quick.hash("the password of no account")
     monkeypatch.setattr("web.auth.passwords.hasher", lambda: quick)
-    monkeypatch.setattr("web.auth.passwords.nobodys_hash", lambda: nobodys)
+    monkeypatch.setattr("web.auth.passwords.dummy_hash", lambda: nobodys)
     return quick
 
 

@@ -30,7 +30,7 @@ def archive(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with server.database.session() as session:
         add_collection(session, "collection:serials")
         session.commit()
-    monkeypatch.setattr(preparation, "end_with_parent", lambda: None)
+    monkeypatch.setattr(preparation, "end_with_input", lambda: None)
 
 
 async def prepared(server: Server, number: int) -> Path:

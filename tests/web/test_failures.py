@@ -16,7 +16,7 @@ from oai.languages import SOURCE
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run, a_schedule
 from web.site.failures import explain, in_words, noted
-from web.site.i18n import speak
+from web.site.i18n import use_language
 
 _TIMEOUT = (
     "https://telc.example/oai?verb=ListRecords: the answer was not complete in time; see setting timeout"
@@ -28,9 +28,9 @@ _IMPOSSIBLE = "Naplánovanou sklizeň nelze provést, takže se nic nesklízí."
 @pytest.fixture
 def czech() -> Iterator[None]:
     """The reader's language is Czech."""
-    speak("cs")
+    use_language("cs")
     yield
-    speak(SOURCE)
+    use_language(SOURCE)
 
 
 async def _reads_czech(browser: Browser) -> None:

@@ -113,10 +113,10 @@ async def test_telling_is_ended_when_it_takes_too_long(server: Server, kept: int
     replays.seconds = 0.01
 
     with pytest.raises(TryLaterError, match=f"zatva rule replay {kept}"):
-        await replays.rehearse(Replay(run=kept, repository_id=1, files=RuleFiles()))
+        await replays.preview(Replay(run=kept, repository_id=1, files=RuleFiles()))
 
 
-async def test_programs_rehearse_and_replay(server: Server, owner: Browser, kept: int) -> None:
+async def test_programs_preview_and_replay(server: Server, owner: Browser, kept: int) -> None:
     headers = {"X-CSRF-Token": await owner.token()}
     api = server.base_url + "/api/v1/rules/1"
 

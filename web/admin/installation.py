@@ -62,7 +62,7 @@ class DiskSpace:
     full: datetime | None = None
 
     @property
-    def is_little(self) -> bool:
+    def is_low(self) -> bool:
         """Return whether free space is low enough for an administrator to act."""
         return self.disk.free < _LITTLE or (self.full is not None and self.full < utc_now() + _SOON)
 

@@ -84,7 +84,7 @@ def channels() -> list[tuple[str, str]]:
     ]
 
 
-def tongues() -> list[tuple[str, str]]:
+def language_choices() -> list[tuple[str, str]]:
     """Return the languages, each named in itself."""
     return [(code.value, name) for code, name in _LANGUAGES.items()]
 

@@ -29,9 +29,9 @@ from web.alerts.forms import (
     AlertForm,
     channels,
     kinds,
+    language_choices,
     occasions,
     state_words,
-    tongues,
     values_of,
 )
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
@@ -313,7 +313,7 @@ def _words() -> dict[str, Any]:
     return {
         "kinds": dict(kinds()),
         "channels": dict(channels()),
-        "tongues": dict(tongues()),
+        "language_names": dict(language_choices()),
         "occasions": occasions(),
         "state_words": state_words(),
     }
@@ -368,7 +368,7 @@ async def _form(
         kinds=kinds(),
         channels=channels() if services_for(request) else channels()[:-1],
         services=services_for(request),
-        tongues=tongues(),
+        language_choices=language_choices(),
     )
 
 

@@ -105,7 +105,7 @@ async def ask(request: web.Request) -> web.Response:
 
 @needs(Right.ARCHIVE)
 @takes_file(_MOST_POSTED)
-async def bring(request: web.Request) -> web.Response:
+async def import_file(request: web.Request) -> web.Response:
     """Show what the file would change, or, in the second step, import it."""
     posted = posted_of(request)
     asked, form = read_form(ImportForm, posted)
@@ -128,7 +128,7 @@ async def bring(request: web.Request) -> web.Response:
 
 
 @needs(Right.ARCHIVE)
-async def bring_from_seeder(request: web.Request) -> web.Response:
+async def import_from_seeder(request: web.Request) -> web.Response:
     """Show what Seeder's database would change, or, in the second step, import it."""
     seeder = seeder_database(request.config_dict[SETTINGS].provider)
     if seeder is None:
@@ -260,6 +260,6 @@ async def _plan(request: web.Request, origin: _Origin, form: Form, fault: str = 
 
 ROUTES: Final = (
     web.get("/archive/titles/import", ask),
-    web.post("/archive/titles/import", bring),
-    web.post("/archive/titles/import/seeder", bring_from_seeder),
+    web.post("/archive/titles/import", import_file),
+    web.post("/archive/titles/import/seeder", import_from_seeder),
 )

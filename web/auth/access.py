@@ -208,7 +208,7 @@ async def access(request: web.Request, handler: Handler) -> web.StreamResponse:
     if right is Right.ANYBODY:
         return await handler(request)
     if who is None:
-        raise _turned_away(request, path)
+        raise _not_signed_in(request, path)
     if right not in who.rights:
         raise web.HTTPForbidden(text=_refusal(who, right))
     _check_sign_in(request, who, path)
@@ -265,7 +265,7 @@ def let_in(request: web.Request, who: SignedIn) -> None:
     request[_SIGNED_IN] = who
 
 
-def _turned_away(request: web.Request, path: str) -> web.HTTPException:
+def _not_signed_in(request: web.Request, path: str) -> web.HTTPException:
     if path in STREAMS or is_api(request):
         return web.HTTPUnauthorized(text=_("Sign in first."), headers={"WWW-Authenticate": "Bearer"})
     if request.method not in _SAFE_METHODS or path == "/":

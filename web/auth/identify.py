@@ -23,7 +23,7 @@ from web.auth.sessions import (
     was_active,
 )
 from web.auth.users import find_user
-from web.site.i18n import _, speak
+from web.site.i18n import _, use_language
 from web.site.keys import SETTINGS, database_of
 from web.site.zones import live_in
 
@@ -111,7 +111,7 @@ async def sessions(request: web.Request, handler: Handler) -> web.StreamResponse
     if who is not None:
         let_in(request, who)
         if who.language:
-            speak(who.language)
+            use_language(who.language)
         live_in(who.time_zone)
     return await handler(request)
 

@@ -51,7 +51,10 @@ async def ask(request: web.Request) -> web.Response:
     token = request.query.get("token")
     if token is None:
         return with_form_token(
-            request, "sign_in.html", form=Form(values={}), **_ways(request, local_path(request.query))
+            request,
+            "sign_in.html",
+            form=Form(values={}),
+            **_sign_in_options(request, local_path(request.query)),
         )
     link = await database_of(request).run(open_link, token)
     if link is None:
@@ -350,11 +353,16 @@ def _again(
     headers: dict[str, str] | None = None,
 ) -> web.Response:
     return render(
-        request, "sign_in.html", status=status, headers=headers, form=form, **_ways(request, following)
+        request,
+        "sign_in.html",
+        status=status,
+        headers=headers,
+        form=form,
+        **_sign_in_options(request, following),
     )
 
 
-def _ways(request: web.Request, following: str) -> dict[str, Any]:
+def _sign_in_options(request: web.Request, following: str) -> dict[str, Any]:
     """Return what the sign-in page offers, and where it leads."""
     openid = request.config_dict[SETTINGS].openid
     return {

@@ -77,11 +77,11 @@ async def _page(
         codes=codes,
         left=await database.run(codes_left, who.user_id) if is_on else 0,
         secret=secret,
-        picture=_picture(request, who.name, secret) if secret else None,
+        picture=_qr_code(request, who.name, secret) if secret else None,
     )
 
 
-def _picture(request: web.Request, user_name: str, secret: str) -> Markup:
+def _qr_code(request: web.Request, user_name: str, secret: str) -> Markup:
     """Return the QR code as inline SVG; it has a white ground in the dark theme, too, as readers need."""
     base_url = request.config_dict[SETTINGS].web.base_url
     installation = (URL(base_url).host or "") if base_url else request.host

@@ -45,7 +45,7 @@ def check_password(password: str, *, least: int, user_name: str) -> None:
 def password_fits(kept: str | None, password: str) -> bool:
     """Return whether the password matches; takes equally long without a hash, to hide who has a password."""
     try:
-        hasher().verify(kept or nobodys_hash(), password[: _LONGEST + 1])
+        hasher().verify(kept or dummy_hash(), password[: _LONGEST + 1])
     except (VerificationError, InvalidHashError):
         return False
     return kept is not None
@@ -68,6 +68,6 @@ def hasher() -> PasswordHasher:
 
 
 @cache
-def nobodys_hash() -> str:
+def dummy_hash() -> str:
     """Return a hash that is checked where there is none, so that the answer takes as long."""
     return hasher().hash("the password of no account")

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.auth.sessions import hashed
+from web.auth.users import locked_user
 from web.models import RecoveryCode, User
 from web.site.i18n import _
 
@@ -33,7 +34,7 @@ def proposed_secret(session: Session, user_id: int) -> str:
 
     Raises UsageError if the user has a second factor already.
     """
-    user = _locked(session, user_id)
+    user = locked_user(session, user_id)
     if user.totp_since is not None:
         raise UsageError(_("The second factor is already set up; turn it off first."))
     if user.totp_secret is None:
@@ -51,7 +52,7 @@ def enable(session: Session, user_id: int, code: str) -> list[str]:
 
     Raises UsageError if the code is not that of the proposed secret.
     """
-    user = _locked(session, user_id)
+    user = locked_user(session, user_id)
     if user.totp_secret is None or user.totp_since is not None or not _is_codes_turn(user, code):
         raise UsageError(
             _("The code is not right. Enter the six digits that the app shows now; check the device's clock.")
@@ -62,7 +63,7 @@ def enable(session: Session, user_id: int, code: str) -> list[str]:
 
 def disable(session: Session, user_id: int) -> None:
     """Turn the second factor off, and forget the secret and the recovery codes."""
-    user = _locked(session, user_id)
+    user = locked_user(session, user_id)
     user.totp_secret = user.totp_since = user.totp_step = None
     session.execute(delete(RecoveryCode).where(RecoveryCode.user_id == user_id))
 
@@ -84,7 +85,7 @@ def codes_left(session: Session, user_id: int) -> int:
 def accepted_factor(session: Session, user_id: int, code: str) -> str | None:
     """Accept a code once; return what it is, `app` or `recovery code`, or None if it is not right."""
     # The row is locked until commit: two requests with one code must not both be let in.
-    user = _locked(session, user_id)
+    user = locked_user(session, user_id)
     if user.totp_since is None:
         return None
     if _is_codes_turn(user, code):
@@ -122,10 +123,3 @@ def _new_code() -> str:
 
 def _code_hash(code: str) -> bytes:
     return hashed(_NOT_IN_A_CODE.sub("", code[:_LONGEST]).lower())
-
-
-def _locked(session: Session, user_id: int) -> User:
-    user = session.get(User, user_id, with_for_update=True)
-    if user is None:
-        raise UsageError(f"there is no user {user_id}; see `zatva user list`")
-    return user

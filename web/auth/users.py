@@ -93,7 +93,7 @@ def disable_user(session: Session, user_id: int) -> User:
 
 def enable_user(session: Session, user_id: int) -> User:
     """Enable a disabled user."""
-    user = _user(session, user_id)
+    user = locked_user(session, user_id)
     user.disabled = None
     session.flush()
     return user
@@ -104,14 +104,14 @@ def set_password(session: Session, user_id: int, password_hash: str, *, keep: st
 
     That is all sign-in links, and the sessions except that of the cookie `keep`.
     """
-    _user(session, user_id).password_hash = password_hash
+    locked_user(session, user_id).password_hash = password_hash
     session.execute(delete(SignInLink).where(SignInLink.user_id == user_id))
     end_sessions(session, user_id, keep=keep)
 
 
 def set_language(session: Session, user_id: int, language: str | None) -> None:
     """Store the user's preferred language; None: the browser's."""
-    _user(session, user_id).language = language
+    locked_user(session, user_id).language = language
 
 
 def set_time_zone(session: Session, user_id: int, time_zone: str | None) -> None:
@@ -119,11 +119,11 @@ def set_time_zone(session: Session, user_id: int, time_zone: str | None) -> None
 
     Raises UsageError for an unknown zone.
     """
-    _user(session, user_id).time_zone = known_zone(session, time_zone) if time_zone else None
+    locked_user(session, user_id).time_zone = known_zone(session, time_zone) if time_zone else None
 
 
-def _user(session: Session, user_id: int) -> User:
-    # Locked until commit: changes of one user take place one after the other.
+def locked_user(session: Session, user_id: int) -> User:
+    """Return the user, locked until commit, so that changes of one user take place one after the other."""
     user = session.get(User, user_id, with_for_update=True)
     if user is None:
         raise UsageError(f"there is no user {user_id}; see `zatva user list`")
@@ -136,7 +136,7 @@ def _user_with_administrators(session: Session, user_id: int) -> User:
     # needs next.
     both = (User.user_id == user_id) | _IS_ADMINISTRATOR
     session.scalars(select(User).where(both).order_by(User.user_id).with_for_update()).all()
-    return _user(session, user_id)
+    return locked_user(session, user_id)
 
 
 def _check_organisation(session: Session, role: Role, organisation_id: int | None) -> None:

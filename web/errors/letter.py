@@ -16,7 +16,7 @@ from web.errors.raw_bytes import RawView
 from web.errors.repairs import Proposal
 from web.site.failures import in_words, of_run
 from web.site.formats import number
-from web.site.i18n import _, language, speak
+from web.site.i18n import _, language, use_language
 
 _LONGEST_LINE: Final = 300
 
@@ -39,7 +39,7 @@ def letter_part(
     signature = ", ".join(filter(None, (who.name, who.organisation)))
 
     def signed() -> tuple[str, str]:
-        speak(chosen)
+        use_language(chosen)
         letter = write()
         lines = [_("Dear colleague,"), "", *letter.lines, "", _("Kind regards"), signature]
         return letter.subject, "\n".join(lines) + "\n"

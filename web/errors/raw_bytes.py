@@ -71,10 +71,10 @@ def _fault(raw: bytes, line: int) -> tuple[int, int, str]:
 
 
 def _visible(text: str) -> str:
-    return "".join(map(_picture, text.rstrip("\r")))
+    return "".join(map(_visible_character, text.rstrip("\r")))
 
 
-def _picture(character: str) -> str:
+def _visible_character(character: str) -> str:
     code = ord(character)
     if code == _DELETE:
         return "\N{SYMBOL FOR DELETE}"

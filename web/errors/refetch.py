@@ -4,7 +4,7 @@ from aiohttp import web
 from sqlalchemy.orm import Session
 
 from harvester.harvest.models import Quarantined
-from harvester.harvest.refetch import Fate, Refetched, fetch_again
+from harvester.harvest.refetch import Refetched, RefetchState, fetch_again
 from harvester.harvest.request import HarvestRequest
 from harvester.listing import find_records
 from harvester.models import Repository
@@ -12,9 +12,9 @@ from manager.replays import request_for
 from web.repositories.explorer import EXPLORATIONS
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
-from web.site.timeouts import impatient
+from web.site.timeouts import with_short_timeouts
 
-_IN_STORE = frozenset({Fate.STORED, Fate.UNCHANGED, Fate.DELETED})
+_IN_STORE = frozenset({RefetchState.STORED, RefetchState.UNCHANGED, RefetchState.DELETED})
 
 
 async def refetch(
@@ -25,7 +25,7 @@ async def refetch(
     If no schedule determines the rules, the record is checked but not stored. Raises UsageError and
     TryLaterError like `fetch_again` and `Explorations.check`.
     """
-    settings, database = impatient(request.config_dict[SETTINGS]), database_of(request)
+    settings, database = with_short_timeouts(request.config_dict[SETTINGS]), database_of(request)
     by_schedule = await database.run(request_for, settings, error)
     plain = HarvestRequest(
         repository_id=error.repository_id, metadata_prefix=error.metadata_prefix, set_spec=error.set_spec
@@ -37,18 +37,20 @@ async def refetch(
     return result, await database.run(_stored, error) if result.fate in _IN_STORE else None
 
 
-def sentence(fate: Fate) -> str:
+def sentence(fate: RefetchState) -> str:
     """Return what happened to the record, in the reader's language."""
     return {
-        Fate.BROKEN: _("The record still cannot be read."),
-        Fate.READABLE: _(
+        RefetchState.BROKEN: _("The record still cannot be read."),
+        RefetchState.READABLE: _(
             "The record is valid now, but no schedule defines the rules for storing it; the next "
             "harvest stores it."
         ),
-        Fate.STORED: _("The record is valid now and was stored."),
-        Fate.UNCHANGED: _("The record is valid now; it is already stored unchanged."),
-        Fate.DELETED: _("The repository now reports the record as deleted."),
-        Fate.FILTERED: _("The record is valid now, but the filter rules exclude it, so it was not stored."),
+        RefetchState.STORED: _("The record is valid now and was stored."),
+        RefetchState.UNCHANGED: _("The record is valid now; it is already stored unchanged."),
+        RefetchState.DELETED: _("The repository now reports the record as deleted."),
+        RefetchState.FILTERED: _(
+            "The record is valid now, but the filter rules exclude it, so it was not stored."
+        ),
     }[fate]
 
 

@@ -18,7 +18,7 @@ from harvester.models import Repository
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.auth.organisations import may_change, name_for, set_seen, sets_seen
-from web.site.forms import Form, FormModel, read_form
+from web.site.forms import Form, FormModel, read_form, texts_of
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER, number_of
@@ -136,7 +136,7 @@ async def new(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def add(request: web.Request) -> web.Response:
     """Save a new set, try it, or show more rows."""
-    return await _go_on(request, _EditorState(values=_texts(await request.post())))
+    return await _go_on(request, _EditorState(values=texts_of(await request.post())))
 
 
 @needs(Right.HARVEST)
@@ -150,7 +150,7 @@ async def edit(request: web.Request) -> web.Response:
 async def change(request: web.Request) -> web.Response:
     """Save a changed set, try it, or show more rows."""
     return await _go_on(
-        request, _EditorState(values=_texts(await request.post()), found=await _asked(request))
+        request, _EditorState(values=texts_of(await request.post()), found=await _asked(request))
     )
 
 
@@ -283,10 +283,6 @@ async def _asked(request: web.Request) -> NamedSet:
         raise web.HTTPNotFound(text=_("The filtering set does not exist; it may have been removed."))
     about(request, "filtering set", found.set_id, found.name)
     return found
-
-
-def _texts(posted: Mapping[str, Any]) -> dict[str, str]:
-    return {name: value for name, value in posted.items() if isinstance(value, str)}
 
 
 ROUTES: Final = (

@@ -36,7 +36,7 @@ from web.site.i18n import _, mark
 from web.site.keys import database_of
 from web.site.live_rows import Rows, Topic
 from web.site.params import NUMBER
-from web.site.plots import course_of
+from web.site.plots import run_plots
 from web.site.render import render
 
 _DIGITS: Final = 10
@@ -278,7 +278,7 @@ def _course(session: Session, among: Select[int] | None, place: str) -> Rows:
     if harvest is None or not harvest.counts:
         return []
     counts = [(label, harvest.counts.get(name, 0)) for name, label in _counted()]
-    row = {"job_id": int(place), "counts": counts, "course": course_of(harvest.pace)}
+    row = {"job_id": int(place), "counts": counts, "plots": run_plots(harvest.pace)}
     return [(f"course-{place}", row)]
 
 

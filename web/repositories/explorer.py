@@ -152,7 +152,7 @@ def _selection(asked: Asked, _repository: Repository) -> Iterator[str]:
             "date": outside[0].datestamp,
         }
     wanted = arguments.get("set", "")
-    elsewhere = [header for header in headers if wanted and not _is_in(header, wanted)]
+    elsewhere = [header for header in headers if wanted and not header.is_in(wanted)]
     if elsewhere:
         yield _("%(identifier)s does not list the set %(set)s in its header.") % {
             "identifier": elsewhere[0].identifier,
@@ -179,10 +179,6 @@ def _within(header: Header, arguments: dict[str, str]) -> bool:
     stamp = header.datestamp
     after = not first or stamp[: len(first)] >= first[: len(stamp)]
     return after and (not last or stamp[: len(last)] <= last[: len(stamp)])
-
-
-def _is_in(header: Header, wanted: str) -> bool:
-    return any(spec == wanted or spec.startswith(f"{wanted}:") for spec in header.set_specs)
 
 
 _LOOKS_AT_OAI_PMH: tuple[Look, ...] = (

@@ -24,7 +24,7 @@ from manager.notices.digests import addresses_of, confirm_digest, find_digest, o
 from manager.notices.models import Language
 from oai.datestamps import utc_now
 from oai.errors import UsageError
-from web.alerts.forms import tongues
+from web.alerts.forms import language_choices
 from web.auth.access import Right, about, asked_for, needs
 from web.auth.sessions import hashed
 from web.models import ReportCard
@@ -223,7 +223,7 @@ async def show(request: web.Request) -> web.Response:
         check=f"{request.path}/check",
         digest=f"{request.path}/digest",
         addresses=addresses_of(repository) if _can_mail(request) else [],
-        tongues=tongues(),
+        language_choices=language_choices(),
     )
     response.headers.update(_HEADERS)
     return response

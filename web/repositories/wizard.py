@@ -40,11 +40,11 @@ from web.schedules.forms import PlanForm, field_of, levels, methods, partner_min
 from web.schedules.rules import rule_choices, rule_context
 from web.schedules.timing import timing_in, weekday_names
 from web.site.failures import problem_of
-from web.site.forms import Form, read_form, relative_folder
+from web.site.forms import Form, read_form, relative_folder, texts_of
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.render import render
-from web.site.timeouts import ask_apart, impatient
+from web.site.timeouts import ask_apart, with_short_timeouts
 from web.site.zones import here
 
 _MOST: Final = 64
@@ -146,7 +146,7 @@ async def new(request: web.Request) -> web.Response:
 async def go_on(request: web.Request) -> web.Response:
     """Perform the button's action: query, search the sets, preview records, go back, or save."""
     posted = await request.post()
-    values = {name: value for name, value in posted.items() if isinstance(value, str)}
+    values = texts_of(posted)
     if values.get("step") == "what":
         first, *more = [one for one in map(str, posted.getall("set_spec", [])) if one] or [""]
         values |= {"set_spec": first, "more_sets": " ".join(more)}
@@ -235,7 +235,7 @@ async def _address_step(
 
 async def _registry(settings: Settings) -> Registry:
     """Return the list of repositories, fetched by a child process."""
-    asked = impatient(settings)
+    asked = with_short_timeouts(settings)
     try:
         return await isolated(
             load_registry, asked, url=asked.harvester.registry_url or "", limits=asked.harvester.limits

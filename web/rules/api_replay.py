@@ -83,7 +83,7 @@ async def _runs(call: Call) -> KeptRuns:
 async def _rehearse(call: Call) -> RehearsalOut:
     wanted = await _wanted(call)
     try:
-        return RehearsalOut.model_validate(await call.request.config_dict[REPLAYS].rehearse(wanted))
+        return RehearsalOut.model_validate(await call.request.config_dict[REPLAYS].preview(wanted))
     except UsageError as error:
         raise ApiError(409, str(error)) from None
     except TryLaterError as error:

@@ -14,7 +14,7 @@ from harvester.listing import name_repositories
 from harvester.models import Repository
 from harvester.reading.answers import author_and_year_of, title_of
 from harvester.rule_lab.by_example import RuleProposal, propose_rules
-from harvester.rule_lab.explanation import Fate
+from harvester.rule_lab.explanation import RuleEffect
 from harvester.rule_lab.fields import FoundField, found_fields, values_of_record
 from harvester.rule_lab.samples import count_stored, read_files, stored_files
 from harvester.vocabulary import RuleKind
@@ -150,7 +150,7 @@ async def _counted(
     trial = await request.config_dict[TRIALS].run(proposal.content, RuleKind.FILTER, asked, repository)
     return Counted(
         proposal=proposal,
-        kept=trial.counts.get(Fate.ACCEPTED, 0),
+        kept=trial.counts.get(RuleEffect.ACCEPTED, 0),
         tried=trial.tried,
         values=values_of(proposal.rows),
         ended=trial.ended,

@@ -13,7 +13,7 @@ from harvester.listing import name_repositories
 from harvester.models import Repository
 from harvester.rule_lab import versions
 from harvester.rule_lab.examples import EXAMPLES
-from harvester.rule_lab.explanation import Explained, Fate
+from harvester.rule_lab.explanation import Explained, RuleEffect
 from harvester.rule_lab.fields import FoundField
 from harvester.rule_lab.models import Rule
 from harvester.rule_lab.rows import lost_as_rows, rows_of
@@ -50,7 +50,7 @@ from web.rules.forms import (
 from web.rules.pages import kinds, rule_of
 from web.rules.trials import LIVE, STORED, TRIALS, SampleForm
 from web.site.failures import problem_of
-from web.site.forms import Form, read_form
+from web.site.forms import Form, read_form, texts_of
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER
@@ -102,7 +102,7 @@ async def new(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def add(request: web.Request) -> web.Response:
     """Save a new rule, try it, or show it in the other view."""
-    values = _texts(await request.post())
+    values = texts_of(await request.post())
     kind = RuleKind(values["kind"]) if values.get("kind") in set(RuleKind) else RuleKind.FILTER
     state = _EditorState(kind=kind, values=values)
     if values.get("do", "save") == "save":
@@ -136,7 +136,7 @@ async def edit(request: web.Request) -> web.Response:
 async def change(request: web.Request) -> web.Response:
     """Save a new version, try it, or show it in the other view."""
     rule = await rule_of(request)
-    values = _texts(await request.post())
+    values = texts_of(await request.post())
     last = await database_of(request).run(last_version, rule.rule_id)
     state = _EditorState(kind=RuleKind(rule.kind), values=values, rule=rule, before=last.content)
     if values.get("do", "save") != "save":
@@ -321,7 +321,7 @@ def _read(values: Mapping[str, str], kind: RuleKind, before: bytes | None) -> Ed
 def _shown(trial: Trial | None) -> list[Explained]:
     """Return a few records of each outcome."""
     records = trial.records if trial else ()
-    return [record for fate in Fate for record in [one for one in records if one.fate is fate][:_SHOWN]]
+    return [record for fate in RuleEffect for record in [one for one in records if one.fate is fate][:_SHOWN]]
 
 
 def _shown_as(view: str, content: bytes, kind: RuleKind) -> dict[str, object]:
@@ -370,10 +370,6 @@ def _belongs_to_view(name: str) -> bool:
 def _blank(values: Mapping[str, Any]) -> int:
     text = str(values.get("blank", ""))
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 2 else BLANK_ROWS  # noqa: PLR2004 up to 99 rows
-
-
-def _texts(posted: Mapping[str, Any]) -> dict[str, str]:
-    return {name: value for name, value in posted.items() if isinstance(value, str)}
 
 
 ROUTES: Final = (

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from harvester.models import History
 from harvester.rule_lab.models import Rule
-from harvester.rule_lab.rehearsal import ReplayEffect
+from harvester.rule_lab.replay_preview import ReplayEffect
 from manager.replays import RuleFiles, files_with, kept_runs
 from manager.worker.process import ProcessOutcome, environment_for, run_to_end
 from oai.actions import AUDITED
@@ -72,7 +72,7 @@ class Replays:
     """By repository, the run being replayed."""
     _failed: dict[int, str] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _rehearsing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _previewing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
     _replaying: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     def of(self, repository_id: int) -> int | None:
@@ -83,12 +83,12 @@ class Replays:
         """Return the last output of the repository's last failed replay; empty if it succeeded."""
         return self._failed.get(repository_id, "")
 
-    async def rehearse(self, replay: Replay) -> dict[str, Any]:
-        """Preview the changes, as returned by `Rehearsal.as_json`, without making any.
+    async def preview(self, replay: Replay) -> dict[str, Any]:
+        """Preview the changes, as returned by `ReplayPreview.as_json`, without making any.
 
         Raises UsageError with the command's message if it fails, and TryLaterError if it takes too long.
         """
-        async with self._rehearsing:
+        async with self._previewing:
             try:
                 async with asyncio.timeout(self.seconds):
                     exit_code, output, errors = await _previewed(replay, self.settings)
@@ -104,8 +104,8 @@ class Replays:
             raise UsageError(
                 ProcessOutcome(exit_code=exit_code, stderr=errors).last_line.removeprefix("zatva: ")
             )
-        rehearsal: dict[str, Any] = json.loads(output)
-        return rehearsal
+        preview: dict[str, Any] = json.loads(output)
+        return preview
 
     def begin(self, replay: Replay) -> bool:
         """Start to apply the replay, unless one is in progress in the repository."""
@@ -167,7 +167,7 @@ class _Looked:
     """The submitted request and its result."""
 
     run: int | None = None
-    rehearsal: dict[str, Any] | None = None
+    preview: dict[str, Any] | None = None
     error: str = ""
 
 
@@ -190,7 +190,7 @@ async def replay(request: web.Request) -> web.Response:
             raise web.HTTPConflict(text=_("A replay for this repository is in progress. Wait until it ends."))
         raise web.HTTPSeeOther(f"/rules/{rule.rule_id}/replay?run={number}&done=replay-begun")
     try:
-        looked = _Looked(run=number, rehearsal=await replays.rehearse(wanted))
+        looked = _Looked(run=number, preview=await replays.preview(wanted))
     except (UsageError, TryLaterError) as error:
         looked = _Looked(run=number, error=error_text(error))
     return await _page(request, rule, looked)
@@ -218,7 +218,7 @@ async def _page(request: web.Request, rule: Rule, looked: _Looked) -> web.Respon
         request,
         "rule_replay.html",
         status=422 if looked.error else 200,
-        headers={"Refresh": str(_REFRESH_SECONDS)} if under_way and looked.rehearsal is None else None,
+        headers={"Refresh": str(_REFRESH_SECONDS)} if under_way and looked.preview is None else None,
         rule=rule,
         runs=runs,
         chosen=chosen,

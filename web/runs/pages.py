@@ -32,7 +32,7 @@ from web.schedules.forms import FURTHER
 from web.schedules.rules import rule_paths
 from web.site.i18n import error_text
 from web.site.keys import SETTINGS, database_of
-from web.site.plots import course_of
+from web.site.plots import run_plots
 from web.site.render import render
 
 _NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
@@ -68,7 +68,7 @@ async def show(request: web.Request) -> web.Response:
         shares=shares(run),
         pieces=await database.run(pieces_of, run.history_id),
         hold=hold,
-        course=course_of(run.pace),
+        plots=run_plots(run.pace),
         warnings=[
             line_of(note, {}) for note in notes_of(run.warnings, run.warning_failures)[:_FIRST_WARNINGS]
         ],

@@ -269,7 +269,7 @@ def _planned(session: Session, choice: RunFilter, now: datetime, end: datetime) 
     spans = sorted(
         (begun, ended, number)
         for group in due.groups
-        for begun, ended in _stretches(due_times(group, now, end, most=_TIMES_A_DAY + 1), end)
+        for begun, ended in _as_spans(due_times(group, now, end, most=_TIMES_A_DAY + 1), end)
         for number in group.first
     )[:_MOST_PLANNED]
     names = schedule_names(session, {number for *_, number in spans})
@@ -289,7 +289,7 @@ def _planned(session: Session, choice: RunFilter, now: datetime, end: datetime) 
     ]
 
 
-def _stretches(moments: Sequence[datetime], end: datetime) -> list[tuple[datetime, datetime]]:
+def _as_spans(moments: Sequence[datetime], end: datetime) -> list[tuple[datetime, datetime]]:
     """Return the times as points, or as one stretch if they are too many to distinguish."""
     if len(moments) > _TIMES_A_DAY:
         return [(moments[0], end)]

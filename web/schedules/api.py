@@ -169,7 +169,7 @@ async def _forecast(call: Call) -> ForecastOut:
     await _own_repository(call, asked.repository_id)
     found = await what_it_means(call.request, asked.repository_id, asked, None)
     return ForecastOut(
-        runs=asked.coming_week(utc_now()),
+        runs=asked.times_within_week(utc_now()),
         complete_runs=found.runs,
         usual=SizeOut.model_validate(found.usual) if found.usual else None,
         largest=SizeOut.model_validate(found.largest) if found.largest else None,

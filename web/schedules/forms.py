@@ -150,7 +150,7 @@ class PlanForm(_Parameters):
         due = list(islice(upcoming, _SHOWN_RUNS))
         return [each for each in due if self.end_date is None or each <= self.end_date]
 
-    def coming_week(self, now: datetime) -> list[datetime]:
+    def times_within_week(self, now: datetime) -> list[datetime]:
         """Return the run times (UTC) of the coming week; for a one-off, the start."""
         start = self.start_date or now
         if not self.frequency:
@@ -199,7 +199,7 @@ async def what_it_means(
         repository_id,
         plan.metadata_prefix,
         plan.set_spec,
-        plan.coming_week(utc_now()),
+        plan.times_within_week(utc_now()),
         ZoneInfo(plan.time_zone),
         schedule=schedule.id if schedule else None,
         among=visible_repositories(who_asks(request)),

@@ -97,7 +97,7 @@ def read_form(
     model: type[_Model], posted: MultiMapping[Any], context: Mapping[str, Any] | None = None
 ) -> tuple[_Model | None, Form]:
     """Return the validated form, or None if there are errors; and the form to show again."""
-    values = {name: value for name, value in posted.items() if isinstance(value, str)}
+    values = texts_of(posted)
     try:
         return model.model_validate(values, context=dict(context or {})), Form(values=values)
     except ValidationError as error:
@@ -106,6 +106,11 @@ def read_form(
             name = str(fault["loc"][0]) if fault["loc"] else ""
             errors.setdefault(name, _in_words(fault))
         return None, Form(values=values, errors=errors)
+
+
+def texts_of(posted: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts in a posted form, without its files."""
+    return {name: value for name, value in posted.items() if isinstance(value, str)}
 
 
 def relative_folder(text: str, root: Path) -> str:

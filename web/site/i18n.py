@@ -149,11 +149,11 @@ def _plural_forms(messages: list[Message]) -> str:
 async def languages(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Set the language chosen in this browser or in its settings, until the user is known."""
     chosen = request.cookies.get(LANGUAGE_COOKIE, "")
-    speak(chosen if chosen in LANGUAGES else accepted(request.headers.get("Accept-Language", "")))
+    use_language(chosen if chosen in LANGUAGES else accepted(request.headers.get("Accept-Language", "")))
     return await handler(request)
 
 
-def speak(code: str) -> None:
+def use_language(code: str) -> None:
     """Set the language of this request."""
     translations.set(catalogue(code))
     language.set(code if code in LANGUAGES else SOURCE)

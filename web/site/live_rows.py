@@ -29,7 +29,7 @@ from oai.errors import TryLaterError
 from oai.executor import DatabaseExecutor
 from oai.languages import SOURCE
 from web.auth.access import repositories_of
-from web.site.i18n import speak
+from web.site.i18n import use_language
 from web.site.zones import live_in
 
 HEARTBEAT_SECONDS: Final = 15.0
@@ -111,7 +111,7 @@ class _Feed:
 
     def rendered(self, loaded: Rows, template: Template, version: int) -> dict[str, _Row]:
         """Return the present rows; those that changed are rendered and get `version`."""
-        speak(self._language)
+        use_language(self._language)
         live_in(self._zone)
         rows = {}
         for name, context in loaded:

@@ -267,7 +267,7 @@ def growth(shown: Sequence[Column], *, label: str) -> Markup:
     return frame(_WIDTH, _HEIGHT + 32, label, parts)
 
 
-def course(points: Sequence[tuple[float, float]], *, label: str, unit: str) -> Markup:
+def line_plot(points: Sequence[tuple[float, float]], *, label: str, unit: str) -> Markup:
     """Return a line through points of seconds and values, with a mark for each."""
     if not points:
         return Markup("")
@@ -295,7 +295,7 @@ def course(points: Sequence[tuple[float, float]], *, label: str, unit: str) -> M
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
+class RunPlots:
     """How a run proceeds: its samples of seconds, records and requests, and two plots of them."""
 
     pace: Sequence[Sequence[float]]
@@ -303,15 +303,15 @@ class Course:
     responses: Markup
 
 
-def course_of(pace: Sequence[Sequence[float]]) -> Course:
+def run_plots(pace: Sequence[Sequence[float]]) -> RunPlots:
     """Return the course of a run from the samples in its row."""
     spans = [(one[0], one[2] - before[2], one[0] - before[0]) for before, one in pairwise(pace)]
-    return Course(
+    return RunPlots(
         pace=pace,
-        records=course(
+        records=line_plot(
             [(one[0], one[1]) for one in pace], label=_("Records during the run"), unit=_("records")
         ),
-        responses=course(
+        responses=line_plot(
             [(at, 1000 * spent / asked) for at, asked, spent in spans if asked > 0],
             label=_("Milliseconds per request during the run"),
             unit=_("ms per request"),

@@ -258,7 +258,7 @@ def render(
         "here": request.path_qs,
         "zone": here().key,
         "tabs": _tabs(request.path, who),
-        "seldom_tabs": _seldom_tabs(request.path, who),
+        "overflow_tabs": _overflow_tabs(request.path, who),
         "notice": notice_of(request.query.get("done")),
         "undo": undo_of(request.query.get("undo")),
         "csrf_field": FIELD,
@@ -272,7 +272,7 @@ def pages_of(path: str, who: SignedIn) -> list[Tab]:
     """Return the entries of the navigation, and the pages that the header and the footer link to."""
     others = {"/help": _("Help"), "/api/docs": _("API"), "/account": _("Account")}
     more = [_tab(path, place, title) for place, title in others.items()]
-    return [*_tabs(path, who), *_seldom_tabs(path, who), *more]
+    return [*_tabs(path, who), *_overflow_tabs(path, who), *more]
 
 
 def _tabs(path: str, who: SignedIn | None) -> list[Tab]:
@@ -291,7 +291,7 @@ def _tabs(path: str, who: SignedIn | None) -> list[Tab]:
     return [_tab(path, place, title) for place, title in titles.items()]
 
 
-def _seldom_tabs(path: str, who: SignedIn | None) -> list[Tab]:
+def _overflow_tabs(path: str, who: SignedIn | None) -> list[Tab]:
     """Return the tabs for what is rarely changed."""
     administration = {"/admin": _("Administration")} if who is not None and who.may(Right.ADMINISTER) else {}
     titles = {

@@ -12,7 +12,7 @@ _LONGEST_IN_ALL: Final = 10.0
 _T = TypeVar("_T")
 
 
-def impatient(settings: Settings) -> Settings:
+def with_short_timeouts(settings: Settings) -> Settings:
     """Return the settings for a waiting user: short timeouts and limited response size."""
     settings = settings.interactive
     patient = settings.harvester
@@ -36,7 +36,7 @@ async def ask_apart(
 
     It receives the settings with short timeouts and without the database's address.
     """
-    asked = impatient(settings).model_copy(update={"database_url": None})
+    asked = with_short_timeouts(settings).model_copy(update={"database_url": None})
     limits = asked.harvester.limits
     return await isolated(
         work, base_url, asked, *arguments, url=base_url, limits=limits, notes=notes, **options

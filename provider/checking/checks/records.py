@@ -44,7 +44,7 @@ def _identifiers(survey: Survey) -> Verdict:
     advice="Put exactly one element, the root element of the format, into metadata.",
 )
 def _metadata(survey: Survey) -> Verdict:
-    wrong = [record for record in _living(survey) if len(_roots(record)) != 1]
+    wrong = [record for record in _active_records(survey) if len(_roots(record)) != 1]
     return _of(survey, not wrong, "one element in metadata", _first(wrong))
 
 
@@ -137,7 +137,7 @@ def _get_metadata(survey: Survey) -> Verdict:
 def _oai_dc_form(survey: Survey) -> Verdict:
     if survey.prefix != "oai_dc":
         raise NotApplicableError("oai_dc is not offered")
-    wrong = [record for record in _living(survey) if _dc_complaint(record)]
+    wrong = [record for record in _active_records(survey) if _dc_complaint(record)]
     came = f"{wrong[0].header.identifier}: {_dc_complaint(wrong[0])}" if wrong else ""
     return _of(survey, not wrong, "elements of Dublin Core with text", came)
 
@@ -150,7 +150,7 @@ def _oai_dc_form(survey: Survey) -> Verdict:
     advice="Fill at least one element: harvesters cannot use empty records.",
 )
 def _oai_dc_filled(survey: Survey) -> Verdict:
-    empty = [record for record in _living(survey) if not "".join(_text(record)).strip()]
+    empty = [record for record in _active_records(survey) if not "".join(_text(record)).strip()]
     return _of(survey, not empty, "text in each record", _first(empty))
 
 
@@ -166,7 +166,7 @@ def _dc_complaint(record: Record) -> str | None:
     return None
 
 
-def _living(survey: Survey) -> list[Record]:
+def _active_records(survey: Survey) -> list[Record]:
     found = [record for record in survey.records.records if not record.header.deleted]
     if not found:
         raise NotApplicableError("only deleted records were found")

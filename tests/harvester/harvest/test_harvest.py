@@ -10,7 +10,7 @@ import pytest
 from lxml import etree
 from sqlalchemy import select, text
 
-from harvester.cli.harvest import rehearse
+from harvester.cli.harvest import dry_run
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome, watermark
 from harvester.models import Harvest, SetMapping
@@ -280,7 +280,7 @@ async def test_where_no_date_can_be_read_the_history_and_the_plan_say_so(library
     ]
     request = HarvestRequest(repository_id=library.repository_id)
     with library.database.session() as session:
-        planned = rehearse(session, library.settings, request, url=None, folder=None)
+        planned = dry_run(session, library.settings, request, url=None, folder=None)
     assert planned.from_ is None
     assert (
         planned.why

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harvester.harvest.page_writer import fate_of
+from harvester.harvest.page_writer import effect_of
 from harvester.harvest.transform import Prepared
 from harvester.reading.answers import Header
 from harvester.store.records import KnownRecord
@@ -27,7 +27,7 @@ def prepared(datestamp: str = "2024-05-02", digest: bytes | None = b"1") -> Prep
     ],
 )
 def test_a_record_is_new_updated_or_unchanged(known: KnownRecord | None, expected: str) -> None:
-    assert fate_of(prepared(), known) == expected
+    assert effect_of(prepared(), known) == expected
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,6 @@ def test_a_record_is_new_updated_or_unchanged(known: KnownRecord | None, expecte
 )
 def test_a_deleted_record_is_unchanged_if_its_datestamp_is(datestamp: str, expected: str) -> None:
     gone = prepared(datestamp, digest=None)
-    assert fate_of(gone, None) == "tombstones"
-    assert fate_of(gone, KNOWN) == "deleted"
-    assert fate_of(gone, KNOWN._replace(status="deleted")) == expected
+    assert effect_of(gone, None) == "tombstones"
+    assert effect_of(gone, KNOWN) == "deleted"
+    assert effect_of(gone, KNOWN._replace(status="deleted")) == expected

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harvester.harvest.plan import RunPlan, Standing, Target, plan
+from harvester.harvest.plan import RunPlan, SavedState, Target, plan
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.windows import Window
 from harvester.vocabulary import Method, Slice
@@ -18,18 +18,18 @@ TARGET = Target(
     earliest_datestamp="2024-01-01T00:00:00Z",
     deleted_record="persistent",
 )
-DONE = Standing(watermark="2024-05-01T12:00:00Z")
+DONE = SavedState(watermark="2024-05-01T12:00:00Z")
 
 
-def planned(standing: Standing = DONE, target: Target = TARGET, **parameters: Any) -> RunPlan:
+def planned(saved_state: SavedState = DONE, target: Target = TARGET, **parameters: Any) -> RunPlan:
     request = HarvestRequest(repository_id=1, **parameters)
-    return plan(request, target, standing, now=NOW, overlap=60)
+    return plan(request, target, saved_state, now=NOW, overlap=60)
 
 
 @pytest.mark.parametrize(
-    ("parameters", "standing", "from_", "why"),
+    ("parameters", "saved_state", "from_", "why"),
     [
-        ({}, Standing(), None, "no harvest of this format and set is complete yet"),
+        ({}, SavedState(), None, "no harvest of this format and set is complete yet"),
         (
             {},
             DONE,
@@ -41,9 +41,9 @@ def planned(standing: Standing = DONE, target: Target = TARGET, **parameters: An
     ],
 )
 def test_a_plan_says_why_it_begins_where_it_does(
-    parameters: dict[str, Any], standing: Standing, from_: str | None, why: str
+    parameters: dict[str, Any], saved_state: SavedState, from_: str | None, why: str
 ) -> None:
-    found = planned(standing, **parameters)
+    found = planned(saved_state, **parameters)
     assert found.from_ == from_
     assert why in found.why
     assert [window.from_ for window in found.lists()] == [from_]
@@ -51,7 +51,7 @@ def test_a_plan_says_why_it_begins_where_it_does(
 
 def test_a_run_that_was_cut_off_is_gone_on_with_by_one_of_the_same_kind_alone() -> None:
     kind = HarvestRequest(repository_id=1).kind()
-    cut_off = Standing(
+    cut_off = SavedState(
         watermark="2024-05-01T12:00:00Z",
         token="t&1",
         parameters={"kind": kind, "from": "2023-01-01T00:00:00Z"},
@@ -66,12 +66,12 @@ def test_a_run_that_was_cut_off_is_gone_on_with_by_one_of_the_same_kind_alone() 
 
 def test_a_run_that_got_nowhere_begins_afresh() -> None:
     kind = HarvestRequest(repository_id=1).kind()
-    found = planned(Standing(parameters={"kind": kind, "from": "1999-01-01"}))
+    found = planned(SavedState(parameters={"kind": kind, "from": "1999-01-01"}))
     assert (found.resumes, found.from_) == (False, None)
 
 
 def test_slices_are_listed_one_by_one() -> None:
-    found = planned(Standing(), slice=Slice.MONTH)
+    found = planned(SavedState(), slice=Slice.MONTH)
     assert len(found.lists()) == len(found.as_json()["lists"]) == 6
     assert "until 2024-01-31T23:59:59Z" in found.in_words()
     assert str(found.first_request()).endswith("verb=ListRecords&metadataPrefix=oai_dc")
@@ -79,7 +79,7 @@ def test_slices_are_listed_one_by_one() -> None:
 
 
 def test_many_slices_are_not_all_shown_to_people() -> None:
-    words = planned(Standing(), slice=Slice.DAY).in_words()
+    words = planned(SavedState(), slice=Slice.DAY).in_words()
     assert "lists: at most 153" in words
     assert "more …" in words
     assert len(words.splitlines()) < 30

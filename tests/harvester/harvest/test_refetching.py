@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from harvester.harvest.checkpoint import only_harvest
 from harvester.harvest.models import Quarantined
-from harvester.harvest.refetch import Fate, Refetched, fetch_again
+from harvester.harvest.refetch import Refetched, RefetchState, fetch_again
 from harvester.harvest.request import HarvestRequest
 from harvester.models import History
 from harvester.reading.errors import RepositoryBusyError
@@ -53,7 +53,7 @@ async def test_a_record_that_was_mended_is_stored_and_its_entry_resolved(library
 
     result = await _again(library, error)
 
-    assert (result.fate, result.reads_well) == (Fate.STORED, True)
+    assert (result.fate, result.reads_well) == (RefetchState.STORED, True)
     assert GOOD in result.raw
     assert BROKEN in library.living()
     assert GOOD in library.files()["fake.example/3.xml"]
@@ -68,7 +68,7 @@ async def test_a_record_that_is_broken_still_keeps_its_entry(library: Library) -
 
     result = await _again(library, error)
 
-    assert result.fate is Fate.BROKEN
+    assert result.fate is RefetchState.BROKEN
     assert "EntityRef" in result.reason
     assert BAD in result.raw
     kept = _entry(library)
@@ -83,7 +83,7 @@ async def test_a_look_stores_nothing(library: Library) -> None:
 
     result = await _again(library, error, store=False)
 
-    assert result.fate is Fate.READABLE
+    assert result.fate is RefetchState.READABLE
     assert BROKEN not in library.living()
     assert _entry(library).resolved is None
 
@@ -99,7 +99,7 @@ async def test_the_filter_rules_decide_as_in_a_harvest(library: Library, tmp_pat
 
     result = await _again(library, error, filter_file=rules)
 
-    assert result.fate is Fate.FILTERED
+    assert result.fate is RefetchState.FILTERED
     assert BROKEN not in library.living()
     assert _entry(library).resolved is not None
 
@@ -110,7 +110,7 @@ async def test_a_strict_harvest_s_record_is_read_strictly(library: Library) -> N
 
     result = await _again(library, error, validation=Level.STRICT)
 
-    assert result.fate is Fate.BROKEN
+    assert result.fate is RefetchState.BROKEN
 
 
 async def test_a_record_that_was_deleted_meanwhile_is_deleted_here(library: Library) -> None:
@@ -122,7 +122,7 @@ async def test_a_record_that_was_deleted_meanwhile_is_deleted_here(library: Libr
 
     result = await _again(library, error)
 
-    assert result.fate is Fate.DELETED
+    assert result.fate is RefetchState.DELETED
     assert BROKEN not in library.living()
     assert "fake.example/3.xml" not in library.files()
     assert _entry(library).resolved is not None

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import delete
 
-from harvester.harvest.page_writer import fate_of
+from harvester.harvest.page_writer import effect_of
 from harvester.harvest.transform import Prepared, Transformer
 from harvester.models import Record
 from harvester.reading.answers import Header
@@ -95,8 +95,8 @@ def test_a_repeated_deletion_without_a_datestamp_is_not_a_change() -> None:
         record_id=1, filename=None, digest=None, status=RecordStatus.DELETED, datestamp="2024-06-01T12:00:00Z"
     )
     told = Prepared(header=header, key="00", data=None, digest=None)
-    assert fate_of(told, gone) == "unchanged"
-    assert fate_of(told._replace(header=replace(header, undated=False)), gone) == "tombstones"
+    assert effect_of(told, gone) == "unchanged"
+    assert effect_of(told._replace(header=replace(header, undated=False)), gone) == "tombstones"
 
 
 @pytest.mark.parametrize("first_undated", [True, False])

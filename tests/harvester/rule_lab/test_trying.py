@@ -3,8 +3,8 @@
 import pytest
 from lxml import etree
 
-from harvester.rule_lab.explanation import Fate, explain
-from harvester.rule_lab.rehearsal import trial_in_words
+from harvester.rule_lab.explanation import RuleEffect, explain
+from harvester.rule_lab.replay_preview import trial_in_words
 from harvester.rule_lab.trial import try_rules
 from harvester.rules.filters import parse_filters
 from harvester.rules.rule_files import RuleFileError
@@ -36,7 +36,7 @@ def test_mappings_tell_which_of_them_added_what_and_show_it() -> None:
     trial = try_rules(MAPPINGS, RuleKind.NORMALISE, [a_record(1), a_record(2, kind="Text")], seconds=60)
 
     changed, unchanged = trial.records
-    assert (changed.fate, unchanged.fate) == (Fate.CHANGED, Fate.UNCHANGED)
+    assert (changed.fate, unchanged.fate) == (RuleEffect.CHANGED, RuleEffect.UNCHANGED)
     assert [list(one.added) for one in changed.findings] == [["dc:type: image"], [], ["dc:subject: Pictures"]]
     assert "+      <dc:type>image</dc:type>" in changed.diff
     assert (changed.before != changed.after, unchanged.after) == (True, "")
@@ -46,7 +46,7 @@ def test_mappings_tell_which_of_them_added_what_and_show_it() -> None:
 def test_a_record_that_takes_too_long_is_told_and_the_next_is_tried() -> None:
     trial = try_rules(SLOW, RuleKind.FILTER, [a_record(), LARGE, a_record()], seconds=60)
 
-    assert [one.fate for one in trial.records] == [Fate.ACCEPTED, Fate.LIMIT, Fate.ACCEPTED]
+    assert [one.fate for one in trial.records] == [RuleEffect.ACCEPTED, RuleEffect.LIMIT, RuleEffect.ACCEPTED]
     assert trial.ended is None
     limit = required(trial.records[1].trouble, "the rules took too long")
     assert str(limit).endswith("exceeds a limit: the file's rules take longer than 2 seconds on it")
@@ -60,7 +60,7 @@ def test_a_trial_that_takes_too_long_is_ended_and_tells_what_it_found() -> None:
     trial = try_rules(SLOW, RuleKind.FILTER, [a_record(), *[LARGE] * 30], seconds=_ENOUGH_FOR_ONE)
 
     assert str(trial.ended) == "It took too long."
-    assert trial.records[0].fate is Fate.ACCEPTED
+    assert trial.records[0].fate is RuleEffect.ACCEPTED
     assert 1 <= trial.tried < 31
 
 
@@ -80,7 +80,7 @@ def test_what_is_explained_is_what_a_harvest_does(match: str, invert: str, subje
         source="x",
     )
     record = etree.fromstring(a_record(subject=subject, kind="b"))
-    accepted = explain(record, filters).fate is Fate.ACCEPTED
+    accepted = explain(record, filters).fate is RuleEffect.ACCEPTED
     assert accepted == filters.accepts(record)
 
 
@@ -89,4 +89,4 @@ def test_a_deletion_is_accepted_by_any_filter() -> None:
         b'<record xmlns="http://www.openarchives.org/OAI/2.0/"><header status="deleted">'
         b"<identifier>x</identifier><datestamp>2026-01-01</datestamp></header></record>"
     )
-    assert explain(deleted, parse_filters(FILTERS, source="x")).fate is Fate.ACCEPTED
+    assert explain(deleted, parse_filters(FILTERS, source="x")).fate is RuleEffect.ACCEPTED

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harvester.store.disk_process import DiskProcess, _room
+from harvester.store.disk_process import DiskProcess, most_open_files
 from tests.manager.conftest import until
 
 
@@ -95,5 +95,5 @@ def test_it_opens_as_many_files_as_the_system_allows_and_two_groups_have(
     limits: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (20, hard))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
-    assert _room() == room
+    assert most_open_files() == room
     assert limits == [(6050 if hard in {resource.RLIM_INFINITY, 100_000} else hard, hard)]

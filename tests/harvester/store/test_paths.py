@@ -2,7 +2,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from harvester.store.paths import identifier_of, placed, record_path, twin_path
+from harvester.store.paths import identifier_of, numbered_path, placed, record_path
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 _HOSTILE = st.lists(
@@ -38,7 +38,7 @@ def test_twins_formats_and_full_folders_do_not_hide_the_identifier(
     identifier: str, number: int, position: int, prefix: str
 ) -> None:
     path = record_path(identifier, metadata_prefix=prefix)
-    changed = twin_path(placed(path, position, 3), number)
+    changed = numbered_path(placed(path, position, 3), number)
     assert identifier_of(changed) == identifier_of(path)
 
 

@@ -24,8 +24,8 @@ from provider.export.prepared_files import (
     count_withdrawn,
     find_export,
     remove,
+    remove_expired,
     requeue,
-    sweep,
 )
 from provider.export.selection import ChosenTitle, ExportChoice, choose
 from provider.holdings.lookup import MatchType
@@ -66,7 +66,7 @@ def archive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Database:
     """It is only read, but for the files that are prepared; their process runs within this one."""
-    monkeypatch.setattr(preparation, "end_with_parent", lambda: None)
+    monkeypatch.setattr(preparation, "end_with_input", lambda: None)
     return kept_database
 
 
@@ -220,7 +220,7 @@ def test_documents_that_may_no_longer_be_read_make_a_file_unusable(
 def test_only_own_files_that_are_not_wanted_are_swept(database: Database, settings: Settings) -> None:
     folder = settings.exports
     with database.session() as session:
-        assert sweep(session, folder) == []
+        assert remove_expired(session, folder) == []
     folder.mkdir(parents=True)
     kept = ["mine.wacz", "export-1.txt", "export-2.wacz", "export-3.warc.gz~part"]
     gone = ["export-1.wacz", "export-2.wacz~part", "export-99999999.wacz"]
@@ -230,7 +230,7 @@ def test_only_own_files_that_are_not_wanted_are_swept(database: Database, settin
         for number, state in enumerate(("failed", "ready", "running"), start=1):
             session.add(PreparedExport(export_id=number, form="wacz", selection={}, title="", state=state))
         session.flush()
-        assert sorted(file.name for file in sweep(session, folder)) == gone
+        assert sorted(file.name for file in remove_expired(session, folder)) == gone
     assert sorted(file.name for file in folder.iterdir()) == sorted(kept)
 
 

@@ -15,7 +15,7 @@ from oai.database import Database
 from provider.holdings.mark import advance_mark, reserve
 from provider.models import UNLISTED, Document
 from provider.titles.capture_counts import forget_figures, hold_figures
-from provider.titles.imports import apply_import, plan_import, rehearse_import
+from provider.titles.imports import apply_import, plan_import, preview_import
 from provider.titles.models import Title, TitleSegment
 from provider.titles.publication import count_new
 from tests.provider.archive import Archive, let_keys_be_missing
@@ -211,18 +211,18 @@ def test_only_titles_that_are_stored_take_a_number(database: Database, titles: T
     with database.session() as session:
         for _ in range(3):
             wanted = (entry("1", SITE), entry("2", f"{SITE}x/"))
-            assert not rehearse_import(session, plan_import(session, "test", wanted, RULES), RULES)
+            assert not preview_import(session, plan_import(session, "test", wanted, RULES), RULES)
             session.rollback()
     titles.bring(entry("1", SITE), entry("2", f"{SITE}x/"))
     assert titles["2"].title_id == titles["1"].title_id + 1
 
 
-def test_a_rehearsal_holds_back_no_answers(database: Database, archive: Archive) -> None:
+def test_a_preview_holds_back_no_answers(database: Database, archive: Archive) -> None:
     archive.add(SITE)
     held = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 0x5A50")
     with database.session() as session:
         plan = plan_import(session, "test", [entry("1", SITE)], RULES)
-        rehearse_import(session, plan, RULES)
+        preview_import(session, plan, RULES)
         assert session.scalar(held) == 0
         session.rollback()
         apply_import(session, plan, RULES, margin=0)

@@ -1,7 +1,7 @@
-"""Rehearse a replay: what changed rules would do with the stored answers of a run, without doing it.
+"""Preview of a replay: what changed rules would do with the stored answers of a run, without doing it.
 
 Records are read from the answers, filtered and normalised as in a replay, and compared with what is stored;
-nothing is written. Validation is not rehearsed.
+nothing is written. Validation is not part of it.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from harvester.access import access_of
 from harvester.client.decoding import TooLargeError, decode
 from harvester.client.exchange import HttpRequest, RawReply
-from harvester.harvest.page_writer import fate_of
+from harvester.harvest.page_writer import effect_of
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.source import open_kept, without_superseded
 from harvester.harvest.transform import Entry, Prepared, Transformer
@@ -25,7 +25,7 @@ from harvester.reading import replies
 from harvester.reading.answers import Page, Record
 from harvester.reading.errors import ClientError, OaiError
 from harvester.repositories import base_folder, get_repository
-from harvester.rule_lab.explanation import Explained, Fate, RuleFinding, difference, explain, indented
+from harvester.rule_lab.explanation import Explained, RuleEffect, RuleFinding, difference, explain, indented
 from harvester.rule_lab.trial import RuleLine, Trial, lines_of
 from harvester.rules.filters import Filters
 from harvester.rules.normalisation import Mappings
@@ -68,8 +68,8 @@ class ReplaySample:
 
 
 @dataclass(kw_only=True)
-class Rehearsal:
-    """The result of a rehearsal."""
+class ReplayPreview:
+    """What a replay would change."""
 
     run: int
     repository_id: int
@@ -87,7 +87,7 @@ class Rehearsal:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the rehearsal for programs."""
+        """Return the preview for programs."""
         return {
             "run": self.run,
             "repository_id": self.repository_id,
@@ -113,7 +113,7 @@ def trial_in_words(trial: Trial, *, most: int) -> str:
     ]
     lines += [f"never matches: {name_of(line)}" for line in trial.idle]
     lines += [f"could not be read: {one}" for one in trial.unreadable]
-    for fate in Fate:
+    for fate in RuleEffect:
         shown = [record for record in trial.records if record.fate is fate][:most]
         for record in shown:
             lines += _record(record, trial.lines)
@@ -146,7 +146,7 @@ def _record(record: Explained, lines: Sequence[RuleLine]) -> Iterator[str]:
 
 
 def _reasons(record: Explained, lines: Sequence[RuleLine]) -> Iterator[str]:
-    if not record.findings and record.fate is Fate.ACCEPTED:
+    if not record.findings and record.fate is RuleEffect.ACCEPTED:
         yield "deleted records are always accepted"
     for finding, line in zip(record.findings, lines, strict=False):
         yield f"{name_of(line)}: {_finding(finding)}"
@@ -184,8 +184,8 @@ _SHOWABLE: Final = frozenset(
 )
 
 
-def rehearse_replay(session: Session, settings: Settings, request: HarvestRequest) -> Rehearsal:
-    """Rehearse the requested replay; `request` is as returned by `replay_request`.
+def preview_replay(session: Session, settings: Settings, request: HarvestRequest) -> ReplayPreview:
+    """Return what the requested replay would change; `request` is as returned by `replay_request`.
 
     Raises UsageError if no answers of the run are stored, and RuleFileError for invalid rules.
     """
@@ -197,7 +197,7 @@ def rehearse_replay(session: Session, settings: Settings, request: HarvestReques
             "a replay can be previewed for OAI-PMH only; to run it without a preview, use `zatva "
             f"harvest {request.repository_id} --replay {request.replay}`"
         )
-    found = Rehearsal(run=request.replay, repository_id=request.repository_id)
+    found = ReplayPreview(run=request.replay, repository_id=request.repository_id)
     limits = RuleLimits(seconds=settings.harvester.rule_seconds)
     transformer = replace(request, validation=Level.LOOSE).transformer(limits, data=settings.data)
     folder = base_folder(repository, settings)
@@ -229,13 +229,13 @@ def _page(asked: HttpRequest, reply: RawReply, limits: AnswerLimits) -> Page | N
 
 @dataclass(kw_only=True)
 class _Looking:
-    """A rehearsal in progress; of records that occur repeatedly, the last one counts."""
+    """A preview in progress; of records that occur repeatedly, the last one counts."""
 
     session: Session
     request: HarvestRequest
     transformer: Transformer
     folder: Path
-    found: Rehearsal
+    found: ReplayPreview
     outcomes: dict[str, ReplayEffect] = field(default_factory=dict)
     """By the hexadecimal digits of the identifiers' keys."""
 
@@ -268,7 +268,7 @@ class _Looking:
             self.found.faults.append(fault)
 
     def _note_prepared(self, record: Prepared, known: KnownRecord | None, *, superseded: bool) -> None:
-        outcome = ReplayEffect.SUPERSEDED if superseded else _OUTCOMES[fate_of(record, known)]
+        outcome = ReplayEffect.SUPERSEDED if superseded else _OUTCOMES[effect_of(record, known)]
         self._note(record.key, outcome, lambda: self._sample(record, known, outcome))
 
     def _note_passed_over(
