@@ -26,7 +26,7 @@ class Order(StrEnum):
     NEXT = "next"
 
 
-class Trouble(StrEnum):
+class RepositoryState(StrEnum):
     """States to choose repositories by."""
 
     TROUBLE = "trouble"
@@ -48,7 +48,7 @@ class RepositoryChoice:
 
     among: Among = None
     search: str | None = None
-    state: Trouble | None = None
+    state: RepositoryState | None = None
     metadata_prefix: str | None = None
     """A format that has been harvested."""
     organisation_id: int | None = None
@@ -121,11 +121,11 @@ def _microseconds(moment: Any) -> ColumnElement[int]:  # noqa: ANN401 an SQL exp
 
 def _chosen(query: Select[Any], choice: RepositoryChoice, last: Any) -> Select[Any]:  # noqa: ANN401 an SQL expression
     number = Repository.repository_id
-    if choice.state is Trouble.TROUBLE:
+    if choice.state is RepositoryState.TROUBLE:
         query = query.where(last.c.status.in_(TROUBLED))
-    elif choice.state is Trouble.NEVER:
+    elif choice.state is RepositoryState.NEVER:
         query = query.where(last.c.status.is_(None))
-    elif choice.state is Trouble.PAUSED:
+    elif choice.state is RepositoryState.PAUSED:
         paused = exists().where(
             RecurringJob.repository_id == number, RecurringJob.state == RecurringState.PAUSED
         )

@@ -83,11 +83,11 @@ async def connected(address: str) -> AsyncIterator[Browser]:
 
 def console_messages(page: Page) -> list[str]:
     """Return a list to which the browser's warnings and errors are appended from now on."""
-    said: list[str] = []
+    messages: list[str] = []
 
     def note(message: ConsoleMessage) -> None:
-        said.append(f"{message.type}: {message.text}")
+        messages.append(f"{message.type}: {message.text}")
 
     page.on("console", note)
-    page.on("pageerror", lambda error: said.append(str(error)))
-    return said
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    return messages

@@ -12,7 +12,7 @@ from oai.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class JobTransition:
     """An action of a user on a job."""
 
     participle: str
@@ -22,7 +22,7 @@ class Change:
     """Whether it makes a retry due now; the action is then possible for retries alone."""
 
 
-PAUSE: Final = Change(
+PAUSE: Final = JobTransition(
     participle="paused",
     becomes={
         JobStatus.SCHEDULED: JobStatus.PAUSED,
@@ -34,7 +34,7 @@ PAUSE: Final = Change(
 """A running harvest ends after its current page; the job is kept and continues from there when it is resumed.
 """
 
-RESUME: Final = Change(
+RESUME: Final = JobTransition(
     participle="resumed",
     becomes={
         JobStatus.PAUSED: JobStatus.SCHEDULED,
@@ -44,7 +44,7 @@ RESUME: Final = Change(
 )
 """A paused job continues, immediately if it is due; a rejected one is checked again."""
 
-STOP: Final = Change(
+STOP: Final = JobTransition(
     participle="stopped",
     becomes=dict.fromkeys(
         (JobStatus.IN_PROGRESS, JobStatus.PAUSING, JobStatus.RESTARTING), JobStatus.STOPPING
@@ -52,7 +52,7 @@ STOP: Final = Change(
 )
 """A running harvest ends after its current page and is over; the schedule's next run continues from there."""
 
-KILL: Final = Change(
+KILL: Final = JobTransition(
     participle="killed",
     becomes=dict.fromkeys(
         (JobStatus.IN_PROGRESS, JobStatus.STOPPING, JobStatus.PAUSING, JobStatus.RESTARTING),
@@ -62,11 +62,11 @@ KILL: Final = Change(
 """The processes of a running harvest are killed at once; what was committed is kept."""
 
 
-RUN = Change(participle="run", becomes={JobStatus.SCHEDULED: JobStatus.SCHEDULED}, retries_now=True)
+RUN = JobTransition(participle="run", becomes={JobStatus.SCHEDULED: JobStatus.SCHEDULED}, retries_now=True)
 """A retry does not wait until its pause is over. The due times of schedules are left to `run_now`."""
 
 
-def change_job(session: Session, job_id: int, change: Change) -> JobStatus:
+def change_job(session: Session, job_id: int, change: JobTransition) -> JobStatus:
     """Apply the change to a job, and return its new status. The caller commits.
 
     Raises UsageError if there is no such job, or if its status does not allow the change.

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from harvester.models import Harvest, Repository
-from manager.jobs.reasons import Code, Reason
+from manager.jobs.reasons import Code, WaitReason
 from manager.leader.admission import host_of
 from manager.models import Job, JobStatus, Leader, RecurringJob
 from manager.worker import registry
@@ -330,7 +330,7 @@ def _order(job: Job, now: datetime) -> tuple[bool, bool, int, datetime, int]:
 
 def _earliest(job: Job) -> datetime:
     """Return when the job is due, or when its repository may be asked again."""
-    reason = Reason.from_json(job.waiting)
+    reason = WaitReason.from_json(job.waiting)
     if reason is not None and reason.code in {Code.NOT_BEFORE, Code.MAINTENANCE, Code.LOCKED}:
         try:
             return max(job.harvest_start_time, parse_datestamp(str(reason.facts.get("until"))).moment)

@@ -53,7 +53,7 @@ _UNKNOWN: Final = "(unknown)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reason:
+class WaitReason:
     """A code, and the facts for the placeholders of its sentence; times are ISO 8601 in UTC."""
 
     code: Code
@@ -78,16 +78,16 @@ class Reason:
         return {"code": self.code.value, **self.facts}
 
 
-def in_words(reason: Reason, translate: Callable[[str], str] = str) -> str:
+def in_words(reason: WaitReason, translate: Callable[[str], str] = str) -> str:
     """Return the reason as a sentence; `translate` translates the sentence before its facts are filled in."""
     sentence = translate(SENTENCES[reason.code])
     return sentence % _Facts(reason.facts)
 
 
-def locked_by(lock: RepositoryLock) -> Reason:
+def locked_by(lock: RepositoryLock) -> WaitReason:
     """Return the reason that a job waits for a lock of its repository."""
     facts = {"holder": lock.holder, "reason": lock.reason, "until": format_datestamp(lock.expires)}
-    return Reason(code=Code.LOCKED, facts=facts)
+    return WaitReason(code=Code.LOCKED, facts=facts)
 
 
 class _Facts(dict[str, Any]):

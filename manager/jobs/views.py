@@ -26,7 +26,7 @@ from harvester.bibliographic.imports import RUNNING
 from harvester.bibliographic.models import Import
 from harvester.models import Harvest, History, Repository
 from manager.jobs.estimates import Estimate, JobProgress, estimate, progress_of, wait_of
-from manager.jobs.reasons import Code, Reason
+from manager.jobs.reasons import Code, WaitReason
 from manager.models import IN_HAND, Job, JobStatus
 from manager.schedules.service import database_now
 from oai.datestamps import format_datestamp
@@ -103,7 +103,7 @@ class JobView:
     """
     under_way: bool
     """Whether a worker holds it."""
-    reason: Reason | None
+    reason: WaitReason | None
     """Why it is queued, waiting or rejected, or what is unusual; `manager.jobs.reasons` has the sentences."""
     due: datetime
     started: datetime | None
@@ -305,7 +305,7 @@ def _view(
     repository: tuple[str, str],
     harvest: Harvest | None,
     expected: Estimate,
-    state_and_reason: tuple[str, Reason | None],
+    state_and_reason: tuple[str, WaitReason | None],
     now: datetime,
 ) -> JobView:
     state, reason = state_and_reason
@@ -336,31 +336,33 @@ def _view(
     )
 
 
-def _state(job: Job, harvest: Harvest | None, now: datetime, *, importing: bool) -> tuple[str, Reason | None]:
+def _state(
+    job: Job, harvest: Harvest | None, now: datetime, *, importing: bool
+) -> tuple[str, WaitReason | None]:
     """Return the state word, and the reason why the job waits or is in an unusual state."""
     if job.status == JobStatus.IN_PROGRESS:
-        return ("running", Reason(code=Code.IMPORTING)) if importing else _state_under_way(job, harvest)
+        return ("running", WaitReason(code=Code.IMPORTING)) if importing else _state_under_way(job, harvest)
     word = _WORDS[JobStatus(job.status)]
     if job.status == JobStatus.SET_ASIDE:
-        return word, Reason.from_json(job.waiting)
+        return word, WaitReason.from_json(job.waiting)
     if job.status == JobStatus.QUEUED:
-        return word, Reason(code=Code.WORKER)
+        return word, WaitReason(code=Code.WORKER)
     if job.status != JobStatus.SCHEDULED:
         return word, None
     if job.harvest_start_time > now:
         code = Code.RETRY if job.attempt else Code.DUE
-        return word, Reason(code=code, facts={"at": format_datestamp(job.harvest_start_time)})
-    return word, Reason.from_json(job.waiting) or Reason(code=Code.MANAGER)
+        return word, WaitReason(code=code, facts={"at": format_datestamp(job.harvest_start_time)})
+    return word, WaitReason.from_json(job.waiting) or WaitReason(code=Code.MANAGER)
 
 
-def _state_under_way(job: Job, harvest: Harvest | None) -> tuple[str, Reason | None]:
+def _state_under_way(job: Job, harvest: Harvest | None) -> tuple[str, WaitReason | None]:
     if job.process_id is None:
         return "starting", None
     wait = wait_of(harvest)
     if wait is not None:
-        return "waiting", Reason(
+        return "waiting", WaitReason(
             code=Code.SERVER, facts={"text": wait.text, "failure": wait.failure.as_json()}
         )
     if job.stuck_since is not None:
-        return "running", Reason(code=Code.STUCK, facts={"since": format_datestamp(job.stuck_since)})
+        return "running", WaitReason(code=Code.STUCK, facts={"since": format_datestamp(job.stuck_since)})
     return "running", None

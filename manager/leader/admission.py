@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 from urllib.parse import urlsplit
 
-from manager.jobs.reasons import Code, Reason
+from manager.jobs.reasons import Code, WaitReason
 from oai.datestamps import format_datestamp
 
 _TURNS: Final = 100_000
@@ -29,15 +29,15 @@ class AdmissionJob:
     """The time before which the repository asked not to be contacted; None if that time has passed."""
     maintained: datetime | None = None
     """The end of the maintenance window in which the repository is now."""
-    lock: Reason | None = None
+    lock: WaitReason | None = None
     """The lock that keeps harvests off the repository."""
 
     @property
-    def wait(self) -> Reason | None:
+    def wait(self) -> WaitReason | None:
         """Why the repository itself cannot be harvested now."""
         for code, until in ((Code.NOT_BEFORE, self.not_before), (Code.MAINTENANCE, self.maintained)):
             if until is not None:
-                return Reason(code=code, facts={"until": format_datestamp(until)})
+                return WaitReason(code=code, facts={"until": format_datestamp(until)})
         return self.lock
 
 
@@ -79,19 +79,19 @@ class _Tally:
         self.owners[job.owner] += 1
         self.total += 1
 
-    def objection(self, job: AdmissionJob, rank: int) -> Reason | None:
+    def objection(self, job: AdmissionJob, rank: int) -> WaitReason | None:
         limits = self.limits
         if job.repository_id in self.repositories:
-            return Reason(code=Code.REPOSITORY, facts={"job": self.repositories[job.repository_id]})
+            return WaitReason(code=Code.REPOSITORY, facts={"job": self.repositories[job.repository_id]})
         if job.wait is not None:
             return job.wait
         if self.hosts[job.host] >= limits.per_host:
-            return Reason(code=Code.HOST, facts={"host": job.host, "limit": limits.per_host})
+            return WaitReason(code=Code.HOST, facts={"host": job.host, "limit": limits.per_host})
         if limits.overall is not None and self.total >= limits.overall:
-            return Reason(code=Code.OVERALL, facts={"limit": limits.overall})
+            return WaitReason(code=Code.OVERALL, facts={"limit": limits.overall})
         # Waiting jobs of a lower rank do not keep an urgent job out of the queue.
         if sum(other >= rank for other in self.waiting) >= limits.lookahead:
-            return Reason(code=Code.WORKER)
+            return WaitReason(code=Code.WORKER)
         return None
 
 
@@ -100,7 +100,7 @@ def admit(
     under_way: Iterable[AdmissionJob],
     waiting: Sequence[int],
     limits: AdmissionLimits,
-) -> tuple[list[Admitted], dict[int, Reason]]:
+) -> tuple[list[Admitted], dict[int, WaitReason]]:
     """Return the jobs that may begin, in their order, and for each of the others the reason why it may not.
 
     A higher priority comes first; among equals the owner with the fewest jobs under way; among one owner's
@@ -111,7 +111,7 @@ def admit(
     for job in under_way:
         tally.take(job)
     admitted: list[Admitted] = []
-    held_back: dict[int, Reason] = {}
+    held_back: dict[int, WaitReason] = {}
     for job in _in_turn(due, tally.owners):
         rank = job.priority * _TURNS - min(tally.owners[job.owner], _TURNS - 1)
         objection = tally.objection(job, rank)

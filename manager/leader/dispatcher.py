@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from harvester.locks import find_locks
 from harvester.models import Repository
 from manager import queue
-from manager.jobs.reasons import Reason, locked_by
+from manager.jobs.reasons import WaitReason, locked_by
 from manager.jobs.rejection import is_valid
 from manager.leader.admission import AdmissionJob, AdmissionLimits, Admitted, admit, host_of
 from manager.models import UNDER_WAY, Job, JobStatus
@@ -150,7 +150,7 @@ def _is_ready(session: Session, job: Job | None, data: Path | None) -> bool:
     return job is not None and job.status == JobStatus.SCHEDULED and is_valid(session, job, data)
 
 
-def _note_reasons(session: Session, reasons: Mapping[int, Reason], stored: Mapping[int, object]) -> None:
+def _note_reasons(session: Session, reasons: Mapping[int, WaitReason], stored: Mapping[int, object]) -> None:
     changed = [
         {"number": job_id, "reason": reason.as_json()}
         for job_id, reason in reasons.items()

@@ -21,7 +21,7 @@ from harvester.models import Harvest, History, Repository
 from harvester.recognition import check_base_url
 from harvester.rules.filters import load_filters
 from harvester.rules.normalisation import load_mappings
-from manager.jobs.reasons import Code, Reason
+from manager.jobs.reasons import Code, WaitReason
 from manager.models import Job, RecurringJob
 from manager.rule_access import check_rule_access, rule_file_shown
 from manager.schedules.frequency import Frequency, parse_frequency, parse_zone
@@ -136,13 +136,15 @@ def check_surroundings(session: Session, row: RecurringJob | Job, data: Path | N
             raise UsageError(f"{name} {shown!r}: {error}") from error
 
 
-def check_job(session: Session, job: Job, data: Path | None) -> Reason | None:
+def check_job(session: Session, job: Job, data: Path | None) -> WaitReason | None:
     """Return why a job cannot be run; None if it can."""
     try:
         _check_parameters(job)
         check_surroundings(session, job, data)
     except UsageError as error:
-        return Reason(code=Code.SET_ASIDE, facts={"text": str(error), "failure": failure_of(error).as_json()})
+        return WaitReason(
+            code=Code.SET_ASIDE, facts={"text": str(error), "failure": failure_of(error).as_json()}
+        )
     return None
 
 

@@ -15,7 +15,7 @@ from provider.models import Arc, ArcProblem
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trouble:
+class FileProblem:
     """A place in an archive file that could not be read or indexed."""
 
     id: int
@@ -43,14 +43,14 @@ class NumberedFile(RunFile):
     id: int
 
 
-def find_troubles(session: Session, *, limit: int, before: int | None = None) -> Sequence[Trouble]:
+def find_problems(session: Session, *, limit: int, before: int | None = None) -> Sequence[FileProblem]:
     """Return problems older than the one numbered `before`, newest first."""
     query = select(ArcProblem, Arc).join(Arc, Arc.id == ArcProblem.arc_id)
     if before is not None:
         query = query.where(ArcProblem.id < before)
     rows = session.execute(query.order_by(ArcProblem.id.desc()).limit(limit))
     return [
-        Trouble(
+        FileProblem(
             id=problem.id,
             file=arc.place,
             offset=problem.offset,

@@ -57,9 +57,9 @@ async def _run(environment: Mapping[str, str], hostile: Path, *words: str | Path
         stdout=PIPE,
         stderr=PIPE,
     )
-    _, said = await process.communicate()
+    _, errors = await process.communicate()
     assert not trap.exists(), trap.read_text()
-    assert process.returncode == 0, said.decode()
+    assert process.returncode == 0, errors.decode()
 
 
 async def test_a_harvest_and_its_processes_import_nothing_from_the_working_folder(

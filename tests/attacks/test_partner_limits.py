@@ -62,8 +62,8 @@ async def test_a_partner_plans_no_runs_that_are_closer_than_the_floor(server: Se
 
     for path, frequency in (("/schedules/new?repository=1", TOO_OFTEN[0]), *asked):
         status, page, _ = await owner.post(path, {**FORM, "frequency": frequency})
-        told = (status, "at least 15 are allowed" in page, 'id="frequency-fault"' in page)
-        assert told == (422, True, True), (path, frequency)
+        refused = (status, "at least 15 are allowed" in page, 'id="frequency-fault"' in page)
+        assert refused == (422, True, True), (path, frequency)
     assert _plans(server.database) == [("daily at 02:30", 0)]
 
 

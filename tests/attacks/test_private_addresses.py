@@ -269,14 +269,14 @@ async def test_a_webhooks_failure_tells_nothing_about_our_network() -> None:
     async with site(PRIVATE) as private:
         private.redirects["/hook"] = "http://inner.example/login"
         settings = WebhookSettings(secret=SecretStr("x" * 32), timeout=10, private_networks=True)
-        told = []
+        messages = []
         closed = private.url.replace(PRIVATE, "localhost").rpartition(":")[0] + ":9"
         for url in (f"{private.url}/hook", f"{closed}/hook"):
             with pytest.raises(NotSentError) as found:
                 await post(url, {}, settings, number="1")
-            told.append(str(found.value).replace(url, "URL"))
+            messages.append(str(found.value).replace(url, "URL"))
 
-    assert told == ["URL: HTTP status 302", "URL: no connection; the manager's log has the reason"]
+    assert messages == ["URL: HTTP status 302", "URL: no connection; the manager's log has the reason"]
 
 
 @pytest.mark.parametrize(

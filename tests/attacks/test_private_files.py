@@ -72,8 +72,8 @@ def test_secrets_that_others_can_read_are_reported_with_what_to_do(
     warned = zatva(environment, "organisation", "list", folder=folder)
     assert f"{file} contains secrets and can be read by every account" in warned.stderr
     assert f"`chmod o= {file}`" in warned.stderr
-    told = zatva(environment, "doctor", "--json", folder=folder).stdout
-    rows = [json.loads(line) for line in told.splitlines()]
+    output = zatva(environment, "doctor", "--json", folder=folder).stdout
+    rows = [json.loads(line) for line in output.splitlines()]
     (found,) = (row for row in rows if row["check"] == "files with secrets")
     assert (found["well"], found["advice"]) == (False, f"run `chmod o= {file}`")
 

@@ -140,12 +140,12 @@ class Ground:
     def zatva(self, *arguments: str, codes: Collection[int] = (0,)) -> None:
         """Run a command to its end. Raises SystemExit with its output for an unexpected exit code."""
         log = self.root / "log"
-        with log.open("wb") as said:
+        with log.open("wb") as process_log:
             done = subprocess.run(
                 zatva(*arguments),
                 env=self.environment,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=process_log,
                 check=False,
                 cwd=self.root,
             )

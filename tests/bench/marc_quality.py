@@ -74,8 +74,8 @@ def _dateless(record: BibliographicRecord) -> bool:
     fixed = next(
         (note.text for note in record.notes if note.field == "008" and note.kind is NoteKind.KEPT), ""
     )
-    said = " ".join((fixed[7:15], *(one.date for one in record.publications)))
-    return not re.search(r"\d\d", said)
+    all_dates = " ".join((fixed[7:15], *(one.date for one in record.publications)))
+    return not re.search(r"\d\d", all_dates)
 
 
 def records_of(path: Path) -> Iterator[etree._Element | str]:

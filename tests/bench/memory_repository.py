@@ -112,5 +112,5 @@ async def _serve(records: int, prefix: str, policy: str) -> None:
 
 if __name__ == "__main__":
     _, number, *more = sys.argv
-    chosen, told = (*more, *("oai_dc", "persistent")[len(more) :])
-    asyncio.run(_serve(int(number), chosen, told))
+    chosen, deletion_policy = (*more, *("oai_dc", "persistent")[len(more) :])
+    asyncio.run(_serve(int(number), chosen, deletion_policy))

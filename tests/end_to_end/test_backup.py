@@ -59,8 +59,8 @@ async def test_a_backup_of_both_is_restored_as_it_was_at_that_moment(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     async def run(*words: str | Path, expect: int = 0) -> Any:
-        (told,) = await asyncio.to_thread(results, environment, *words, expect=expect)
-        return told
+        (report,) = await asyncio.to_thread(results, environment, *words, expect=expect)
+        return report
 
     store, copied, dump = tmp_path / "store", tmp_path / "copied", tmp_path / "zatva.dump"
     raw = Path(environment["ZATVA_DATA"]) / "raw" / "1"
@@ -73,8 +73,8 @@ async def test_a_backup_of_both_is_restored_as_it_was_at_that_moment(
         assert list(answers) == [Path(kept)]
         # A running harvest, and one that was killed, have no row that names their files.
         (raw / "20260101T000000.000000Z-1.warc.gz").write_bytes(b"under way")
-        told = await run("database", "backup", dump, "--store", copied)
-        assert (told["raw_files"], told["raw_missing"]) == (2, 0)
+        report = await run("database", "backup", dump, "--store", copied)
+        assert (report["raw_files"], report["raw_missing"]) == (2, 0)
         assert (copied / "raw" / "1" / kept).samefile(raw / kept)
         again = await asyncio.to_thread(
             zatva, environment, "database", "backup", tmp_path / "second.dump", "--store", copied
@@ -86,8 +86,8 @@ async def test_a_backup_of_both_is_restored_as_it_was_at_that_moment(
 
         shutil.rmtree(store)
         shutil.rmtree(raw)
-        told = await run("database", "restore", dump, "--force", "--store", copied)
-        assert (told["raw_files"], told["raw_missing"]) == (2, 0)
+        report = await run("database", "restore", dump, "--force", "--store", copied)
+        assert (report["raw_files"], report["raw_missing"]) == (2, 0)
         assert _files(store) == files
         assert answers.items() < _files(raw).items()
         assert (await asyncio.to_thread(zatva, environment, "store", "verify", "1")).returncode == 0

@@ -122,8 +122,8 @@ class Scene:
         self._workload.addresses.append(started[1])
 
     async def _harvest(self, chance: random.Random, schedules: int, seed: str) -> None:
-        async with repositories(self._tables, _REPOSITORIES) as harvested, receiver() as told:
-            self._tables.add("notice_rule", kind="always", channel="webhook", target=told.url)
+        async with repositories(self._tables, _REPOSITORIES) as harvested, receiver() as webhooks:
+            self._tables.add("notice_rule", kind="always", channel="webhook", target=webhooks.url)
             address = self._servers.address
             for server, place in self.places.items():
                 address = re.sub(rf"{re.escape(server)}(?=[,&])", place, address)
@@ -134,7 +134,7 @@ class Scene:
                 plan(self._tables, schedules, real=False, repositories=_REPOSITORIES)
                 await self._disturb(chance, schedules, processes)
                 await rest(self._tables, schedules)
-        judge(self._tables, harvested, told, schedules, seed)
+        judge(self._tables, harvested, webhooks, schedules, seed)
 
     async def _disturb(self, chance: random.Random, schedules: int, processes: Processes) -> None:
         troubles: list[Trouble] = [

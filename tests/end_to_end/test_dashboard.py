@@ -41,7 +41,7 @@ async def test_an_archive_is_added_harvested_and_found_in_the_history(
     ):
         provider = re.findall(r"provider at (\S+)", log.read_text())[0]
         (link,) = results(environment, "user", "link", "Alena", "--base-url", dashboard)
-        said = console_messages(page)
+        console = console_messages(page)
         await page.goto(link["link"])
         await page.get_by_role("button", name="Sign in").click()
         await page.get_by_role("link", name="Add a repository").click()
@@ -61,5 +61,5 @@ async def test_an_archive_is_added_harvested_and_found_in_the_history(
         row = page.get_by_role("row").filter(has_text="Web archive")
         await expect(row).to_contain_text("completed")
         await expect(row).to_contain_text(str(_PAGES))
-        assert said == []
+        assert console == []
     assert len(list((Path(environment["ZATVA_DATA"]) / "store" / "archive").rglob("*.xml"))) == _PAGES

@@ -35,9 +35,9 @@ _COMMANDS = {
     "web serve": (("web", "serve", *_PORT), (_DASHBOARD,)),
     "serve": (("serve", *_BOTH), (_PROVIDER, _DASHBOARD)),
 }
-_EACH_COMMAND = pytest.mark.parametrize(("command", "said"), _COMMANDS.values(), ids=_COMMANDS.keys())
+_EACH_COMMAND = pytest.mark.parametrize(("command", "message"), _COMMANDS.values(), ids=_COMMANDS.keys())
 _BOTH_SERVERS = pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         pytest.param(*words, id=name, marks=[] if name == "serve" else pytest.mark.long)
         for name, words in _COMMANDS.items()
@@ -56,10 +56,10 @@ class Running:
     log: Path
     ports: Mapping[str, int]
 
-    def ask(self, said: str, path: str, *, source: str = _ELSEWHERE) -> int:
+    def ask(self, message: str, path: str, *, source: str = _ELSEWHERE) -> int:
         """The status of a page over a connection of its own."""
         asking = http.client.HTTPConnection(
-            "127.0.0.1", self.ports[said], timeout=_PATIENCE, source_address=(source, 0)
+            "127.0.0.1", self.ports[message], timeout=_PATIENCE, source_address=(source, 0)
         )
         with contextlib.closing(asking):
             asking.request("GET", path)
@@ -74,7 +74,7 @@ def _server(
     environment: Mapping[str, str],
     folder: Path,
     command: Sequence[str],
-    said: Sequence[str],
+    message: Sequence[str],
     *,
     files: tuple[int, int] = _FEW_FILES,
     **settings: object,
@@ -87,9 +87,9 @@ def _server(
         for name, value in all_settings.items()
     }
     log = folder / "server.log"
-    with running({**environment, **own}, log, *command, ready=said[-1], files=files) as (process, _):
+    with running({**environment, **own}, log, *command, ready=message[-1], files=files) as (process, _):
         lines = log.read_text().splitlines()
-        addresses = {word: line.split()[-1] for line in lines for word in said if word in line}
+        addresses = {word: line.split()[-1] for line in lines for word in message if word in line}
         ports = {word: urlsplit(address).port or 0 for word, address in addresses.items()}
         yield Running(pid=process.pid, log=log, ports=ports)
 
@@ -140,12 +140,12 @@ def _wait_for_answer(server: Running, part: str, *, source: str) -> None:
 
 @_BOTH_SERVERS
 def test_others_are_served_while_idle_clients_hold_all_they_can(
-    shared_environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: tuple[str, ...]
+    shared_environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], message: tuple[str, ...]
 ) -> None:
-    with _server(shared_environment, tmp_path, command, said) as server, contextlib.ExitStack() as stack:
-        for part in said:
+    with _server(shared_environment, tmp_path, command, message) as server, contextlib.ExitStack() as stack:
+        for part in message:
             stack.enter_context(_idle(server.ports[part], _IDLE))
-        for part in said:
+        for part in message:
             assert server.ask(part, _PAGES[part]) == 200
             _wait_for_answer(server, part, source="127.0.0.1")
         assert len(server.logged()) < _LITTLE
@@ -154,21 +154,21 @@ def test_others_are_served_while_idle_clients_hold_all_they_can(
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [(("provider", "serve", *_PORT), _PROVIDER), (("web", "serve", *_PORT), _DASHBOARD)],
     ids=["provider serve", "web serve"],
 )
 def test_a_server_that_runs_out_of_files_says_so_once_and_goes_on(
-    shared_environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: str
+    shared_environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], message: str
 ) -> None:
-    with _server(shared_environment, tmp_path, command, (said,), files=(1024, 1024)) as server:
-        assert server.ask(said, "/healthz") == 200
+    with _server(shared_environment, tmp_path, command, (message,), files=(1024, 1024)) as server:
+        assert server.ask(message, "/healthz") == 200
         # Fewer than it counted on when it started, as when other work holds files open.
         in_use = max(int(file.name) for file in Path(f"/proc/{server.pid}/fd").iterdir())
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (in_use + 20, in_use + 20))
         # More than there is room for; after each failure, asyncio accepts none for a second.
-        with _idle(server.ports[said], 50):
-            assert server.ask(said, "/healthz") == 200
+        with _idle(server.ports[message], 50):
+            assert server.ask(message, "/healthz") == 200
         assert server.logged().count("cannot accept connections: Too many open files") == 1
         assert "Traceback" not in server.logged()
         assert len(server.logged()) < _LITTLE
@@ -176,10 +176,10 @@ def test_a_server_that_runs_out_of_files_says_so_once_and_goes_on(
 
 @_BOTH_SERVERS
 def test_clients_who_send_drop_by_drop_are_ended(
-    shared_environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: tuple[str, ...]
+    shared_environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], message: tuple[str, ...]
 ) -> None:
-    with _server(shared_environment, tmp_path, command, said, idle_seconds=1, body_seconds=1) as server:
-        for part in said:
+    with _server(shared_environment, tmp_path, command, message, idle_seconds=1, body_seconds=1) as server:
+        for part in message:
             with _idle(server.ports[part], 2) as (heads, forms):
                 heads.sendall(b"GET / HTTP/1.1\r\n")
                 forms.sendall(
@@ -254,9 +254,9 @@ def _signed_in(port: int, link: str) -> str:
 
 @_EACH_COMMAND
 def test_every_server_takes_all_the_files_it_may(
-    shared_environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], said: tuple[str, ...]
+    shared_environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], message: tuple[str, ...]
 ) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    with _server(shared_environment, tmp_path, command, said, files=(128, hard)) as server:
+    with _server(shared_environment, tmp_path, command, message, files=(128, hard)) as server:
         now, most = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
         assert 128 < now <= most

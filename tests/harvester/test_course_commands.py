@@ -39,10 +39,10 @@ async def test_a_dry_run_asks_a_new_repository_who_it_is_and_nothing_else(
     fake: FakeRepository, environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     out = ("--out", str(tmp_path / "out"))
-    code, said, err = await run(environment, "harvest", fake.url, *out, "--dry-run")
+    code, printed, err = await run(environment, "harvest", fake.url, *out, "--dry-run")
     assert (code, err) == (0, "")
-    assert "the beginning, because no harvest of this format and set is complete yet" in said
-    assert "working around faults: at most 1,800 seconds (harvester.max_recovery_seconds)" in said
+    assert "the beginning, because no harvest of this format and set is complete yet" in printed
+    assert "working around faults: at most 1,800 seconds (harvester.max_recovery_seconds)" in printed
     assert [asked["verb"] for asked in fake.asked] == ["Identify"]
     with database.session() as session:
         assert session.scalar(select(func.count()).select_from(Repository)) == 0
@@ -55,11 +55,11 @@ async def test_a_dry_run_of_a_known_repository_asks_nothing(
     out = ("--out", str(tmp_path / "out"))
     await run(environment, "harvest", fake.url, *out)
     fake.asked.clear()
-    code, said, _ = await run(
+    code, printed, _ = await run(
         environment, "harvest", fake.url, *out, "--dry-run", "--slice", "month", "--json"
     )
     assert (code, fake.asked) == (0, [])
-    (planned,) = objects(said)
+    (planned,) = objects(printed)
     assert planned["from"]
     assert planned["max_recovery_seconds"] == 1800
     assert "less 60 seconds" in planned["why"]
@@ -69,9 +69,9 @@ async def test_errors_are_listed_with_their_bytes(
     fake: FakeRepository, environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     fake.fault = lambda _, good: good.replace(b"Title 12 ", b"<oops ")
-    code, said, _ = await run(environment, "harvest", fake.url, "--out", str(tmp_path / "out"), "--json")
+    code, printed, _ = await run(environment, "harvest", fake.url, "--out", str(tmp_path / "out"), "--json")
     assert code == 3
-    assert (objects(said)[-1]["invalid"], objects(said)[-1]["history_id"]) == (1, 1)
+    assert (objects(printed)[-1]["invalid"], objects(printed)[-1]["history_id"]) == (1, 1)
     _, listed, _ = await run(environment, "job", "errors", "--json")
     (error,) = objects(listed)
     assert error["identifier"] == "oai:fake.example:12"

@@ -19,7 +19,7 @@ async def fake() -> AsyncIterator[FakeRepository]:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "said"),
+    ("trouble", "message"),
     [
         (
             "RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = 'no space left on device'",
@@ -32,7 +32,7 @@ async def fake() -> AsyncIterator[FakeRepository]:
     ],
 )
 async def test_a_database_that_fails_a_harvest_is_told_and_the_harvest_goes_on_once_it_is_well(
-    fake: FakeRepository, environment: dict[str, str], database: Database, trouble: str, said: str
+    fake: FakeRepository, environment: dict[str, str], database: Database, trouble: str, message: str
 ) -> None:
     with database.session() as session:
         session.add(Repository(base_url=fake.url, base_dir="fake"))
@@ -47,11 +47,11 @@ async def test_a_database_that_fails_a_harvest_is_told_and_the_harvest_goes_on_o
         )
         session.commit()
     failed = await zatva_beside(environment, "harvest", "1")
-    assert (failed.returncode, said in failed.stderr) == (6, True), failed.stderr
+    assert (failed.returncode, message in failed.stderr) == (6, True), failed.stderr
     assert ("Traceback" in failed.stderr, "INSERT" in failed.stderr) == (False, False)
     with database.session() as session:
         row = session.scalars(select(History)).one()
-        assert (row.status, str(row.failure_reason).startswith(f"database: {said}")) == ("failed", True)
+        assert (row.status, str(row.failure_reason).startswith(f"database: {message}")) == ("failed", True)
         session.execute(text("DROP TRIGGER t ON oai_record"))
         session.commit()
     done = await zatva_beside(environment, "harvest", "1", "--json")

@@ -78,14 +78,14 @@ async def test_a_server_that_gives_no_answer_leaves_nothing_after_all_tries(
     done = await zatva_beside(environment, *words)
     assert done.returncode == 4
     assert done.stderr.count("waiting") == 2
-    told = result(done)
+    printed = result(done)
     assert {
         "status": "failed",
         "verdict": "failed",
         "repository_id": None,
         "history_id": None,
-    }.items() <= told.items()
-    assert mute.url in told["failure_reason"]
+    }.items() <= printed.items()
+    assert mute.url in printed["failure_reason"]
     assert kept(database) == NOTHING
     assert not (tmp_path / "out").exists()
 
@@ -186,6 +186,6 @@ async def test_an_interruption_before_the_first_answer_leaves_nothing(
     process = Process(environment, "harvest", fake.url, stderr=PIPE)
     await asyncio.wait_for(reached.wait(), 60)
     process.send_signal(signal.SIGINT)
-    _, said = await asyncio.to_thread(process.communicate)
-    assert (process.returncode, said) == (130, "interrupted\n")
+    _, errors = await asyncio.to_thread(process.communicate)
+    assert (process.returncode, errors) == (130, "interrupted\n")
     assert kept(database) == NOTHING

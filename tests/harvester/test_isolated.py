@@ -60,9 +60,9 @@ async def die() -> None:
 
 
 async def test_the_result_and_the_notes_come_from_another_process() -> None:
-    told: list[int] = []
-    assert await isolated(add, 1, 2, url=URL, limits=LIMITS, more=4, notes={"tell": told.append}) == 7
-    assert told == [1, 2]
+    heard: list[int] = []
+    assert await isolated(add, 1, 2, url=URL, limits=LIMITS, more=4, notes={"tell": heard.append}) == 7
+    assert heard == [1, 2]
     assert await isolated(process_id, url=URL, limits=LIMITS) != os.getpid()
 
 

@@ -48,8 +48,8 @@ async def test_a_running_harvest_is_not_interrupted(library: Library) -> None:
 async def test_commands_name_the_lock_and_clear_it(library: Library) -> None:
     lock(library)
     number = str(library.repository_id)
-    code, _out, said = await library.command("harvest", number)
-    assert (code, "locked by xpat" in said, "zatva repository unlock" in said) == (75, True, True)
+    code, _out, stderr = await library.command("harvest", number)
+    assert (code, "locked by xpat" in stderr, "zatva repository unlock" in stderr) == (75, True, True)
     code, out, _said = await library.command("repository", "show", number)
     assert (code, "builds the index" in out) == (0, True)
     code, out, _said = await library.command("repository", "unlock", number)
@@ -57,5 +57,5 @@ async def test_commands_name_the_lock_and_clear_it(library: Library) -> None:
     with library.database.session() as session:
         entry = session.execute(text("SELECT action, after FROM web_audit WHERE action LIKE '%unlock'")).one()
     assert tuple(entry) == ("repository.unlock", {"cleared": ["xpat"]})
-    code, _out, said = await library.command("repository", "unlock", number)
-    assert (code, "is not locked" in said) == (2, True)
+    code, _out, stderr = await library.command("repository", "unlock", number)
+    assert (code, "is not locked" in stderr) == (2, True)

@@ -57,8 +57,8 @@ def test_a_value_out_of_range_is_told_by_its_option(option: str, value: object) 
 
 
 def test_the_harvest_process_takes_the_options_of_the_client_and_of_the_course() -> None:
-    told = "--repository-id 1 --timeout 3 --retries 2 --delay 1 --max-wait 9 --user-agent Me --keep-raw"
-    arguments = build_process_parser().parse_args([*told.split(), "--slice", "month"])
+    words = "--repository-id 1 --timeout 3 --retries 2 --delay 1 --max-wait 9 --user-agent Me --keep-raw"
+    arguments = build_process_parser().parse_args([*words.split(), "--slice", "month"])
     ours = overridden(Settings(), arguments).harvester
     assert (ours.timeout, ours.retries, ours.delay, ours.max_wait) == (3, 2, 1, 9)
     assert (ours.user_agent, ours.keep_raw, arguments.slice) == ("Me", True, "month")

@@ -76,9 +76,9 @@ def test_a_wrong_edit_changes_nothing(environment: dict[str, str], database: Dat
             return dict(columns_of(session.get_one(Repository, int(number))))
 
     before = columns()
-    for words, said in WRONG:
+    for words, expected in WRONG:
         refused = zatva(environment, "repository", "edit", number, *words)
-        assert (refused.returncode, said in refused.stderr) == (2, True), (words, refused.stderr)
+        assert (refused.returncode, expected in refused.stderr) == (2, True), (words, refused.stderr)
         assert columns() == before, words
 
 
@@ -101,8 +101,8 @@ def test_what_is_wrong_or_what_nobody_decides_is_refused(database: Database, num
     ]
     with database.session() as session:
         before = columns_of(session.get_one(Repository, int(number)))
-        for columns, said in refused:
-            with pytest.raises(UsageError, match=said):
+        for columns, expected in refused:
+            with pytest.raises(UsageError, match=expected):
                 change_repository(session, int(number), **{"repository_name": "Other", **columns})
             assert columns_of(session.get_one(Repository, int(number))) == before
             assert not session.dirty

@@ -111,8 +111,8 @@ async def test_the_page_does_what_it_says(
             library.items = items("library")
             check_stored(tmp_path)
 
-    [(_, said)] = blocks("says")
-    assert said in ends[2].out + ends[2].err
+    [(_, expected)] = blocks("says")
+    assert expected in ends[2].out + ends[2].err
     assert "record 'oai:library.example:3' is not valid: line " in ends[2].out + ends[2].err
     assert (tmp_path / "library" / "library.example" / "3.xml").exists()
     assert schemas.asked == {"/MARC21slim.xsd": 1}

@@ -13,7 +13,7 @@ from zatva.cli import main
 
 if __name__ == "__main__":
     for words in json.loads(Path(sys.argv[1]).read_text()):
-        printed, told = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(told):
+        printed, errors = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(errors):
             code = main(words)
-        print(json.dumps([code, printed.getvalue(), told.getvalue()]), flush=True)  # noqa: T201 the answer
+        print(json.dumps([code, printed.getvalue(), errors.getvalue()]), flush=True)  # noqa: T201 the answer

@@ -146,8 +146,8 @@ async def test_the_keys_of_what_commands_print(
     (tmp_path / "commands").write_text(json.dumps(commands))
     answers = await asyncio.to_thread(_in_one_process, environment, tmp_path / "commands")
     found = {}
-    for line, (code, printed, told) in zip(lines, answers, strict=True):
-        assert code == 0, (line, printed, told)
+    for line, (code, printed, errors) in zip(lines, answers, strict=True):
+        assert code == 0, (line, printed, errors)
         found[re.split(r" (?:[{0-9]|--|[A-Z])", line)[0]] = shape(list(map(json.loads, printed.splitlines())))
     compare("json_keys", found, request)
 
@@ -155,8 +155,8 @@ async def test_the_keys_of_what_commands_print(
 def _in_one_process(environment: Mapping[str, str], commands: Path) -> list[tuple[int, str, str]]:
     """Exit code, output and errors of each command; starting a process for each takes as long as its work."""
     process = Process(environment, commands, module="tests.interfaces.printing", stdout=PIPE, stderr=PIPE)
-    printed, told = process.communicate()
-    assert process.returncode == 0, told
+    printed, errors = process.communicate()
+    assert process.returncode == 0, errors
     return [json.loads(line) for line in printed.splitlines()]
 
 

@@ -225,7 +225,9 @@ async def rest(tables: Tables, schedules: int) -> None:
         seen = ended(tables)
 
 
-def judge(tables: Tables, served: list[FakeRepository], told: Receiver, schedules: int, seed: str) -> None:
+def judge(
+    tables: Tables, served: list[FakeRepository], webhooks: Receiver, schedules: int, seed: str
+) -> None:
     runs = tables(
         "SELECT history_id, recurring_id, job_id, status, failure_code, process_id,"
         " harvest_start_time::text AS began, harvest_end_time::text AS ended"
@@ -243,7 +245,7 @@ def judge(tables: Tables, served: list[FakeRepository], told: Receiver, schedule
     assert len(planned) == recurring, seed
     assert all(repository.lists() for repository in served), seed
     assert tables.one("SELECT count(*) FROM oai_record") == 5 * len(served), seed
-    assert {post["facts"]["history_id"] for post in told.posts} == {run.history_id for run in runs}, seed
+    assert {post["facts"]["history_id"] for post in webhooks.posts} == {run.history_id for run in runs}, seed
 
 
 def leftovers(data: Path) -> list[str]:

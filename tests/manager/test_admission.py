@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.jobs.reasons import Code, Reason
+from manager.jobs.reasons import Code, WaitReason
 from manager.leader.admission import AdmissionJob, AdmissionLimits, admit, host_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -28,7 +28,7 @@ def order(
 
 def reasons(
     due: list[AdmissionJob], under_way: list[AdmissionJob], limits: AdmissionLimits
-) -> dict[int, Reason]:
+) -> dict[int, WaitReason]:
     return admit(due, under_way, [], limits)[1]
 
 
@@ -59,32 +59,32 @@ def test_the_rank_in_the_queue_lets_a_newcomer_pass_those_that_wait_there() -> N
 
 def test_one_harvest_per_repository_and_the_next_one_is_told_which_comes_first() -> None:
     due = [job(1, repository_id=7), job(2, repository_id=7)]
-    assert reasons(due, [], WIDE) == {2: Reason(code=Code.REPOSITORY, facts={"job": 1})}
+    assert reasons(due, [], WIDE) == {2: WaitReason(code=Code.REPOSITORY, facts={"job": 1})}
     assert reasons(due, [job(5, repository_id=7)], WIDE).keys() == {1, 2}
 
 
 def test_no_more_harvests_from_a_host_than_allowed() -> None:
     limits = AdmissionLimits(per_host=2, overall=None, lookahead=100)
     due = [job(number, host="one.example") for number in (1, 2, 3)]
-    told = Reason(code=Code.HOST, facts={"host": "one.example", "limit": 2})
-    assert reasons(due, [], limits) == {3: told}
+    reason = WaitReason(code=Code.HOST, facts={"host": "one.example", "limit": 2})
+    assert reasons(due, [], limits) == {3: reason}
 
 
 def test_no_more_harvests_than_allowed_in_all() -> None:
     limits = AdmissionLimits(per_host=9, overall=2, lookahead=100)
-    told = Reason(code=Code.OVERALL, facts={"limit": 2})
-    assert reasons([job(1), job(2)], [job(3)], limits) == {2: told}
+    reason = WaitReason(code=Code.OVERALL, facts={"limit": 2})
+    assert reasons([job(1), job(2)], [job(3)], limits) == {2: reason}
 
 
 def test_a_repository_that_asked_to_be_left_alone_is() -> None:
-    until = Reason(code=Code.NOT_BEFORE, facts={"until": "2026-01-01T12:00:00Z"})
+    until = WaitReason(code=Code.NOT_BEFORE, facts={"until": "2026-01-01T12:00:00Z"})
     assert reasons([job(1, not_before=NOON), job(2)], [], WIDE) == {1: until}
 
 
 def test_the_queue_is_not_filled_beyond_what_workers_can_take_but_urgent_jobs_get_in() -> None:
     limits = AdmissionLimits(per_host=9, overall=None, lookahead=2)
     first, held_back = admit([job(number) for number in (1, 2, 3)], [], [], limits)
-    assert held_back == {3: Reason(code=Code.WORKER)}
+    assert held_back == {3: WaitReason(code=Code.WORKER)}
     ranks = [one.rank for one in first]
     urgent, _ = admit([job(9, priority=1)], [one.job for one in first], ranks, limits)
     assert [one.job.job_id for one in urgent] == [9]

@@ -96,8 +96,8 @@ def test_a_schedule_is_set_aside_with_the_reason(database: Database, tables: Tab
         tables.add("oai_recurring_job", repository_id=repository, **columns)
     tick(database)
     *bad, good = tables("SELECT state, state_reason FROM oai_recurring_job ORDER BY id")
-    for (columns, told), row in zip(cases, bad, strict=True):
-        assert (row.state, told in row.state_reason) == (4, True), (columns, row.state_reason)
+    for (columns, message), row in zip(cases, bad, strict=True):
+        assert (row.state, message in row.state_reason) == (4, True), (columns, row.state_reason)
     assert good.state == 2
     assert len(tables("SELECT FROM oai_job")) == 1
 
@@ -109,8 +109,8 @@ def test_a_job_is_set_aside_with_the_reason(database: Database, tables: Tables) 
     tick(database)
     tick(database)
     *bad, good = tables("SELECT status, waiting FROM oai_job ORDER BY job_id")
-    for (columns, told), row in zip(IN_BOTH, bad, strict=True):
-        assert (row.status, told in row.waiting["text"]) == (8, True), (columns, row.waiting)
+    for (columns, message), row in zip(IN_BOTH, bad, strict=True):
+        assert (row.status, message in row.waiting["text"]) == (8, True), (columns, row.waiting)
     assert good.status == 2
 
 
@@ -124,11 +124,11 @@ def test_a_repository_without_an_address_sets_its_jobs_and_schedules_aside(
         tables.add("oai_job", repository_id=repository)
     for _ in base_urls:  # to the dispatcher they are on one host, of which it takes a few jobs at a time
         tick(database)
-    schedules = tables("SELECT state_reason AS told FROM oai_recurring_job ORDER BY id")
-    jobs = tables("SELECT waiting ->> 'text' AS told FROM oai_job ORDER BY job_id")
+    schedules = tables("SELECT state_reason AS message FROM oai_recurring_job ORDER BY id")
+    jobs = tables("SELECT waiting ->> 'text' AS message FROM oai_job ORDER BY job_id")
     for base_url, schedule, job in zip(base_urls, schedules, jobs, strict=True):
-        assert repr(base_url) in schedule.told
-        assert repr(base_url) in job.told
+        assert repr(base_url) in schedule.message
+        assert repr(base_url) in job.message
 
 
 def test_due_times_beyond_the_last_year_set_a_schedule_aside(database: Database, tables: Tables) -> None:
@@ -165,7 +165,7 @@ def test_a_job_inserted_in_any_status_is_not_left_lying(database: Database, tabl
     assert left == {status: becomes for status, (becomes, _) in BECOMES.items() if becomes is not None}
     rows = tables("SELECT repository_id, status FROM oai_history")
     history = {of_status[row.repository_id]: row.status for row in rows}
-    assert history == {status: told for status, (_, told) in BECOMES.items() if told is not None}
+    assert history == {status: message for status, (_, message) in BECOMES.items() if message is not None}
 
 
 def test_a_schedule_inserted_in_a_later_state_is_taken_at_its_word(

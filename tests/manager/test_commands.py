@@ -57,8 +57,8 @@ def test_jobs_are_paused_resumed_stopped_and_killed(environment: dict[str, str],
         (("stop", "2"), "stopping"),
         (("kill", "2"), "killing"),
     ):
-        (told,) = results(environment, "job", *words)
-        assert told["state"] == state
+        (answer,) = results(environment, "job", *words)
+        assert answer["state"] == state
     refused = zatva(environment, "job", "resume", "2")
     assert refused.returncode == 2
     assert "job 2 is killing" in refused.stderr
@@ -85,9 +85,9 @@ def test_the_status_tells_of_workers_and_what_is_late_and_all_are_drained(
     (status,) = results(environment, "manager", "status")
     assert (status["late"], status["stand_bys"], status["queues"]) == (1, [], {"harvest": 0, "index": 0})
     assert (status["workers"][0]["host"], status["workers"][0]["process_id"]) == ("w1", 77)
-    told = zatva(environment, "manager", "status").stdout
-    assert "worker 1 on w1, process 77: 0 of 4 harvests" in told
-    assert "draining" in told
+    answer = zatva(environment, "manager", "status").stdout
+    assert "worker 1 on w1, process 77: 0 of 4 harvests" in answer
+    assert "draining" in answer
     tables("INSERT INTO oai_worker (host, process_id, concurrency, good_until) VALUES ('w2', 78, 4, now())")
     assert results(environment, "worker", "drain", "--all") == [{"drained": [1, 2]}]
     assert tables.one("SELECT bool_and(draining) FROM oai_worker")
@@ -125,9 +125,9 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
 
 def test_what_cannot_be_done_is_told_with_exit_code_2(environment: dict[str, str], tables: Tables) -> None:
     tables.repository()
-    for words, told in REFUSED:
+    for words, answer in REFUSED:
         done = zatva(environment, *words)
-        assert (done.returncode, told in done.stderr) == (2, True), (words, done.stderr)
+        assert (done.returncode, answer in done.stderr) == (2, True), (words, done.stderr)
         assert "Traceback" not in done.stderr, words
 
 
@@ -167,9 +167,9 @@ def test_a_wrong_edit_changes_nothing(environment: dict[str, str], tables: Table
     tables.repository()
     results(environment, "schedule", "add", "1", "--frequency", "hourly")
     before = tables("SELECT * FROM oai_recurring_job")
-    for words, said in WRONG:
+    for words, expected in WRONG:
         refused = zatva(environment, "schedule", *words)
-        assert (refused.returncode, said in refused.stderr) == (2, True), (words, refused.stderr)
+        assert (refused.returncode, expected in refused.stderr) == (2, True), (words, refused.stderr)
         assert tables("SELECT * FROM oai_recurring_job") == before, words
 
 

@@ -37,10 +37,10 @@ class OnTerminal:
 
     def _read(self) -> None:
         try:
-            said = os.read(self._terminal, 65_536)
+            output = os.read(self._terminal, 65_536)
         except OSError:
-            said = b""
-        if not said:
+            output = b""
+        if not output:
             asyncio.get_running_loop().remove_reader(self._terminal)
 
 

@@ -116,13 +116,13 @@ async def test_a_manager_at_work_answers_on_its_port(quick: Settings, database: 
                     return await answer.text()
             return ""
 
-        said = ""
+        state = ""
         for _ in range(200):
-            said = await ready()
-            if said == "ready: leads\n":
+            state = await ready()
+            if state == "ready: leads\n":
                 break
             await asyncio.sleep(0.05)
-        assert said == "ready: leads\n"
+        assert state == "ready: leads\n"
 
 
 def test_figures_of_an_empty_database_are_all_nought(database: Database) -> None:

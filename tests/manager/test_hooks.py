@@ -12,27 +12,29 @@ from oai.database import Database
 from oai.outgoing import HookSettings
 from oai.settings import Settings
 from tests.manager.conftest import Tables, alive, until
-from tests.manager.notices.conftest import Told, notice_sender, outgoing
+from tests.manager.notices.conftest import Announcer, notice_sender, outgoing
 from tests.manager.notices.receiver import receiver
 
 _KEEP = """
 import json, os, pathlib, sys
-told = json.load(sys.stdin)
+facts = json.load(sys.stdin)
 given = {name: value for name, value in os.environ.items() if name.startswith("ZATVA_HOOK_")}
 changes = pathlib.Path(given["ZATVA_HOOK_CHANGES"]).read_text()
 with open(sys.argv[1], "a") as file:
-    print(json.dumps({"told": told, "given": given, "changes": changes}), file=file)
+    print(json.dumps({"facts": facts, "given": given, "changes": changes}), file=file)
 """
 
 
 @pytest.fixture
-def told(database: Database, tables: Tables) -> Told:
-    return Told(database, tables)
+def announcer(database: Database, tables: Tables) -> Announcer:
+    return Announcer(database, tables)
 
 
-def a_run_with_changes(told: Told, changes: int) -> None:
-    told.run("completed", new_count=changes, harvest_id=5, run_started="2026-01-01T00:00Z", set_spec="a:b")
-    told.tables(
+def a_run_with_changes(announcer: Announcer, changes: int) -> None:
+    announcer.run(
+        "completed", new_count=changes, harvest_id=5, run_started="2026-01-01T00:00Z", set_spec="a:b"
+    )
+    announcer.tables(
         "INSERT INTO oai_change (transaction_id, repository_id, harvest_id, run_started, identifier,"
         " metadata_prefix, change, filename, datestamp)"
         " SELECT 7, 1, harvest, '2026-01-01T00:00Z', 'oai:x:' || number, 'oai_dc', 'new',"
@@ -49,16 +51,16 @@ def script(name: str, *arguments: str, program: str = _KEEP, timeout: float = 30
 
 
 async def test_a_command_gets_the_run_and_its_change_list(
-    settings: Settings, database: Database, told: Told, tmp_path: Path
+    settings: Settings, database: Database, announcer: Announcer, tmp_path: Path
 ) -> None:
-    a_run_with_changes(told, 3)
+    a_run_with_changes(announcer, 3)
     hook = script("index", str(tmp_path / "out"))
     async with notice_sender(outgoing(settings, hooks=(hook,)), database) as tick:
         for _ in range(3):
             await tick()
     (line,) = (tmp_path / "out").read_text().splitlines()
     got = json.loads(line)
-    assert (got["told"]["history_id"], got["told"]["status"], got["told"]["new"]) == (1, "completed", 3)
+    assert (got["facts"]["history_id"], got["facts"]["status"], got["facts"]["new"]) == (1, "completed", 3)
     assert (got["given"]["ZATVA_HOOK_RUN"], got["given"]["ZATVA_HOOK_SET"]) == ("1", "a:b")
     changes = [json.loads(change) for change in got["changes"].splitlines()]
     assert [change["identifier"] for change in changes] == ["oai:x:1", "oai:x:2", "oai:x:3"]
@@ -67,30 +69,30 @@ async def test_a_command_gets_the_run_and_its_change_list(
         "datestamp",
     }  # fmt: skip
     assert list((settings.data / FOLDER).iterdir()) == []
-    assert told.states() == ["sent"]
+    assert announcer.states() == ["sent"]
 
 
 async def test_a_command_that_fails_is_tried_again_a_few_times_and_then_given_up(
-    settings: Settings, database: Database, told: Told, tmp_path: Path
+    settings: Settings, database: Database, announcer: Announcer, tmp_path: Path
 ) -> None:
-    told.run("completed")
+    announcer.run("completed")
     program = _KEEP + "sys.exit('no room')"
     hook = script("index", str(tmp_path / "out"), program=program)
     async with notice_sender(outgoing(settings, hooks=(hook,)), database) as tick:
         for _ in range(5):
             await tick()
-            told.tables("UPDATE notice SET due = now() WHERE state = 'waiting'")
+            announcer.tables("UPDATE notice SET due = now() WHERE state = 'waiting'")
     assert len((tmp_path / "out").read_text().splitlines()) == 3
-    assert told.states() == ["given up"]
-    assert told.tables.one("SELECT last_error FROM notice").endswith(
+    assert announcer.states() == ["given up"]
+    assert announcer.tables.one("SELECT last_error FROM notice").endswith(
         "exit code 1; its last message was: no room"
     )
 
 
 async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
-    settings: Settings, database: Database, told: Told, tmp_path: Path
+    settings: Settings, database: Database, announcer: Announcer, tmp_path: Path
 ) -> None:
-    told.run("completed")
+    announcer.run("completed")
     program = (
         "import os, pathlib, subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
@@ -99,51 +101,51 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
     hook = script("slow", str(tmp_path / "out"), program=program, timeout=3)
     async with notice_sender(outgoing(settings, hooks=(hook,)), database) as tick:
         await tick()
-    assert "took longer than 3 seconds" in told.tables.one("SELECT last_error FROM notice")
+    assert "took longer than 3 seconds" in announcer.tables.one("SELECT last_error FROM notice")
     processes = [int(process_id) for process_id in (tmp_path / "out").read_text().split()]
     await until(lambda: not any(map(alive, processes)))
 
 
 async def test_a_command_that_is_not_there_is_told(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
-    told.run("completed")
+    announcer.run("completed")
     hook = HookSettings(name="none", command=("/no/such/program",))
     async with notice_sender(outgoing(settings, hooks=(hook,)), database) as tick:
         await tick()
-    assert "cannot start '/no/such/program'" in told.tables.one("SELECT last_error FROM notice")
+    assert "cannot start '/no/such/program'" in announcer.tables.one("SELECT last_error FROM notice")
 
 
 async def test_a_hook_that_the_settings_have_no_more_is_given_up(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
-    told.run("completed")
-    told.announce(HookSettings(name="gone", command=("true",)))
+    announcer.run("completed")
+    announcer.announce(HookSettings(name="gone", command=("true",)))
     async with notice_sender(outgoing(settings), database) as tick:
         await tick()
-    assert told.states() == ["given up"]
+    assert announcer.states() == ["given up"]
 
 
 async def test_a_web_address_gets_the_run_with_the_beginning_of_its_change_list(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
-    a_run_with_changes(told, 1001)
+    a_run_with_changes(announcer, 1001)
     async with receiver(500) as there:
         hook = HookSettings(name="web", url=there.url)
         async with notice_sender(outgoing(settings, hooks=(hook,)), database) as tick:
             await tick()
-            told.tables("UPDATE notice SET due = now()")
+            announcer.tables("UPDATE notice SET due = now()")
             await tick()
     first, second = there.posts
     assert (second["hook"], second["try"], second["changes_complete"]) == ("web", 2, False)
     assert len(first["changes"]) == 1000
-    assert told.states() == ["sent"]
+    assert announcer.states() == ["sent"]
 
 
 async def test_the_end_of_the_manager_ends_a_hook_and_the_next_one_runs_it_again(
-    settings: Settings, database: Database, told: Told, tmp_path: Path
+    settings: Settings, database: Database, announcer: Announcer, tmp_path: Path
 ) -> None:
-    told.run("completed")
+    announcer.run("completed")
     hook = script(
         "slow",
         str(tmp_path / "out"),
@@ -158,4 +160,4 @@ async def test_the_end_of_the_manager_ends_a_hook_and_the_next_one_runs_it_again
         process_id = int(await until(lambda: (tmp_path / "out").exists() and (tmp_path / "out").read_text()))
         tick_task.cancel()
     assert not alive(process_id)
-    assert told.states() == ["waiting"]
+    assert announcer.states() == ["waiting"]

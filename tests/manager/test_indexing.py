@@ -35,8 +35,8 @@ def zatva(environment: dict[str, str], *arguments: str | Path) -> Done:
 def queue(environment: dict[str, str], *arguments: str | Path) -> dict[str, Any]:
     done = zatva(environment, "index", "--queue", "--json", *arguments)
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    output: dict[str, Any] = json.loads(done.stdout)
+    return output
 
 
 def states(tables: Tables) -> list[str]:
@@ -61,8 +61,8 @@ async def test_queued_files_are_indexed_by_a_worker_with_their_collection(
     for name in ("a.warc.gz", "b.warc.gz"):
         write_pages(tmp_path / "in" / name, [Page(url=f"http://{name}.example/")])
     write_archive(tmp_path / "in" / "c.warc", [b"garbage\n", warc_record(Page(url="http://c.example/"))])
-    told = queue(environment, tmp_path / "in", "--collection", "crawl")
-    assert told == {"run_id": 1, "files": 3}
+    output = queue(environment, tmp_path / "in", "--collection", "crawl")
+    assert output == {"run_id": 1, "files": 3}
     assert states(tables) == ["waiting"] * 3
     async with working(quick, database):
         await until(lambda: set(states(tables)) == {"done"})

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from manager.jobs import views as jobs
-from manager.jobs.control import KILL, PAUSE, RESUME, STOP, Change, change_job
+from manager.jobs.control import KILL, PAUSE, RESUME, STOP, JobTransition, change_job
 from manager.models import JobStatus
 from oai.database import Database
 from oai.errors import UsageError
@@ -22,7 +22,7 @@ BECOMES = {
 }
 
 
-def change(database: Database, what: Change, number: int = 1) -> JobStatus:
+def change(database: Database, what: JobTransition, number: int = 1) -> JobStatus:
     with database.session() as session:
         status = change_job(session, number, what)
         session.commit()

@@ -145,12 +145,12 @@ async def test_a_leader_that_loses_the_lead_between_two_of_its_transactions_begi
 async def test_who_leads_and_who_stands_by_is_told(database: Database) -> None:
     async with leadership(database, poll_seconds=POLL), standing_by(database):
 
-        def told() -> Any:
+        def current_leader() -> Any:
             with database.session() as session:
                 present = managers(session)
             return present if present.stand_bys else None
 
-        present = await until(told)
+        present = await until(current_leader)
     assert present.leader is not None
     assert len(present.stand_bys) == 1
 

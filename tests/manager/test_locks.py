@@ -6,7 +6,7 @@ import pytest
 
 from harvester.locks import remove_expired
 from manager.job_commands import last_run_if_idle
-from manager.jobs.reasons import Reason, in_words
+from manager.jobs.reasons import WaitReason, in_words
 from manager.jobs.views import find_job
 from manager.leader.dispatcher import launch_due
 from manager.models import JobStatus
@@ -104,8 +104,8 @@ async def test_the_manager_removes_an_expired_lock_and_logs_it(
     caplog.set_level("INFO", logger="manager.duties")
     async with managing(quick, database):
         await until(lambda: not tables("SELECT FROM oai_repository_lock"))
-    said = "repository 1: removed the lock of xpat, which expired 2020-01-01T00:00:00Z: builds"
-    assert said in caplog.messages
+    expected = "repository 1: removed the lock of xpat, which expired 2020-01-01T00:00:00Z: builds"
+    assert expected in caplog.messages
 
 
 def test_waiting_for_a_locked_repository_ends_although_a_job_is_due(
@@ -144,6 +144,6 @@ def test_a_row_that_cannot_be_is_refused(tables: Tables, wrong: dict[str, Any]) 
 
 
 def test_the_reason_of_a_row_without_facts_is_still_a_sentence() -> None:
-    reason = Reason.from_json({"code": "locked"})
+    reason = WaitReason.from_json({"code": "locked"})
     assert reason is not None
     assert in_words(reason) == "locked by (unknown) until (unknown): (unknown)"

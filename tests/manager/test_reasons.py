@@ -2,7 +2,7 @@
 
 import pytest
 
-from manager.jobs.reasons import SENTENCES, Code, Reason, in_words
+from manager.jobs.reasons import SENTENCES, Code, WaitReason, in_words
 
 
 def test_every_code_has_its_sentence() -> None:
@@ -10,20 +10,20 @@ def test_every_code_has_its_sentence() -> None:
 
 
 def test_a_reason_survives_being_stored() -> None:
-    reason = Reason(code=Code.HOST, facts={"host": "a.example", "limit": 2})
-    assert Reason.from_json(reason.as_json()) == reason
+    reason = WaitReason(code=Code.HOST, facts={"host": "a.example", "limit": 2})
+    assert WaitReason.from_json(reason.as_json()) == reason
 
 
 @pytest.mark.parametrize("stored", [None, [1], "due", {}, {"code": "nonsense"}, {"code": 7}, {"code": []}])
 def test_what_is_no_reason_is_none(stored: object) -> None:
-    assert Reason.from_json(stored) is None
+    assert WaitReason.from_json(stored) is None
 
 
 def test_a_translation_gets_the_facts() -> None:
-    reason = Reason(code=Code.REPOSITORY, facts={"job": 7})
+    reason = WaitReason(code=Code.REPOSITORY, facts={"job": 7})
     assert in_words(reason) == "one harvest per repository: waiting for job 7"
     assert in_words(reason, lambda _: "nejprve úloha %(job)s") == "nejprve úloha 7"
 
 
 def test_a_fact_that_is_missing_is_told_as_such() -> None:
-    assert in_words(Reason(code=Code.HOST)) == "at most (unknown) harvests at a time from host (unknown)"
+    assert in_words(WaitReason(code=Code.HOST)) == "at most (unknown) harvests at a time from host (unknown)"

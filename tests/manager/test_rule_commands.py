@@ -77,12 +77,12 @@ async def test_rules_are_tried_and_a_replay_tells_before_it_does(
     assert "+      <dc:subject>Titles</dc:subject>" in live.out
 
     rules = ("--filter", str(filters), "--normalise", str(mappings))
-    told = await run(environment, "rule", "replay", "1", *rules, "--json")
-    assert told.code == 0, told.err
-    counts = {word: number for word, number in told.json["counts"].items() if number}
+    ended = await run(environment, "rule", "replay", "1", *rules, "--json")
+    assert ended.code == 0, ended.err
+    counts = {word: number for word, number in ended.json["counts"].items() if number}
     assert counts == {"updated": 5, "left out now": 15}
-    assert "+      <dc:subject>Titles</dc:subject>" in told.json["samples"]["updated"][0]["diff"]
-    assert "0 of 1 matched" in told.json["samples"]["left out now"][0]["why"]
+    assert "+      <dc:subject>Titles</dc:subject>" in ended.json["samples"]["updated"][0]["diff"]
+    assert "0 of 1 matched" in ended.json["samples"]["left out now"][0]["why"]
     one_kind = await run(environment, "rule", "replay", "1", *rules[:2], "--json")
     assert one_kind.code == 0, one_kind.err
     counts = {word: number for word, number in one_kind.json["counts"].items() if number}

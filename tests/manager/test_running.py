@@ -12,7 +12,7 @@ import pytest
 from harvester.harvest.checkpoint import only_harvest
 from manager.commands import serve_worker
 from manager.jobs import views as jobs
-from manager.jobs.reasons import Code, Reason
+from manager.jobs.reasons import Code, WaitReason
 from manager.leader.dispatcher import launch_due
 from manager.schedules import service as schedules
 from manager.worker.process import host_name
@@ -62,8 +62,8 @@ async def test_a_recurring_harvest_comes_again_and_again(
     async with managing(quick, database):
         await until(lambda: tables.history().count(("completed", "oai_dc")) >= 3)
     # A due time a second is more than a busy machine keeps up with.
-    told = {"missed", "skipped (overlap)"}
-    assert {status for status, _ in tables.history()} - told == {"completed"}
+    expected = {"missed", "skipped (overlap)"}
+    assert {status for status, _ in tables.history()} - expected == {"completed"}
     assert tables.one("SELECT state FROM oai_recurring_job") == 1
 
 
@@ -141,7 +141,7 @@ async def test_one_repository_is_harvested_by_one_process_at_a_time(
         assert [(view.job_id, view.state, view.reason) for view in views] == [
             (1, "running", None),
             (3, "running", None),
-            (2, "queued", Reason(code=Code.REPOSITORY, facts={"job": 1})),
+            (2, "queued", WaitReason(code=Code.REPOSITORY, facts={"job": 1})),
         ]
         os.kill(views[0].process_id or 0, signal.SIGTERM)
         await until(lambda: tables("SELECT FROM oai_job WHERE job_id = 2 AND status = 1"))
@@ -297,7 +297,7 @@ async def test_no_more_harvests_run_at_a_time_than_allowed(
             views = jobs.list_jobs(session)
     assert [(view.state, view.reason) for view in views] == [
         ("running", None),
-        ("queued", Reason(code=Code.WORKER)),
+        ("queued", WaitReason(code=Code.WORKER)),
     ]
 
 

@@ -82,15 +82,15 @@ async def test_every_due_run_happens_once_whatever_dies(
     }
     with open_database(settings) as database:
         tables = Tables(database)
-        async with repositories(tables) as served, receiver() as told:
-            tables.add("notice_rule", kind="always", channel="webhook", target=told.url)
+        async with repositories(tables) as served, receiver() as webhooks:
+            tables.add("notice_rule", kind="always", channel="webhook", target=webhooks.url)
             async with Processes(environment, tables, managers=2, workers=3) as processes:
                 plan(tables, schedules, real=real)
                 chance = random.Random(seed)
                 moments = sorted(chance.sample(range(5, schedules * 3 // 4), 3))
                 await disturb(chance, moments, tables, processes, own_server, database)
                 await rest(tables, schedules)
-        judge(tables, served, told, schedules, f"seed {seed}")
+        judge(tables, served, webhooks, schedules, f"seed {seed}")
     assert leftovers(settings.data) == []
 
 

@@ -165,11 +165,11 @@ def test_a_harvest_that_ends_well_after_all_is_not_tried_again(
 
 
 @pytest.mark.parametrize(
-    ("status", "cause", "said"),
+    ("status", "cause", "message"),
     [(3, Cause.ENDED, "stopped"), (5, Cause.ENDED, "paused"), (1, Cause.SHUTDOWN, "the manager ended")],
 )
 def test_the_history_says_what_a_harvest_was_interrupted_for(
-    database: Database, tables: Tables, status: int, cause: Cause, said: str
+    database: Database, tables: Tables, status: int, cause: Cause, message: str
 ) -> None:
     running_job(tables)
     tables("UPDATE oai_job SET status = :status", status=status)
@@ -178,7 +178,7 @@ def test_the_history_says_what_a_harvest_was_interrupted_for(
         harvest_start_time="2026-01-01",
     )  # fmt: skip
     settle_job(database, Ending(cause=cause, exit_code=130))
-    assert said in tables.one("SELECT failure_reason FROM oai_history")
+    assert message in tables.one("SELECT failure_reason FROM oai_history")
 
 
 def test_a_repository_that_was_removed_meanwhile_takes_its_history_along(

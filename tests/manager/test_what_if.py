@@ -114,12 +114,12 @@ def test_the_command_line_shows_it_and_adds_nothing(
         session.commit()
     asked = ("schedule", "add", str(repository), "--frequency", "every hour", "--dry-run")
 
-    told = zatva(environment, *asked)
+    forecast = zatva(environment, *asked)
     facts = json.loads(zatva(environment, *asked, "--json").stdout)
 
-    assert told.returncode == 0, told.stderr
-    assert "a run takes about 70 s, 10 requests, 100 records" in told.stdout
-    assert "schedule 1: https://one.example/oai (the same repository: one of both waits)" in told.stdout
+    assert forecast.returncode == 0, forecast.stderr
+    assert "a run takes about 70 s, 10 requests, 100 records" in forecast.stdout
+    assert "schedule 1: https://one.example/oai (the same repository: one of both waits)" in forecast.stdout
     assert (facts["complete_runs"], len(facts["runs"]), len(facts["clashes"])) == (3, 3, 1)
     with database.session() as session:
         assert session.scalars(select(RecurringJob.metadata_prefix)).all() == ["marc21"]

@@ -101,16 +101,16 @@ def test_the_password_is_not_told(
     user, _, host = rest.rpartition("@")
     monkeypatch.setenv("ZATVA_DATABASE_URL", f"{scheme}://{user.partition(':')[0]}:s3cret@{host}")
     command("executes", RAISE.format("53100", FULL))
-    said = capsys.readouterr().err
-    assert ("s3cret" in said, ":***@" in said) == (False, True)
+    stderr = capsys.readouterr().err
+    assert ("s3cret" in stderr, ":***@" in stderr) == (False, True)
 
 
 def test_the_trace_with_the_statement_comes_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     statement = RAISE.format("53100", FULL)
     command("executes", "-v", statement)
-    said = capsys.readouterr().err
-    assert "Traceback" in said
-    assert f"[SQL: {statement}]" in said
+    stderr = capsys.readouterr().err
+    assert "Traceback" in stderr
+    assert f"[SQL: {statement}]" in stderr
 
 
 def test_a_limit_of_the_server_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,19 +118,19 @@ def test_a_limit_of_the_server_is_told(capsys: pytest.CaptureFixture[str]) -> No
         "executes", "SET work_mem = '64kB'", "SET temp_file_limit = 0",
         "SELECT count(*) FROM (SELECT n FROM generate_series(1, 200000) AS n ORDER BY n DESC) AS sorted",
     )  # fmt: skip
-    said = capsys.readouterr().err
+    stderr = capsys.readouterr().err
     assert code == ExitCode.NOT_READY
     assert (
         'temporary file size exceeds "temp_file_limit" (0kB); give the server the resource that it lacks'
-        in said
+        in stderr
     )
 
 
 def test_a_database_that_goes_away_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("loses_its_connection") == ExitCode.NOT_READY
-    said = capsys.readouterr().err
-    assert "terminating connection due to administrator command; check that the server is running" in said
-    assert len(said.splitlines()) == 1
+    stderr = capsys.readouterr().err
+    assert "terminating connection due to administrator command; check that the server is running" in stderr
+    assert len(stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -161,17 +161,17 @@ def test_what_should_not_be_has_no_values_and_says_how_the_trace_is_had(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     code = command("executes", "SELECT CAST(:secret AS text) COLLATE nonsense")
-    said = capsys.readouterr().err
+    stderr = capsys.readouterr().err
     assert code == ExitCode.FAULT
-    assert "run the command again with --verbose" in said
-    assert ("of a reader" in said, "SELECT" in said) == (False, False)
+    assert "run the command again with --verbose" in stderr
+    assert ("of a reader" in stderr, "SELECT" in stderr) == (False, False)
 
 
 def test_a_full_disk_of_files_is_told(capsys: pytest.CaptureFixture[str], settings: Settings) -> None:
     assert command("fills_a_device") == ExitCode.FAULT
-    said = capsys.readouterr().err
-    assert "No space left on device; free some space there" in said
-    assert str(settings.data) in said
+    stderr = capsys.readouterr().err
+    assert "No space left on device; free some space there" in stderr
+    assert str(settings.data) in stderr
 
 
 def test_a_used_up_quota_is_told_with_the_file(

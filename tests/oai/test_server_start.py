@@ -29,10 +29,10 @@ def test_a_server_that_refuses_to_start_is_told_in_its_own_words(cluster: Path, 
     (cluster / "postgresql.conf").write_text("nonsense = = 1\n")
     with pytest.raises(DatabaseNotReadyError) as raised:
         EmbeddedServer(tmp_path, going_seconds=0).acquire()
-    told = str(raised.value)
-    assert "contains errors; " in told
-    assert told.endswith("server.log")
-    assert "pg_ctl" not in told
+    message = str(raised.value)
+    assert "contains errors; " in message
+    assert message.endswith("server.log")
+    assert "pg_ctl" not in message
 
 
 def test_a_full_disk_is_told_before_all_else(tmp_path: Path) -> None:

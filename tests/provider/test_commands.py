@@ -160,9 +160,9 @@ def test_an_interrupted_run_leaves_whole_files_and_can_go_on(
             assert process.poll() is None
             time.sleep(0.02)
         _interrupt(process.pid)
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert "Traceback" not in said
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
     assert _count(database) in {3, 4}
     reports = objects(environment, "index", tmp_path, "--jobs", "1")
     assert reports[0]["file"] == str(small)

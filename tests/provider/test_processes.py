@@ -124,5 +124,5 @@ def two_free_ports() -> int:
 def identified(port: int) -> int:
     """How many Identify requests the figures at the port tell."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=SECONDS) as response:
-        told = re.search(rb'requests_total.outcome="ok",request="Identify". (\d+)', response.read())
-    return int(told[1]) if told else 0
+        count = re.search(rb'requests_total.outcome="ok",request="Identify". (\d+)', response.read())
+    return int(count[1]) if count else 0

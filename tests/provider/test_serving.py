@@ -94,10 +94,10 @@ def test_a_port_that_is_taken_is_refused(serve: Serve, processes: str) -> None:
     first = serve("--processes", processes)
     port = first.address().rpartition(":")[2].partition("/")[0]
     second = serve("--processes", processes, "--port", port)
-    _, said = second.process.communicate(timeout=SECONDS)
+    _, errors = second.process.communicate(timeout=SECONDS)
     assert second.process.returncode == 2
-    assert f"port {port}" in said
-    assert "--port" in said
+    assert f"port {port}" in errors
+    assert "--port" in errors
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
@@ -106,9 +106,9 @@ def test_without_a_database_it_says_so_once(
 ) -> None:
     environment["ZATVA_DATABASE_URL"] = "postgresql://127.0.0.1:1/nowhere"
     served = serve("--processes", processes)
-    _, said = served.process.communicate(timeout=SECONDS)
+    _, errors = served.process.communicate(timeout=SECONDS)
     assert served.process.returncode == 6
-    assert said.count("nowhere") == 1
+    assert errors.count("nowhere") == 1
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_without_a_database_it_says_so_once(
 )
 def test_what_is_impossible_is_refused(serve: Serve, options: tuple[str, ...], named: str) -> None:
     served = serve(*options)
-    _, said = served.process.communicate(timeout=SECONDS)
+    _, errors = served.process.communicate(timeout=SECONDS)
     assert served.process.returncode == 2
-    assert named in said
-    assert "Traceback" not in said
+    assert named in errors
+    assert "Traceback" not in errors

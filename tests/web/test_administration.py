@@ -89,7 +89,7 @@ async def test_a_job_is_paused_with_one_click_and_undone_with_another(server: Se
         schedule = a_schedule(session, a_repository(session))
         number = run_now(session, schedule.id).job_id
         session.commit()
-    said = console_messages(czech)
+    console = console_messages(czech)
     await enter(czech, server, path="/jobs")
 
     def status() -> int:
@@ -102,7 +102,7 @@ async def test_a_job_is_paused_with_one_click_and_undone_with_another(server: Se
     await czech.get_by_role("button", name="Vzít zpět").click()
     await expect(czech.get_by_text("Úloha opět pokračuje.")).to_be_visible()
     assert status() == JobStatus.SCHEDULED
-    assert said == []
+    assert console == []
 
 
 _NO_UNDO = ("//evil.example", "/sign-out", "/jobs/1/kill", "/jobs/1/pause?x=1", "x")

@@ -24,7 +24,7 @@ async def test_the_aggregate_tells_its_sources_and_how_late_it_is(
 
     _, page = await administrator.get("/archive/aggregate")
     async with administrator.http.get(server.base_url + "/api/v1/archive/aggregate") as answer:
-        told = await answer.json()
+        body = await answer.json()
 
     assert "No repositories in the aggregate yet." in empty
     assert aggregate_address(server.settings) in page
@@ -32,9 +32,9 @@ async def test_the_aggregate_tells_its_sources_and_how_late_it_is(
     assert "original" in page
     assert "oai_dc" in page
     assert " ago</span>" in page
-    assert told["records"] == 3
-    assert told["followed"] is not None
-    assert [(one["set_spec"], one["formats"]) for one in told["sources"]] == [("one", {"oai_dc": 3})]
+    assert body["records"] == 3
+    assert body["followed"] is not None
+    assert [(one["set_spec"], one["formats"]) for one in body["sources"]] == [("one", {"oai_dc": 3})]
 
 
 async def test_partners_do_not_get_there(owner: Browser) -> None:
@@ -48,7 +48,7 @@ async def test_a_curator_publishes_a_repository_and_withdraws_it(server: Server,
         session.commit()
 
     _, form = await curator.get("/archive/aggregate?repository=1")
-    refused, told, _ = await curator.post("/archive/aggregate", {"repository_id": "1", "name": "not a set"})
+    refused, body, _ = await curator.post("/archive/aggregate", {"repository_id": "1", "name": "not a set"})
     added, _, target = await curator.post("/archive/aggregate", {"repository_id": "1", "name": "telc"})
     _, page = await curator.get("/archive/aggregate")
     again, _, _ = await curator.post("/archive/aggregate", {"repository_id": "1", "name": "other"})
@@ -59,7 +59,7 @@ async def test_a_curator_publishes_a_repository_and_withdraws_it(server: Server,
 
     assert '<option value="1" selected>' in form
     assert refused == 422
-    assert "use 1 to 60 letters" in told
+    assert "use 1 to 60 letters" in body
     assert (added, target) == (303, "/archive/aggregate?done=aggregate-added")
     assert "All repositories are in the aggregate." in page
     assert 'href="/archive/aggregate/1/remove"' in page

@@ -73,10 +73,10 @@ _FAULTY = (
 
 async def test_a_form_with_faults_comes_back_with_what_is_wrong(server: Server, owner: Browser) -> None:
     number = _repository(server, "mzk")
-    for given, said in _FAULTY:
+    for given, expected in _FAULTY:
         status, page, _ = await owner.post(f"/alerts/rules/new?repository={number}", {**FORM, **given})
         assert status == 422, given
-        assert said in page
+        assert expected in page
         assert _rules(server) == [], given
 
 

@@ -210,9 +210,9 @@ async def test_a_collection_is_made_filled_closed_renamed_and_removed(
     identifier = archive.add("http://news.example.cz/daily")
     new = {"set_spec": "topics:news", "name": "News", "description": ""}
 
-    status, said, target = await curator.post("/archive/collections/new", new)
+    status, answer_page, target = await curator.post("/archive/collections/new", new)
     assert (status, target) == (303, "/archive/collections/collection:topics:news?done=collection-added"), (
-        said
+        answer_page
     )
     address = "/archive/collections/collection:topics:news"
     for step, form in (
@@ -220,8 +220,8 @@ async def test_a_collection_is_made_filled_closed_renamed_and_removed(
         ("rule", {"access": "withheld", "embargo_until": ""}),
         ("name", {"name": "The news", "description": "Dailies"}),
     ):
-        status, said, _ = await curator.post(f"{address}/{step}", form)
-        assert status == 303, said
+        status, answer_page, _ = await curator.post(f"{address}/{step}", form)
+        assert status == 303, answer_page
 
     key = uuid.UUID(identifier.rpartition(":")[2])
     assert _access(server, key) == "withheld"

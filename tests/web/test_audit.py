@@ -159,14 +159,14 @@ async def test_the_page_shows_what_changed_and_what_was_refused(
 
     changes = re.findall(r'<span class="under">(.+: <span.+ → .+)</span>', page)
     shown = re.sub("<[^>]+>", "|", " ".join(changes))
-    for said in (
+    for expected in (
         "Stav: |nový| → |pozastaveno|",
         "Kontrola záznamů: |Volná| → |Velmi přísná|",
         ": |ListRecords| → |ListIdentifiers, pak GetRecord pro každý záznam|",
         " → |Měsíc po měsíci|",
         ": |Vynechat| → |Spustit po skončení předchozího běhu|",
     ):
-        assert said in shown
+        assert expected in shown
     assert "Četnost: |každý den v 02:30| → |každých 6 hodin" in shown
     assert "odmítnuto: 2" in page
     assert '<data value="schedule.pause">Pozastavit plán</data>' in page
@@ -176,10 +176,10 @@ async def test_the_page_shows_what_changed_and_what_was_refused(
 
 def test_each_verb_and_kind_that_the_code_writes_has_words() -> None:
     """`test_no_message_is_missing_or_left_over` requires each of the words in every language."""
-    said = _said()
-    exports = said["export"] | said["record_export"]
-    verbs = said["count_refusal"] | said["record"] | said["refuse"] | said["begin"] | said["_record"]
-    kinds = said["about"] | said["Subject"] | {action.object_kind for action in ACTIONS}
+    used = _words_used()
+    exports = used["export"] | used["record_export"]
+    verbs = set().union(*(used[name] for name in ("count_refusal", "record", "refuse", "begin", "_record")))
+    kinds = used["about"] | used["Subject"] | {action.object_kind for action in ACTIONS}
 
     assert len(exports) > 20
     assert {f"{name.rstrip('-')}.export" for name in exports} <= VERB_TITLES.keys()
@@ -213,7 +213,7 @@ def test_each_column_that_changes_has_a_label() -> None:
     assert columns - LABELS.keys() == set(unsaid.split())
 
 
-def _said() -> dict[str, set[str]]:
+def _words_used() -> dict[str, set[str]]:
     """The words that are given to each function, as its second argument or as the kind of a subject."""
     found = defaultdict[str, set[str]](set)
     for package in ("web", "oai"):

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 
 
 async def test_a_librarian_signs_in_and_adds_a_repository(server: Server, page: Page) -> None:
-    said = console_messages(page)
+    console = console_messages(page)
     await sign_in(page, server)
     async with repository() as address:
         await page.get_by_role("link", name="Add a repository").click()
@@ -28,7 +28,7 @@ async def test_a_librarian_signs_in_and_adds_a_repository(server: Server, page: 
     await page.get_by_role("navigation", name="Main").get_by_role("link", name="Repositories").click()
 
     await expect(page.get_by_role("row", name="Library of Telč")).to_contain_text("never harvested")
-    assert said == []
+    assert console == []
 
 
 async def test_times_are_shown_in_the_zone_that_the_reader_chose(server: Server, page: Page) -> None:
@@ -49,7 +49,7 @@ async def test_times_are_shown_in_the_zone_that_the_reader_chose(server: Server,
 
 
 async def test_rows_live_and_the_keyboard_focus_stays(server: Server, page: Page) -> None:
-    said = console_messages(page)
+    console = console_messages(page)
     with server.database.session() as session:
         a_repository(session)
         session.commit()
@@ -79,7 +79,7 @@ async def test_rows_live_and_the_keyboard_focus_stays(server: Server, page: Page
         session.commit()
     await expect(page.locator("#job-1")).to_have_count(0)
     await expect(page.locator("#main")).to_be_focused()
-    assert said == []
+    assert console == []
 
 
 async def test_a_session_that_ends_ends_the_live_rows_for_good(server: Server, page: Page) -> None:

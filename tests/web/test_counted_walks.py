@@ -60,7 +60,7 @@ class Walk:
 
     page: Page
     server: Server
-    said: list[str]
+    console: list[str]
     clicks: int = 0
     typed: list[str] = field(default_factory=list)
 
@@ -100,9 +100,9 @@ async def walk(server: Server, chromium: Browser, request: pytest.FixtureRequest
     )
     context.set_default_timeout(PATIENCE)
     page = await context.new_page()
-    walk = Walk(page=page, server=server, said=console_messages(page))
+    walk = Walk(page=page, server=server, console=console_messages(page))
     yield walk
-    assert walk.said == []
+    assert walk.console == []
     await context.close()
 
 

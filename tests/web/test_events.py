@@ -54,9 +54,9 @@ class Stream:
             if "data" in fields:
                 return Event(id=fields["id"], name=fields["event"], data=json.loads(fields["data"]))
 
-    async def until(self, told: Callable[[Event], bool]) -> Event:
+    async def until(self, wanted: Callable[[Event], bool]) -> Event:
         """The next event that is of that kind: what changes by the clock alone is passed over."""
-        while not told(found := await self.next()):
+        while not wanted(found := await self.next()):
             pass
         return found
 

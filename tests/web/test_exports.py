@@ -125,7 +125,7 @@ async def test_a_withdrawn_document_makes_a_file_unusable(server: Server, curato
 
 @pytest.mark.usefixtures("archive")
 async def test_what_cannot_be_prepared_is_said_at_once(curator: Browser) -> None:
-    for form, said in (
+    for form, expected in (
         ({"form": "wacz"}, "Choose a URL, a set or a title."),
         ({**_HOST, "title_id": "1"}, "Choose a URL, a set or a title."),
         ({"title_id": "7"}, "Title 7 does not exist."),
@@ -133,7 +133,7 @@ async def test_what_cannot_be_prepared_is_said_at_once(curator: Browser) -> None
         ({**_HOST, "form": "zip"}, "Choose one of the options."),
     ):
         status, text, _ = await curator.post("/archive/exports", form)
-        assert (status, said in text) == (422, True), form
+        assert (status, expected in text) == (422, True), form
 
 
 @pytest.mark.usefixtures("archive")

@@ -69,12 +69,14 @@ def test_a_reason_without_a_code_is_an_unusual_one() -> None:
 def test_of_a_process_only_its_own_last_words_are_shown_behind() -> None:
     facts = {"number": 7, "host": "w1", "signal": 9}
     silent = explain(Failure(code=FailureCode.PROCESS_SIGNALLED, facts=facts), "process 7 …")
-    said = explain(Failure(code=FailureCode.PROCESS_SIGNALLED, facts={**facts, "said": "MemoryError"}), "…")
+    with_message = explain(
+        Failure(code=FailureCode.PROCESS_SIGNALLED, facts={**facts, "said": "MemoryError"}), "…"
+    )
 
     assert silent is not None
-    assert said is not None
+    assert with_message is not None
     assert silent.what == "Proces 7 na počítači w1 byl ukončen signálem 9."
-    assert (silent.technical, said.technical) == ("", "MemoryError")
+    assert (silent.technical, with_message.technical) == ("", "MemoryError")
 
 
 @pytest.mark.usefixtures("czech")

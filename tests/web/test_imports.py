@@ -159,11 +159,11 @@ async def test_what_is_wrong_with_a_set_is_said_and_what_was_typed_stays(
     server: Server, administrator: Browser
 ) -> None:
     await administrator.post("/account/language", {"language": "cs"})
-    for wrong, said in _WRONG_SETS:
+    for wrong, complaint in _WRONG_SETS:
         status, page, _ = await administrator.post("/imports/sets/new", {**_SET, "do": "save", **wrong})
 
         assert status == 422, wrong
-        assert said in page
+        assert complaint in page
         with server.database.session() as session:
             assert list_sets(session) == []
 
@@ -317,11 +317,11 @@ async def test_a_harvested_record_and_the_one_made_from_it_lead_to_each_other(
     _, stored = await owner.get(here)
     _, described = await owner.get(there)
     async with owner.http.get(f"{server.base_url}/api/v1{here}") as answer:
-        told = await answer.json()
+        body = await answer.json()
 
     assert f'href="{there}"' in stored
     assert f'href="{here}"' in described
-    assert there.endswith(f"/{told['bibliographic_id']}")
+    assert there.endswith(f"/{body['bibliographic_id']}")
 
 
 async def test_the_marc_report_counts_findings_by_rule_with_records_as_examples(

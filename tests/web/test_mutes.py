@@ -27,7 +27,7 @@ def failed(server: Server) -> int:
 @pytest.mark.browser
 @pytest.mark.usefixtures("failed")
 async def test_it_is_acknowledged_or_muted_in_czech(server: Server, czech: Tab) -> None:
-    said = console_messages(czech)
+    console = console_messages(czech)
     await enter(czech, server)
     await czech.get_by_role("button", name="Vzít na vědomí").click()
     await expect(czech.get_by_text("Nic dalšího nevyžaduje pozornost.")).to_be_visible()
@@ -41,7 +41,7 @@ async def test_it_is_acknowledged_or_muted_in_czech(server: Server, czech: Tab) 
     await czech.get_by_label("Trvání").select_option("72")
     await czech.get_by_role("button", name="Ztlumit").click()
     await expect(czech.get_by_text("stěhují se, ví o tom Alena")).to_be_visible()
-    assert said == []
+    assert console == []
 
 
 async def test_a_partner_mutes_only_its_own(failed: int, owner: Browser) -> None:

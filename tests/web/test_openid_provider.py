@@ -19,8 +19,8 @@ _SCRIPT = Path(__file__).with_name("oidc_provider.mjs")
 
 async def _run(*command: str, where: Path) -> None:
     process = await asyncio.create_subprocess_exec(*command, cwd=where, stdout=PIPE, stderr=PIPE)
-    _, said = await process.communicate()
-    assert process.returncode == 0, said.decode()
+    _, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()
 
 
 async def _sign_in_there(page: Page) -> None:

@@ -91,14 +91,14 @@ async def test_a_plan_with_a_query_is_told_in_words_and_saved(server: Server, ad
             "method": "0",
         }  # fmt: skip
         _, plan, _ = await administrator.post(NEW, {**form, "do": "show-plan"})
-        status, said, target = await administrator.post(NEW, {**form, "do": "save-and-run"})
+        status, answer, target = await administrator.post(NEW, {**form, "do": "save-and-run"})
 
     assert (
         "the records found by the query dc.title=&#34;water&#34; in the format marcxml, all records each time"
         in plan
     )
     assert "Only records changed" not in plan
-    assert (status, target) == (303, "/jobs/1?done=harvest-asked"), said
+    assert (status, target) == (303, "/jobs/1?done=harvest-asked"), answer
     with server.database.session() as session:
         assert session.scalars(select(Repository.protocol)).one() == "sru"
         assert session.scalars(select(RecurringJob.set_spec)).one() == _TITLE
@@ -159,7 +159,7 @@ async def test_z3950_needs_a_query_and_shows_what_it_finds(
     query = {**form, "set_spec": "@attr 1=4 12"}
     _, sample, _ = await administrator.post(NEW, {**query, "do": "sample"})
     saved = {**query, "step": "plan", "base_dir": "books", "frequency": "daily at 02:30", "do": "save"}
-    status, said, _ = await administrator.post(NEW, saved)
+    status, answer, _ = await administrator.post(NEW, saved)
     _, shown = await administrator.get("/repositories/1")
 
     assert asked == 200, page
@@ -167,7 +167,7 @@ async def test_z3950_needs_a_query_and_shows_what_it_finds(
     assert without == 422
     assert "Z39.50 cannot request all records" in fault
     assert "The repository states a total of 12 records." in sample
-    assert status == 303, said
+    assert status == 303, answer
     assert f'<span class="mono">{ztest}</span>' in shown
     assert "records are selected by a query in PQF" in shown
 
@@ -249,12 +249,12 @@ async def test_the_explorer_explains_and_searches(server: Server, administrator:
 async def test_the_explorer_speaks_z3950(server: Server, administrator: Browser, ztest: str) -> None:  # noqa: F811
     _add(server, ztest, "z39.50")
     base = "/repositories/1/explorer"
-    _, said = await administrator.get(f"{base}?verb=Identify")
+    _, answer = await administrator.get(f"{base}?verb=Identify")
     _, without = await administrator.get(f"{base}?verb=ListRecords")
     _, found = await administrator.get(f"{base}?verb=ListRecords&set=@attr%201=4%203")
 
-    assert "Z39.50 version 3" in said
-    assert "curl" not in said.partition('id="answer"')[2].replace("browsers and curl do not support", "")
+    assert "Z39.50 version 3" in answer
+    assert "curl" not in answer.partition('id="answer"')[2].replace("browsers and curl do not support", "")
     assert "give a query in PQF" in without
     assert "of 3" in found
     assert "&lt;record" in found
@@ -288,14 +288,14 @@ async def test_schedules_take_queries_and_no_dates(server: Server, administrator
     _, page = await administrator.get(address)
     without, fault, _ = await administrator.post(address, plan)
     sliced, _, _ = await administrator.post(address, {**plan, "set_spec": "@attr 1=4 x", "slice": "month"})
-    saved, said, _ = await administrator.post(address, {**plan, "set_spec": '@attr 1=4 "x"'})
+    saved, answer, _ = await administrator.post(address, {**plan, "set_spec": '@attr 1=4 "x"'})
 
     assert "Query in PQF" in page
     assert "Division" not in page
     assert without == 422
     assert 'id="set_spec-fault"' in fault
     assert sliced == 422
-    assert saved == 303, said
+    assert saved == 303, answer
     with server.database.session() as session:
         assert session.scalars(select(RecurringJob.set_spec)).one() == '@attr 1=4 "x"'
 

@@ -20,9 +20,9 @@ async def test_base_url_and_folder_are_enough_to_add_a_repository(
 ) -> None:
     async with repository() as address:
         form = {"base_url": f"  {address}/oai ", "base_dir": "libraries/telc"}
-        status, said, target = await administrator.post("/repositories/new", form)
+        status, answer, target = await administrator.post("/repositories/new", form)
 
-    assert status == 303, said
+    assert status == 303, answer
     assert target == "/repositories/1?done=repository-added"
     _, page = await administrator.get(target)
     for fact in (

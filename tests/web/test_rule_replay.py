@@ -57,7 +57,7 @@ async def test_what_a_replay_would_change_is_told_then_done(
     server: Server, owner: Browser, kept: int
 ) -> None:
     _, before = await owner.get(REPLAY)
-    status, told, _ = await owner.post(REPLAY, {"run": str(kept), "do": "look"})
+    status, html, _ = await owner.post(REPLAY, {"run": str(kept), "do": "look"})
     untouched = _flags(server)
     begun, _, target = await owner.post(REPLAY, {"run": str(kept), "do": "apply"})
     again, _, _ = await owner.post(REPLAY, {"run": str(kept), "do": "apply"})
@@ -66,10 +66,10 @@ async def test_what_a_replay_would_change_is_told_then_done(
     _, after = await owner.get(REPLAY)
 
     assert f'<option value="{kept}"' in before
-    assert status == 200, told
-    assert "Records to change in the store: 2" in told
-    assert "+" in told
-    assert "&lt;dc:subject&gt;numbered" in told
+    assert status == 200, html
+    assert "Records to change in the store: 2" in html
+    assert "+" in html
+    assert "&lt;dc:subject&gt;numbered" in html
     assert untouched == {"new": 4}
     assert (begun, target) == (303, f"{REPLAY}?run={kept}&done=replay-begun")
     assert again == 409
@@ -88,11 +88,11 @@ async def test_a_run_of_which_nothing_was_kept_is_no_choice(
         session.commit()
 
     _, page = await owner.get(REPLAY)
-    status, told, _ = await owner.post(REPLAY, {"run": str(kept), "do": "look"})
+    status, html, _ = await owner.post(REPLAY, {"run": str(kept), "do": "look"})
 
     assert "No runs to replay." in page
     assert status == 422
-    assert "run 1 has no stored answers" in told
+    assert "run 1 has no stored answers" in html
 
 
 async def test_nobody_replays_what_is_not_theirs(
@@ -123,12 +123,12 @@ async def test_programs_preview_and_replay(server: Server, owner: Browser, kept:
     async with owner.http.get(f"{api}/runs") as answer:
         runs = (await answer.json())["items"]
     async with owner.http.post(f"{api}/rehearsal", json={"run": kept}, headers=headers) as answer:
-        told = await answer.json()
+        html = await answer.json()
     async with owner.http.post(f"{api}/replay", json={"run": kept}, headers=headers) as answer:
         begun = answer.status
     # It goes on as the one of the page does, which is waited for above; this one ends with the server.
 
     assert [run["history_id"] for run in runs] == [kept]
-    assert told["counts"]["updated"] == 2
+    assert html["counts"]["updated"] == 2
     assert begun == 202
     assert server.app[REPLAYS].of(1) == kept

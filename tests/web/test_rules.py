@@ -96,8 +96,8 @@ async def test_faults_are_told_at_their_fields(owner: Browser, repository: int) 
     status, text, _ = await owner.post("/rules/new", faulty)
     root: Any = html.fromstring(text)
     assert status == 422
-    said = root.xpath("string(//p[@id='regexp-2-fault'])")
-    assert "regulární výraz '(' není platný: missing ): (; zapište ho v syntaxi RE2: https" in said
+    fault = root.xpath("string(//p[@id='regexp-2-fault'])")
+    assert "regulární výraz '(' není platný: missing ): (; zapište ho v syntaxi RE2: https" in fault
     assert root.xpath("//p[@id='regexp-2-fault']//code[@lang='en']/text()") == ["missing ): ("]
     assert root.xpath("//details[@open]//p[@class='fault']/@id") == ["uri-3-fault"]
 

@@ -168,9 +168,9 @@ async def test_what_the_form_shows_can_be_sent_back_unchanged(server: Server, ad
     form = dict(root.xpath("//form[contains(@class, 'stack')]")[0].fields)
     sent = {name: str(value) for name, value in form.items() if value is not None and name != "csrf_token"}
 
-    status, said, _ = await administrator.post(f"/schedules/{number}/edit", sent)
+    status, answer, _ = await administrator.post(f"/schedules/{number}/edit", sent)
 
-    assert status == 303, said
+    assert status == 303, answer
     with server.database.session() as session:
         after = session.get_one(RecurringJob, number)
         differ = {name for name, value in before.items() if getattr(after, name) != value}

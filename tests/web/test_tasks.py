@@ -45,12 +45,12 @@ def _maps() -> FakeRepository:
 @pytest.mark.long  # the counted walks of librarians are the same in Czech
 @pytest.mark.usefixtures("manager")
 async def test_a_librarian_comes_from_an_address_to_a_completed_harvest(server: Server, page: Page) -> None:
-    said = console_messages(page)
+    console = console_messages(page)
     async with serve(_maps()) as repository:
         await _harvest_from_the_wizard(page, server, repository.url)
         # The job's page becomes that of its run by itself.
         await expect(page.get_by_text("23 records, all new.")).to_be_visible(timeout=_PATIENCE)
-    assert said == []
+    assert console == []
 
 
 @pytest.mark.long  # `test_jobs` and `test_events` stop jobs and follow them over HTTP
@@ -86,7 +86,7 @@ async def test_an_administrator_sees_what_runs_and_stops_it(server: Server, page
 @pytest.mark.long  # `test_walks.py` goes from a run to the raw bytes, and the test above has a manager
 @pytest.mark.usefixtures("manager")
 async def test_a_failing_harvest_is_followed_to_its_raw_bytes(server: Server, page: Page) -> None:
-    said = console_messages(page)
+    console = console_messages(page)
 
     def spoil(_arguments: dict[str, str], body: bytes) -> bytes:
         return body.replace(b"<dc:title>Title 3 ", b"<dc:title>Salt & pepper\n<broken ")
@@ -106,7 +106,7 @@ async def test_a_failing_harvest_is_followed_to_its_raw_bytes(server: Server, pa
     marked = page.locator(".raw .faulty")
     await expect(marked).to_contain_text("here")
     await expect(marked).to_contain_text("Salt & pepper")
-    assert said == []
+    assert console == []
 
 
 async def _until_shown(page: Page, address: str, status: str) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 
 async def test_a_librarian_looks_at_a_live_repository_in_the_explorer(server: Server, page: Page) -> None:
-    said = console_messages(page)
+    console = console_messages(page)
     async with serve(FakeRepository(items=many(3), page_size=2)) as fake:
         with server.database.session() as session:
             a_repository(session).base_url = fake.url
@@ -34,7 +34,7 @@ async def test_a_librarian_looks_at_a_live_repository_in_the_explorer(server: Se
         await page.get_by_role("link", name="oai:fake.example:2").click()
 
         await expect(page.locator("details.record")).to_contain_text("Title 2")
-    assert said == []
+    assert console == []
 
 
 async def test_a_broken_record_is_fetched_again_from_the_run_that_met_it(server: Server, page: Page) -> None:
@@ -63,7 +63,7 @@ async def test_a_broken_record_is_fetched_again_from_the_run_that_met_it(server:
 
 
 async def test_an_sru_service_is_added_explored_and_planned(server: Server, page: Page) -> None:
-    said = console_messages(page)
+    console = console_messages(page)
     async with serve_sru(FakeSru(books=books(12))) as fake:
         await enter(page, server)
         await page.get_by_role("link", name="Add a repository").click()
@@ -86,4 +86,4 @@ async def test_an_sru_service_is_added_explored_and_planned(server: Server, page
         await page.get_by_role("button", name="Send request", exact=True).click()
 
         await expect(page.locator("#answer")).to_contain_text("of 12")
-    assert said == []
+    assert console == []

@@ -73,8 +73,8 @@ async def test_several_sets_are_counted_and_get_a_schedule_each(
             "base_url": served.url, "base_dir": "x", "step": "plan", "do": "save-and-run", "set_spec": "maps",
             "more_sets": "books", "metadata_prefix": "oai_dc", "frequency": "daily at 02:30",
         }  # fmt: skip
-        status, said, target = await administrator.post("/repositories/new", form)
-    assert (status, target) == (303, "/jobs?done=harvest-asked"), said
+        status, answer, target = await administrator.post("/repositories/new", form)
+    assert (status, target) == (303, "/jobs?done=harvest-asked"), answer
     with server.database.session() as session:
         assert set(session.scalars(select(RecurringJob.set_spec))) == {"maps", "books"}
         assert len(session.scalars(select(Job.job_id)).all()) == 2
@@ -96,9 +96,9 @@ async def test_save_and_run_makes_repository_schedule_and_job(server: Server, ad
             "frequency": "daily at 02:30", "time_zone": "Europe/Prague", "incremental": "yes",
             "validation": "2", "method": "1", "slice": "month",
         }  # fmt: skip
-        status, said, target = await administrator.post("/repositories/new", form)
+        status, answer, target = await administrator.post("/repositories/new", form)
 
-    assert (status, target) == (303, "/jobs/1?done=harvest-asked"), said
+    assert (status, target) == (303, "/jobs/1?done=harvest-asked"), answer
     with server.database.session() as session:
         assert session.scalars(select(Repository.repository_name)).one() == "Telč"
         schedule = session.scalars(select(RecurringJob)).one()

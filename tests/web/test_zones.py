@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 from yarl import URL
 
-from manager.jobs.reasons import Code, Reason
+from manager.jobs.reasons import Code, WaitReason
 from manager.jobs.runs import RunFilter, days_of
 from manager.models import RecurringJob, RecurringState
 from manager.schedules.frequency import parse_zone
@@ -53,8 +53,8 @@ def test_the_hour_that_comes_twice_says_which_one_it_is() -> None:
 
 @pytest.mark.usefixtures("prague")
 def test_a_reason_tells_its_time_on_the_readers_clock_and_anything_else_as_it_is() -> None:
-    retry = Reason(code=Code.RETRY, facts={"at": "2026-07-01T22:30:00Z"})
-    odd = Reason(code=Code.RETRY, facts={"at": "soon"})
+    retry = WaitReason(code=Code.RETRY, facts={"at": "2026-07-01T22:30:00Z"})
+    odd = WaitReason(code=Code.RETRY, facts={"at": "soon"})
 
     assert (reason(retry), reason(odd)) == ("retry at 2 Jul 2026 00:30", "retry at soon")
 

@@ -56,7 +56,7 @@ def test_a_group_without_its_command_shows_its_commands(capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    ("line", "said", "where"),
+    ("line", "message", "where"),
     [
         ("harvst x", "unknown command 'harvst'; did you mean `harvest`?", "zatva"),
         ("schedule ad 7", "unknown command 'ad'; did you mean `add`?", "zatva schedule"),
@@ -71,13 +71,13 @@ def test_a_group_without_its_command_shows_its_commands(capsys: pytest.CaptureFi
     ],
 )
 def test_a_mistyped_word_is_named_with_what_was_meant(
-    line: str, said: str, where: str, capsys: pytest.CaptureFixture[str]
+    line: str, message: str, where: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         run(_parser(), line.split())
     lines = capsys.readouterr().err.splitlines()
     assert ended.value.code == 2
-    assert said in lines[0]
+    assert message in lines[0]
     assert lines[1:] == [f"Run `{where} --help` for help."]
 
 

@@ -128,8 +128,8 @@ def password() -> str:
 def guarded(guarded_server: URL, password: str, tmp_path: Path) -> Iterator[Settings]:
     """Settings with the address of a database of one's own, whose owner has a password."""
     with psycopg.connect(as_administrator(guarded_server), autocommit=True) as connection:
-        said = sql.Literal(password)
-        connection.execute(sql.SQL("CREATE ROLE librarian LOGIN IN ROLE guarded PASSWORD {}").format(said))
+        literal = sql.Literal(password)
+        connection.execute(sql.SQL("CREATE ROLE librarian LOGIN IN ROLE guarded PASSWORD {}").format(literal))
         connection.execute("CREATE DATABASE guarded OWNER librarian")
         url = guarded_server.set(username="librarian", password=password, database="guarded")
         shown = url.render_as_string(hide_password=False)

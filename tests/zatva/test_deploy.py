@@ -42,8 +42,8 @@ def test_there_is_a_unit_for_each_server_and_each_timer() -> None:
 @pytest.mark.parametrize("unit", _UNITS, ids=lambda unit: unit.stem)
 def test_a_unit_is_valid_and_closed(unit: Path) -> None:
     timer = unit.with_suffix(".timer")
-    told = _analyze("verify", "--man=no", unit, *([timer] if timer.exists() else []))
-    faults = [line for line in told.stderr.splitlines() if "is not executable" not in line]
+    verified = _analyze("verify", "--man=no", unit, *([timer] if timer.exists() else []))
+    faults = [line for line in verified.stderr.splitlines() if "is not executable" not in line]
     assert faults == []
     rated = _analyze("security", "--offline=true", f"--threshold={_MOST_EXPOSED}", "--no-pager", unit)
     assert rated.returncode == 0, rated.stdout + rated.stderr

@@ -301,8 +301,10 @@ def test_the_table_names_each_field_and_the_formats_that_carry_it() -> None:
     parts = [f"subjects.{part}" for part in SUBJECT]
     fields = [name for name in TitleItem._fields if name not in {*BOOKKEEPING, "subjects"}]
     assert sorted(rows) == sorted([*fields, *parts])
-    said = {(prefix, field): row[f"`{prefix}`"] != DASH for field, row in rows.items() for prefix in FORMATS}
-    assert said == {(prefix, field): carries(prefix, field) for prefix, field in said}
+    carried = {
+        (prefix, field): row[f"`{prefix}`"] != DASH for field, row in rows.items() for prefix in FORMATS
+    }
+    assert carried == {(prefix, field): carries(prefix, field) for prefix, field in carried}
 
 
 @pytest.mark.parametrize("header", ["field", "element"])

@@ -89,8 +89,8 @@ class Reader:
         """Run a line, or start the server that it names; return what it prints, in the page's words."""
         if line.startswith(_OTHERS):
             return ""
-        for said, place in self.places.items():
-            line = line.replace(said, place)
+        for written, place in self.places.items():
+            line = line.replace(written, place)
         program, *words = split_by_shell(line)
         if program != "zatva":
             return self.in_words_of_the_page(self.run_other(program, words))
@@ -123,8 +123,8 @@ class Reader:
 
     def in_words_of_the_page(self, printed: str) -> str:
         """Replace what differs from machine to machine by what the page has."""
-        for said, place in {**self.places, "/var/lib/zatva": self.environment["ZATVA_DATA"]}.items():
-            printed = printed.replace(place, said)
+        for written, place in {**self.places, "/var/lib/zatva": self.environment["ZATVA_DATA"]}.items():
+            printed = printed.replace(place, written)
         return _TIME.sub("TIME", printed).replace(f", {getpass.getuser()}: ", ", root: ")
 
 

@@ -12,7 +12,7 @@ from manager.index_queue import queue_found
 from oai.rights import Right
 from oai.settings import Settings
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
-from provider.holdings.index_errors import find_run_files, find_troubles
+from provider.holdings.index_errors import find_problems, find_run_files
 from provider.holdings.status import run_statuses
 from provider.indexing.browsing import FileKnown, find_files, list_folder
 from web.api.faults import not_found
@@ -227,7 +227,7 @@ async def _index_files(call: Call) -> Page[FileOut]:
 
 async def _troubles(call: Call) -> Page[TroubleOut]:
     limit = call.asked(Paged).limit + 1
-    rows = await call.database.run(find_troubles, limit=limit, before=after(call, int))
+    rows = await call.database.run(find_problems, limit=limit, before=after(call, int))
     return page_of(call, rows, TroubleOut.model_validate, lambda one: one.id)
 
 

@@ -14,7 +14,7 @@ from oai.settings import Settings
 from oai.xml import parse
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
 from provider.holdings.collections import list_collections
-from provider.holdings.index_errors import NumberedFile, Trouble, find_run_files, find_troubles
+from provider.holdings.index_errors import FileProblem, NumberedFile, find_problems, find_run_files
 from provider.holdings.sets import Node, Tree, children, tree_of
 from provider.holdings.status import (
     RunStatus,
@@ -113,7 +113,7 @@ _FILE: Final = columns_of(
     "id", "path", "state", "reason", "host", "started", "ended", "new", "unchanged", "moved", "duplicates",
     "problems",
 )  # fmt: skip
-_TROUBLE: Final = columns_of("id", "file", "offset", "reason")
+_PROBLEMS: Final = columns_of("id", "file", "offset", "reason")
 _HARVESTER: Final = columns_of(
     "key", "address", "user_agent", "sender", "first_request", "last_request", "requests", "bytes_sent",
     "refused", "under_way", "finished", "abandoned",
@@ -183,14 +183,14 @@ async def files(request: web.Request) -> web.StreamResponse:
 
 
 @needs(Right.LOOK_AROUND)
-async def troubles(request: web.Request) -> web.StreamResponse:
+async def problems(request: web.Request) -> web.StreamResponse:
     """Export the unreadable places in archive files, newest first."""
 
-    async def behind(last: Trouble | None) -> Sequence[Trouble]:
+    async def behind(last: FileProblem | None) -> Sequence[FileProblem]:
         before = last.id if last else None
-        return await database_of(request).run(find_troubles, limit=AT_ONCE, before=before)
+        return await database_of(request).run(find_problems, limit=AT_ONCE, before=before)
 
-    return await export(request, "problems", _TROUBLE, behind)
+    return await export(request, "problems", _PROBLEMS, behind)
 
 
 @needs(Right.LOOK_AROUND)
@@ -240,7 +240,7 @@ ROUTES: Final = (
             ("collections", collections),
             ("indexing", runs),
             (f"indexing/{NUMBER}/files", files),
-            ("problems", troubles),
+            ("problems", problems),
             ("harvesters", who_harvests),
             (f"harvesters/{CLIENT}/lists", lists),
             ("check", checks),

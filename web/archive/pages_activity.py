@@ -23,7 +23,7 @@ from provider.checking.survey import Survey
 from provider.checking.transport import http_transport
 from provider.clients.models import ProviderClient
 from provider.clients.store import harvested_lists, harvesters
-from provider.holdings.index_errors import find_run_files, find_troubles
+from provider.holdings.index_errors import find_problems, find_run_files
 from provider.holdings.status import run_statuses
 from provider.indexing.browsing import find_files, list_folder
 from web.archive.address import provider_address
@@ -148,12 +148,12 @@ async def indexing(request: web.Request) -> web.Response:
     database = database_of(request)
     before, before_run = number_in(request, "before"), number_in(request, "before_run")
     runs = await database.run(run_statuses, most=_RUNS + 1, before=before_run)
-    troubles = await database.run(find_troubles, limit=PAGE + 1, before=before)
+    problems = await database.run(find_problems, limit=PAGE + 1, before=before)
     return render(
         request,
         "archive_indexing.html",
         runs=page_of(runs, lambda run: run.run_id, behind=before_run, size=_RUNS),
-        troubles=page_of(troubles, lambda trouble: trouble.id, behind=before),
+        problems=page_of(problems, lambda one: one.id, behind=before),
     )
 
 

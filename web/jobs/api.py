@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from manager.jobs.control import KILL, PAUSE, RESUME, RUN, STOP, Change, change_job
+from manager.jobs.control import KILL, PAUSE, RESUME, RUN, STOP, JobTransition, change_job
 from manager.jobs.reasons import in_words
 from manager.jobs.views import JobPlace, JobView, find_job, list_jobs, remove_job
 from manager.models import Job, JobStatus
@@ -114,7 +114,7 @@ async def _remove(call: Call) -> JobState:
     return JobState(job_id=number, state="removed" if gone else "stopping")
 
 
-def _to(change: Change) -> Work:
+def _to(change: JobTransition) -> Work:
     async def work(call: Call) -> JobState:
         number = (await _asked(call)).job_id
         status: JobStatus = await call.database.run(change_job, number, change)
@@ -139,7 +139,7 @@ def _shown(job: JobView) -> JobOut:
     )
 
 
-def _step(name: str, step: str, summary: str, change: Change) -> Operation:
+def _step(name: str, step: str, summary: str, change: JobTransition) -> Operation:
     return Operation(
         name=name,
         method="POST",

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from harvester.harvest.models import Quarantined
 from harvester.harvest.run_warnings import notes_of
 from harvester.models import History
-from manager.jobs.control import KILL, PAUSE, RESUME, RUN, STOP, Change, change_job
+from manager.jobs.control import KILL, PAUSE, RESUME, RUN, STOP, JobTransition, change_job
 from manager.jobs.runs import RunFilter, find_runs
 from manager.jobs.views import (
     JobPlace,
@@ -51,7 +51,7 @@ _MOST_LINES: Final = 100
 class Control:
     """A job action: its notice and its confirmation question."""
 
-    change: Change
+    change: JobTransition
     done: str
     title: str
     line: str

@@ -54,7 +54,7 @@ class Figures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trouble:
+class FailedRun:
     """The last run of a selective harvest that did not end well."""
 
     history_id: int
@@ -113,7 +113,7 @@ def figures(session: Session, among: Among = None) -> Figures:
     )
 
 
-def troubles(session: Session, among: Among = None, *, muted: bool = False) -> list[Trouble]:
+def failed_runs(session: Session, among: Among = None, *, muted: bool = False) -> list[FailedRun]:
     """Return, per repository, format and set, the last run of 30 days if it failed; newest first.
 
     With `muted`, only those that are acknowledged, muted or in a maintenance window; otherwise the others.
@@ -134,7 +134,7 @@ def troubles(session: Session, among: Among = None, *, muted: bool = False) -> l
         .order_by(History.history_id.desc())
         .limit(_ATTENTION_ROWS)
     )
-    return [_trouble(*row) for row in session.execute(statement)]
+    return [_failed_run(*row) for row in session.execute(statement)]
 
 
 def damaged_stores(session: Session, among: Among = None) -> list[AuditView]:
@@ -155,8 +155,8 @@ def _followed() -> ColumnElement[bool]:
     )
 
 
-def _trouble(run: History, name: str, protocol: str, mute: Mute | None) -> Trouble:
-    return Trouble(
+def _failed_run(run: History, name: str, protocol: str, mute: Mute | None) -> FailedRun:
+    return FailedRun(
         history_id=run.history_id,
         repository_id=run.repository_id,
         repository_name=name,

@@ -6,7 +6,14 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from manager.repository_lists import Listed, Order, Place, RepositoryChoice, Trouble, list_repositories
+from manager.repository_lists import (
+    Listed,
+    Order,
+    Place,
+    RepositoryChoice,
+    RepositoryState,
+    list_repositories,
+)
 from manager.repository_states import repository_states
 from web.auth.access import visible_repositories, who_asks
 from web.auth.organisations import name_organisations
@@ -77,7 +84,7 @@ def filters_of(request: web.Request) -> Filters:
     known = order in set(Order)
     return Filters(
         find=text_in(request, "find").strip(),
-        state=state if state in set(Trouble) else "",
+        state=state if state in set(RepositoryState) else "",
         prefix=text_in(request, "format").strip(),
         # Partners see one organisation, and learn nothing of others.
         organisation=int(owner) if is_id(owner) and who_asks(request).sees_everything else None,
@@ -92,7 +99,7 @@ def choice_of(request: web.Request) -> RepositoryChoice:
     return RepositoryChoice(
         among=visible_repositories(who_asks(request)),
         search=filters.find or None,
-        state=Trouble(filters.state) if filters.state else None,
+        state=RepositoryState(filters.state) if filters.state else None,
         metadata_prefix=filters.prefix or None,
         organisation_id=filters.organisation,
         order=filters.order,
@@ -126,9 +133,9 @@ async def listing(request: web.Request) -> web.Response:
             *_reversed(filters.sort),
         ],
         choices=[
-            (Trouble.TROUBLE, _("any problem")),
-            (Trouble.PAUSED, _("with a paused schedule")),
-            (Trouble.NEVER, _("never harvested")),
+            (RepositoryState.TROUBLE, _("any problem")),
+            (RepositoryState.PAUSED, _("with a paused schedule")),
+            (RepositoryState.NEVER, _("never harvested")),
         ],
     )
 

@@ -21,7 +21,7 @@ from harvester.reading.errors import (
     TransportKind,
 )
 from manager.jobs.estimates import JobProgress
-from manager.jobs.reasons import Reason
+from manager.jobs.reasons import WaitReason
 from manager.models import RecurringJob
 from oai.errors import ZatvaError
 from oai.failures import Explanation, Failure, FailureCode, explained
@@ -65,7 +65,7 @@ def of_schedule(schedule: RecurringJob) -> Explained | None:
     return explain(Failure.from_json(schedule.state_failure), schedule.state_reason)
 
 
-def of_job(reason: Reason) -> Explained | None:
+def of_job(reason: WaitReason) -> Explained | None:
     """Explain why a job was rejected, or what its harvest waits for."""
     failure = Failure.from_json(reason.facts.get("failure"))
     return explain(failure or Failure(code=FailureCode.REQUEST_INVALID), str(reason.facts.get("text", "")))

@@ -13,7 +13,7 @@ from babel.dates import format_date, format_skeleton, format_time, format_timede
 from babel.numbers import format_decimal, format_percent
 from markupsafe import Markup, escape
 
-from manager.jobs.reasons import Reason, in_words
+from manager.jobs.reasons import WaitReason, in_words
 from oai.datestamps import parse_datestamp, utc_now
 from oai.languages import conventions
 from oai.vocabulary import Granularity
@@ -190,7 +190,7 @@ def duration(seconds: float) -> str:
     return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
 
 
-def reason(value: Reason) -> str:
+def reason(value: WaitReason) -> str:
     """Return why a job waits, in the reader's language and time zone."""
     facts = {name: on_the_clock(fact) if name in _TIMES else fact for name, fact in value.facts.items()}
     return in_words(replace(value, facts=facts), _)

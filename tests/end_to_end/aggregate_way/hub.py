@@ -84,10 +84,10 @@ class Hub:
     def repository(self) -> Repository:
         return make_aggregate(self.settings, self.database, HOME)
 
-    def ask(self, **arguments: str) -> "Told":
+    def ask(self, **arguments: str) -> "OaiAnswer":
         """What the aggregate answers, without HTTP."""
         pairs = [(name.rstrip("_"), value) for name, value in arguments.items()]
-        return Told(root=etree.fromstring(self.repository().answer(pairs).body))
+        return OaiAnswer(root=etree.fromstring(self.repository().answer(pairs).body))
 
     def listed(self, **arguments: str) -> dict[str, etree._Element]:
         """All records of a list, in all its pages, by identifier."""
@@ -114,7 +114,7 @@ class Hub:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class OaiAnswer:
     """An answer."""
 
     root: etree._Element

@@ -94,8 +94,8 @@ def test_no_word_of_a_marc_record_is_lost(
 
 def _as_number(word: str, record: BibliographicRecord) -> bool:
     """Whether the word is part of a longer one: cleaning may join what a sign has parted."""
-    said = fold(json.dumps(dataclasses.asdict(record), ensure_ascii=False)).replace(" ", "")
-    return word in said
+    whole = fold(json.dumps(dataclasses.asdict(record), ensure_ascii=False)).replace(" ", "")
+    return word in whole
 
 
 @given(leader=_WORDS, fields=_FIELDS)

@@ -43,8 +43,8 @@ class RawServer:
 
 def reply(body: bytes, *headers: str, status: str = "200 OK", length: int | None = None) -> bytes:
     """An HTTP answer; `length` is the Content-Length told, right or wrong."""
-    told = len(body) if length is None else length
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {told}", "Connection: close", *headers]
+    declared = len(body) if length is None else length
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {declared}", "Connection: close", *headers]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 

@@ -73,7 +73,7 @@ async def test_nothing_selected_is_an_empty_list_that_still_tells_the_time(
 
 
 @pytest.mark.parametrize(
-    ("told", "first"),
+    ("latest", "first"),
     [
         ("2024-06-01T14:00:00.539+02:00", "2024-06-01T12:00:00Z"),
         ("2024-06-01T14:00:00", "2024-06-01T14:00:00"),
@@ -81,13 +81,13 @@ async def test_nothing_selected_is_an_empty_list_that_still_tells_the_time(
     ],
 )
 async def test_the_date_to_begin_the_next_list_from_is_one_that_servers_take(
-    repository: FakeRepository, told: str, first: str
+    repository: FakeRepository, latest: str, first: str
 ) -> None:
-    repository.now = told
+    repository.now = latest
     async with open_client(repository.url) as client:
         listing = client.records(loose=True)
         await anext(listing)
-    assert (listing.progress.first_response_date, listing.progress.response_date) == (first, told)
+    assert (listing.progress.first_response_date, listing.progress.response_date) == (first, latest)
 
 
 async def test_nothing_matching_in_the_middle_of_a_list_is_an_error(repository: FakeRepository) -> None:

@@ -66,9 +66,9 @@ def test_a_list_whose_items_come_again_on_other_pages_ends() -> None:
 def test_a_circle_that_the_list_enters_late_is_noticed_before_the_list_is_thrice_as_long() -> None:
     way = [names(first) for first in range(0, 30_000, 10)]
     circle = [names(first) for first in range(30_000, 120_000, 10)]
-    came, why = pages_until_the_end([*way, *circle * 3])
+    received, why = pages_until_the_end([*way, *circle * 3])
     assert why is FailureCode.NO_NEW_RECORDS
-    assert came <= 3 * (len(way) + len(circle))
+    assert received <= 3 * (len(way) + len(circle))
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_a_list_ends_only_behind_as_many_pages_in_a_row_without_anything_new(
             expected = number
             break
     named = [[f"oai:x:{number}" for number in page] for page in pages]
-    came, why = pages_until_the_end(named, ListLimits(empty_pages=1000, repeated_pages=most))
-    assert (came if why else None) == expected
+    received, why = pages_until_the_end(named, ListLimits(empty_pages=1000, repeated_pages=most))
+    assert (received if why else None) == expected
 
 
 def test_the_last_page_ends_its_list_by_itself_even_where_nothing_is_new() -> None:

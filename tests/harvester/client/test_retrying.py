@@ -39,7 +39,7 @@ class Bench:
     ) -> None:
         self.answers = list(answers)
         self.slept: list[float] = []
-        self.told: list[tuple[float, str]] = []
+        self.waits: list[tuple[float, str]] = []
         self.retrying = Retrying(
             retries=retries,
             max_wait_total=max_wait_total,
@@ -47,7 +47,7 @@ class Bench:
             clock=lambda: _NOW,
             sleep=self._sleep,
             chance=lambda: chance,
-            on_wait=lambda seconds, reason: self.told.append((seconds, reason)),
+            on_wait=lambda seconds, reason: self.waits.append((seconds, reason)),
         )
 
     async def _sleep(self, seconds: float) -> None:
@@ -117,7 +117,7 @@ def test_no_retry_after_breaks_it(value: str) -> None:
 async def test_what_may_pass_is_tried_again(status: int) -> None:
     bench = Bench(_reply(status), _reply(200))
     assert (await bench.fetch()).status == 200
-    assert bench.told == [(0.5, f"HTTP status {status}")]
+    assert bench.waits == [(0.5, f"HTTP status {status}")]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 304])
@@ -156,7 +156,7 @@ async def test_a_wait_that_is_asked_for_and_kept_uses_up_no_try(status: int, ret
     bench = Bench(*[_reply(status, {"Retry-After": "1"})] * 6, _reply(200), retries=retries)
     assert (await bench.fetch()).status == 200
     assert bench.slept == [1.0] * 6
-    assert bench.told == [(1.0, f"HTTP status {status}")] * 6
+    assert bench.waits == [(1.0, f"HTTP status {status}")] * 6
 
 
 async def test_tries_that_failed_for_other_reasons_still_count_between_the_waits() -> None:

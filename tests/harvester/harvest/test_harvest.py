@@ -241,7 +241,7 @@ async def test_the_first_pages_response_date_is_the_watermark(library: Library) 
 
 
 @pytest.mark.parametrize(
-    ("told", "moment"),
+    ("date", "moment"),
     [
         ("2019-04-18T07:46:18.539Z", "2019-04-18T07:46:18Z"),
         ("2019-04-18T07:46:18+02:00", "2019-04-18T05:46:18Z"),
@@ -249,8 +249,8 @@ async def test_the_first_pages_response_date_is_the_watermark(library: Library) 
         ("2019-04-18", "2019-04-18T00:00:00Z"),
     ],
 )
-def test_any_date_that_can_be_read_is_a_watermark(told: str, moment: str) -> None:
-    assert watermark(told, utc_now()) == moment
+def test_any_date_that_can_be_read_is_a_watermark(date: str, moment: str) -> None:
+    assert watermark(date, utc_now()) == moment
 
 
 async def test_the_next_harvest_begins_from_a_date_however_it_was_written(library: Library) -> None:
@@ -356,9 +356,9 @@ async def test_the_first_record_that_was_refused_is_told_whatever_was_odd_before
         b"<html>" if asked["verb"] == "Identify" else good.replace(b"Title 12 ", b"<")
     )
     outcome = await library.run()
-    told = outcome.in_words().splitlines()[2]
-    assert told.startswith("1 record was rejected; the first: ")
-    assert "oai:fake.example:12" in told
+    date = outcome.in_words().splitlines()[2]
+    assert date.startswith("1 record was rejected; the first: ")
+    assert "oai:fake.example:12" in date
     identify, *_ = library.history()[0].warnings
     assert identify.startswith("Identify: ")
     assert caplog.text.count(identify) == 1

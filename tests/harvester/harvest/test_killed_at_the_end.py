@@ -39,8 +39,8 @@ async def test_a_run_killed_behind_its_last_page_says_and_does_that_it_asks_for_
     await kill_where_it_stalls(library, table, arguments=("--full",))
     left = saved(library)
     if left["windows"] == []:
-        code, said, _ = await library.command("harvest", "1", "--full", "--dry-run")
-        assert (code, "first request: none: all lists are stored" in said) == (0, True)
+        code, printed, _ = await library.command("harvest", "1", "--full", "--dry-run")
+        assert (code, "first request: none: all lists are stored" in printed) == (0, True)
     assert (left.get("last_page"), left["windows"] == []) == (
         ("no token" if page_size == 100 else "empty token", False)
         if place is BEFORE_THE_LIST_ENDS

@@ -116,9 +116,9 @@ async def test_a_full_harvest_finds_what_disappeared_where_deletions_are_not_kep
     row = library.records()["oai:fake.example:3"]
     assert (row.status, row.deletion_reason, row.datestamp) == ("deleted", "disappeared", library.fake.now)
     with library.database.session() as session:
-        told = {line.identifier: line.change for line in read_changes(session, since=25)}
+        changed = {line.identifier: line.change for line in read_changes(session, since=25)}
         assert session.scalars(select(func.count()).select_from(Sighting)).one() == 0
-    assert told == {"oai:fake.example:3": "deleted", "oai:fake.example:5": "updated"}
+    assert changed == {"oai:fake.example:3": "deleted", "oai:fake.example:5": "updated"}
     outcome = await library.run(full=True)
     assert (outcome.status, outcome.counts["disappeared"]) == ("no changes", 0)
 

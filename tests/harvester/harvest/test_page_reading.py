@@ -158,15 +158,15 @@ async def test_a_harvest_stores_the_same_files_and_rows(
 async def test_the_token_is_told_where_pages_may_be_asked_for_ahead_and_other_answers_are_read_here(
     begun: list[ReadingProcess], process_policy: ProcessPolicy, *, ahead: bool
 ) -> None:
-    told: list[str] = []
+    tokens: list[str] = []
     asked = unread(MIXED, page_size=2)
     with PageReader(ahead=ahead, process_policy=process_policy) as reading:
         await read_documents(reading, asked)
-        page = await reading(asked, told.append)
+        page = await reading(asked, tokens.append)
         await asyncio.sleep(0)
         other = await reading(unread(MIXED, verb=Verb.LIST_IDENTIFIERS), nobody)
         assert (type(other), len(other.headers)) == (Page, 3)
-    assert told == ([page.next_token] if ahead else [])
+    assert tokens == ([page.next_token] if ahead else [])
     assert len(begun) == 1
 
 

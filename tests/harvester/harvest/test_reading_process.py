@@ -73,13 +73,13 @@ def test_the_process_reads_what_would_be_read_here(process: ReadingProcess, aske
 
 
 def test_the_token_is_told_before_the_headers_come(process: ReadingProcess) -> None:
-    told: list[str] = []
-    page = process.read(unread(MIXED, page_size=2), told.append)
+    tokens: list[str] = []
+    page = process.read(unread(MIXED, page_size=2), tokens.append)
     assert page is not None and page.next_token  # noqa: PT018 a page with a token
-    assert told == [page.next_token]
+    assert tokens == [page.next_token]
     process.documents()
-    assert process.read(changed(b"</record>", b"</recorde>", page_size=2), told.append) is not None
-    assert len(told) == 1
+    assert process.read(changed(b"</record>", b"</recorde>", page_size=2), tokens.append) is not None
+    assert len(tokens) == 1
 
 
 def test_a_folder_called_like_our_packages_is_not_taken_for_them(

@@ -94,9 +94,9 @@ def test_a_repeated_deletion_without_a_datestamp_is_not_a_change() -> None:
     gone = KnownRecord(
         record_id=1, filename=None, digest=None, status=RecordStatus.DELETED, datestamp="2024-06-01T12:00:00Z"
     )
-    told = Prepared(header=header, key="00", data=None, digest=None)
-    assert effect_of(told, gone) == "unchanged"
-    assert effect_of(told._replace(header=replace(header, undated=False)), gone) == "tombstones"
+    tombstone = Prepared(header=header, key="00", data=None, digest=None)
+    assert effect_of(tombstone, gone) == "unchanged"
+    assert effect_of(tombstone._replace(header=replace(header, undated=False)), gone) == "tombstones"
 
 
 @pytest.mark.parametrize("first_undated", [True, False])

@@ -37,8 +37,8 @@ class FakeProvider(FakeRepository):
             "length": str(len(body)),
             "recordType": "response",
         }
-        told = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in fields.items())
-        metadata = f'<capture xmlns="{NAMESPACE}">{told}</capture>'
+        elements = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in fields.items())
+        metadata = f'<capture xmlns="{NAMESPACE}">{elements}</capture>'
         self.items.append(Item(identifier=f"oai:a.example:{key}", sets=("all",), metadata=metadata))
         return key
 

@@ -68,8 +68,8 @@ def _read(path: Path) -> tuple[str, dict[str, bytes]]:
 def _all(folder: Path) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for name in _names(folder):
-        told, here = _read(folder / "warc" / name)
-        assert told == name
+        declared, here = _read(folder / "warc" / name)
+        assert declared == name
         assert not found.keys() & here.keys()
         found |= here
     return found

@@ -119,10 +119,12 @@ INCLUDING = schema('<xs:include schemaLocation="b.xsd"/><xs:element name="book"/
 async def test_a_schema_that_cannot_be_had_says_which_and_why(
     files: dict[str, str | int], reason: str, tmp_path: Path
 ) -> None:
-    told = await refusal(tmp_path, files)
+    message = await refusal(tmp_path, files)
 
-    assert reason in told
-    assert "put a valid one into the schema cache, or use validation 0 (well-formed) or 2 (lenient)" in told
+    assert reason in message
+    assert (
+        "put a valid one into the schema cache, or use validation 0 (well-formed) or 2 (lenient)" in message
+    )
 
 
 async def test_what_is_no_schema_is_not_kept(tmp_path: Path) -> None:
@@ -166,9 +168,9 @@ async def test_an_endless_chain_of_schemas_ends(tmp_path: Path, monkeypatch: pyt
 
 
 async def test_a_schema_that_is_too_large_is_refused(tmp_path: Path) -> None:
-    told = await refusal(tmp_path, {"/a.xsd": schema(f"<!--{'x' * 8 * 1024**2}-->", BOOK)})
+    message = await refusal(tmp_path, {"/a.xsd": schema(f"<!--{'x' * 8 * 1024**2}-->", BOOK)})
 
-    assert "larger than 8,388,608 bytes" in told
+    assert "larger than 8,388,608 bytes" in message
 
 
 async def test_the_entities_of_a_schema_stay_small_and_open_nothing(tmp_path: Path) -> None:

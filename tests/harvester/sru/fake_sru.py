@@ -122,8 +122,8 @@ class FakeSru:
     def _record(self, book: Book, schema: str) -> str:
         if book.surrogate:
             uri = f"<uri>info:srw/diagnostic/1/{book.surrogate}</uri>"
-            told = f'<diagnostic xmlns="{DIAGNOSTICS}">{uri}</diagnostic>'
-            return f"<record>{self._packed(told)}</record>"
+            diagnostic = f'<diagnostic xmlns="{DIAGNOSTICS}">{uri}</diagnostic>'
+            return f"<record>{self._packed(diagnostic)}</record>"
         data = book.raw or (book.marcxml() if schema == "marcxml" else book.dc())
         return f"<record><recordSchema>{schema}</recordSchema>{self._packed(data)}</record>"
 

@@ -37,9 +37,9 @@ def test_files_come_in_the_order_of_their_paths_bytes_however_few_names_fit_in_m
 
 def test_each_folder_is_told_with_the_record_files_directly_in_it(tmp_path: Path) -> None:
     _make(tmp_path, ["a/1.xml", "a/2.xml", "a/2.xml~part", "a/starting_at_5/6.xml", "b/c/1.xml"])
-    told: dict[bytes, int] = {}
-    list(walk(str(tmp_path), on_folder=lambda folder, files: told.update({folder: files}), in_memory=2))
-    assert told == {b"": 0, b"a": 2, b"a/starting_at_5": 1, b"b": 0, b"b/c": 1}
+    counts: dict[bytes, int] = {}
+    list(walk(str(tmp_path), on_folder=lambda folder, files: counts.update({folder: files}), in_memory=2))
+    assert counts == {b"": 0, b"a": 2, b"a/starting_at_5": 1, b"b": 0, b"b/c": 1}
 
 
 def test_links_are_not_followed_and_folders_can_be_left_out(tmp_path: Path) -> None:

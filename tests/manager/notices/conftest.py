@@ -35,7 +35,7 @@ def take_over(session: Session) -> int:
     return number
 
 
-class Told:
+class Announcer:
     """Runs and rules by plain SQL, and what was made of them."""
 
     def __init__(self, database: Database, tables: Tables) -> None:
@@ -84,8 +84,8 @@ class Told:
 
 
 @pytest.fixture
-def told(database: Database, tables: Tables) -> Told:
-    return Told(database, tables)
+def announcer(database: Database, tables: Tables) -> Announcer:
+    return Announcer(database, tables)
 
 
 def outgoing(settings: Settings, *, mail_port: int = 1, hooks: tuple[HookSettings, ...] = ()) -> Settings:

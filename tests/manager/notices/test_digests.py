@@ -11,7 +11,7 @@ from manager.notices.models import Language, Notice
 from oai.database import Database
 from oai.errors import UsageError
 from tests.manager.conftest import QUICK, manager_process, until
-from tests.manager.notices.conftest import Told
+from tests.manager.notices.conftest import Announcer
 from tests.manager.notices.mail_server import mail_server
 
 CARD = "c" * 22
@@ -19,21 +19,23 @@ KEEPER = "keeper@library.example"
 
 
 @pytest.fixture
-def card(told: Told) -> None:
+def card(announcer: Announcer) -> None:
     """The repository has a report card for another day."""
-    told.tables.add(
+    announcer.tables.add(
         "web_report_card",
-        repository_id=told.repository,
+        repository_id=announcer.repository,
         token_hash=hashlib.sha256(CARD.encode()).digest(),
         expires=datetime.now(UTC) + timedelta(days=1),
     )
 
 
-def offer(database: Database, told: Told, address: str = KEEPER, language: Language = Language.CZECH) -> str:
+def offer(
+    database: Database, announcer: Announcer, address: str = KEEPER, language: Language = Language.CZECH
+) -> str:
     with database.session() as session:
-        offer_digest(session, session.get_one(Repository, told.repository), address, language, CARD)
+        offer_digest(session, session.get_one(Repository, announcer.repository), address, language, CARD)
         session.commit()
-    token: str = told.tables.one("SELECT token FROM notice_digest")
+    token: str = announcer.tables.one("SELECT token FROM notice_digest")
     return token
 
 
@@ -44,30 +46,32 @@ def written(database: Database) -> int:
         return count
 
 
-def agreed(database: Database, told: Told) -> str:
-    token = offer(database, told)
+def agreed(database: Database, announcer: Announcer) -> str:
+    token = offer(database, announcer)
     with database.session() as session:
         assert confirm_digest(session, token)
         session.commit()
     return token
 
 
-def a_week_later(told: Told) -> None:
-    told.tables("UPDATE notice_digest SET written = written - interval '7 days'")
+def a_week_later(announcer: Announcer) -> None:
+    announcer.tables("UPDATE notice_digest SET written = written - interval '7 days'")
 
 
 @pytest.mark.usefixtures("card")
-def test_it_comes_after_a_week_with_harvests_once_it_was_agreed_to(database: Database, told: Told) -> None:
-    token = offer(database, told)
-    told.run("failed")
+def test_it_comes_after_a_week_with_harvests_once_it_was_agreed_to(
+    database: Database, announcer: Announcer
+) -> None:
+    token = offer(database, announcer)
+    announcer.run("failed")
     assert written(database) == 0, "not agreed to"
-    assert told.tables.one("SELECT occasion FROM notice") == "digest link"
+    assert announcer.tables.one("SELECT occasion FROM notice") == "digest link"
 
     with database.session() as session:
         assert confirm_digest(session, token)
         session.commit()
     assert written(database) == 0, "the week is not over"
-    a_week_later(told)
+    a_week_later(announcer)
     assert [written(database), written(database)] == [1, 0]
     with database.session() as session:
         notice = session.get_one(Notice, 2)
@@ -77,25 +81,25 @@ def test_it_comes_after_a_week_with_harvests_once_it_was_agreed_to(database: Dat
         1,
         1,
     )
-    until = told.tables.one("SELECT expires FROM web_report_card")
+    until = announcer.tables.one("SELECT expires FROM web_report_card")
     assert until > datetime.now(UTC) + timedelta(days=80), "the card stays open"
 
 
 @pytest.mark.usefixtures("card")
-def test_a_week_without_harvests_has_no_digest(database: Database, told: Told) -> None:
-    agreed(database, told)
-    a_week_later(told)
+def test_a_week_without_harvests_has_no_digest(database: Database, announcer: Announcer) -> None:
+    agreed(database, announcer)
+    a_week_later(announcer)
     assert written(database) == 0
-    told.run("completed")
+    announcer.run("completed")
     assert written(database) == 0, "the next week has begun"
 
 
 @pytest.mark.usefixtures("card")
-def test_it_ends_when_it_is_stopped_or_the_card_is_revoked(database: Database, told: Told) -> None:
-    token = agreed(database, told)
-    told.run("completed")
-    a_week_later(told)
-    told.tables("UPDATE web_report_card SET token_hash = '\\x00'")
+def test_it_ends_when_it_is_stopped_or_the_card_is_revoked(database: Database, announcer: Announcer) -> None:
+    token = agreed(database, announcer)
+    announcer.run("completed")
+    a_week_later(announcer)
+    announcer.tables("UPDATE web_report_card SET token_hash = '\\x00'")
     assert written(database) == 0
     with database.session() as session:
         assert find_digest(session, token) is not None
@@ -105,24 +109,24 @@ def test_it_ends_when_it_is_stopped_or_the_card_is_revoked(database: Database, t
         assert not confirm_digest(session, token)
 
 
-def test_only_published_addresses_are_asked_and_once_a_day(database: Database, told: Told) -> None:
+def test_only_published_addresses_are_asked_and_once_a_day(database: Database, announcer: Announcer) -> None:
     with pytest.raises(UsageError, match="publishes"):
-        offer(database, told, "victim@elsewhere.example")
-    first = offer(database, told)
+        offer(database, announcer, "victim@elsewhere.example")
+    first = offer(database, announcer)
     with pytest.raises(UsageError, match="last day"):
-        offer(database, told)
-    told.tables("UPDATE notice_digest SET asked = asked - interval '2 days', confirmed = now()")
-    assert offer(database, told) != first, "an old link does not confirm"
+        offer(database, announcer)
+    announcer.tables("UPDATE notice_digest SET asked = asked - interval '2 days', confirmed = now()")
+    assert offer(database, announcer) != first, "an old link does not confirm"
 
 
 @pytest.mark.usefixtures("card")
 async def test_a_manager_sends_it_by_mail_with_the_links(
-    database: Database, told: Told, environment: dict[str, str]
+    database: Database, announcer: Announcer, environment: dict[str, str]
 ) -> None:
-    token = agreed(database, told)
-    told.run("failed")
-    a_week_later(told)
-    told.tables("UPDATE notice SET state = 'sent' WHERE occasion = 'digest link'")
+    token = agreed(database, announcer)
+    announcer.run("failed")
+    a_week_later(announcer)
+    announcer.tables("UPDATE notice SET state = 'sent' WHERE occasion = 'digest link'")
     async with mail_server() as server:
         settings = {
             "ZATVA_MAIL__HOST": "127.0.0.1",

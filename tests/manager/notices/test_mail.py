@@ -51,10 +51,10 @@ async def test_words_of_any_language_and_lines_of_dots_come_as_they_were() -> No
     async with mail_server() as server:
         settings = MailSettings(host="127.0.0.1", port=server.port, security="none")
         await asyncio.to_thread(letters.send, MESSAGE, settings)
-    (came,) = server.mails
-    assert came.message["Subject"] == "Příliš žluťoučký"
-    assert came.text.splitlines() == ["Žluťoučký kůň", ".", "..dots"]
-    assert came.message["Auto-Submitted"] == "auto-generated"
+    (received,) = server.mails
+    assert received.message["Subject"] == "Příliš žluťoučký"
+    assert received.text.splitlines() == ["Žluťoučký kůň", ".", "..dots"]
+    assert received.message["Auto-Submitted"] == "auto-generated"
 
 
 async def test_the_connection_is_encrypted_and_signed_in_with_the_password_of_the_file(

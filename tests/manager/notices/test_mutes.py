@@ -14,8 +14,8 @@ from oai.database import Database
 from oai.errors import UsageError
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables
-from tests.manager.notices.conftest import Told
-from web.overview.situation import troubles
+from tests.manager.notices.conftest import Announcer
+from web.overview.situation import failed_runs
 
 HOUR = timedelta(hours=1)
 
@@ -28,7 +28,7 @@ def act(database: Database, work: Callable[[Session], object]) -> None:
 
 def shown(database: Database, *, muted: bool = False) -> list[int]:
     with database.session() as session:
-        return [one.history_id for one in troubles(session, muted=muted)]
+        return [one.history_id for one in failed_runs(session, muted=muted)]
 
 
 def later(hours: float = 1) -> datetime:
@@ -36,57 +36,59 @@ def later(hours: float = 1) -> datetime:
 
 
 def test_an_acknowledged_failure_is_folded_away_until_it_fails_otherwise_or_succeeds(
-    told: Told, database: Database
+    announcer: Announcer, database: Database
 ) -> None:
-    told.rule()
+    announcer.rule()
     same = {"failure_code": "host_unknown"}
-    first = told.run("failed", **same)
-    assert told.announce() == ["failing"]
+    first = announcer.run("failed", **same)
+    assert announcer.announce() == ["failing"]
     act(database, lambda session: acknowledge(session, first, note="we wrote to them", by="Alena"))
     assert (shown(database), shown(database, muted=True)) == ([], [first])
 
-    told.tables("UPDATE notice_streak SET told = now() - interval '25 hours'")
-    again = told.run("failed", **same)
-    assert (told.announce(), told.states()) == (["still failing"], ["waiting", "muted"])
+    announcer.tables("UPDATE notice_streak SET told = now() - interval '25 hours'")
+    again = announcer.run("failed", **same)
+    assert (announcer.announce(), announcer.states()) == (["still failing"], ["waiting", "muted"])
     assert shown(database, muted=True) == [again]
-    assert told.tables.one("SELECT last_error FROM notice WHERE state = 'muted'") == (
+    assert announcer.tables.one("SELECT last_error FROM notice WHERE state = 'muted'") == (
         "acknowledged: we wrote to them"
     )
 
-    other = told.run("failed", failure_code="tls_failed")
-    assert (told.announce(), shown(database)) == (["still failing"], [other])
-    told.run("completed")
+    other = announcer.run("failed", failure_code="tls_failed")
+    assert (announcer.announce(), shown(database)) == (["still failing"], [other])
+    announcer.run("completed")
     assert shown(database) == []
-    anew = told.run("failed", **same)
+    anew = announcer.run("failed", **same)
     assert shown(database) == [anew], "the harvest has succeeded in between"
 
 
 @pytest.mark.parametrize("status", ["completed", "no changes"])
-def test_only_a_failed_run_can_be_acknowledged(told: Told, database: Database, status: str) -> None:
-    number = told.run(status)
+def test_only_a_failed_run_can_be_acknowledged(announcer: Announcer, database: Database, status: str) -> None:
+    number = announcer.run(status)
     for run in (number, number + 1):
         with pytest.raises(UsageError, match="no failure to acknowledge"):
             act(database, lambda session, run=run: acknowledge(session, run))  # type: ignore[misc]
 
 
-def test_a_muted_repository_sends_nothing_and_reports_afterwards(told: Told, database: Database) -> None:
-    told.rule()
+def test_a_muted_repository_sends_nothing_and_reports_afterwards(
+    announcer: Announcer, database: Database
+) -> None:
+    announcer.rule()
     kind = MuteKind.MUTED
-    act(database, lambda session: mute(session, told.repository, kind, note="moving", ends=later()))
-    first = told.run("failed")
-    assert (told.announce(), told.states()) == (["failing"], ["muted"])
-    act(database, lambda session: notify(session, Occasion.STUCK, repository_id=told.repository))
-    assert told.states() == ["muted", "muted"]
+    act(database, lambda session: mute(session, announcer.repository, kind, note="moving", ends=later()))
+    first = announcer.run("failed")
+    assert (announcer.announce(), announcer.states()) == (["failing"], ["muted"])
+    act(database, lambda session: notify(session, Occasion.STUCK, repository_id=announcer.repository))
+    assert announcer.states() == ["muted", "muted"]
     assert (shown(database), shown(database, muted=True)) == ([], [first])
 
     act(database, lambda session: end_mute(session, 1))
     assert shown(database) == [first]
-    assert told.after("failed") == ["still failing"], "though it is less than a day since"
-    assert told.states() == ["muted", "muted", "waiting"]
+    assert announcer.after("failed") == ["still failing"], "though it is less than a day since"
+    assert announcer.states() == ["muted", "muted", "waiting"]
 
 
-def test_a_mute_of_all_repositories_and_a_planned_one(told: Told, database: Database) -> None:
-    run = told.run("failed")
+def test_a_mute_of_all_repositories_and_a_planned_one(announcer: Announcer, database: Database) -> None:
+    run = announcer.run("failed")
     planned = later(1)
     kind = MuteKind.MUTED
     act(database, lambda session: mute(session, None, kind, note="x", starts=planned, ends=later(2)))
@@ -114,20 +116,22 @@ def test_a_mute_of_all_repositories_and_a_planned_one(told: Told, database: Data
     ids=["past", "before", "long", "without", "lengthy"],
 )
 def test_what_cannot_be_is_refused(
-    told: Told, database: Database, starts: datetime | None, ends: datetime, note: str, words: str
+    announcer: Announcer, database: Database, starts: datetime | None, ends: datetime, note: str, words: str
 ) -> None:
     kind = MuteKind.MUTED
     with database.session() as session, pytest.raises(UsageError) as caught:
-        mute(session, told.repository, kind, note=note, starts=starts, ends=ends)
+        mute(session, announcer.repository, kind, note=note, starts=starts, ends=ends)
     assert words in str(caught.value)
 
 
-def test_no_harvest_begins_in_a_maintenance_window(told: Told, database: Database, tables: Tables) -> None:
-    tables.add("oai_job", repository_id=told.repository)
+def test_no_harvest_begins_in_a_maintenance_window(
+    announcer: Announcer, database: Database, tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=announcer.repository)
     tables.add("oai_job", repository_id=tables.repository("https://other.example/oai"))
     end = later()
     kind = MuteKind.MAINTENANCE
-    act(database, lambda session: mute(session, told.repository, kind, note="upgrade", ends=end))
+    act(database, lambda session: mute(session, announcer.repository, kind, note="upgrade", ends=end))
     with database.session() as session:
         assert launch_due(session, ManagerSettings()) == [2]
         session.commit()

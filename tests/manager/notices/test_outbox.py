@@ -11,29 +11,33 @@ from manager.notices.rules import MOST_ADDRESSES, RuleColumns, add_rule, change_
 from oai.database import Database
 from oai.errors import UsageError
 from oai.outgoing import WebhookSettings
-from tests.manager.notices.conftest import Told
+from tests.manager.notices.conftest import Announcer
 
 
-def test_a_notice_that_another_sender_is_claiming_is_passed_over(database: Database, told: Told) -> None:
-    told.rule()
-    told.after("failed")
+def test_a_notice_that_another_sender_is_claiming_is_passed_over(
+    database: Database, announcer: Announcer
+) -> None:
+    announcer.rule()
+    announcer.after("failed")
     with database.session() as other, database.session() as session:
         other.execute(text("SELECT FROM notice FOR UPDATE"))
         session.execute(text("SET LOCAL lock_timeout = '1s'"))
         assert outbox.claim(session, Channel.MAIL, most=5, lease=60) == []
 
 
-def test_a_notice_has_the_time_zone_of_the_schedule_that_it_is_about(database: Database, told: Told) -> None:
-    rule, tables = told.rule(), told.tables
-    tables.add("oai_recurring_job", repository_id=told.repository, time_zone="Europe/Prague")
-    audits = {None: "Asia/Tokyo", told.repository: "Europe/Bratislava"}
+def test_a_notice_has_the_time_zone_of_the_schedule_that_it_is_about(
+    database: Database, announcer: Announcer
+) -> None:
+    rule, tables = announcer.rule(), announcer.tables
+    tables.add("oai_recurring_job", repository_id=announcer.repository, time_zone="Europe/Prague")
+    audits = {None: "Asia/Tokyo", announcer.repository: "Europe/Bratislava"}
     for repository, zone in audits.items():
         tables.add("oai_store_audit_schedule", repository_id=repository, frequency="weekly", time_zone=zone)
     schedule = tables.one("SELECT id FROM oai_recurring_job")
     for occasion, facts in (("store audit", "{}"), ("stuck", f'{{"recurring_id": {schedule}}}')):
-        told.tables.add(
+        announcer.tables.add(
             "notice", rule_id=rule, occasion=occasion, channel="mail", target="a@b.example", facts=facts,
-            repository_id=told.repository if occasion == "store audit" else None,
+            repository_id=announcer.repository if occasion == "store audit" else None,
         )  # fmt: skip
 
     with database.session() as session:
@@ -43,12 +47,14 @@ def test_a_notice_has_the_time_zone_of_the_schedule_that_it_is_about(database: D
     assert zones == {"store audit": "Europe/Bratislava", "stuck": "Europe/Prague"}
 
 
-def test_the_pause_between_attempts_doubles_up_to_half_a_day(database: Database, told: Told) -> None:
-    told.rule()
-    told.after("failed")
+def test_the_pause_between_attempts_doubles_up_to_half_a_day(
+    database: Database, announcer: Announcer
+) -> None:
+    announcer.rule()
+    announcer.after("failed")
     pauses = []
     for tries in (1, 2, 10, 11, 13):
-        told.tables("UPDATE notice SET state = 'waiting', due = now(), tries = :n", n=tries - 1)
+        announcer.tables("UPDATE notice SET state = 'waiting', due = now(), tries = :n", n=tries - 1)
         with database.session() as session, session.begin():
             (claimed,) = outbox.claim(session, Channel.MAIL, most=5, lease=60)
         with database.session() as session, session.begin():
@@ -59,24 +65,24 @@ def test_the_pause_between_attempts_doubles_up_to_half_a_day(database: Database,
 
 @pytest.mark.parametrize(("channel", "state"), [("mail", "unsure"), ("webhook", "waiting")])
 def test_a_message_whose_sender_died_is_sent_again_unless_it_may_have_arrived(
-    database: Database, told: Told, channel: str, state: str
+    database: Database, announcer: Announcer, channel: str, state: str
 ) -> None:
-    told.rule()
-    told.after("failed")
-    told.tables(
+    announcer.rule()
+    announcer.after("failed")
+    announcer.tables(
         "UPDATE notice SET state = 'handed over', expires = now() - interval '1 second', channel = :channel",
         channel=channel,
     )
     with database.session() as session, session.begin():
         assert outbox.take_up_abandoned(session) == 1
-    assert told.states() == [state]
+    assert announcer.states() == [state]
 
 
-def test_notices_are_listed_by_rule_state_and_page(database: Database, told: Told) -> None:
-    told.rule()
-    told.rule(target="jan@library.example")
-    told.after("failed")
-    told.tables("UPDATE notice SET state = 'sent' WHERE notice_id = 1")
+def test_notices_are_listed_by_rule_state_and_page(database: Database, announcer: Announcer) -> None:
+    announcer.rule()
+    announcer.rule(target="jan@library.example")
+    announcer.after("failed")
+    announcer.tables("UPDATE notice SET state = 'sent' WHERE notice_id = 1")
     with database.session() as session:
         assert [one.notice_id for one in outbox.list_notices(session)] == [2, 1]
         assert [one.notice_id for one in outbox.list_notices(session, before=2)] == [1]
@@ -85,33 +91,35 @@ def test_notices_are_listed_by_rule_state_and_page(database: Database, told: Tol
         assert [one.notice_id for one in sent] == [1]
 
 
-def test_a_rule_is_tried_again_after_a_minute(database: Database, told: Told) -> None:
-    rule = told.rule()
+def test_a_rule_is_tried_again_after_a_minute(database: Database, announcer: Announcer) -> None:
+    rule = announcer.rule()
     with database.session() as session, session.begin():
         assert put_trial_into_outbox(session, rule) == 1
         with pytest.raises(UsageError, match="less than a minute ago"):
             put_trial_into_outbox(session, rule)
-    told.tables("UPDATE notice SET created = now() - interval '61 seconds'")
+    announcer.tables("UPDATE notice SET created = now() - interval '61 seconds'")
     with database.session() as session, session.begin():
         assert put_trial_into_outbox(session, rule) == 1
 
 
-def test_a_rule_becomes_what_it_is_changed_to(database: Database, told: Told) -> None:
-    rule = told.rule()
+def test_a_rule_becomes_what_it_is_changed_to(database: Database, announcer: Announcer) -> None:
+    rule = announcer.rule()
     wanted = RuleColumns(kind=Kind.ALWAYS, language=Language.CZECH, mail=["jan@library.example"])
     with database.session() as session, session.begin():
         change_rule(session, rule, wanted, WebhookSettings())
-    (row,) = told.tables("SELECT kind, target, language FROM notice_rule")
+    (row,) = announcer.tables("SELECT kind, target, language FROM notice_rule")
     assert tuple(row) == ("always", "jan@library.example", "cs")
 
 
-def test_a_notice_waits_for_earlier_ones_of_its_own_rule_only(database: Database, told: Told) -> None:
+def test_a_notice_waits_for_earlier_ones_of_its_own_rule_only(
+    database: Database, announcer: Announcer
+) -> None:
     for _ in range(3):
-        told.rule()
-    told.after("failed")
-    told.tables("UPDATE notice SET rule_id = 4 - rule_id")
-    told.tables("UPDATE notice SET due = now() + interval '1 hour' WHERE rule_id <> 2")
-    told.after("completed")
+        announcer.rule()
+    announcer.after("failed")
+    announcer.tables("UPDATE notice SET rule_id = 4 - rule_id")
+    announcer.tables("UPDATE notice SET due = now() + interval '1 hour' WHERE rule_id <> 2")
+    announcer.after("completed")
     with database.session() as session, session.begin():
         claimed = outbox.claim(session, Channel.MAIL, most=9, lease=60)
     assert [(one.notice_id, one.occasion) for one in claimed] == [(2, "failing")]

@@ -13,7 +13,7 @@ from manager.notices import outbox
 from manager.notices.models import Channel
 from oai.database import Database
 from oai.settings import Settings
-from tests.manager.notices.conftest import MAILBOX, Told, notice_sender, outgoing, take_over
+from tests.manager.notices.conftest import MAILBOX, Announcer, notice_sender, outgoing, take_over
 from tests.manager.notices.mail_server import mail_server
 from tests.manager.notices.receiver import receiver
 
@@ -30,18 +30,18 @@ def may_be_replaced() -> AbstractContextManager[None]:
     return contextlib.suppress(NotLeadingError)
 
 
-def due_now(told: Told) -> None:
-    told.tables("UPDATE notice SET due = now() WHERE state = 'waiting'")
+def due_now(announcer: Announcer) -> None:
+    announcer.tables("UPDATE notice SET due = now() WHERE state = 'waiting'")
 
 
 async def test_a_failure_comes_as_a_mail_with_the_request_and_what_to_do(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
-    told.rule()
-    told.tables.add("oai_recurring_job", repository_id=told.repository, time_zone="Europe/Prague")
-    told.run(
+    announcer.rule()
+    announcer.tables.add("oai_recurring_job", repository_id=announcer.repository, time_zone="Europe/Prague")
+    announcer.run(
         "failed",
-        recurring_id=told.tables.one("SELECT id FROM oai_recurring_job"),
+        recurring_id=announcer.tables.one("SELECT id FROM oai_recurring_job"),
         failure_reason="https://library.example/oai?verb=Identify: HTTP status 404",
         failure_code="http_gone",
         failure_facts='{"url": "https://library.example/oai?verb=Identify"}',
@@ -65,157 +65,159 @@ async def test_a_failure_comes_as_a_mail_with_the_request_and_what_to_do(
         "Times are in the time zone Europe/Prague.",
     ):
         assert words in mail.text
-    assert told.states() == ["sent"]
+    assert announcer.states() == ["sent"]
 
 
 async def test_a_server_that_says_later_is_tried_again_later_under_the_same_number(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
-    told.rule()
-    told.run("failed")
+    announcer.rule()
+    announcer.run("failed")
     async with mail_server() as server:
         server.refuse("RCPT", "451 greylisted")
         async with notice_sender(outgoing(settings, mail_port=server.port), database) as tick:
             await tick()
-            (row,) = told.tables("SELECT state, last_error, due > now() AS later FROM notice")
+            (row,) = announcer.tables("SELECT state, last_error, due > now() AS later FROM notice")
             assert (row.state, row.later) == ("waiting", True)
             assert "451 greylisted" in row.last_error
             await tick()
             assert server.mails == []
-            due_now(told)
+            due_now(announcer)
             await tick()
     assert len(server.mails) == 1
     assert server.mails[0].message["Message-ID"].startswith("<1.")
     assert "Times are in the time zone UTC." in server.mails[0].text
-    assert told.tables.one("SELECT tries FROM notice") == 2
+    assert announcer.tables.one("SELECT tries FROM notice") == 2
 
 
 async def test_a_server_that_says_never_is_not_tried_again(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
-    told.rule(target="gone@library.example, here@library.example")
-    told.run("failed")
+    announcer.rule(target="gone@library.example, here@library.example")
+    announcer.run("failed")
     async with mail_server() as server:
         server.refuse("RCPT", "550 no such mailbox")
         async with notice_sender(outgoing(settings, mail_port=server.port), database) as tick:
             await tick()
-    assert sorted(told.states()) == ["given up", "sent"]
+    assert sorted(announcer.states()) == ["given up", "sent"]
     assert len(server.mails) == 1
 
 
 async def test_a_mail_that_went_out_without_a_word_of_its_arrival_is_not_sent_again(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
-    told.rule()
-    told.run("failed")
+    announcer.rule()
+    announcer.run("failed")
     async with mail_server() as server:
         server.refuse(".", None)
         async with notice_sender(outgoing(settings, mail_port=server.port), database) as tick:
             await tick()
-            due_now(told)
+            due_now(announcer)
             await tick()
-    assert told.states() == ["unsure"]
+    assert announcer.states() == ["unsure"]
     assert server.mails == []
 
 
 async def test_a_server_that_parts_badly_has_the_mail_all_the_same(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
-    told.rule()
-    told.run("failed")
+    announcer.rule()
+    announcer.run("failed")
     async with mail_server() as server:
         server.refuse("QUIT", "500 what")
         async with notice_sender(outgoing(settings, mail_port=server.port), database) as tick:
             await tick()
-    assert told.states() == ["sent"]
+    assert announcer.states() == ["sent"]
 
 
 async def test_no_mail_server_is_told_and_the_notice_waits(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
-    told.rule()
-    told.run("failed")
+    announcer.rule()
+    announcer.run("failed")
     async with notice_sender(settings, database) as tick:
         await tick()
-    assert told.tables.one("SELECT last_error FROM notice") == "no mail server is set; set mail.host"
-    assert told.states() == ["waiting"]
+    assert announcer.tables.one("SELECT last_error FROM notice") == "no mail server is set; set mail.host"
+    assert announcer.states() == ["waiting"]
 
 
 async def test_a_notice_is_given_up_after_many_tries(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
-    told.rule()
-    told.run("failed")
-    told.announce()
-    told.tables("UPDATE notice SET tries = :tries", tries=outbox.TRIES - 1)
+    announcer.rule()
+    announcer.run("failed")
+    announcer.announce()
+    announcer.tables("UPDATE notice SET tries = :tries", tries=outbox.TRIES - 1)
     async with notice_sender(outgoing(settings, mail_port=closed_port()), database) as tick:
         await tick()
-    assert told.states() == ["given up"]
+    assert announcer.states() == ["given up"]
 
 
 async def test_a_webhook_gets_signed_json_and_a_failure_is_retried(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     async with receiver(503, 302) as there:
-        told.rule(channel="webhook", target=there.url, kind="always")
-        told.run("completed", new_count=3)
+        announcer.rule(channel="webhook", target=there.url, kind="always")
+        announcer.run("completed", new_count=3)
         async with notice_sender(outgoing(settings), database) as tick:
             for _ in range(4):
                 await tick()
-                due_now(told)
+                due_now(announcer)
     assert [post["occasion"] for post in there.posts] == ["ended"] * 3
     assert there.posts[0]["facts"]["new"] == 3
     assert len({headers["Zatva-Notice"] for headers in there.headers}) == 1
-    assert told.states() == ["sent"]
+    assert announcer.states() == ["sent"]
 
 
-async def test_a_webhook_that_is_gone_is_given_up(settings: Settings, database: Database, told: Told) -> None:
+async def test_a_webhook_that_is_gone_is_given_up(
+    settings: Settings, database: Database, announcer: Announcer
+) -> None:
     async with receiver(410) as there:
-        told.rule(channel="webhook", target=there.url)
-        told.run("failed")
+        announcer.rule(channel="webhook", target=there.url)
+        announcer.run("failed")
         async with notice_sender(outgoing(settings), database) as tick:
             await tick()
-    assert told.states() == ["given up"]
+    assert announcer.states() == ["given up"]
 
 
 async def test_nothing_is_posted_without_a_key_to_sign_with(
-    settings: Settings, database: Database, told: Told, tmp_path: Path
+    settings: Settings, database: Database, announcer: Announcer, tmp_path: Path
 ) -> None:
     sending = outgoing(settings)
     unsigned = sending.webhooks.model_copy(update={"secret": None, "secret_file": tmp_path / "none"})
     async with receiver() as there:
-        told.rule(channel="webhook", target=there.url)
-        told.run("failed")
+        announcer.rule(channel="webhook", target=there.url)
+        announcer.run("failed")
         async with notice_sender(sending.model_copy(update={"webhooks": unsigned}), database) as tick:
             await tick()
     assert there.posts == []
-    assert "webhooks.secret_file" in told.tables.one("SELECT last_error FROM notice")
+    assert "webhooks.secret_file" in announcer.tables.one("SELECT last_error FROM notice")
 
 
 async def test_private_networks_are_refused_also_behind_a_name(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     sending = outgoing(settings)
     closed = sending.webhooks.model_copy(update={"private_networks": False})
     async with receiver() as there:
         port = there.url.split(":")[2].split("/")[0]
-        told.rule(channel="webhook", target=f"http://localhost:{port}/here")
-        told.rule(channel="webhook", target=there.url)
-        told.run("failed")
+        announcer.rule(channel="webhook", target=f"http://localhost:{port}/here")
+        announcer.rule(channel="webhook", target=there.url)
+        announcer.run("failed")
         async with notice_sender(sending.model_copy(update={"webhooks": closed}), database) as tick:
             await tick()
     assert there.posts == []
-    errors = [row.last_error for row in told.tables("SELECT last_error FROM notice")]
+    errors = [row.last_error for row in announcer.tables("SELECT last_error FROM notice")]
     assert all("not on the public internet" in error for error in errors)
     assert not any("[" in error or "::1" in error for error in errors)
 
 
 async def test_two_tellers_at_once_send_each_notice_once(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
-    told.rule(kind="always")
+    announcer.rule(kind="always")
     for number in range(12):
-        told.run("completed", set_spec=str(number))
+        announcer.run("completed", set_spec=str(number))
     async with mail_server() as server:
         sending = outgoing(settings, mail_port=server.port)
         async with (
@@ -231,12 +233,12 @@ async def test_two_tellers_at_once_send_each_notice_once(
 
 
 async def test_what_a_dead_manager_had_is_sent_by_the_next_unless_it_may_have_gone_out(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     for name in ("a", "b"):
-        told.rule(target=f"{name}@x.example")
-    told.run("failed")
-    told.announce()
+        announcer.rule(target=f"{name}@x.example")
+    announcer.run("failed")
+    announcer.announce()
     with database.session() as session:
         claimed = outbox.claim(session, Channel.MAIL, most=4, lease=-1)
         assert outbox.hand_over(session, claimed[1])
@@ -248,15 +250,15 @@ async def test_what_a_dead_manager_had_is_sent_by_the_next_unless_it_may_have_go
         await tick()
         await tick()
     assert [mail.to for mail in server.mails] == [["a@x.example"]]
-    assert told.states() == ["sent", "unsure"]
+    assert announcer.states() == ["sent", "unsure"]
 
 
 async def test_a_manager_that_was_asleep_does_not_send_what_another_has_taken(
-    database: Database, told: Told
+    database: Database, announcer: Announcer
 ) -> None:
-    told.rule()
-    told.run("failed")
-    told.announce()
+    announcer.rule()
+    announcer.run("failed")
+    announcer.announce()
     with database.session() as session:
         (asleep,) = outbox.claim(session, Channel.MAIL, most=4, lease=-1)
         assert outbox.take_up_abandoned(session) == 1
@@ -265,27 +267,27 @@ async def test_a_manager_that_was_asleep_does_not_send_what_another_has_taken(
         assert outbox.hand_over(session, awake)
         outbox.not_sent(session, asleep, "late word")
         session.commit()
-    assert told.states() == ["handed over"]
+    assert announcer.states() == ["handed over"]
 
 
 async def test_a_manager_that_lost_the_lead_writes_no_notice_and_takes_none(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
-    told.rule()
-    told.run("failed")
+    announcer.rule()
+    announcer.run("failed")
     async with notice_sender(settings, database) as former, notice_sender(settings, database) as present:
         with pytest.raises(NotLeadingError):
             await former()
-        assert told.states() == []
+        assert announcer.states() == []
         await present()
-    assert told.states() == ["waiting"]
+    assert announcer.states() == ["waiting"]
 
 
 async def test_a_manager_that_loses_the_lead_while_it_connects_leaves_the_notice_to_its_successor(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
-    told.rule()
-    told.run("failed")
+    announcer.rule()
+    announcer.run("failed")
     async with mail_server() as server:
         sending = outgoing(settings, mail_port=server.port)
         server.answers["RCPT"] = lambda: replace_leader(database, "250 ok")
@@ -293,41 +295,41 @@ async def test_a_manager_that_loses_the_lead_while_it_connects_leaves_the_notice
             with may_be_replaced():
                 await tick()
         assert server.mails == []
-        assert told.states() == ["waiting"]
+        assert announcer.states() == ["waiting"]
         server.answers.clear()
         async with notice_sender(sending, database) as tick:
             await tick()
     assert len(server.mails) == 1
-    assert told.states() == ["sent"]
+    assert announcer.states() == ["sent"]
 
 
 async def test_what_a_former_leader_sent_in_time_is_noted_as_sent(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
-    told.rule()
-    told.run("failed")
+    announcer.rule()
+    announcer.run("failed")
     async with mail_server() as server:
         server.answers["."] = lambda: replace_leader(database, "250 taken")
         async with notice_sender(outgoing(settings, mail_port=server.port), database) as tick:
             with may_be_replaced():
                 await tick()
     assert len(server.mails) == 1
-    assert told.states() == ["sent"]
+    assert announcer.states() == ["sent"]
 
 
 async def test_what_one_recipient_is_told_about_a_repository_stays_in_its_order(
-    settings: Settings, database: Database, told: Told
+    settings: Settings, database: Database, announcer: Announcer
 ) -> None:
-    told.rule()
-    told.run("failed")
-    told.run("completed")
+    announcer.rule()
+    announcer.run("failed")
+    announcer.run("completed")
     async with mail_server() as server:
         server.refuse("MAIL", "451 later")
         async with notice_sender(outgoing(settings, mail_port=server.port), database) as tick:
             await tick()
             await tick()
-            assert told.states() == ["waiting", "waiting"]
-            due_now(told)
+            assert announcer.states() == ["waiting", "waiting"]
+            due_now(announcer)
             for _ in range(2):
                 await tick()
     subjects = [mail.message["Subject"].split(":")[0] for mail in server.mails]
@@ -336,15 +338,15 @@ async def test_what_one_recipient_is_told_about_a_repository_stays_in_its_order(
 
 @pytest.mark.parametrize("age", ["91 days", "89 days"])
 async def test_old_notices_are_forgotten(
-    settings: Settings, database: Database, told: Told, age: str
+    settings: Settings, database: Database, announcer: Announcer, age: str
 ) -> None:
-    told.rule()
-    told.run("failed")
-    told.announce()
-    told.tables("UPDATE notice SET state = 'sent', ended = now() - CAST(:age AS interval)", age=age)
+    announcer.rule()
+    announcer.run("failed")
+    announcer.announce()
+    announcer.tables("UPDATE notice SET state = 'sent', ended = now() - CAST(:age AS interval)", age=age)
     async with notice_sender(settings, database) as tick:
         await tick()
-    assert len(told.states()) == (0 if age == "91 days" else 1)
+    assert len(announcer.states()) == (0 if age == "91 days" else 1)
 
 
 def closed_port() -> int:

@@ -155,11 +155,11 @@ def test_a_check_that_is_broken_off_says_how_to_go_on(
 
     monkeypatch.setattr(Checker, "check", broken_off)
     arguments = Namespace(files=[], set=None, sample=None, search=None, after=0)
-    told = StringIO()
-    console = Console(out=StringIO(), err=told)
+    errors = StringIO()
+    console = Console(out=StringIO(), err=errors)
     with pytest.raises(KeyboardInterrupt):
         verify(Invocation(arguments=arguments, settings=settings, console=console))
-    assert f"--after {number}" in told.getvalue()
+    assert f"--after {number}" in errors.getvalue()
 
 
 @pytest.mark.parametrize(

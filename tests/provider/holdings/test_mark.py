@@ -154,8 +154,8 @@ def test_after_a_promotion_changes_are_dated_above_every_mark_that_was_shown(
                 assert publish(session, lambda dated: dated, margin=1) == ahead + timedelta(seconds=1)
                 advance_mark(session)
             assert _mark(promoted) == ahead
-    (told,) = [message for message in caplog.messages if "another server is the primary" in message]
-    assert "timeline 00000001 is followed by 00000002" in told
+    (logged,) = [message for message in caplog.messages if "another server is the primary" in message]
+    assert "timeline 00000001 is followed by 00000002" in logged
 
 
 def _has_tables(database: Database) -> bool:

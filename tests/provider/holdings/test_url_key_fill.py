@@ -225,8 +225,8 @@ def test_the_command_fills_and_status_shows_it(environment: dict[str, str]) -> N
     assert "run `zatva provider reindex-keys`" in zatva(environment, "provider", "status").stderr
     assert results(environment, "provider", "reindex-keys") == [{"documents": 7, "complete": True}]
     assert results(environment, "provider", "status")[0]["url_keys_complete"] is True
-    told = zatva(environment, "provider", "reindex-keys").stdout
-    assert told == "stored the URL keys of 0 documents; look-ups use the keys of all documents\n"
+    output = zatva(environment, "provider", "reindex-keys").stdout
+    assert output == "stored the URL keys of 0 documents; look-ups use the keys of all documents\n"
 
 
 def test_an_index_that_an_earlier_version_left_is_named_and_removed(

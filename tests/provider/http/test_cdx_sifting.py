@@ -262,10 +262,10 @@ async def piece(provider: Provider, query: str, key: str) -> tuple[list[str], st
     )
     answer = await response.text()
     assert response.status == 200, answer
-    told, _, following = f"\n{answer}".rpartition("\n\n") if "\n\n" in f"\n{answer}" else (answer, "", "")
+    before, _, following = f"\n{answer}".rpartition("\n\n") if "\n\n" in f"\n{answer}" else (answer, "", "")
     following = following.strip()
     assert not following or f"resumeKey={following}" in response.headers["Link"]
-    return told.split("\n")[1:] if following else answer.splitlines(), following
+    return before.split("\n")[1:] if following else answer.splitlines(), following
 
 
 async def test_the_link_leads_on(reading: Provider) -> None:

@@ -39,21 +39,21 @@ async def test_requests_errors_bytes_and_lists_are_told(
             assert (await client.get(f"/oai?{query}")).status == 200
         assert (await client.get("/oai?verb=GetRecord&metadataPrefix=no&identifier=x")).status == 200
         assert (await client.get("/nowhere")).status == 404
-        told = await figures(port)
+        metrics = await figures(port)
     name = "zatva_provider_requests_total"
-    assert told[f'{name}{{outcome="ok",request="Identify"}}'] == 2
-    assert told[f'{name}{{outcome="badVerb",request="bad verb"}}'] == 1
-    assert told[f'{name}{{outcome="ok",request="ListRecords"}}'] == 1
-    assert told[f'{name}{{outcome="404",request="other"}}'] == 1
-    assert told['zatva_provider_protocol_errors_total{code="idDoesNotExist"}'] == 1
-    assert told['zatva_provider_protocol_errors_total{code="cannotDisseminateFormat"}'] == 1
-    assert told['zatva_provider_request_seconds_count{request="Identify"}'] == 2
-    assert told["zatva_provider_lists_under_way"] == 1
-    assert told["zatva_provider_threads"] == settings.provider.threads
-    assert told["zatva_provider_threads_working"] == told["zatva_provider_waiting"] == 0
-    assert told["zatva_provider_connections_used"] == 0
-    assert told["zatva_provider_sent_bytes_total"] > 1000
-    assert told["process_resident_memory_bytes"] > 0
+    assert metrics[f'{name}{{outcome="ok",request="Identify"}}'] == 2
+    assert metrics[f'{name}{{outcome="badVerb",request="bad verb"}}'] == 1
+    assert metrics[f'{name}{{outcome="ok",request="ListRecords"}}'] == 1
+    assert metrics[f'{name}{{outcome="404",request="other"}}'] == 1
+    assert metrics['zatva_provider_protocol_errors_total{code="idDoesNotExist"}'] == 1
+    assert metrics['zatva_provider_protocol_errors_total{code="cannotDisseminateFormat"}'] == 1
+    assert metrics['zatva_provider_request_seconds_count{request="Identify"}'] == 2
+    assert metrics["zatva_provider_lists_under_way"] == 1
+    assert metrics["zatva_provider_threads"] == settings.provider.threads
+    assert metrics["zatva_provider_threads_working"] == metrics["zatva_provider_waiting"] == 0
+    assert metrics["zatva_provider_connections_used"] == 0
+    assert metrics["zatva_provider_sent_bytes_total"] > 1000
+    assert metrics["process_resident_memory_bytes"] > 0
 
 
 async def test_a_503_is_told_with_its_reason(database: Database, settings: Settings) -> None:
@@ -61,9 +61,9 @@ async def test_a_503_is_told_with_its_reason(database: Database, settings: Setti
     limited = small_pages(settings, metrics_port=port, client_rate=1, trusted_proxies=())
     async with TestClient(TestServer(create_app(limited, database, base_url=BASE_URL))) as client:
         statuses = [(await client.get("/oai?verb=Identify")).status for _ in range(3)]
-        told = await figures(port)
+        metrics = await figures(port)
     assert statuses == [200, 503, 503]
-    assert told['zatva_provider_refused_total{why="client"}'] == 2
+    assert metrics['zatva_provider_refused_total{why="client"}'] == 2
 
 
 async def test_the_provider_itself_shows_no_figures(database: Database, settings: Settings) -> None:

@@ -60,7 +60,7 @@ async def test_every_page_is_readable_and_leads_to_the_next(
     site: Site, inspector: Inspector, pytestconfig: pytest.Config
 ) -> None:
     page = inspector.page
-    said = console_messages(page)
+    console = console_messages(page)
     answers = REQUESTS if pytestconfig.getoption("--long") else KINDS
     for path in (
         "oai",
@@ -78,7 +78,7 @@ async def test_every_page_is_readable_and_leads_to_the_next(
         assert await page.get_by_role("cell", name="http://o/").last.is_visible()
     await find_a_record(page, site)
     await find_a_title(page, site)
-    assert not said
+    assert not console
 
 
 async def find_a_record(page: Page, site: Site) -> None:

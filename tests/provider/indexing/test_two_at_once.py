@@ -72,7 +72,7 @@ def test_two_commands_on_one_folder_index_each_file_once(
     until(lambda: number_of(database, Arc))
     both.append(Process(environment, *command, "1", stdout=PIPE, stderr=PIPE))
     ended = [(*process.communicate(), process.returncode) for process in both]
-    assert [code for *_, code in ended] == [0, 0], [said for _, said, _ in ended]
+    assert [code for *_, code in ended] == [0, 0], [output for _, output, _ in ended]
     rows = [json.loads(line) for printed, *_ in ended for line in printed.splitlines()]
     files = [row for row in rows if "file" in row]
     assert len(files) == 2 * FILES

@@ -30,10 +30,10 @@ async def served(
 async def test_identify_tells_what_the_settings_say(
     database: Database, settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
-    told = small_pages(
+    changed = small_pages(
         settings, repository_name="A & B <archive>", admin_emails=("a@b.example", "c@d.example")
     )
-    provider = Provider(client=await aiohttp_client(create_app(told, database, base_url=BASE_URL)))
+    provider = Provider(client=await aiohttp_client(create_app(changed, database, base_url=BASE_URL)))
     answer = await provider.ask(verb="Identify")
     assert answer.texts("//o:repositoryName") == ["A & B <archive>"]
     assert answer.texts("//o:adminEmail") == ["a@b.example", "c@d.example"]
@@ -67,7 +67,7 @@ async def test_the_sample_identifier_is_a_record(provider: Provider, archive: Ar
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("changed", "expected"),
     [
         (None, "2020-01-01T00:00:00Z"),
         ("2000-01-01T12:00:00Z", "2000-01-01T12:00:00Z"),
@@ -79,11 +79,11 @@ async def test_the_earliest_datestamp_is_set_or_earlier_where_a_record_is(
     database: Database,
     settings: Settings,
     aiohttp_client: AiohttpClient,
-    told: str | None,
+    changed: str | None,
     expected: str,
 ) -> None:
     archive.add()
-    provider = await served(database, settings, aiohttp_client, earliest_datestamp=told)
+    provider = await served(database, settings, aiohttp_client, earliest_datestamp=changed)
     answer = await provider.ask(verb="Identify")
     assert answer.texts("//o:earliestDatestamp") == [expected]
 

@@ -51,20 +51,20 @@ def test_a_store_is_exported_to_a_bucket(
         )
         _record(session, repository.repository_id, tmp_path / "files" / "1.xml")
         session.commit()
-    (told,) = results(known, "store", "export", "1", "--as", "tar", "--out", f"s3://{BUCKET}/out/store.tar")
-    assert (told["files"], told["out"]) == (1, f"s3://{BUCKET}/out/store.tar")
+    (answer,) = results(known, "store", "export", "1", "--as", "tar", "--out", f"s3://{BUCKET}/out/store.tar")
+    assert (answer["files"], answer["out"]) == (1, f"s3://{BUCKET}/out/store.tar")
     with tarfile.open(fileobj=io.BytesIO(store.get("out/store.tar"))) as tar:
         assert [Path(name).name for name in tar.getnames() if name.endswith(".xml")] == ["1.xml"]
 
     denied = {**known, "AWS_SECRET_ACCESS_KEY": "wrong"}
     refused = zatva(denied, "store", "export", "1", "--as", "tar", "--out", f"s3://{BUCKET}/out/other.tar")
     assert (refused.returncode, "check the credentials" in refused.stderr) == (4, True), refused.stderr
-    for url, said in (
+    for url, expected in (
         ("s3://bucket", "as s3://BUCKET/KEY"),
         ("s3://key:secret@bucket/x", "credentials do not belong"),
     ):
         badly = zatva(known, "store", "export", "1", "--as", "tar", "--out", url)
-        assert (badly.returncode, said in badly.stderr) == (2, True), badly.stderr
+        assert (badly.returncode, expected in badly.stderr) == (2, True), badly.stderr
         assert "secret" not in badly.stderr
 
 

@@ -277,11 +277,11 @@ def test_wrong_and_renewed_credentials(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [("s3://", "names no bucket"), ("https://user:secret@host/x.warc.gz", "credentials do not belong")],
 )
-def test_a_url_that_cannot_be_one_is_refused(given: str, said: str) -> None:
-    with pytest.raises(Exception, match=said) as caught:
+def test_a_url_that_cannot_be_one_is_refused(given: str, message: str) -> None:
+    with pytest.raises(Exception, match=message) as caught:
         place_given(given)
     assert "secret" not in str(caught.value)
 

@@ -84,7 +84,7 @@ async def test_files_in_a_wacz_are_read_by_ranges(
 
 
 @pytest.mark.parametrize(
-    ("left_out", "added", "said"),
+    ("left_out", "added", "message"),
     [
         (("content-range",), {}, "does not answer range requests"),
         ((), {"Content-Encoding": "gzip"}, "packs the file"),
@@ -92,12 +92,12 @@ async def test_files_in_a_wacz_are_read_by_ranges(
     ],
 )
 def test_a_server_that_cannot_do_it_safely_is_refused_with_the_reason(
-    files: Files, left_out: tuple[str, ...], added: dict[str, str], said: str
+    files: Files, left_out: tuple[str, ...], added: dict[str, str], message: str
 ) -> None:
     folder, faults = files
     write_pages(folder / "x.warc.gz", _PAGES)
     faults.left_out, faults.added = left_out, added
-    with pytest.raises(OSError, match=said):
+    with pytest.raises(OSError, match=message):
         look_at(place_given(f"{faults.address}/x.warc.gz"))
 
 

@@ -103,13 +103,13 @@ def values(page: etree._Element, path: str) -> list[str]:
 
 async def test_a_page_has_what_is_known_of_a_title(kept_pages: Pages, kept_listed: str) -> None:
     page = await kept_pages.page(kept_listed)
-    said = words(page)
+    expected = words(page)
     for wanted in (
         "Příklad & spol.", "Example", "Nakladatelství", "O <ničem>.", "Cultural policy", "Volby 2025",
         "kultura", "CC BY 4.0", "1234-5679", "Czech, English", "2 January 2020 to 3 January 2020, 2 captures",
         "Open access. The archived content may be under copyright.", "only in the archive's reading room",
     ):  # fmt: skip
-        assert wanted in said
+        assert wanted in expected
     assert values(page, "//html/@lang") == ["en"]
     assert not values(page, "//script[not(@type='application/ld+json')]/text()")
 
@@ -278,10 +278,10 @@ REFUSED = {
 
 async def test_a_bad_parameter_is_refused_in_words(kept_pages: Pages, kept_listed: str) -> None:
     assert kept_listed
-    for query, said in REFUSED.items():
+    for query, expected in REFUSED.items():
         response = await kept_pages.get(f"/titles?{query}")
         assert response.status == 400, query
-        assert said in words(html.fromstring(await response.text()))
+        assert expected in words(html.fromstring(await response.text()))
 
 
 async def test_pages_of_a_list_have_every_title_once_in_order(

@@ -183,7 +183,9 @@ async def test_a_repository_is_added_asked_changed_and_removed(server: Server, p
     for wrong in (None, "", "ftp://moved.example/", "z3950://moved.example:210/books"):
         refused = await program.ask("PATCH", "/repositories/1", {"base_url": wrong})
         assert refused.status == 422
-        assert "base_url" in (said := str(refused.body)) or "base URL" in said or "address" in said, said
+        assert (
+            "base_url" in (problem := str(refused.body)) or "base URL" in problem or "address" in problem
+        ), problem
     assert (await program.ask("DELETE", "/repositories/1")).status == 204
     assert (await program.get("/repositories/1")).status == 404
     with server.database.session() as session:

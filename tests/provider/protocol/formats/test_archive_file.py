@@ -23,7 +23,7 @@ PLACES = {
 }
 
 
-async def told(provider: Provider, database: Database) -> set[str]:
+async def file_names(provider: Provider, database: Database) -> set[str]:
     """The archive file's name in the record of the only document in each format, and in a look-up."""
     with database.session() as session:
         session.execute(update(Document).values(datestamp=DATED))  # due now, not in some seconds
@@ -43,7 +43,7 @@ async def test_a_file_is_named_as_on_disk(
     provider: Provider, database: Database, tmp_path: Path, name: str
 ) -> None:
     index_file(database, write_pages(tmp_path / "files" / name, [PAGE]), IndexOptions(margin=1))
-    assert await told(provider, database) == {name}
+    assert await file_names(provider, database) == {name}
 
 
 @pytest.mark.parametrize("name", ["x.warc", "x.warc.gz"])
@@ -52,7 +52,7 @@ async def test_an_unseen_file_is_named_as_listed(
 ) -> None:
     archive = write_pages(tmp_path / "files" / name, [PAGE])
     index_file(database, cdxj(tmp_path / "x.cdxj", [PAGE], archive), IndexOptions(margin=1))
-    assert await told(provider, database) == {name}
+    assert await file_names(provider, database) == {name}
 
 
 async def test_a_file_that_is_compressed_later_is_named_as_it_is_now_and_keeps_its_records(
@@ -60,10 +60,10 @@ async def test_a_file_that_is_compressed_later_is_named_as_it_is_now_and_keeps_i
 ) -> None:
     plain = write_pages(tmp_path / "files" / "x.warc", [PAGE])
     index_file(database, plain, IndexOptions(margin=1))
-    assert await told(provider, database) == {"x.warc"}
+    assert await file_names(provider, database) == {"x.warc"}
     plain.unlink()
     packed = write_pages(tmp_path / "files" / "x.warc.gz", [PAGE])
     assert index_file(database, packed, IndexOptions(margin=1)).merged.new == 0
     with database.session() as session:
         assert session.scalars(select(Document.datestamp)).one() == DATED
-    assert await told(provider, database) == {"x.warc.gz"}
+    assert await file_names(provider, database) == {"x.warc.gz"}
