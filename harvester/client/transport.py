@@ -234,7 +234,7 @@ class HttpReply:
         """When the answer was sent, by its `Date` header (RFC 9110, section 6.6.1); else the present time."""
         try:
             sent = parsedate_to_datetime(self.headers.get("Date", ""))
-        except ValueError:
+        except (ValueError, OverflowError):  # the latter for a year of many digits
             return datetime.now(UTC)
         return sent if sent.tzinfo is not None else sent.replace(tzinfo=UTC)
 

@@ -107,7 +107,7 @@ class RawCapture:
                 payload=BytesIO(reply.body),
                 length=len(reply.body),
                 warc_headers_dict=headers,
-                http_headers=_http_headers(f"{reply.status} {reply.reason}".rstrip(), reply.headers),
+                http_headers=_http_headers(_status(reply), reply.headers),
             )
             self._write(writer, kept, answer)
 
@@ -165,6 +165,11 @@ def _metadata_record(
         warc_content_type=content_type,
         warc_headers_dict=headers,
     )
+
+
+def _status(reply: RawReply) -> str:
+    # warcio escapes headers that are not in ASCII, but refuses such a status line.
+    return f"{reply.status} {reply.reason.encode('ascii', 'backslashreplace').decode()}".rstrip()
 
 
 def _http_headers(status: str, headers: Any) -> StatusAndHeaders:  # noqa: ANN401 pairs of texts

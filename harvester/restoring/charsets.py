@@ -10,6 +10,8 @@ from email.message import Message
 from html.entities import html5
 from typing import Final
 
+from oai.charsets import text_codec
+
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
@@ -43,10 +45,7 @@ def charset_of(content_type: str) -> str:
 
 def codec(name: str) -> str:
     """Return the name of Python's codec for a character set; empty if it is unknown."""
-    try:
-        return codecs.lookup(_MEANT.get(name.lower(), name)).name
-    except (LookupError, ValueError):
-        return ""
+    return text_codec(_MEANT.get(name.lower(), name))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,7 +102,7 @@ def _wait(text: str) -> float:
         return float(text)
     try:
         return max(0.0, (parsedate_to_datetime(text) - utc_now()).total_seconds())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return _USUAL_WAIT
 
 

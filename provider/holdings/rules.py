@@ -108,7 +108,7 @@ def enrolment(session: Session, collection_id: int) -> Enrolment:
     """Return collections and rule for new documents of a collection, valid until this transaction ends.
 
     Call this within the publishing transaction: a change of the tree or of a rule waits for it, and also
-    applies to what was published before it.
+    applies to what was published before it. Raises NoResultFound if the collection has been removed.
     """
     hold_tree(session)
     found = []

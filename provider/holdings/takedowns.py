@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import Select, func, select, text, true, update
+from sqlalchemy import ColumnElement, Select, func, select, text, true, update
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
@@ -220,12 +220,11 @@ def lift(session: Session, number: int, because: str) -> None:
 
     Raises UsageError if there is none with this number, it has ended, or the reason is missing.
     """
-    row = find_takedown(session, number)
-    if row.lifted is not None:
-        raise UsageError("take-down %(number)d has already ended", number=number)
+    find_takedown(session, number)
     if not because.strip() or len(because) > _LONGEST:
         raise UsageError("give a reason for the end, of at most %(most)d characters", most=_LONGEST)
-    _end(session, [number], because.strip())
+    if not _end(session, Takedown.takedown_id == number, because.strip()):
+        raise UsageError("take-down %(number)d has already ended", number=number)
     session.commit()
 
 
@@ -317,10 +316,9 @@ def settle_if_small(session: Session, number: int, documents: int, *, margin: fl
 
 def settle_takedowns(session: Session, *, margin: float, check: Check = no_check) -> int:
     """End take-downs in time, finish interrupted ones; return how many documents changed. Commits."""
-    expired = select(Takedown.takedown_id).where(Takedown.lifted.is_(None), Takedown.expires <= func.now())
-    numbers = list(session.scalars(expired))
-    if numbers:
-        _end(session, numbers, None)
+    expired = Takedown.expires <= func.now()
+    if session.scalars(select(Takedown.takedown_id).where(Takedown.lifted.is_(None), expired)).first():
+        numbers = _end(session, expired, None)
         _log.info("take-downs have expired: %s", ", ".join(map(str, numbers)))
     session.commit()
     waiting = (
@@ -364,15 +362,20 @@ def _covered_by(number: int) -> Select[int]:
     return ranges.where(TakedownRange.takedown_id == number)
 
 
-def _end(session: Session, numbers: Sequence[int], because: str | None) -> None:
+def _end(session: Session, chosen: ColumnElement[bool], because: str | None) -> Sequence[int]:
+    """End the chosen take-downs that are in force; return their numbers."""
     _change_register(session)
-    session.execute(
+    # Chosen after the wait for the register, in which somebody else may have ended them.
+    ended = (
         update(Takedown)
-        .where(Takedown.takedown_id.in_(numbers))
+        .where(chosen, Takedown.lifted.is_(None))
         .values(lifted=func.now(), lifted_because=because, unsettled=func.clock_timestamp())
+        .returning(Takedown.takedown_id)
     )
+    numbers = session.scalars(ended).all()
     session.execute(update(TakedownRange).where(TakedownRange.takedown_id.in_(numbers)).values(active=False))
     session.execute(text(_FIND_OUTERMOST))
+    return numbers
 
 
 def _change_register(session: Session) -> None:

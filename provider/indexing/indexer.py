@@ -359,7 +359,10 @@ class Indexer:
 
     def _enrolment(self) -> Enrolment | None:
         collections = self._options.collections
-        return enrolment(self._session, collections[0]) if collections else None
+        try:
+            return enrolment(self._session, collections[0]) if collections else None
+        except sqlalchemy.exc.NoResultFound:
+            raise PublishingError("its collection was removed meanwhile; index it into another one") from None
 
 
 def _hold(session: Session, rule: WwwRule) -> None:

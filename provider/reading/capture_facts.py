@@ -38,7 +38,8 @@ def scheme_left(target: str) -> str | None:
 
 def _without_brackets(target: str) -> str:
     """Return the target without the `<` and `>` that wget writes around it, as WARC 1.0 seems to require."""
-    return target.strip(" ").removeprefix("<").removesuffix(">")
+    target = target.strip(" ")
+    return target[1:-1] if target.startswith("<") and target.endswith(">") else target
 
 
 def address_of(target: str) -> tuple[str, str]:

@@ -42,9 +42,13 @@ _REVISIT: Final = "revisit"
 _SECONDS: Final = 14
 _MOST_DIGITS: Final = 18
 _CHECK_EVERY: Final = 256
+_LONGEST_NAME: Final = 1000
+"""Bytes of a file name; file systems allow 255, and an index of PostgreSQL 2,700."""
 
 _BASE32_SHA1 = re.compile(r"[A-Z2-7]{32}")
 _DIGEST = re.compile(r"[A-Za-z0-9-]{1,32}:[A-Za-z0-9+/=_-]{1,256}")
+# JSON may contain both; PostgreSQL can store neither.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _TIMESTAMP = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
 _STATUS = re.compile(r"[1-9][0-9]{2}")
 
@@ -138,9 +142,8 @@ def _read_lines(
                 if number % _CHECK_EVERY == 0:
                     check(raw.tell())
                 if line.startswith(_HEADER):
-                    columns = [
-                        _WANTED.get(letter, letter) for letter in line[len(_HEADER) :].decode().split()
-                    ]
+                    names = line[len(_HEADER) :].decode(errors="replace").split()
+                    columns = [_WANTED.get(name, name) for name in names]
                 elif line.strip() and not (is_json and line.startswith(b"!")):
                     try:
                         yield _line(line, columns, is_json=is_json)
@@ -169,7 +172,7 @@ def _json_fields(line: str) -> Mapping[str, str]:
     parts = line.split(" ", _JSON_PARTS - 1)
     try:
         found = json.loads(parts[-1]) if len(parts) == _JSON_PARTS else None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RefusedError(f"not JSON: {error}") from None
     if not isinstance(found, dict):
         raise RefusedError(f"{line[:60]!r} is not a sort key, time stamp and JSON object")
@@ -197,6 +200,10 @@ def _capture(fields: Mapping[str, str]) -> ListedCapture | Ignored:
         raise RefusedError(f"{' and '.join(missing)} missing")
     if not _TIMESTAMP.fullmatch(known["timestamp"]):
         raise RefusedError(f"{known['timestamp'][:40]!r} is not a time stamp of 14 or 17 digits")
+    if unstorable := [name for name, value in known.items() if _UNSTORABLE.search(value)]:
+        raise RefusedError(f"{' and '.join(unstorable)} with NUL or with half of a surrogate pair")
+    if len(known["filename"].encode()) > _LONGEST_NAME:
+        raise RefusedError(f"a file name of more than {_LONGEST_NAME:,} bytes")
     if not (known["offset"].isascii() and known["offset"].isdigit() and len(known["offset"]) <= _MOST_DIGITS):
         raise RefusedError(f"offset {known['offset'][:40]!r} is not a number of bytes")
     found = address_of(known["url"])

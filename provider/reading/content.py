@@ -18,6 +18,7 @@ LINE_LIMIT = 65_536
 
 _FIRST = 8192
 _PIECE = 65_536
+_TRUNCATED = "the record is truncated: its header declares more bytes than there are"
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
@@ -49,10 +50,12 @@ class ContentSource(Protocol):
 class Content:
     """The bytes from a record's first byte on. They may continue after the record, as in a plain file."""
 
-    __slots__ = ("_passed", "_source", "front")
+    __slots__ = ("_passed", "_size", "_source", "front")
 
-    def __init__(self, source: ContentSource) -> None:
+    def __init__(self, source: ContentSource, size: int | None = None) -> None:
+        """Read the first bytes; `size` is how many the source has, if that is known."""
         self._source = source
+        self._size = size
         self.front = source.read(_PIECE)
         """The bytes kept so far, from the record's first byte on."""
         self._passed = len(self.front)
@@ -80,6 +83,9 @@ class Content:
 
         `begin` must be within the front. Raises EndedEarlyError if there are fewer bytes.
         """
+        # Before anything is read: a file of records that declare too much would be read for each of them.
+        if self._size is not None and end > self._size:
+            raise EndedEarlyError(_TRUNCATED)
         if see is not None:
             see(self.front[begin:end])
         elif self._passed < end:
@@ -88,7 +94,7 @@ class Content:
             if see is not None:
                 see(piece)
         if self._passed < end:
-            raise EndedEarlyError("the record is truncated: its header declares more bytes than there are")
+            raise EndedEarlyError(_TRUNCATED)
 
     def lines_from(self, place: int) -> Iterator[tuple[int, bytes]]:
         """Yield the lines after a position that `pass_to` has reached, each with its offset."""

@@ -136,20 +136,22 @@ class _Plain(Generic[Item]):
         size = self._file.seek(0, 2)
         offset = 0
         while offset < size:
-            content = Content(PlainBytes(self._file, offset))
+            content = Content(PlainBytes(self._file, offset), size - offset)
             try:
                 item, end = self._taker.take(content, offset)
                 following = offset + _following(content, end)[0]
             except DamageError as damage:
-                found, following = self._despite(damage, offset)
+                found, following = self._despite(damage, offset, size)
                 yield from found
             else:
                 yield self._taker.measured(item, following - offset)
             offset = following
 
-    def _despite(self, damage: DamageError, offset: int) -> tuple[list[Item | FramingProblem], int]:
+    def _despite(
+        self, damage: DamageError, offset: int, size: int
+    ) -> tuple[list[Item | FramingProblem], int]:
         """Return what can be recovered of a damaged record, the problem, and where to continue."""
-        content = Content(PlainBytes(self._file, offset))
+        content = Content(PlainBytes(self._file, offset), size - offset)
         try:
             item, end = self._taker.rescue(content, offset, damage)
             following = offset + _following(content, end, stray=True)[0]

@@ -11,6 +11,8 @@ import re
 import zlib
 from typing import Final
 
+from oai.charsets import text_codec
+
 TITLE_WINDOW: Final = 65_536
 """Number of bytes of the payload that are searched, before and after decompression."""
 
@@ -29,9 +31,19 @@ _MARKS: Final = (
 # Pages declared as Latin-1 or ASCII are windows-1252 (WHATWG, Encoding Standard, section 4.2).
 _LABELS: Final = {"iso8859-1": "cp1252", "ascii": "cp1252"}
 
-_TITLE = re.compile(rb"<title(?:\s[^>]*)?>([^<]*(?:<(?!/title)[^<]*)*)</title", re.IGNORECASE)
+# Beginning and end are searched apart: one expression for both would be tried at each of many beginnings.
+_TITLE = re.compile(rb"<title[\s>]", re.IGNORECASE)
+_TITLE_END = re.compile(rb"</title", re.IGNORECASE)
+_OTHER = re.compile(rb"<!--|<script|<style", re.IGNORECASE)
+"""What contains no elements."""
+_ENDS: Final = {
+    b"<!-": re.compile(rb"-->"),
+    b"<sc": re.compile(rb"</script", re.IGNORECASE),
+    b"<st": re.compile(rb"</style", re.IGNORECASE),
+}
+_MOST_CANDIDATES: Final = 10
 _BODY = re.compile(rb"<body[\s>]", re.IGNORECASE)
-_META = re.compile(rb"<meta\s[^>]*charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
+_META = re.compile(rb"<meta\s[^>]{0,500}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 _HTTP_CHARSET = re.compile(
     rb"\ncontent-type[ \t]*:[^\r\n]*charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE
 )
@@ -39,7 +51,8 @@ _ENCODING = re.compile(rb"\ncontent-encoding[ \t]*:[ \t]*([a-z-]+)", re.IGNORECA
 _KNOWN_ENCODINGS: Final = frozenset({b"gzip", b"x-gzip", b"deflate", b"identity"})
 _CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:[ \t]*chunked", re.IGNORECASE)
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})[^\r\n]{0,200}\r\n")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff]")
+# With halves of surrogate pairs, which JSON may contain and nothing can store.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def is_success(http_status: int | None) -> bool:
@@ -69,11 +82,40 @@ def find_title(payload: bytes, head: bytes, host: str) -> str | None:
     begin = page.find(b"<t")
     if begin < 0 and page.find(b"<T") < 0:
         return None
-    found = _TITLE.search(page)
-    if found is None or _BODY.search(page, 0, found.start()):
-        return None
-    text = html.unescape(decoded(found[1][:_LONGEST_RAW], page, head, host))
-    return tidy(text)
+    raw = _title_in(page)
+    return None if raw is None else tidy(html.unescape(decoded(raw[:_LONGEST_RAW], page, head, host)))
+
+
+def _title_in(page: bytes) -> bytes | None:
+    """Return the content of the first title element before the body; None if there is none."""
+    place = 0
+    for _ in range(_MOST_CANDIDATES):
+        found = _TITLE.search(page, place)
+        if found is None or _BODY.search(page, 0, found.start()):
+            return None
+        end_of_other = _end_of_other(page, found.start())
+        if end_of_other is None:
+            return None
+        place = end_of_other
+        if place == found.start():
+            begin = page.find(b">", found.end() - 1) + 1
+            end = _TITLE_END.search(page, begin) if begin else None
+            return page[begin : end.start()] if end else None
+    return None
+
+
+def _end_of_other(page: bytes, place: int) -> int | None:
+    """Return where the comment, script or style around a position ends; the position if there is none.
+
+    None if it does not end.
+    """
+    begin = 0
+    while found := _OTHER.search(page, begin, place):
+        end = _ENDS[found[0][:3].lower()].search(page, found.end())
+        if end is None or end.end() > place:
+            return end and end.end()
+        begin = end.end()
+    return place
 
 
 def tidy(text: str) -> str | None:
@@ -96,7 +138,7 @@ def decoded(raw: bytes, page: bytes, head: bytes, host: str) -> str:
     for charset in (*_stated(page, head), "utf-8"):
         try:
             return raw.decode(charset)
-        except (UnicodeDecodeError, LookupError):
+        except UnicodeDecodeError:
             continue
     central = host.rpartition(".")[2] in _CENTRAL_EUROPE
     return raw.decode("cp1250" if central else "cp1252", "replace")
@@ -109,17 +151,7 @@ def _stated(page: bytes, head: bytes) -> list[str]:
         found = pattern.search(text)
         if found:
             labels.append(found[1].decode("ascii"))
-    charsets = []
-    for label in labels:
-        try:
-            known = codecs.lookup(label)
-        except LookupError:
-            continue
-        # Codecs other than text encodings (`hex`, `zip`) are not character sets, and UTF-7 is not for
-        # pages.
-        if known._is_text_encoding and known.name != "utf-7":  # noqa: SLF001 there is no public name for it
-            charsets.append(_LABELS.get(known.name, known.name))
-    return charsets
+    return [_LABELS.get(name, name) for name in map(text_codec, labels) if name]
 
 
 def has_known_encoding(head: bytes) -> bool:

@@ -135,7 +135,7 @@ def _facts(place: ObjectUrl, status: int, headers: Any) -> ObjectFacts:  # noqa:
 def _date(text: str) -> datetime:
     try:
         return parsedate_to_datetime(text).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         return datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -194,7 +194,7 @@ def read_archive_it(path: Path, name: str | None = None) -> Iterator[Read]:
     """
     try:
         seeds = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError("%(file)s: not JSON: %(error)s", file=name or path, error=error) from None
     if not isinstance(seeds, list):
         raise UsageError("%(file)s: not a list of seeds, as Archive-It's API gives it", file=name or path)
@@ -237,7 +237,7 @@ def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEn
         found = error.errors(include_url=False)[0]
         where = ".".join(map(str, found["loc"]))
         return Refused(place=place, reason=f"{where}: {found['msg']}" if where else found["msg"])
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         return Refused(place=place, reason=f"cannot be read: {error}")
 
 

@@ -64,7 +64,7 @@ class _PendingSignIn:
         """Return what the cookie holds; None for anything that is not ours."""
         try:
             pending = cls(**json.loads(base64.urlsafe_b64decode(text)))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             return None
         return pending if all(isinstance(each, str) for each in asdict(pending).values()) else None
 

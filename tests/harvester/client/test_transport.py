@@ -52,6 +52,11 @@ async def test_a_body_is_read_however_its_compression_is_told(body: bytes, heade
     assert await _name(RawServer(answer=lambda _: reply(body, header))) == "Fake"
 
 
+@pytest.mark.parametrize("date", ["Fri, 01 Jan 99999999999999999999 00:00:00 GMT", "yesterday", ""])
+async def test_a_date_that_cannot_be_read_is_as_good_as_none(date: str) -> None:
+    assert await _name(RawServer(answer=lambda _: reply(_IDENTIFY, f"Date: {date}"))) == "Fake"
+
+
 async def test_a_compression_that_was_not_asked_for_is_no_oai_pmh() -> None:
     with pytest.raises(NotOaiPmhError):
         await _name(RawServer(answer=lambda _: reply(b"\x8b\x02\x80xyz", "Content-Encoding: br")))

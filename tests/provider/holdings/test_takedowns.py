@@ -1,5 +1,8 @@
 """The take-down register holds what is there and what comes later, and shows what nothing else holds."""
 
+import contextlib
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +19,8 @@ from provider.holdings.selection import Selection, hide, unhide
 from provider.holdings.takedowns import (
     TakedownRequest,
     enter,
+    find_takedown,
+    hold_register,
     holding,
     lift,
     list_takedowns,
@@ -188,3 +193,45 @@ def test_the_preview_says_who_may_have_them(database: Database) -> None:
         found = preview(session, ["a.example/*"])
     assert (found.documents, found.more, found.hidden, found.harvesters) == (3, False, 0, 2)
     assert [url for url, _time in found.examples] == sorted([HERE[0], HERE[1], HERE[2]])
+
+
+@pytest.mark.parametrize("second", ["a person", "its end"])
+@pytest.mark.usefixtures("archive")
+def test_of_two_ends_at_a_time_the_first_counts(database: Database, second: str) -> None:
+    end = utc_now() + timedelta(seconds=1)
+    number = _take_down(database, "http://a.example/about", expires=end)
+
+    def lift_it() -> str:
+        with database.session() as session:
+            lift(session, number, "an agreement")
+        return ""
+
+    def end_it() -> str:
+        with database.session() as session, contextlib.suppress(UsageError):
+            if second == "a person":
+                lift(session, number, "a second thought")
+                return "ended twice"
+            settle_takedowns(session, margin=1)
+        return ""
+
+    with database.session() as indexing, ThreadPoolExecutor(2) as pool:
+        hold_register(indexing)
+        both = [pool.submit(lift_it)]
+        _wait_for_lock(database, 1)
+        while utc_now() <= end:
+            time.sleep(0.05)
+        both.append(pool.submit(end_it))
+        _wait_for_lock(database, 2)
+        indexing.rollback()
+        assert [one.result(timeout=30) for one in both] == ["", ""]
+
+    with database.session() as session:
+        assert find_takedown(session, number).lifted_because == "an agreement"
+
+
+def _wait_for_lock(database: Database, waiting: int) -> None:
+    """Return when so many transactions wait for an advisory lock."""
+    count = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+    with database.session() as session:
+        while session.scalars(count).one() < waiting:
+            time.sleep(0.05)

@@ -11,9 +11,9 @@ from sqlalchemy import func, select, text, update
 from oai.database import Database
 from oai.errors import InterruptedRunError
 from oai.failures import Failure, FailureCode
-from provider.holdings.collections import add_collection, lineage
+from provider.holdings.collections import add_collection, drop, lineage
 from provider.indexing.indexer import IndexOptions, index_file
-from provider.models import Arc, ArcProblem, Document, Domain, Mimetype
+from provider.models import Arc, ArcProblem, Collection, Document, Domain, Mimetype
 from provider.storage.places import place_of, stored_path
 from tests.provider.archives import (
     Page,
@@ -341,3 +341,36 @@ def test_counts_stay_true_whatever_happens_to_the_files(database: Database, tmp_
             file = file.rename(new) if action == "move" else file
         index_file(database, file, OPTIONS)
         check_counts(database)
+
+
+def test_a_collection_that_is_removed_meanwhile_is_named(database: Database, tmp_path: Path) -> None:
+    with database.session() as session:
+        add_collection(session, "collection:short")
+        session.commit()
+        family = lineage(session, "collection:short")
+
+    def remove(_offset: int) -> None:
+        with database.session() as session:
+            if session.scalar(select(Collection.id)) is not None:
+                drop(session, "collection:short", force=False, margin=1)
+
+    options = IndexOptions(margin=1, collections=family)
+    report = index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES), options, remove)
+    (problem,) = report.merged.problems
+    assert "its collection was removed meanwhile" in problem.reason
+    assert not report.indexed
+
+
+@pytest.mark.parametrize("charset", ["undefined", "unicode_escape", "hex", "idna"])
+def test_a_page_in_a_strange_character_set_is_indexed(
+    database: Database, tmp_path: Path, charset: str
+) -> None:
+    page = Page(
+        url="http://a.example/",
+        mime_type=f"text/html; charset={charset}",
+        body="<title>Žatva \\ud800</title>".encode(),
+    )
+    report = index_file(database, write_pages(tmp_path / "x.warc.gz", [page]), OPTIONS)
+    assert counts(report)[0] == 1
+    with database.session() as session:
+        assert session.scalars(select(Document.title)).one() == "Žatva \\ud800"

@@ -108,6 +108,10 @@ def test_a_revisit_and_a_finer_time_are_understood(tmp_path: Path) -> None:
         ("x.cdxj", "key 20071102030405", "not a sort key, time stamp and JSON object"),
         ("x.cdxj", "key 20071102030405 {", "not JSON"),
         ("x.cdxj", JSON.replace("filename", "file"), "filename missing"),
+        ("x.cdxj", JSON.replace("http://a", r"http://\ud83d/a"), "half of a surrogate pair"),
+        ("x.cdxj", JSON.replace('.gz"', r'\u0000.gz"'), "filename with NUL"),
+        ("x.cdxj", JSON.replace('.gz"', f'{"ů" * 600}.gz"'), "a file name of more than 1,000 bytes"),
+        ("x.cdxj", f"key 20071102030405 {'[' * 50_000}", "not JSON"),
     ],
 )
 def test_a_faulty_line_is_told_with_its_number(tmp_path: Path, name: str, line: str, reason: str) -> None:

@@ -180,6 +180,7 @@ def test_csv_has_several_values_in_a_field(tmp_path: Path) -> None:
     ("kind", "text", "place", "reason"),
     [
         ("jsonl", JSONL + "{", "line 2", "cannot be read"),
+        ("jsonl", JSONL + '{"key": ' + "[" * 50_000, "line 2", "cannot be read"),
         ("jsonl", JSONL + '{"key": "2"}\n', "line 2", "name: Field required"),
         ("jsonl", JSONL + '{"key": "2", "name": "B", "nmae": "B"}\n', "line 2", "nmae: Extra inputs"),
         ("jsonl", JSONL + "[]\n", "line 2", "dictionary"),
