@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from lxml import etree
 
@@ -41,8 +41,13 @@ from harvester.bibliographic.record import (
 )
 from harvester.bibliographic.text import fold
 
-_WORDS: Final = 100_000
-"""The number of characters indexed per weight, because PostgreSQL limits the size of a tsvector."""
+_WORDS: Final = 50_000
+"""Bytes that are indexed of each weight, and of the numbers: a tsvector has at most a megabyte, of which a
+short word takes three times its length."""
+_MOST_BYTES: Final = 4
+"""Of a character in UTF-8."""
+_MOST_PARTS: Final = 32_767
+"""Names or identifiers of a record: their position is a small integer."""
 _YEARS: Final = (-9999, 9999)
 _UNDATED: Final = -32768
 _DIGEST: Final = 16
@@ -136,15 +141,21 @@ def _words(record: BibliographicRecord) -> dict[str, str]:
     notes = [note.text for note in record.notes if note.kind is NoteKind.NOTE]
     titles = [record.title, record.subtitle, *(one.text for one in record.variants)]
     return {
-        "words_a": _folded(titles),
-        "words_b": _folded([*names, record.statement]),
-        "words_c": " ".join((_folded(topics), *map(_number, record.identifiers))),
-        "words_d": _folded(notes),
+        "words_a": _shortened(_folded(titles)),
+        "words_b": _shortened(_folded([*names, record.statement])),
+        "words_c": f"{_shortened(_folded(topics))} {_shortened(' '.join(map(_number, record.identifiers)))}",
+        "words_d": _shortened(_folded(notes)),
     }
 
 
 def _folded(texts: list[str]) -> str:
     return fold(" ".join(texts)[:_WORDS])
+
+
+def _shortened(words: str) -> str:
+    if len(words) * _MOST_BYTES <= _WORDS:
+        return words
+    return words.encode(errors="replace")[:_WORDS].decode(errors="ignore")
 
 
 def _number(found: Identifier) -> str:
@@ -196,27 +207,37 @@ class Omitted:
     kind: str
     reason: str
 
+    @classmethod
+    def of(cls, candidate: Candidate, basis: str, kind: str, reason: str) -> Self:
+        """Return the omission of a candidate."""
+        return cls(
+            identifier_key=candidate.key,
+            bibliographic_id=candidate.bibliographic_id,
+            file_digest=candidate.file_digest,
+            basis=basis,
+            kind=kind,
+            reason=reason,
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rows:
-    """Records to write, ready for the server: for each table, a JSON object for each record.
+class WrittenRecord:
+    """A record to write, ready for the server."""
 
-    In each object, `number` is its record's position in `ids`, counted from 1; `parts` holds the rows of the
-    other tables, in the record's order.
-    """
-
-    ids: Sequence[int | None]
-    """The records' ids; None for a record that has no row yet."""
-    records: Sequence[str]
-    contributors: Sequence[str]
-    identifiers: Sequence[str]
+    omitted: "Omitted"
+    """What is recorded if the server refuses it."""
+    values: str
+    """The members of the JSON object for its row, without the braces."""
+    contributors: str
+    """The JSON arrays of its rows in the other tables."""
+    identifiers: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportBatch:
     """The result of processing a batch of records."""
 
-    rows: Rows
+    rows: Sequence[WrittenRecord]
     same: Sequence[UnchangedRecord]
     omitted: Sequence[Omitted]
     welcome: Sequence[uuid.UUID]
@@ -291,10 +312,7 @@ class _Draft:
     """A batch while its records are processed."""
 
     counts: Counter[str]
-    ids: list[int | None] = field(default_factory=list)
-    records: list[str] = field(default_factory=list)
-    contributors: list[str] = field(default_factory=list)
-    identifiers: list[str] = field(default_factory=list)
+    rows: list[WrittenRecord] = field(default_factory=list)
     same: list[UnchangedRecord] = field(default_factory=list)
     omitted: list[Omitted] = field(default_factory=list)
     welcome: list[uuid.UUID] = field(default_factory=list)
@@ -312,6 +330,11 @@ class _Draft:
     def take(self, task: _Task, record: BibliographicRecord) -> None:
         """Add the rows of a converted record; if it is the same as before, its rows are kept."""
         candidate, _, converter, basis = task
+        longest = max(len(record.contributors), len(record.identifiers))
+        if longest > _MOST_PARTS:
+            reason = f"it has {longest:,} names or identifiers; at most {_MOST_PARTS:,} can be stored"
+            self.omit(candidate, basis, "refused", reason)
+            return
         texts = texts_of(record)
         digest = texts.digest()
         if candidate.omitted is not None:
@@ -339,38 +362,26 @@ class _Draft:
     def write(self, candidate: Candidate, header: Values, texts: Texts) -> None:
         """Add the rows of a record."""
         self.counts["new" if candidate.bibliographic_id is None else "updated"] += 1
-        self.ids.append(candidate.bibliographic_id)
-        number = len(self.ids)
-        begun = as_text({"number": number, "identifier_key": candidate.key.hex, **header})
-        self.records.append(f"{begun[:-1]}, {texts.values[1:]}")
-        self.contributors.append(f'{{"number": {number}, "parts": {texts.contributors}}}')
-        self.identifiers.append(f'{{"number": {number}, "parts": {texts.identifiers}}}')
+        begun = as_text({"identifier_key": candidate.key.hex, **header})
+        self.rows.append(
+            WrittenRecord(
+                omitted=Omitted.of(candidate, header["basis"], "refused", ""),
+                values=f"{begun[1:-1]}, {texts.values[1:-1]}",
+                contributors=texts.contributors,
+                identifiers=texts.identifiers,
+            )
+        )
 
     def omit(self, candidate: Candidate, basis: str, kind: str, reason: str) -> None:
         """Record why a record gets no row."""
         self.counts["filtered" if kind == "filtered" else "refused"] += 1
         self.counts["deleted"] += candidate.bibliographic_id is not None and kind != UNREADABLE
-        self.omitted.append(
-            Omitted(
-                identifier_key=candidate.key,
-                bibliographic_id=candidate.bibliographic_id,
-                file_digest=candidate.file_digest,
-                basis=basis,
-                kind=kind,
-                reason=reason,
-            )
-        )
+        self.omitted.append(Omitted.of(candidate, basis, kind, reason))
 
     def finish(self) -> ImportBatch:
         """Return the finished batch."""
-        rows = Rows(
-            ids=self.ids,
-            records=self.records,
-            contributors=self.contributors,
-            identifiers=self.identifiers,
-        )
         return ImportBatch(
-            rows=rows, same=self.same, omitted=self.omitted, welcome=self.welcome, counts=self.counts
+            rows=self.rows, same=self.same, omitted=self.omitted, welcome=self.welcome, counts=self.counts
         )
 
 

@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic import imports
@@ -34,7 +35,7 @@ from harvester.bibliographic.conversion_processes import convert_all, processes_
 from harvester.bibliographic.converters import Candidate
 from harvester.bibliographic.filtering_sets import set_by_id
 from harvester.bibliographic.imports import ImportBusyError, ImportFacts, only_import
-from harvester.bibliographic.row_writer import Table
+from harvester.bibliographic.row_writer import Table, is_refusal
 from harvester.bibliographic.sources import after_harvest, choose_prefix, source_settings
 from harvester.repositories import base_folder, get_repository
 from harvester.vocabulary import RunStatus
@@ -189,7 +190,15 @@ class _Work:
                 session.commit()
 
     def _write(self, import_id: int, scope: ImportScope, batch: ImportBatch) -> None:
-        """Write the batch and the counts in one transaction."""
+        """Write the batch and the counts in one transaction; a record that cannot be stored is omitted."""
+        try:
+            self._write_at_once(import_id, scope, batch, singly=False)
+        except DBAPIError as error:
+            if not is_refusal(error):
+                raise
+            self._write_at_once(import_id, scope, batch, singly=True)
+
+    def _write_at_once(self, import_id: int, scope: ImportScope, batch: ImportBatch, *, singly: bool) -> None:
         with self.database.session() as session:
             table = Table(
                 session=session,
@@ -197,10 +206,14 @@ class _Work:
                 metadata_prefix=scope.metadata_prefix,
             )
             table.forget_omissions(batch.welcome)
-            table.write(batch.rows)
+            refused = table.write_singly(batch.rows) if singly else table.write(batch.rows)
             table.note_same(batch.same)
-            table.omit(batch.omitted)
+            table.omit([*batch.omitted, *refused])
             counts = self.counts + batch.counts
+            for one in refused:
+                is_new = one.bibliographic_id is None
+                counts["new" if is_new else "updated"] -= 1
+                counts.update(refused=1, deleted=not is_new)
             imports.note_counts(session, import_id, counts)
             session.commit()
         self.counts = counts

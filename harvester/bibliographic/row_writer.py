@@ -5,13 +5,14 @@ A batch is sent to the server as one JSON text for each table, which PostgreSQL 
 
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from harvester.bibliographic.batches import UNREADABLE, Omitted, Rows, UnchangedRecord, as_text
+from harvester.bibliographic.batches import UNREADABLE, Omitted, UnchangedRecord, WrittenRecord, as_text
 from harvester.store import records as arrays
 
 _TEXTS: Final = (
@@ -116,6 +117,15 @@ _FORGET_OMISSIONS = text(
 )
 
 
+_REFUSALS: Final = ("22", "54")
+"""Classes of SQLSTATE: data exception, and limits of the program, as of an index entry."""
+
+
+def is_refusal(error: DBAPIError) -> bool:
+    """Return whether the server refused what a statement contained, so that it would do so again."""
+    return str(getattr(error.orig, "sqlstate", None)).startswith(_REFUSALS)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """The bibliographic rows of one format of a repository."""
@@ -126,22 +136,41 @@ class Table:
     longest: int = 50_000_000
     """Characters of JSON in a statement: an array of type jsonb may have 268 MB."""
 
-    def write(self, rows: Rows) -> None:
-        """Insert or replace records with their names and identifiers; a record keeps its id."""
-        if not rows.ids:
-            return
-        known = [number for number in rows.ids if number is not None]
+    def write(self, records: Sequence[WrittenRecord]) -> Sequence[Omitted]:
+        """Insert or replace records with their names and identifiers; a record keeps its id.
+
+        Returns nothing, because all records are written, or raises the database's error.
+        """
+        if not records:
+            return ()
+        given = [one.omitted.bibliographic_id for one in records]
+        known = [number for number in given if number is not None]
         if known:
             self.session.execute(_FORGET_NAMES, {"ids": arrays.of_numbers(known)})
             self.session.execute(_FORGET_NUMBERS, {"ids": arrays.of_numbers(known)})
-        ids = arrays.of_numbers(self._numbered(rows.ids))
-        for statement, objects in (
-            (_WRITE, rows.records),
-            (_NAMES, rows.contributors),
-            (_NUMBERS, rows.identifiers),
+        ids = arrays.of_numbers(self._numbered(given))
+        for statement, members in (
+            (_WRITE, [one.values for one in records]),
+            (_NAMES, [f'"parts": {one.contributors}' for one in records]),
+            (_NUMBERS, [f'"parts": {one.identifiers}' for one in records]),
         ):
-            for array in self._arrays(objects):
+            for array in self._arrays(members):
                 self.session.execute(statement, {**self._scope(), "ids": ids, "rows": array})
+        return ()
+
+    def write_singly(self, records: Sequence[WrittenRecord]) -> Sequence[Omitted]:
+        """Write as `write` does, each record in a savepoint; return those that the server refuses."""
+        refused = []
+        for one in records:
+            try:
+                with self.session.begin_nested():
+                    self.write([one])
+            except DBAPIError as error:
+                if not is_refusal(error):
+                    raise
+                cause = str(error.orig).partition("\n")[0]
+                refused.append(replace(one.omitted, reason=f"the database cannot store it: {cause}"))
+        return refused
 
     def note_same(self, records: Sequence[UnchangedRecord]) -> None:
         """Record that these records were checked and are unchanged."""
@@ -179,11 +208,15 @@ class Table:
                 _FORGET_OMISSIONS, {**self._scope(), "keys": arrays.of_texts([key.hex for key in keys])}
             )
 
-    def _arrays(self, objects: Sequence[str]) -> Iterator[str]:
-        """Yield the objects as JSON arrays, none of them longer than allowed unless it is a single object."""
+    def _arrays(self, members: Sequence[str]) -> Iterator[str]:
+        """Yield objects with these members and their numbers, counted from 1, as JSON arrays.
+
+        None of the arrays is longer than allowed unless it contains a single object.
+        """
         array: list[str] = []
         length = 0
-        for one in objects:
+        for number, each in enumerate(members, 1):
+            one = f'{{"number": {number}, {each}}}'
             if array and length + len(one) > self.longest:
                 yield f"[{','.join(array)}]"
                 array, length = [], 0

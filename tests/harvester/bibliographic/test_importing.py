@@ -1,7 +1,9 @@
 """Imports bring the rows to what was harvested, whatever happened in between."""
 
 import asyncio
+import random
 import signal
+import string
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -79,6 +81,38 @@ def test_rows_that_are_too_long_for_one_statement_are_written_by_several(
     monkeypatch.setattr(importer, "Table", partial(Table, longest=1))
     assert counts(catalogue.imported()) == {"seen": 3, "new": 3}
     assert catalogue.rows(ROWS) == together
+
+
+async def test_a_record_that_the_database_cannot_store_is_omitted_alone(catalogue: Catalogue) -> None:
+    catalogue.imported()
+    huge = "".join(
+        random.Random(1).choices(string.ascii_letters, k=20_000)
+    )  # An index entry has 8 kB at most.
+    catalogue.put(1, "245 10 $aKnihy opravené", datestamp="2024-06-02T00:00:00Z")
+    catalogue.put(2, f"100 1# $aHus, Jan$0{huge}", "245 10 $aNic", datestamp="2024-06-02T00:00:00Z")
+    catalogue.put(4, f"100 1# $aHus, Jan$0{huge}", "245 10 $aNic", datestamp="2024-06-02T00:00:00Z")
+    await catalogue.harvest()
+
+    facts = catalogue.imported()
+    assert counts(facts) == {"seen": 3, "updated": 1, "deleted": 1, "refused": 2}
+    assert facts.state == "completed with errors"
+    assert catalogue.titles() == ["The Czech Language", "Knihy opravené"]
+    reasons = catalogue.rows("SELECT kind, reason FROM bibliographic_omission")
+    assert [kind for kind, _ in reasons] == ["refused", "refused"]
+    assert all("the database cannot store it: index row" in reason for _, reason in reasons)
+    assert counts(catalogue.imported()) == {}
+
+
+async def test_search_words_are_cut_and_too_many_numbers_refused(catalogue: Catalogue) -> None:
+    words = " ".join(map(chr, range(0x4E00, 0x9FFF)))
+    catalogue.put(1, f"245 10 $aKnihy {words}$c{words}", f"500 ## $a{words}", f"650 #7 $a{words}")
+    catalogue.put(2, "245 10 $aČísla", *(f"035 ## $a{number}" for number in range(33_000)))
+    await catalogue.harvest()
+    assert counts(catalogue.imported()) == {"seen": 3, "new": 2, "refused": 1}
+    assert [title.partition(" ")[0] for title in catalogue.titles()] == ["The", "Knihy"]
+    assert catalogue.rows("SELECT reason FROM bibliographic_omission") == [
+        ("it has 33,001 names or identifiers; at most 32,767 can be stored",)
+    ]
 
 
 def test_a_second_import_finds_nothing_to_do(catalogue: Catalogue) -> None:

@@ -57,6 +57,7 @@ async def test_an_answer_comes_back_byte_for_byte(tmp_path: Path) -> None:
 async def test_a_reason_phrase_that_is_not_in_ascii_is_kept_escaped(tmp_path: Path) -> None:
     kept = Kept(tmp_path / "a.warc.gz", RawReply(status=200, reason="V pořádku", headers=[], body=b"x"))
     await kept.send(_GET)
+    kept.capture.note_run(_RUN)
     kept.capture.close()
     found = await open_replay(kept.capture.path)(_GET)
     assert (found.status, found.reason, found.body) == (200, r"V po\u0159\xe1dku", b"x")
