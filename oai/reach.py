@@ -5,6 +5,7 @@ has many spellings. So the check is made with the socket, after the name was res
 """
 
 import ipaddress
+import re
 import socket
 from collections.abc import Callable
 from enum import Enum
@@ -34,6 +35,7 @@ _CARRIERS: Final = tuple(
 )
 """Networks whose addresses have an IPv4 address in their last four bytes."""
 _IPV4_BITS: Final = 0xFFFF_FFFF
+_CREDENTIALS: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")
 
 
 class Zone(Enum):
@@ -43,6 +45,15 @@ class Zone(Enum):
     PRIVATE = "private"
     NEVER = "never"
     """Link-local networks and the metadata services of clouds, which hand out credentials."""
+
+
+def without_credentials(url: str) -> str:
+    """Return the URL without user name and password, for messages and for everybody.
+
+    >>> without_credentials("https://me:secret@repository.example/oai?verb=Identify")
+    'https://repository.example/oai?verb=Identify'
+    """
+    return _CREDENTIALS.sub(r"\1", url)
 
 
 ZoneOf = Callable[[str], Zone]

@@ -2,12 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from harvester.reading.errors import TransportError
 from harvester.reading.spooled import Body, Spooled
 
 Method = Literal["GET", "POST"]
+AUTHORIZATION: Final = "Authorization"
+"""The name of the header that goes to no other server, and into no stored answer."""
 
 
 @dataclass(frozen=True, kw_only=True)

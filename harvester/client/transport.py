@@ -1,6 +1,7 @@
 """Sends OAI-PMH requests to a repository: GET or POST, redirects, politeness, decompression."""
 
 import asyncio
+import base64
 import contextlib
 import ssl
 import string
@@ -8,21 +9,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from urllib.parse import quote, urldefrag, urlencode, urlsplit
+from urllib.parse import quote, unquote, urldefrag, urlencode, urlsplit
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
 from harvester.client.decoding import TooLargeError, decode
-from harvester.client.exchange import HttpRequest, Method, RawReply, Send
+from harvester.client.exchange import AUTHORIZATION, HttpRequest, Method, RawReply, Send
 from harvester.client.peers import is_from_public, open_sessions
 from harvester.client.politeness import Politeness
 from harvester.reading.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
 from harvester.reading.spooled import Body, Gathering, Spooled
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits
-from oai.reach import UnreachableZoneError, ZoneOf, zone_of
+from oai.reach import UnreachableZoneError, ZoneOf, without_credentials, zone_of
 from oai.sections import HarvesterSettings
 
 _CHUNK = 256 * 1024
@@ -244,7 +245,11 @@ Transport = Callable[[str, Arguments], Awaitable[HttpReply]]
 
 
 def request_url(base_url: str, arguments: Arguments) -> str:
-    """Return the address of a GET request; reserved characters are encoded according to section 3.1.1.3."""
+    """Return the address of a GET request; reserved characters are encoded according to section 3.1.1.3.
+
+    User name and password in the base URL are not part of it: they are sent as a header.
+    """
+    base_url = without_credentials(base_url)
     base_url = urldefrag(base_url).url if "#" in base_url else base_url
     if not arguments:
         return base_url
@@ -300,13 +305,14 @@ class HttpTransport:
 
     async def _by(self, method: Method, base_url: str, arguments: Arguments) -> HttpReply:
         url = request_url(base_url, arguments)
-        request = HttpRequest(method="GET", url=url, headers=self.headers)
+        headers = [*self.headers, *_authorization(base_url)]
+        request = HttpRequest(method="GET", url=url, headers=headers)
         if method == "POST":
             form = ("Content-Type", "application/x-www-form-urlencoded")
             request = HttpRequest(
                 method="POST",
-                url=urldefrag(base_url).url,
-                headers=[*self.headers, form],
+                url=request_url(base_url, ()),
+                headers=[*headers, form],
                 body=_form(arguments).encode("ascii"),
             )
         raw, hops = await self._followed(request, arguments)
@@ -421,14 +427,26 @@ def _redirected(request: HttpRequest, status: int, location: str, arguments: Arg
     if target.scheme not in {"http", "https"} or not target.host:
         reason = f"redirected to {location!r}, which is not an http or https address"
         raise TransportError(request.url, TransportKind.REDIRECT, reason)
+    kept = [pair for pair in request.headers if pair[0] != AUTHORIZATION]
+    if target.origin() == URL(request.url, encoded=True).origin():
+        kept = list(request.headers)
     if request.method == "POST" and status != _SEE_OTHER:
-        return replace(request, url=str(target))
+        return replace(request, url=str(target), headers=kept)
     url = str(target)
     # Some servers drop the arguments when they redirect from http to https or to a new path.
     if not target.raw_query_string and request.method == "GET":
         url = request_url(url, arguments)
-    headers = [pair for pair in request.headers if pair[0] != "Content-Type"]
+    headers = [pair for pair in kept if pair[0] != "Content-Type"]
     return HttpRequest(method="GET", url=url, headers=headers)
+
+
+def _authorization(base_url: str) -> list[tuple[str, str]]:
+    """Return the header for the user name and password in a base URL, if it has them (RFC 7617)."""
+    parts = urlsplit(base_url)
+    if parts.username is None:
+        return []
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return [(AUTHORIZATION, f"Basic {base64.b64encode(pair.encode()).decode()}")]
 
 
 def _target(url: str, location: str) -> URL:

@@ -12,6 +12,7 @@ from harvester.harvest.request import HarvestRequest
 from harvester.models import Repository
 from oai.datestamps import format_datestamp
 from oai.errors import TryLaterError
+from oai.reach import without_credentials
 
 
 def check_wait(repository: Repository, now: datetime) -> None:
@@ -19,8 +20,8 @@ def check_wait(repository: Repository, now: datetime) -> None:
     if repository.not_before is not None and repository.not_before > now:
         until = format_datestamp(repository.not_before)
         raise TryLaterError(
-            f"{repository.base_url}: the repository asked to wait until {until}; run the same "
-            "command then, or now with --ignore-wait"
+            f"{without_credentials(repository.base_url)}: the repository asked to wait until {until}; "
+            "run the same command then, or now with --ignore-wait"
         )
 
 

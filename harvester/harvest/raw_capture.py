@@ -20,7 +20,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from harvester.client.exchange import HttpRequest, RawReply, Send
+from harvester.client.exchange import AUTHORIZATION, HttpRequest, RawReply, Send
 from harvester.reading.errors import ClientError, TransportError, TransportKind
 from oai.datestamps import parse_datestamp
 from oai.errors import required
@@ -140,7 +140,8 @@ def _request_record(writer: Any, request: HttpRequest) -> Any:  # noqa: ANN401 w
     parts = urlsplit(request.url)
     path = parts.path or "/"
     line = f"{request.method} {path}{'?' + parts.query if parts.query else ''} HTTP/1.1"
-    headers = [("Host", parts.netloc.rpartition("@")[2]), *request.headers]
+    sent = [pair for pair in request.headers if pair[0] != AUTHORIZATION]
+    headers = [("Host", parts.netloc), *sent]
     return writer.create_warc_record(
         request.url,
         "request",

@@ -21,6 +21,7 @@ from harvester.reading.errors import (
 from oai.datestamps import parse_datestamp
 from oai.errors import RemoteError
 from oai.failures import Failure, FailureCode
+from oai.reach import without_credentials
 from oai.vocabulary import ErrorCode, Verb
 
 _MOST_RESTARTS = 3
@@ -55,7 +56,7 @@ class RecoveryTimeError(RemoteError):
     def __init__(self, base_url: str, limit: float) -> None:
         facts = {"limit": round(limit), "setting": "harvester.max_recovery_seconds"}
         self.failure = Failure(code=FailureCode.RECOVERY_TIME, facts=facts)
-        super().__init__(f"{base_url}: {self.failure.sentence()}")
+        super().__init__(f"{without_credentials(base_url)}: {self.failure.sentence()}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,7 @@ from typing import ClassVar
 
 from oai.errors import RemoteError, TryLaterError
 from oai.failures import Failure, FailureCode
+from oai.reach import without_credentials
 from oai.vocabulary import ErrorCode
 
 _SHOWN_BYTES = 120
@@ -82,6 +83,7 @@ class TransportError(ClientError):
     """No answer at all."""
 
     def __init__(self, url: str, kind: TransportKind, reason: str) -> None:
+        url = without_credentials(url)
         super().__init__(f"{url}: {reason}")
         self.url = url
         self.kind = kind
@@ -92,6 +94,7 @@ class HttpStatusError(ClientError):
     """An answer with an unsuccessful HTTP status."""
 
     def __init__(self, url: str, status: int, reason: str = "") -> None:
+        url = without_credentials(url)
         super().__init__(f"{url}: HTTP status {status} {reason}".rstrip())
         self.url = url
         self.status = status
@@ -105,6 +108,7 @@ class AnswerTooLargeError(ClientError):
     failure: Failure
 
     def __init__(self, url: str, failure: Failure) -> None:
+        url = without_credentials(url)
         super().__init__(f"{url}: {failure.sentence()}")
         self.url = url
         self.failure = failure
@@ -124,6 +128,7 @@ class NotOaiPmhError(ClientError):
     failure = Failure(code=FailureCode.NOT_OAI_PMH)
 
     def __init__(self, url: str, reason: str, found: bytes, *, other_xml: bool = False) -> None:
+        url = without_credentials(url)
         super().__init__(f"{url}: {reason}; it begins with {_shown(found)!r}. Is this the base URL?")
         self.url = url
         self.other_xml = other_xml
@@ -137,6 +142,7 @@ class MalformedAnswerError(ClientError):
     failure: Failure | None = Failure(code=FailureCode.MALFORMED_ANSWER)
 
     def __init__(self, url: str, reason: str) -> None:
+        url = without_credentials(url)
         super().__init__(f"{url}: {reason}")
         self.url = url
         self.reason = reason
@@ -150,6 +156,7 @@ class EndlessListError(MalformedAnswerError):
     """A list that is circular, or has only empty or repeated pages; `failure` says how that was detected."""
 
     def __init__(self, url: str, failure: Failure) -> None:
+        url = without_credentials(url)
         super().__init__(url, failure.sentence())
         self.failure = failure
 
@@ -160,6 +167,7 @@ class OaiError(ClientError):
     failure_code: ClassVar = FailureCode.REPOSITORY_ERROR
 
     def __init__(self, url: str, code: str, message: str, *, response_date: str = "") -> None:
+        url = without_credentials(url)
         super().__init__(f"{url}: {code}: {message}" if message else f"{url}: {code}")
         self.url = url
         self.code = code
@@ -235,6 +243,7 @@ class ServerBusyError(TryLaterError):
     """The server asked for a longer wait than we accept."""
 
     def __init__(self, url: str, status: int, seconds: float | None) -> None:
+        url = without_credentials(url)
         when = "later" if seconds is None else f"in {seconds:,.0f} seconds"
         super().__init__(f"{url}: HTTP status {status}, retry {when}; run the same command again then")
         self.url = url

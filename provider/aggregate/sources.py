@@ -8,6 +8,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
+from oai.reach import without_credentials
 from provider.aggregate import harvested
 from provider.aggregate.identifiers import Identifiers, source_name, suggested_name
 from provider.aggregate.models import AggregateFeed, AggregateSet, AggregateSource
@@ -28,11 +29,15 @@ ON CONFLICT DO NOTHING
 """
 _NAMES_CHANGED: Final = """
 UPDATE aggregate_source AS source
-SET title = coalesce(repository.repository_name, repository.base_url), base_url = repository.base_url
+SET title = coalesce(repository.repository_name, public.url), base_url = public.url
 FROM oai_repository AS repository
+CROSS JOIN LATERAL (
+    -- Without user name and password, as in `oai.reach.without_credentials`.
+    SELECT regexp_replace(repository.base_url, '^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@', '\\1') AS url
+) AS public
 WHERE repository.repository_id = source.repository_id
     AND (source.title, source.base_url)
-        IS DISTINCT FROM (coalesce(repository.repository_name, repository.base_url), repository.base_url)
+        IS DISTINCT FROM (coalesce(repository.repository_name, public.url), public.url)
 """
 _SET_NAMES_CHANGED: Final = """
 UPDATE aggregate_set AS known SET name = current.name
@@ -68,17 +73,19 @@ def find_repository(session: Session, named: str) -> SourceRepository:
         if named.isdecimal()
         else (known.base_url == named) | (known.repository_name == named)
     )
-    title = func.coalesce(known.repository_name, known.base_url)
     found = session.execute(
-        select(known.repository_id, title, known.base_url).where(wanted).order_by(known.repository_id)
+        select(known.repository_id, known.repository_name, known.base_url)
+        .where(wanted)
+        .order_by(known.repository_id)
     ).all()
     if not found:
         raise UsageError(f"no repository {named!r}; list repositories with `zatva repository list`")
     if len(found) > 1:
         ids = ", ".join(str(row[0]) for row in found)
         raise UsageError(f"{named!r} matches the repositories {ids}; give one number")
-    repository_id, title_found, base_url = found[0]
-    return SourceRepository(repository_id=repository_id, title=title_found, base_url=base_url)
+    repository_id, name, base_url = found[0]
+    base_url = without_credentials(base_url)
+    return SourceRepository(repository_id=repository_id, title=name or base_url, base_url=base_url)
 
 
 def add_source(

@@ -162,6 +162,24 @@ async def test_redirects_lead_to_http_alone(location: str) -> None:
     assert location in str(caught.value)
 
 
+async def test_credentials_in_an_address_go_to_its_server_alone_and_into_no_message() -> None:
+    other = RawServer(answer=lambda _: reply(_IDENTIFY))
+    async with serve_raw(other):
+        server = RawServer(answer=lambda _: b"")
+        moved = iter([f"{server.url}/moved", other.url, other.url])
+        server.answer = lambda _: reply(b"", f"Location: {next(moved)}", status="302 Found")
+        async with serve_raw(server):
+            moved = iter([f"{server.url}/moved", other.url])
+            answered = await _ask(server.url.replace("://", "://me:s%40cret@"))
+    sent = ["Authorization: Basic bWU6c0BjcmV0\r\n" in one for one in server.asked]
+    assert sent == [True, True]
+    assert not any("Authorization" in one for one in other.asked)
+    assert answered.url == f"{server.url}?verb=Identify"
+    with pytest.raises(TransportError) as raised:
+        await _ask(server.url.replace("://", "://me:s%40cret@"))  # The server is gone.
+    assert "cret" not in str(raised.value) + raised.value.url
+
+
 async def test_redirects_have_a_limit() -> None:
     server = RawServer(answer=lambda _: reply(b"", "Location: /oai?verb=Identify", status="307 Again"))
     async with serve_raw(server):

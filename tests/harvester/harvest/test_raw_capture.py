@@ -1,6 +1,7 @@
 """A WARC file is whole after each exchange, whatever happens next."""
 
 import gzip
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -61,6 +62,14 @@ async def test_a_reason_phrase_that_is_not_in_ascii_is_kept_escaped(tmp_path: Pa
     kept.capture.close()
     found = await open_replay(kept.capture.path)(_GET)
     assert (found.status, found.reason, found.body) == (200, r"V po\u0159\xe1dku", b"x")
+
+
+async def test_credentials_are_not_kept(tmp_path: Path) -> None:
+    kept = Kept(tmp_path / "a.warc.gz", _reply())
+    await kept.send(replace(_GET, headers=[("Authorization", "Basic c2VjcmV0"), ("User-Agent", "Z")]))
+    kept.capture.close()
+    written = gzip.decompress(kept.capture.path.read_bytes())
+    assert (b"User-Agent: Z" in written, b"c2VjcmV0" in written) == (True, False)
 
 
 async def test_request_and_answer_are_joined_and_have_what_was_sent(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from provider.aggregate.update import updater
 from tests.commands import Process, results
 from tests.plans import work_of
 from tests.provider.aggregate.harvested_rows import Harvested
+from tests.provider.served import until
 
 pytestmark = pytest.mark.copied_database("rows that plans go through are counted")
 RECORDS = 60
@@ -174,3 +175,29 @@ def test_an_update_does_not_go_through_all_memberships(harvested: Harvested) -> 
         with work_of(harvested.database, "DELETE FROM aggregate_membership") as work:
             assert harvested.update() == 300
     assert [rows for rows in work if rows > 20 * 300] == []
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_credentials_in_a_base_url_are_not_published(
+    harvested: Harvested, database: Database, *, known: bool
+) -> None:
+    with database.session() as session:
+        harvested.write(session, "1")
+        session.execute(
+            text("UPDATE oai_repository SET base_url = 'http://me:s%40cret@one.example/oai?a=@b'")
+        )
+        if known:  # As an earlier version copied it.
+            session.execute(
+                text("UPDATE aggregate_source SET base_url = 'http://me:s%40cret@one.example/oai?a=@b'")
+            )
+        session.commit()
+    until(lambda: harvested.update() == 1)
+
+    def answer(*pairs: tuple[str, str]) -> bytes:
+        return harvested.repository().answer(list(pairs)).body
+
+    records = ("verb", "ListRecords"), ("metadataPrefix", "oai_dc")
+    until(lambda: b"<record>" in answer(*records))
+    for body in (answer(("verb", "Identify")), answer(*records)):
+        assert b"http://one.example/oai?a=@b" in body
+        assert b"cret" not in body
