@@ -212,6 +212,15 @@ def index_file(database: Database, path: Place, options: IndexOptions, check: Ch
         return indexer.index(path, check)
 
 
+_FAULTS_OF_A_FILE: Final = (
+    psycopg.DataError,
+    sqlalchemy.exc.DataError,
+    PublishingError,
+    AlteredMemberError,
+    UnicodeError,
+)
+
+
 class Indexer:
     """Indexes files one after the other over one connection, and caches the ids of sets."""
 
@@ -292,7 +301,7 @@ class Indexer:
                 return self._index_list(file, check)
             reading = _Reading(file, self._options.content, check)
             merged = self._publish(file, reading)
-        except (psycopg.DataError, sqlalchemy.exc.DataError, PublishingError, AlteredMemberError) as error:
+        except _FAULTS_OF_A_FILE as error:
             session.rollback()
             code = getattr(error, "failure_code", FailureCode.ARCHIVE_NOT_INDEXED)
             return refused(path, FramingProblem.of(code, f"not indexed: {error}"))
