@@ -187,6 +187,7 @@ class HarvestParameters:
     ))
     full: bool = field(default=False, metadata=_of(
         column="incremental", reversed=True, form=False,
+        about="True: only records that changed since the last harvest; false: all records each time.",
         schedule=Option("--incremental", _INCREMENTAL),
         schedule_no=Option("--full", "harvest all records each time"),
         command=Option("--full", _FULL, place=5),

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 from datetime import datetime
 from io import BytesIO
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -254,6 +255,17 @@ async def test_a_schedule_starts_at_no_number_and_no_other_text(program: Program
     answer = await program.post("/schedules", body)
     assert answer.status == 422
     assert [fault["pointer"] for fault in answer.body["errors"]] == ["/start_date"]
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_the_documented_schedule_requests_only_changed_records(program: Program) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "use-the-api.md").read_text(encoding="utf-8")
+    (body,) = re.findall(r"\$api/schedules \\\n  -d '(.+)'", page)
+    added = await program.post("/schedules", json.loads(body))
+    assert added.status == 201
+    assert added.body["incremental"] is True
+    shown = whole_document()["components"]["schemas"]["NewSchedule"]["properties"]["incremental"]
+    assert "all records each time" in shown["description"]
 
 
 @pytest.mark.usefixtures("one_of_each")
