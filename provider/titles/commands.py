@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from oai.cli import Invocation
-from oai.console import some
+from oai.console import counted, some
 from oai.database import Database, open_database
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode, UsageError, ZatvaError
@@ -173,7 +173,10 @@ def _list_report(plan: ListPlan, closed: Sequence[str]) -> dict[str, Any]:
 def _in_words(report: dict[str, Any]) -> list[str]:
     counts = report["counts"]
     begin = "Would import" if report["dry_run"] else "Imported"
-    summary = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items())
+    summary = ", ".join(
+        counted(number, "collection") if name == "collections" else f"{number:,} {name.replace('_', ' ')}"
+        for name, number in counts.items()
+    )
     lines = [f"{begin}: {summary}"]
     lines += some("new", report["new"])
     lines += some("changed", [f"{one['name']} ({', '.join(one['fields'])})" for one in report["changed"]])
