@@ -135,7 +135,7 @@ _SAMPLE: Final = dict.fromkeys(_PLANNED, "a sample is a job of its own; a schedu
 _NOW_ONLY: Final = dict.fromkeys((*_PLANNED, Surface.JOB), "only a person who harvests now decides on it")
 _QUEUED: Final = dict.fromkeys(_RUNNING, "it orders the jobs that wait; one that runs waits no more")
 _TIMED: Final = dict.fromkeys((Surface.JOB, *_RUNNING), "a schedule's times become those of its jobs")
-_UNANSWERED: Final = {Surface.API: "requests take it, and the dashboard shows it"}
+_LOCAL: Final = "A time without an offset is local time in `time_zone`."
 _OWNED: Final = dict.fromkeys((Surface.FORM, Surface.API), "it is the organisation of the repository")
 _INCREMENTAL: Final = "harvest only what changed since the last harvest (default)"
 _FULL: Final = "harvest all records, not only those that changed since the last harvest"
@@ -187,6 +187,7 @@ class HarvestParameters:
     ))
     full: bool = field(default=False, metadata=_of(
         column="incremental", reversed=True, form=False,
+        about="True: only records that changed since the last harvest; false: all records each time.",
         schedule=Option("--incremental", _INCREMENTAL),
         schedule_no=Option("--full", "harvest all records each time"),
         command=Option("--full", _FULL, place=5),
@@ -217,17 +218,17 @@ class HarvestParameters:
         command=Option("--max", "stop after this many records", "N", place=1),
     ))
     parse_id: bool = field(default=True, metadata=_of(
-        absent=_UNANSWERED, schedule=Option("--parse-id", _BY_IDENTIFIER, place=2),
+        schedule=Option("--parse-id", _BY_IDENTIFIER, place=2),
         schedule_no=Option("--no-parse-id", "put all files into one directory", place=2),
         command=Option("--no-parse-id", "put all files into one folder", place=1),
     ))
     files_per_directory: int = field(default=5000, metadata=_of(
-        column="files_per_dir", stored=None, limits={"ge": 1, "le": 1_000_000}, absent=_UNANSWERED,
+        column="files_per_dir", stored=None, limits={"ge": 1, "le": 1_000_000},
         schedule=Option("--files-per-dir", _FILES, "N", place=2),
         command=Option("--files-per-dir", "files in one folder (default: 5000)", "N", place=4),
     ))
     slice: Slice | None = field(default=None, metadata=_of(
-        choices=Slice, absent=_UNANSWERED,
+        choices=Slice,
         schedule=Option("--slice", _SLICES, place=2), command=Option("--slice", _SLICES, place=2),
     ))
     ignore_wait: bool = field(default=False, metadata=_of(
@@ -253,14 +254,15 @@ class HarvestPlan(HarvestParameters):
         absent=_TIMED, schedule=Option("--zone", "time zone of the frequency", place=-1),
     ))
     start_date: datetime | None = field(default=None, metadata=_of(
-        kind=datetime, stored=Default.NOW, form=None, absent=_TIMED,
+        kind=datetime, stored=Default.NOW, form=None, about=_LOCAL, absent=_TIMED,
         schedule=Option("--start", _START, "TIME", place=-1),
     ))
     end_date: datetime | None = field(default=None, metadata=_of(
-        kind=datetime, absent=_TIMED, schedule=Option("--end", "latest time to run", "TIME", place=-1),
+        kind=datetime, about=_LOCAL, absent=_TIMED,
+        schedule=Option("--end", "latest time to run", "TIME", place=-1),
     ))
     overlap: Overlap = field(default=Overlap.SKIP, metadata=_of(
-        choices=Overlap, absent={**_TIMED, **_UNANSWERED},
+        choices=Overlap, absent=_TIMED,
         schedule=Option("--overlap", _OVERLAP, place=1),
     ))
     priority: int = field(default=0, metadata=_of(

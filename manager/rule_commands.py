@@ -34,6 +34,7 @@ from harvester.vocabulary import RuleKind
 from manager.replays import RuleFiles, requested_replay
 from manager.rule_usage import last_runs, uses_of
 from oai.cli import Invocation, account_name
+from oai.console import counted
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
 from oai.settings import Settings
@@ -359,7 +360,7 @@ def _samples(session: Session, invocation: Invocation) -> Samples:
 
 def _in_words(preview: ReplayPreview, request: HarvestRequest) -> str:
     rules = ", ".join(str(one) for one in (request.filter_file, request.normalize_file) if one) or "no rules"
-    lines = [f"a replay of run {preview.run} with {rules} would change {preview.changes:,} records"]
+    lines = [f"a replay of run {preview.run} with {rules} would change {counted(preview.changes, 'record')}"]
     lines += [
         f"  {preview.counts[one.value]:>8,}  {one.value}" for one in ReplayEffect if preview.counts[one.value]
     ]

@@ -17,6 +17,7 @@ from manager.schedules.plan import read_plan
 from manager.schedules.service import ScheduleView, find_schedules, find_view
 from manager.schedules.what_if import forecast
 from oai.cli import Invocation
+from oai.console import counted
 from oai.database import open_database
 from oai.datestamps import utc_now
 from oai.errors import ExitCode, UsageError
@@ -62,12 +63,10 @@ def _show_forecast(invocation: Invocation, session: Session, schedule: Recurring
     lines = [
         "not added; it would run "
         + (", ".join(f"{due:%Y-%m-%d %H:%M}Z" for due in dues[:_SHOWN_RUNS]) or "not in the coming week"),
-        "a run takes about "
-        + (
-            f"{size.seconds:,.0f} s, {size.requests:,} requests, {size.records:,} records"
-            if size
-            else "what is not known before the first complete run"
-        ),
+        f"a run takes about {size.seconds:,.0f} s, {counted(size.requests, 'request')},"
+        f" {counted(size.records, 'record')}"
+        if size
+        else "how long a run takes is not known before the first complete run",
         *(["at the same time, from the same server:", *clashes] if clashes else []),
         *([f"the server is quickest from {found.quickest}:00"] if found.quickest is not None else []),
     ]
@@ -146,7 +145,7 @@ def sample_schedule(invocation: Invocation) -> ExitCode:
         job = samples.sample_schedule(session, arguments.recurring_id, arguments.records)
         session.commit()
         invocation.about(arguments.recurring_id, job_id=job.job_id, records=arguments.records)
-        words = f"job {job.job_id}: due now, ends after {arguments.records:,} records"
+        words = f"job {job.job_id}: due now, ends after {counted(arguments.records, 'record')}"
         invocation.console.result(columns_of(job), words)
     return ExitCode.DONE
 

@@ -1,6 +1,7 @@
 """The codes of failures; `oai.failures` makes texts of them."""
 
 from enum import StrEnum
+from typing import Final
 
 
 class FailureCode(StrEnum):
@@ -205,3 +206,7 @@ class FailureCode(StrEnum):
     # Waits.
     WAITING = "waiting"
     """Facts: until; for, the failure that causes the wait as `Failure.as_json`."""
+
+
+NOT_STARTED: Final = frozenset({FailureCode.REPOSITORY_BUSY, FailureCode.REPOSITORY_LOCKED})
+"""Something of ours kept the run off its repository: it says nothing about either."""

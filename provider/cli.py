@@ -177,7 +177,7 @@ def _place(text: str) -> Place:
 
 def _add_index(provider: "Subcommands") -> None:
     index = add_command(
-        provider, "index", help="index ARC, WARC and CDX files", handler="provider.commands:index"
+        provider, "index", help="index ARC, WARC, WACZ and CDX files", handler="provider.commands:index"
     )
     index.add_argument(
         "paths",

@@ -3,8 +3,9 @@
 import argparse
 import re
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Table
+from sqlalchemy import Column, DefaultClause, String, Table
 
 import harvester.bibliographic.models
 import harvester.harvest.models
@@ -104,11 +105,11 @@ def tables() -> str:
     lines = ["# Tables", "", "All times are UTC. Only migrations create and change Zatva's tables.", ""]
     for table in Base.metadata.sorted_tables:
         lines += [f"## `{table.name}`", "", _table_words(table), ""]
-        lines += ["| column | type | |", "| --- | --- | --- |"]
+        lines += ["| column | type | default | |", "| --- | --- | --- | --- |"]
         for column in table.columns:
             kind = str(column.type).lower().replace(' collate "c"', "")
             optional = "may be empty" if column.nullable else ""
-            lines.append(f"| `{column.name}` | {kind} | {optional} |")
+            lines.append(f"| `{column.name}` | {kind} | {_default(column)} | {optional} |")
         lines.append("")
     return "\n".join(lines)
 
@@ -162,6 +163,20 @@ def _words(action: argparse.Action) -> str:
     text = (action.help or "") % {**vars(action), "prog": "zatva"}
     choices = f" ({' | '.join(map(str, action.choices))})" if action.choices else ""
     return f"`{shown}`: {text}{choices}"
+
+
+def _default(column: Column[Any]) -> str:
+    """Return the value that the database gives a row without one."""
+    if column.identity is not None:
+        return "next number"
+    if column.computed is not None:
+        return "computed"
+    default = column.server_default
+    if not isinstance(default, DefaultClause):
+        return ""
+    value = default.arg if isinstance(default.arg, str) else str(default.arg)
+    quoted = isinstance(default.arg, str) and isinstance(column.type, String)
+    return f"`'{value}'`" if quoted else f"`{value}`"
 
 
 def _table_words(table: Table) -> str:

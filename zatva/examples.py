@@ -103,7 +103,7 @@ zatva store audit run 7
 zatva store audit schedule list
 zatva store audit schedule set 7 --frequency "monthly on 1 at 03:00"
 zatva store audit schedule remove 2
-zatva import run
+zatva import run --all
 zatva import run --repository 7
 zatva import status
 zatva import list
@@ -112,7 +112,7 @@ zatva import source 3
 zatva import set list
 zatva import set show maps
 zatva import set remove maps
-zatva import set add maps --where "kind = map"
+zatva import set add maps --where '655$a contains mapa'
 zatva import set edit maps --match any
 zatva import set try maps
 zatva import search babička němcová

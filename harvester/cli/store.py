@@ -249,9 +249,9 @@ def _named(session: Session, invocation: Invocation) -> Repository:
 
 def _rebuilt_words(rebuilt: Rebuilt) -> str:
     words = (
-        f"{rebuilt.files:,} record files; rows: {rebuilt.kept:,} kept, {rebuilt.added:,} added, "
-        f"{rebuilt.changed:,} changed, {rebuilt.dropped:,} dropped; {rebuilt.refused:,} files "
-        "skipped"
+        f"{counted(rebuilt.files, 'record file')}; rows: {rebuilt.kept:,} kept, {rebuilt.added:,} added, "
+        f"{rebuilt.changed:,} changed, {rebuilt.dropped:,} dropped; "
+        f"{counted(rebuilt.refused, 'file')} skipped"
     )
     if rebuilt.needs_full_harvest:
         words += "\nThe next harvest requests all records."

@@ -10,6 +10,7 @@ from harvester.client.transport import request_url
 from harvester.harvest.request import HarvestRequest, in_granularity
 from harvester.harvest.windows import Calendar, Window, calendar, first_request, slices, window_from_json
 from harvester.vocabulary import Method, Slice
+from oai.console import counted
 from oai.datestamps import format_datestamp, parse_datestamp
 from oai.errors import UsageError, required
 from oai.vocabulary import DeletedRecord, Granularity, Verb
@@ -247,7 +248,7 @@ def _remarks(request: HarvestRequest, target: Target, from_: str | None) -> list
         longer = "year" if request.slice is Slice.MONTH else "year and month"
         remarks.append(f"each {longer} is requested as a whole first; if it is empty, its slices are skipped")
     if request.max_records is not None:
-        remarks.append(f"the harvest stops after {request.max_records:,} records")
+        remarks.append(f"the harvest stops after {counted(request.max_records, 'record')}")
     if from_ is not None and target.deleted_record != DeletedRecord.PERSISTENT:
         remarks.append(
             f"the repository's deletedRecord is {target.deleted_record or 'unknown'!r}: only a full "

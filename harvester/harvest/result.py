@@ -22,6 +22,7 @@ from oai.console import counted
 from oai.datestamps import format_datestamp, read_moment
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, UsageError, ZatvaError, failure_of
+from oai.failure_codes import NOT_STARTED
 from oai.failures import Failure, FailureCode, failure_columns
 
 _COLUMNS = {
@@ -59,7 +60,6 @@ _VERDICT_WORDS = {
     Verdict.FAILED: "The harvest did not complete; received records are stored.",
 }
 
-_NOT_STARTED: Final = frozenset({FailureCode.REPOSITORY_BUSY, FailureCode.REPOSITORY_LOCKED})
 _SAMPLE: Final = "The sample is complete: it ended after the number of records that was asked for."
 
 
@@ -148,7 +148,7 @@ class RunOutcome:
 
     def in_words(self) -> str:
         """Return the result for people."""
-        if self.failure is not None and self.failure.code in _NOT_STARTED:
+        if self.failure is not None and self.failure.code in NOT_STARTED:
             return "The harvest did not start."
         named = {name: self.counts.get(name, 0) for name in _COLUMNS}
         shares = shares_of(self.counts)

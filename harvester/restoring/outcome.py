@@ -74,7 +74,8 @@ class RestoreOutcome:
         if self.missing:
             lines += self._missing_lines()
         if self.start is not None:
-            lines.append(f"Start page: {self.start}")
+            what = "Start page" if self.start.suffix else "Folder of WARC files"
+            lines.append(f"{what}: {self.start}")
         return "\n".join(lines)
 
     def _missing_lines(self) -> list[str]:

@@ -28,6 +28,7 @@ from harvester.models import Harvest, History, Repository
 from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.jobs.views import HistoryView
 from manager.models import Job, JobStatus, RecurringJob
+from oai.failure_codes import NOT_STARTED
 
 TROUBLED: Final = frozenset(
     {
@@ -127,6 +128,11 @@ def find_runs(
         HistoryView(history=run, repository_name=name, protocol=protocol)
         for run, name, protocol in session.execute(query)
     ]
+
+
+def was_started() -> ColumnElement[bool]:
+    """Return the SQL condition that nothing of ours kept the run off its repository."""
+    return func.coalesce(History.failure_code, "").not_in(NOT_STARTED)
 
 
 def count_runs(session: Session, choice: RunFilter) -> int:

@@ -20,6 +20,7 @@ from manager.models import UNDER_WAY, Job
 from manager.notices.models import Channel, Kind, Mute, Notice, NoticeRule, NoticeStreak, Occasion
 from manager.notices.mutes import mute_notices, mute_of_repository, mute_of_run
 from manager.schedules.service import database_now
+from oai.failure_codes import NOT_STARTED
 from oai.failures import Failure, FailureCode
 from oai.outgoing import HookSettings
 
@@ -262,7 +263,12 @@ def notices_for(rule: NoticeRule, occasion: Occasion, facts: Facts) -> list[Noti
 
 
 def gravity_of(session: Session, run: History) -> Gravity | None:
-    """Return how bad a run's end is; None if it says nothing: a user ended it, or it continues by itself."""
+    """Return how bad a run's end is.
+
+    None if it says nothing: a user ended it, it was kept off its repository, or it continues by itself.
+    """
+    if run.failure_code in NOT_STARTED:
+        return None
     if run.status in _MAY_GO_ON and _goes_on(session, run):
         return None
     return _GRAVITY.get(RunStatus(run.status)) if run.status in set(RunStatus) else None

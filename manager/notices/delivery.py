@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from harvester.models import History, Repository
 from harvester.vocabulary import NOT_RUN, RunStatus
 from manager import hooks
+from manager.jobs.runs import was_started
 from manager.leader.lock import Fenced, NotLeadingError
 from manager.notices import addresses, letters, outbox, services, webhooks
 from manager.notices.announcements import (
@@ -99,7 +100,7 @@ def _failing(session: Session, window: tuple[ColumnElement[bool], ...]) -> list[
     source = (History.repository_id, History.metadata_prefix, History.set_spec)
     last = (
         select(func.max(History.history_id))
-        .where(*window, History.status.not_in((RunStatus.KILLED, RunStatus.INCOMPLETE)))
+        .where(*window, was_started(), History.status.not_in((RunStatus.KILLED, RunStatus.INCOMPLETE)))
         .group_by(*source)
         .scalar_subquery()
     )

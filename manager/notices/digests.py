@@ -27,7 +27,7 @@ from sqlalchemy.orm import Session
 from harvester.harvest.models import Quarantined
 from harvester.models import History, Repository
 from harvester.vocabulary import NOT_RUN
-from manager.jobs.runs import TROUBLED
+from manager.jobs.runs import TROUBLED, was_started
 from manager.notices.announcements import facts_of_repository, moment
 from manager.notices.models import Channel, Language, Notice, NoticeDigest, Occasion
 from manager.schedules.service import database_now
@@ -130,7 +130,7 @@ def _has_card() -> ColumnElement[bool]:
 
 def _facts(session: Session, row: NoticeDigest) -> dict[str, Any]:
     since = History.harvest_end_time >= row.written
-    ours = and_(History.repository_id == row.repository_id, History.status.not_in(NOT_RUN))
+    ours = and_(History.repository_id == row.repository_id, History.status.not_in(NOT_RUN), was_started())
     runs, troubled, records, changed = session.execute(
         select(
             func.count(),

@@ -11,6 +11,7 @@ from harvester.vocabulary import RunStatus
 from manager.models import RecurringJob, RecurringState
 from manager.notices.announcements import notify
 from manager.notices.models import Occasion
+from oai.failure_codes import NOT_STARTED
 from oai.failures import Failure, FailureCode
 from oai.sections import ManagerSettings
 
@@ -40,8 +41,9 @@ def note_end(
     """Count the end of a run for its schedule; return the schedule, locked, or None if it is gone.
 
     A good run ends a streak of failures. A run that failed or was lost continues it, and so does one that was
-    cut off before its first record; runs that users ended, that wait for a person, or that had no room do
-    neither. Suspends the schedule after `manager.suspend_after` failures. The caller commits.
+    cut off before its first record; runs that users ended, that wait for a person, that were kept off their
+    repository, or that had no room do neither. Suspends the schedule after `manager.suspend_after` failures.
+    The caller commits.
     """
     schedule = session.get(RecurringJob, recurring_id, with_for_update=True, populate_existing=True)
     if schedule is None:
@@ -51,7 +53,7 @@ def note_end(
         seconds = (ended.harvest_end_time - ended.harvest_start_time).total_seconds()
         before = seconds if schedule.usual_seconds is None else schedule.usual_seconds
         schedule.usual_seconds = before + _WEIGHT * (max(seconds, 0) - before)
-    elif ended.failure_code in NO_ROOM:
+    elif ended.failure_code in NO_ROOM | NOT_STARTED:
         pass
     elif ended.status in BAD or (ended.status == RunStatus.INCOMPLETE and not ended.record_count):
         schedule.failures += 1

@@ -60,7 +60,9 @@ def add_selection(export: argparse.ArgumentParser) -> None:
         "--set", metavar="SPEC", help="documents of this set, such as collection:serials or domain:cz:example"
     )
     export.add_argument(
-        "--of-title", metavar="TITLE", help="documents of this title: its number, its key, or SOURCE:KEY"
+        "--of-title",
+        metavar="TITLE",
+        help="documents of this title: its number, its key, or SOURCE:KEY if several sources have the key",
     )
     add_times(export)
 

@@ -19,7 +19,9 @@ def add_commands(titles: "Subcommands") -> None:
     show = add_command(
         titles, "show", help="show everything about a title", handler=f"{_HANDLERS}:show_title"
     )
-    show.add_argument("title", metavar="TITLE", help="its number, its key, or SOURCE:KEY")
+    show.add_argument(
+        "title", metavar="TITLE", help="its number, its key, or SOURCE:KEY if several sources have the key"
+    )
     add_command(
         titles,
         "update",

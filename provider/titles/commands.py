@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from oai.cli import Invocation
-from oai.console import some
+from oai.console import counted, some
 from oai.database import Database, open_database
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode, UsageError, ZatvaError
@@ -50,7 +50,8 @@ _COLUMNS: Final = {
 }
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 _POSTGRESQL: Final = ("postgresql://", "postgres://")
-_HEX: Final = 32
+_HEXADECIMAL: Final = re.compile(r"[0-9A-Fa-f]{32}")
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _NAMED: Final = 3
 """Addresses of a list that such a report names."""
 
@@ -172,7 +173,10 @@ def _list_report(plan: ListPlan, closed: Sequence[str]) -> dict[str, Any]:
 def _in_words(report: dict[str, Any]) -> list[str]:
     counts = report["counts"]
     begin = "Would import" if report["dry_run"] else "Imported"
-    summary = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items())
+    summary = ", ".join(
+        counted(number, "collection") if name == "collections" else f"{number:,} {name.replace('_', ' ')}"
+        for name, number in counts.items()
+    )
     lines = [f"{begin}: {summary}"]
     lines += some("new", report["new"])
     lines += some("changed", [f"{one['name']} ({', '.join(one['fields'])})" for one in report["changed"]])
@@ -272,25 +276,26 @@ _DETAILS: Final = (
 
 
 def find_title(session: Session, named: str) -> Title:
-    """Return the title that a command names: by number, key, or SOURCE:KEY. Raises UsageError."""
-    source, colon, key = named.partition(":")
-    if named.isascii() and named.isdigit():
+    """Return the title that a command names: by number, SOURCE:KEY, or key. Raises UsageError.
+
+    A key is that of the OAI identifier, or that of the title's source if no other source has it.
+    """
+    source, _, key = named.partition(":")
+    if _HEXADECIMAL.fullmatch(named):
+        condition = Title.key == uuid.UUID(hex=named)
+    elif _NUMBER.fullmatch(named):
         condition = Title.title_id == int(named)
-    elif len(named) == _HEX and not colon:
-        condition = Title.key == _hexadecimal(named)
     else:
         condition = (Title.source == source) & (Title.source_key == key)
-    found = session.scalars(select(Title).where(condition)).one_or_none()
-    if found is None:
+    found = session.scalars(select(Title).where(condition)).all()
+    if not found:
+        found = session.scalars(select(Title).where(Title.source_key == named).order_by(Title.source)).all()
+    if not found:
         raise UsageError(f"no title {named!r}; list them with `zatva provider titles list`")
-    return found
-
-
-def _hexadecimal(text: str) -> uuid.UUID:
-    try:
-        return uuid.UUID(hex=text)
-    except ValueError:
-        raise UsageError(f"{text!r} is not a title's key of 32 hexadecimal digits") from None
+    if len(found) > 1:
+        names = ", ".join(f"{title.source}:{named}" for title in found)
+        raise UsageError(f"several sources have a title {named!r}; give one of {names}")
+    return found[0]
 
 
 def update_titles(invocation: Invocation) -> ExitCode:

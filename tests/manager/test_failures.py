@@ -109,6 +109,15 @@ def test_a_harvest_without_room_is_tried_until_it_has_room_and_suspends_nothing(
     assert failures(tables) == 0
 
 
+@pytest.mark.parametrize("code", ["repository_locked", "repository_busy"])
+def test_a_run_that_was_kept_off_its_repository_is_no_failure_of_its_schedule(
+    database: Database, tables: Tables, code: str
+) -> None:
+    schedule(tables)
+    run_once(database, tables, "failed", failure_code=code)
+    assert failures(tables) == 0
+
+
 def test_after_so_many_failures_a_schedule_is_suspended_and_says_why(
     database: Database, tables: Tables
 ) -> None:

@@ -104,6 +104,13 @@ def test_the_quickest_hour_of_the_server(database: Database, repository: int) ->
     assert found.quickest == 4
 
 
+def test_the_command_line_says_that_the_first_run_may_take_any_time(
+    repository: int, environment: dict[str, str]
+) -> None:
+    forecast = zatva(environment, "schedule", "add", str(repository), "--frequency", "hourly", "--dry-run")
+    assert "\nhow long a run takes is not known before the first complete run" in forecast.stdout
+
+
 def test_the_command_line_shows_it_and_adds_nothing(
     database: Database, repository: int, environment: dict[str, str]
 ) -> None:

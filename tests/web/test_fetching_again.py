@@ -101,6 +101,23 @@ async def test_the_letter_has_what_its_reader_needs_in_a_chosen_language(adminis
     assert "Dear colleague" in (await administrator.get("/errors/1?letter=xx"))[1]
 
 
+@pytest.mark.usefixtures("fake")
+async def test_the_letter_has_all_changes_that_make_the_record_readable(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        error = session.scalars(select(Quarantined)).one()
+        error.raw = error.raw.replace(b"Title & 1", b"Title & 1 &nbsp; x")
+        error.raw_size = len(error.raw)
+        session.commit()
+    _, page = await administrator.get("/errors/1")
+    root: Any = html.fromstring(page)
+    letter = root.xpath("string(//pre[@id='letter'])")
+    assert "It can be read when this is changed" in letter
+    assert "Title &amp; 1" in letter
+    assert "&#160; x" in letter
+
+
 async def test_one_click_repairs_such_records_from_now_on_and_stores_this_one(
     server: Server, administrator: Browser, viewer: Browser, fake: FakeRepository
 ) -> None:

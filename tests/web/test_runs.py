@@ -5,6 +5,7 @@ import uuid
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from sqlalchemy import func, select, text
 
 from harvester.harvest.models import Hold, Quarantined
@@ -366,6 +367,24 @@ async def test_lists_are_files_too_by_the_filter_in_the_address(server: Server, 
         _, table = await viewer.get(path.replace(".json", ".csv"))
         assert (status, len(json.loads(listed))) == (200, size), path
         assert len(list(csv.DictReader(table.splitlines()))) == size, path
+
+
+@pytest.mark.parametrize("code", ["repository_locked", "repository_busy", "disk_full", "process_exited"])
+async def test_a_failure_on_our_side_has_no_letter_to_the_administrator(
+    server: Server, administrator: Browser, code: str
+) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        telc.admin_email = "librarian@telc.example"
+        run = a_run(session, telc, status=RunStatus.FAILED, verdict="failed", failure_code=code)
+        session.commit()
+        number = run.history_id
+
+    _, page = await administrator.get(f"/runs/{number}")
+
+    assert "Run again" in page
+    assert "Write to the administrator" not in page
+    assert "Dear colleague" not in page
 
 
 async def test_a_failed_run_offers_what_to_do_next(server: Server, administrator: Browser) -> None:

@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from harvester.bibliographic.conditions import parse_condition
 from oai.cli import run
 from oai.command_parser import CommandParser
 from zatva.cli import build_parser
@@ -31,6 +32,19 @@ def _commands(parser: CommandParser) -> Iterator[CommandParser]:
 @pytest.mark.parametrize("line", [*_LINES, *FIRST])
 def test_every_example_is_a_command_line(line: str) -> None:
     assert hasattr(_parser().parse_args(shlex.split(line)[1:]), "handler")
+
+
+@pytest.mark.parametrize("line", [line for line in EXAMPLES.splitlines() if " --where " in line])
+def test_the_condition_in_an_example_is_one_whose_variables_no_shell_replaces(line: str) -> None:
+    given = shlex.split(line)
+    condition = given[given.index("--where") + 1]
+    parse_condition(condition)
+    assert f"'{condition}'" in line
+
+
+def test_the_example_of_an_import_says_which_repositories() -> None:
+    lines = [line for line in EXAMPLES.splitlines() if line.startswith("zatva import run")]
+    assert all("--all" in line or "--repository" in line for line in lines)
 
 
 def test_every_command_has_an_example() -> None:

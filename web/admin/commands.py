@@ -6,6 +6,7 @@ from typing import Final
 from sqlalchemy.orm import Session
 
 from oai.cli import Invocation
+from oai.console import counted
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from oai.rights import Scope
@@ -207,9 +208,13 @@ def limit(invocation: Invocation) -> ExitCode:
         limit_organisation(session, number, **limits)
         session.commit()
     invocation.about(number, arguments.short_name, **limits)
-    shown = ", ".join(f"{name}: {_DEFAULT if value is None else value}" for name, value in limits.items())
+    units = {"max_records": "record", "max_bytes": "byte"}
+    shown = " and ".join(
+        f"the default number of {units[name]}s" if value is None else counted(value, units[name])
+        for name, value in limits.items()
+    )
     result = {"organisation_id": number, "short_name": arguments.short_name, **limits}
-    invocation.console.result(result, f"{arguments.short_name!r} is limited to {shown}")
+    invocation.console.result(result, f"{arguments.short_name!r} may store {shown} at most")
     return ExitCode.DONE
 
 

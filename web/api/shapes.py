@@ -1,17 +1,14 @@
 """Base pydantic models of bodies, queries and responses."""
 
-import re
-from datetime import datetime
 from typing import Annotated, Generic, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-from web.site.forms import FormModel
+from web.site.forms import FormModel, read_time
 
 _Item = TypeVar("_Item")
 
 LARGEST_PAGE = 200
-_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
 
 
 class Out(BaseModel):
@@ -43,12 +40,9 @@ def _moment(value: object) -> object:
     # A text is read here: after this function, the strict validation of bodies takes only a `datetime`.
     if not isinstance(value, str):
         return value
-    try:
-        if _MOMENT.match(value):
-            return datetime.fromisoformat(value.upper())
-    except ValueError:
-        pass
-    raise ValueError("use the form 2026-01-31T14:30:00Z")
+    if (read := read_time(value)) is None:
+        raise ValueError("use the form 2026-01-31T14:30:00Z")
+    return read
 
 
 Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]

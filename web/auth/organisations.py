@@ -249,7 +249,7 @@ def remove_organisation(session: Session, organisation_id: int) -> Organisation:
     ).one()
     if users:
         raise UsageError(
-            _("%(name)s has %(count)s users; move them to another organisation first")
+            _("%(name)s has users (%(count)s); move them to another organisation first")
             % {"name": repr(organisation.short_name), "count": users}
         )
     theirs = select(RepositoryOwner.repository_id).where(RepositoryOwner.organisation_id == organisation_id)

@@ -9,6 +9,8 @@ from aiohttp import web
 
 from harvester.harvest.models import Quarantined
 from harvester.models import History, Repository
+from harvester.vocabulary import RunStatus
+from oai.failure_codes import NOT_STARTED, FailureCode
 from oai.languages import LANGUAGES, minute_in_utc
 from oai.outgoing import mail_link
 from web.auth.access import who_asks
@@ -19,6 +21,24 @@ from web.site.formats import number
 from web.site.i18n import _, language, use_language
 
 _LONGEST_LINE: Final = 300
+_OURS: Final = NOT_STARTED | {
+    FailureCode.ADDRESS_PRIVATE,
+    FailureCode.RULES,
+    FailureCode.REQUEST_INVALID,
+    FailureCode.INTERRUPTED,
+    FailureCode.DATABASE,
+    FailureCode.DISK_FULL,
+    FailureCode.DISK_FLOOR,
+    FailureCode.QUOTA_RECORDS,
+    FailureCode.QUOTA_BYTES,
+    FailureCode.PLACE_UNUSABLE,
+    FailureCode.INTERNAL_ERROR,
+    FailureCode.PROCESS_RESTARTED,
+    FailureCode.PROCESS_NOT_STARTED,
+    FailureCode.PROCESS_SIGNALLED,
+    FailureCode.PROCESS_EXITED,
+}
+"""Failures about which a repository's administrator can do nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +73,11 @@ def letter_part(
         "languages": LANGUAGES,
         "mail": mail_link(to, subject=subject, body=body) if to else None,
     }
+
+
+def concerns_repository(run: History) -> bool:
+    """Return whether the run failed for a reason about which the repository's administrator is written to."""
+    return run.status == RunStatus.FAILED and run.failure_code not in _OURS
 
 
 def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:
@@ -104,11 +129,9 @@ def letter_about(
             f"    {faulty.text.strip()[:_LONGEST_LINE]}",
         ]
     if proposal is not None and proposal.changes:
-        change = proposal.changes[0]
-        lines += [
-            _("It can be read when this is changed:"),
-            f"    {change.before}{change.old}{change.after}",
-            f"    {change.before}{change.new}{change.after}",
-        ]
+        lines.append(_("It can be read when this is changed:"))
+        for change in proposal.changes:
+            lines += [f"    {change.before}{text}{change.after}" for text in (change.old, change.new)]
+        lines += [f"    {_('and more')}"] if proposal.more else []
     lines += ["", _("We would be glad if you could correct it.")]
     return Letter(subject=_("A record of %(name)s cannot be harvested") % {"name": name}, lines=lines)

@@ -25,7 +25,7 @@ from oai.database import Database
 from oai.errors import ZatvaError
 from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
-from web.errors.letter import letter_about_run, letter_part
+from web.errors.letter import concerns_repository, letter_about_run, letter_part
 from web.runs.log import Level, Line, as_text, at_least, counts_of, line_of, lines_of
 from web.runs.words import evidence_of, shares, summary
 from web.schedules.forms import FURTHER
@@ -51,7 +51,6 @@ async def show(request: web.Request) -> web.Response:
     usual = await database.run(usual_of, run)
     hold = await database.run(lambda session: session.get(Hold, run.history_id))
     repository = shared["repository"]
-    failed = run.status == RunStatus.FAILED
     curl = _curl(repository, run)
     return render(
         request,
@@ -59,7 +58,7 @@ async def show(request: web.Request) -> web.Response:
         **shared,
         **(
             letter_part(request, repository, lambda: letter_about_run(run, repository, curl))
-            if failed
+            if concerns_repository(run)
             else {"letter": "", "mail": None}
         ),
         step=await database.run(next_step, run) if run.status in _STARTED_AGAIN else None,

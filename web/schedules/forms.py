@@ -25,7 +25,7 @@ from oai.errors import UsageError, ZatvaError
 from web.auth.access import visible_repositories, who_asks
 from web.schedules.rules import RULES, rule_chosen
 from web.schedules.timing import NO_WEEKDAY, When, often, timing_in
-from web.site.forms import FormModel
+from web.site.forms import FormModel, read_time
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 
@@ -74,6 +74,12 @@ class PlanForm(_Parameters):
     @classmethod
     def _empty_is_none(cls, value: object) -> object:
         return None if isinstance(value, str) and not value.strip() else value
+
+    @field_validator("start_date", "end_date", mode="before")
+    @classmethod
+    def _text_is_a_time(cls, value: object) -> object:
+        # What a Python function hands on must be a `datetime`: the strict validation of bodies takes no text.
+        return (read_time(value.strip()) or value) if isinstance(value, str) else value
 
     @field_validator("priority", mode="before")
     @classmethod

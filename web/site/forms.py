@@ -1,7 +1,10 @@
 """Forms validated by pydantic models, with the submitted values kept for correction."""
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final, Self, TypeVar
@@ -13,6 +16,7 @@ from web.site.i18n import _, mark
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _LONGEST_PATH: Final = 1000
+_MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
 _BOUNDS: Final = ("ge", "le", "max_length")
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _FILL_IN: Final = mark("Fill in this field.")
@@ -111,6 +115,14 @@ def read_form(
 def texts_of(posted: Mapping[str, Any]) -> dict[str, str]:
     """Return the texts in a posted form, without its files."""
     return {name: value for name, value in posted.items() if isinstance(value, str)}
+
+
+def read_time(text: str) -> datetime | None:
+    """Return the time that a text such as `2026-01-31T14:30:00Z` gives, or None."""
+    if _MOMENT.match(text):
+        with suppress(ValueError):
+            return datetime.fromisoformat(text.upper())
+    return None
 
 
 def relative_folder(text: str, root: Path) -> str:

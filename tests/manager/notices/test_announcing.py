@@ -98,6 +98,15 @@ def test_a_killed_run_and_a_word_that_nobody_knows_say_nothing(announcer: Announ
     assert announcer.after("on holiday") == []
 
 
+@pytest.mark.parametrize("code", ["repository_locked", "repository_busy"])
+def test_a_run_that_was_kept_off_its_repository_says_nothing(announcer: Announcer, code: str) -> None:
+    announcer.rule()
+    assert announcer.after("failed", failure_code=code) == []
+    assert announcer.after("failed") == ["failing"]
+    assert announcer.after("failed", failure_code=code) == []
+    assert announcer.after("completed") == ["works again"]
+
+
 def test_a_rule_is_told_of_its_repository_and_schedule_alone(announcer: Announcer, tables: Tables) -> None:
     other = tables.repository("https://example.net/oai")
     tables.add("oai_recurring_job", repository_id=announcer.repository)

@@ -64,6 +64,7 @@ def test_it_comes_after_a_week_with_harvests_once_it_was_agreed_to(
 ) -> None:
     token = offer(database, announcer)
     announcer.run("failed")
+    announcer.run("failed", failure_code="repository_locked")
     assert written(database) == 0, "not agreed to"
     assert announcer.tables.one("SELECT occasion FROM notice") == "digest link"
 

@@ -19,12 +19,14 @@ def test_a_summary_counts_what_was_harvested_and_names_what_fails(
     announcer.run("failed", set_spec="mended", failure_reason="why")
     announcer.run("completed", set_spec="mended", record_count=10, new_count=4)
     announcer.run("failed", failure_reason="the reason")
+    announcer.run("completed", set_spec="locked")
+    announcer.run("failed", set_spec="locked", failure_code="repository_locked")
     assert summaries(database) == 0
     announcer.tables("UPDATE notice_rule SET summarised = now() - interval '25 hours'")
     announcer.tables("UPDATE oai_history SET harvest_end_time = now() - interval '2 hours'")
     assert summaries(database) == 1
     facts = announcer.tables.one("SELECT facts FROM notice")
-    assert (facts["runs"], facts["statuses"]) == (3, {"completed": 1, "failed": 2})
+    assert (facts["runs"], facts["statuses"]) == (5, {"completed": 2, "failed": 3})
     assert (facts["record"], facts["new"]) == (10, 4)
     assert [one["failure_reason"] for one in facts["failing"]] == ["the reason"]
     assert summaries(database) == 0

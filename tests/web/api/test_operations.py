@@ -5,7 +5,9 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
+from datetime import datetime
 from io import BytesIO
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -21,6 +23,7 @@ from tests.web.rows import a_repository, a_run
 from web.api.dispatch import CSRF_HEADER, LIMITER, Limiter
 from web.api.operations import PLACES, Operation
 from web.api.table import OPERATIONS, whole_document
+from web.schedules.api import NewSchedule
 
 _JSON: Final = {"Content-Type": "application/json"}
 
@@ -221,6 +224,62 @@ async def test_a_schedule_is_added_changed_paused_run_and_removed(program: Progr
     assert started.body["job_id"] in {job["job_id"] for job in jobs}
     assert (await program.ask("DELETE", f"/schedules/{number}")).status == 204
     assert (await program.get(f"/schedules/{number}")).status == 404
+
+
+@pytest.mark.usefixtures("one_of_each")
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        ("2027-12-01T02:00:00Z", "2027-12-01T02:00:00Z"),
+        ("2027-12-01T02:00:00.305437Z", "2027-12-01T02:00:00.305437Z"),
+        ("2027-12-01t04:00:00+02:00", "2027-12-01T02:00:00Z"),
+        ("2027-12-01T02:00:00", "2027-12-01T01:00:00Z"),
+    ],
+)
+async def test_the_times_of_a_schedule_are_read(program: Program, sent: str, read: str) -> None:
+    place = {"repository_id": 1, "metadata_prefix": "oai_dc", "time_zone": "Europe/Prague"}
+    body = {**place, "frequency": "daily at 02:30", "start_date": sent, "end_date": "2028-01-01T00:00:00Z"}
+    assert (await program.post("/schedules/forecast", body)).status == 200
+    added = await program.post("/schedules", body)
+    assert added.status == 201, added.body
+    changed = await program.ask("PUT", f"/schedules/{added.body['schedule_id']}", body)
+    for schedule in (added.body, changed.body):
+        assert datetime.fromisoformat(schedule["start_date"]) == datetime.fromisoformat(read)
+        assert schedule["end_date"] == "2028-01-01T00:00:00Z"
+
+
+@pytest.mark.usefixtures("one_of_each")
+@pytest.mark.parametrize("sent", ["1764547200", 1764547200, "tomorrow", "2027-12-32T02:00:00Z"])
+async def test_a_schedule_starts_at_no_number_and_no_other_text(program: Program, sent: object) -> None:
+    body = {"repository_id": 1, "metadata_prefix": "oai_dc", "start_date": sent}
+    answer = await program.post("/schedules", body)
+    assert answer.status == 422
+    assert [fault["pointer"] for fault in answer.body["errors"]] == ["/start_date"]
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_the_documented_schedule_requests_only_changed_records(program: Program) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "use-the-api.md").read_text(encoding="utf-8")
+    (body,) = re.findall(r"\$api/schedules \\\n  -d '(.+)'", page)
+    added = await program.post("/schedules", json.loads(body))
+    assert added.status == 201
+    assert added.body["incremental"] is True
+    shown = whole_document()["components"]["schemas"]["NewSchedule"]["properties"]["incremental"]
+    assert "all records each time" in shown["description"]
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_a_schedule_that_is_sent_back_as_it_was_read_keeps_all_its_columns(program: Program) -> None:
+    body = {
+        "repository_id": 1, "metadata_prefix": "oai_dc", "frequency": "daily at 02:30", "incremental": True,
+        "slice": "month", "overlap": "queue", "parse_id": False, "files_per_dir": 100,
+    }  # fmt: skip
+    read = (await program.post("/schedules", body)).body
+    assert body.items() <= read.items()
+    back = {name: value for name, value in read.items() if name in NewSchedule.model_fields}
+    changed = await program.ask("PUT", f"/schedules/{read['schedule_id']}", back)
+    assert changed.status == 200, changed.body
+    assert changed.body == read
 
 
 @pytest.mark.usefixtures("one_of_each")
