@@ -32,6 +32,36 @@ async def test_a_form_in_an_unknown_encoding_is_refused(server: Server, administ
         assert answer.status == 400
 
 
+@pytest.mark.parametrize("charset", ["unicode_escape", "raw_unicode_escape", "hex", "undefined", "punycode"])
+@pytest.mark.parametrize("path", ["/sign-in", "/preferences"])
+async def test_a_form_in_an_encoding_of_python_alone_is_refused(
+    server: Server, stranger: Browser, path: str, charset: str
+) -> None:
+    headers = {"Content-Type": f"application/x-www-form-urlencoded; charset={charset}"}
+    await stranger.token("/sign-in")
+    body = b"csrf_token=\\ud800x&name=a&theme=dark"
+    async with stranger.http.post(server.base_url + path, data=body, headers=headers) as answer:
+        assert answer.status == 400
+
+
+async def test_a_part_of_a_form_that_is_no_text_is_refused(server: Server, administrator: Browser) -> None:
+    body = (
+        b'--x\r\nContent-Disposition: form-data; name="csrf_token"\r\n'
+        b"Content-Type: text/plain; charset=unicode_escape\r\n\r\n\\ud800\r\n"
+        b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\nx\r\n--x--\r\n'
+    )
+    url = server.base_url + "/archive/titles/import"
+    async with administrator.http.post(url, data=body, headers=_MULTIPART) as answer:
+        assert answer.status == 400
+
+
+async def test_an_origin_that_is_no_address_is_another_site(server: Server, stranger: Browser) -> None:
+    for path in ("/sign-in", "/preferences"):
+        url, headers = server.base_url + path, {"Origin": "http://[::1"}
+        async with stranger.http.post(url, data={"name": "x"}, headers=headers) as answer:
+            assert answer.status == 403
+
+
 async def test_an_export_with_odd_filters_is_audited_shortened(
     server: Server, administrator: Browser
 ) -> None:
