@@ -6,6 +6,7 @@ from sqlalchemy import select
 from oai.audit import AuditEntry
 from tests.web.api.conftest import token_of
 from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository, a_rule
 
 _MULTIPART = {"Content-Type": "multipart/form-data; boundary=x"}
 _BROKEN = b'--x\r\nContent-Disposition: form-data; name="a\r\n\r\n'
@@ -60,6 +61,34 @@ async def test_an_origin_that_is_no_address_is_another_site(server: Server, stra
         url, headers = server.base_url + path, {"Origin": "http://[::1"}
         async with stranger.http.post(url, data={"name": "x"}, headers=headers) as answer:
             assert answer.status == 403
+
+
+async def test_numbers_of_many_digits_are_no_fault_of_the_server(
+    server: Server, administrator: Browser
+) -> None:
+    many = "9" * 5000
+    asked = {
+        "/runs/remove": {"run": many},
+        "/schedules/new": {"repository_id": "1", "when": "monthly", "month_day": many},
+        "/rules/1/edit": {"do": "save", "based_on": many},
+    }
+    with server.database.session() as session:
+        a_rule(session, a_repository(session))
+        session.commit()
+    for path, form in asked.items():
+        assert (await administrator.post(path, form))[0] < 500, path
+    assert (await administrator.post("/runs/remove", {"run": "9" * 19}))[0] < 500
+
+
+async def test_numbers_that_no_column_takes_are_no_fault_of_the_server(administrator: Browser) -> None:
+    for number in ("9" * 10, "9" * 20):
+        for path, form in (
+            ("/archive/aggregate", {"repository_id": number}),
+            ("/admin/users/new", {"name": "Eva", "role": "partner", "organisation": number}),
+            ("/admin/users/2", {"role": "partner", "organisation": number}),
+            ("/schedules/new", {"repository_id": number, "metadata_prefix": "oai_dc", "do": "save"}),
+        ):
+            assert (await administrator.post(path, form))[0] < 500, (path, number)
 
 
 async def test_an_export_with_odd_filters_is_audited_shortened(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final, Self, TypeVar
@@ -10,6 +11,7 @@ from multidict import MultiMapping
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from web.site.i18n import _, mark
+from web.site.zones import is_convertible
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _LONGEST_PATH: Final = 1000
@@ -90,6 +92,13 @@ class FormModel(BaseModel):
     def _is_plain_text(cls, value: object) -> object:
         if isinstance(value, str) and _has_control_characters(value):
             raise ValueError(_("Remove control characters."))
+        return value
+
+    @field_validator("*")
+    @classmethod
+    def _is_convertible(cls, value: object) -> object:
+        if isinstance(value, date) and not is_convertible(value):
+            raise ValueError(_("Enter a year from 2 to 9998."))
         return value
 
 
