@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -284,6 +284,12 @@ _SORTINGS: Final = {
         columns=("row.sort_year", "row.bibliographic_id"), types=("integer", "bigint"), direction="DESC"
     ),
 }
+_RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "integer": (1, 2**31 - 1),
+    "bigint": (1, 2**63 - 1),
+    "float4": (1e-37, 1e38),
+}
+"""The absolute values, except zero, that the database reads in its types."""
 _SHOWN: Final = (
     "bibliographic_id", "repository_id", "title", "subtitle", "statement", "kind", "place", "publisher",
     "date_text", "year_from", "year_to", "languages",
@@ -344,19 +350,31 @@ def _key(order: SearchOrder, first: object, second: object) -> str:
 
 def _position(after: str, order: SearchOrder) -> tuple[str, str]:
     """Return the key of the last hit. Raises UsageError if it is invalid, or belongs to another order."""
+    types = _SORTINGS[order].types
     try:
-        whole = json.loads(base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)))
-        kind, first, second = whole
-        int(second)
-        if order is not SearchOrder.TITLE:
-            float(first)
-    except (binascii.Error, ValueError, TypeError):
+        kind, *key = json.loads(base64.urlsafe_b64decode(after + "=" * (-len(after) % 4)))
+        if kind == order.value:
+            first, second = (_literal(str(part), type_) for part, type_ in zip(key, types, strict=True))
+            return first, second
+    except (binascii.Error, ValueError, TypeError, RecursionError):
         raise UsageError(f"{after!r} is not a page key; take it from the previous page") from None
-    if kind != order.value:
-        raise UsageError(
-            f"the key {after!r} belongs to a list by {kind}, not by {order}; start at the first page"
-        )
-    return str(first), str(second)
+    raise UsageError(
+        f"the key {after!r} belongs to a list by {kind}, not by {order}; start at the first page"
+    )
+
+
+def _literal(part: str, type_: str) -> str:
+    """Return a part of a key as the database reads it in its type. Raises ValueError if it would not."""
+    if type_ == "text":
+        part.encode()  # refuses half a surrogate pair
+        if "\0" in part:
+            raise ValueError(part)
+        return part
+    number = float(part) if type_ == "float4" else int(part)
+    smallest, largest = _RANGES[type_]
+    if number and not smallest <= abs(number) <= largest:
+        raise ValueError(part)
+    return str(number)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from sqlalchemy import select
 from oai.audit import AuditEntry
 from tests.web.api.conftest import token_of
 from tests.web.conftest import Browser, Server
+from tests.web.rows import a_repository, a_rule
 
 _MULTIPART = {"Content-Type": "multipart/form-data; boundary=x"}
 _BROKEN = b'--x\r\nContent-Disposition: form-data; name="a\r\n\r\n'
@@ -30,6 +31,64 @@ async def test_a_form_in_an_unknown_encoding_is_refused(server: Server, administ
     url = server.base_url + "/account/language"
     async with administrator.http.post(url, data=b"csrf_token=x", headers=headers) as answer:
         assert answer.status == 400
+
+
+@pytest.mark.parametrize("charset", ["unicode_escape", "raw_unicode_escape", "hex", "undefined", "punycode"])
+@pytest.mark.parametrize("path", ["/sign-in", "/preferences"])
+async def test_a_form_in_an_encoding_of_python_alone_is_refused(
+    server: Server, stranger: Browser, path: str, charset: str
+) -> None:
+    headers = {"Content-Type": f"application/x-www-form-urlencoded; charset={charset}"}
+    await stranger.token("/sign-in")
+    body = b"csrf_token=\\ud800x&name=a&theme=dark"
+    async with stranger.http.post(server.base_url + path, data=body, headers=headers) as answer:
+        assert answer.status == 400
+
+
+async def test_a_part_of_a_form_that_is_no_text_is_refused(server: Server, administrator: Browser) -> None:
+    body = (
+        b'--x\r\nContent-Disposition: form-data; name="csrf_token"\r\n'
+        b"Content-Type: text/plain; charset=unicode_escape\r\n\r\n\\ud800\r\n"
+        b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\nx\r\n--x--\r\n'
+    )
+    url = server.base_url + "/archive/titles/import"
+    async with administrator.http.post(url, data=body, headers=_MULTIPART) as answer:
+        assert answer.status == 400
+
+
+async def test_an_origin_that_is_no_address_is_another_site(server: Server, stranger: Browser) -> None:
+    for path in ("/sign-in", "/preferences"):
+        url, headers = server.base_url + path, {"Origin": "http://[::1"}
+        async with stranger.http.post(url, data={"name": "x"}, headers=headers) as answer:
+            assert answer.status == 403
+
+
+async def test_numbers_of_many_digits_are_no_fault_of_the_server(
+    server: Server, administrator: Browser
+) -> None:
+    many = "9" * 5000
+    asked = {
+        "/runs/remove": {"run": many},
+        "/schedules/new": {"repository_id": "1", "when": "monthly", "month_day": many},
+        "/rules/1/edit": {"do": "save", "based_on": many},
+    }
+    with server.database.session() as session:
+        a_rule(session, a_repository(session))
+        session.commit()
+    for path, form in asked.items():
+        assert (await administrator.post(path, form))[0] < 500, path
+    assert (await administrator.post("/runs/remove", {"run": "9" * 19}))[0] < 500
+
+
+async def test_numbers_that_no_column_takes_are_no_fault_of_the_server(administrator: Browser) -> None:
+    for number in ("9" * 10, "9" * 20):
+        for path, form in (
+            ("/archive/aggregate", {"repository_id": number}),
+            ("/admin/users/new", {"name": "Eva", "role": "partner", "organisation": number}),
+            ("/admin/users/2", {"role": "partner", "organisation": number}),
+            ("/schedules/new", {"repository_id": number, "metadata_prefix": "oai_dc", "do": "save"}),
+        ):
+            assert (await administrator.post(path, form))[0] < 500, (path, number)
 
 
 async def test_an_export_with_odd_filters_is_audited_shortened(

@@ -138,6 +138,18 @@ async def test_who_comes_back_to_another_server_gets_everything(server: Server, 
         assert set((await stream.next()).data["rows"]) == {"job-1"}
 
 
+async def test_who_comes_back_with_a_number_of_many_digits_gets_everything(
+    server: Server, viewer: Browser
+) -> None:
+    _with_repository(server)
+    _run(server, _JOB)
+    async with _follow(viewer) as stream:
+        epoch = (await stream.next()).id.partition(".")[0]
+
+    async with _follow(viewer, f"{epoch}.{'9' * 5000}") as stream:
+        assert set((await stream.next()).data["rows"]) == {"job-1"}
+
+
 async def test_nothing_is_read_while_nobody_looks_and_once_for_all_who_do(
     server: Server, viewer: Browser
 ) -> None:

@@ -71,6 +71,16 @@ async def test_a_file_is_asked_for_on_a_page_and_downloaded_in_parts(
     assert (await owner.get("/archive/exports/1/file"))[0] == 403
 
 
+@pytest.mark.parametrize("days", [{"until": "9999-12-31"}, {"since": "0001-01-01"}])
+async def test_days_at_the_ends_of_the_calendar_are_refused_in_words(
+    curator: Browser, days: dict[str, str]
+) -> None:
+    status, page, _ = await curator.post("/archive/exports", {**_HOST, **days})
+
+    assert status == 422
+    assert "Enter a year from 2 to 9998." in page
+
+
 async def _check_download(browser: Browser, content: bytes) -> None:
     url = browser.base_url + "/archive/exports/1/file"
     async with browser.http.get(url) as whole:

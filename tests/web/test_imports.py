@@ -303,6 +303,37 @@ def test_sets_follow_their_organisations_short_name(server: Server) -> None:
         assert set_by_id(session, other).name == "mzk2/maps"
 
 
+def test_sets_of_removed_organisations_with_the_same_name_are_numbered(server: Server) -> None:
+    with server.database.session() as session:
+        former = [a_filtering_set(session, f"mzk / {name}") for name in ("maps", "maps (2)")]
+        sets = [a_filtering_set(session, f"mzk/{name}") for name in ("maps", "maps (2)", "books")]
+        session.execute(delete(User).where(User.organisation_id == 1))
+        remove_organisation(session, 1)
+
+        names = [set_by_id(session, number).name for number in (*former, *sets)]
+    assert names == ["mzk / maps", "mzk / maps (2)", "mzk / maps (3)", "mzk / maps (2) (2)", "mzk / books"]
+
+
+async def test_an_organisation_does_not_get_a_short_name_under_which_a_set_of_it_exists(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        number = a_filtering_set(session, "mzk/maps")
+        a_filtering_set(session, "new/maps")
+        session.commit()
+    status, page, _ = await administrator.post(
+        "/admin/organisations/1", {"short_name": "new", "name": "Moravian Library"}
+    )
+    named, _, _ = await administrator.post(
+        "/admin/organisations/1", {"short_name": "mzk", "name": "Moravian Library"}
+    )
+
+    assert (status, named) == (422, 303)
+    assert "the filtering set &#39;new/maps&#39; already exists; remove it first" in page
+    with server.database.session() as session:
+        assert set_by_id(session, number).name == "mzk/maps"
+
+
 async def test_a_harvested_record_and_the_one_made_from_it_lead_to_each_other(
     server: Server, owner: Browser, repository: int
 ) -> None:

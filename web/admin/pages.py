@@ -36,7 +36,7 @@ from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
-from web.site.paging import PAGE, number_in, page_of
+from web.site.paging import LARGEST_BIGINT, PAGE, number_in, page_of
 from web.site.params import NUMBER, number_of
 from web.site.render import render
 from web.site.zones import midnight
@@ -256,7 +256,7 @@ def _counts(session: Session) -> tuple[int, int, int, int]:
 async def audit_log(request: web.Request) -> web.Response:
     """Show the newest entries that match the filter; `before` pages to older entries."""
     database, given = database_of(request), _given(request)
-    before = number_in(request, "before")
+    before = number_in(request, "before", largest=LARGEST_BIGINT)
     # One row more than is shown: if it exists, there are older entries.
     entries = await database.run(list_entries, _filter(given), limit=_PAGE + 1, before=before)
     older = {**given, "before": entries[_PAGE - 1].audit_id} if len(entries) > _PAGE else None

@@ -46,7 +46,7 @@ class RoleForm(FormModel):
     """Role and organisation of a user."""
 
     role: Role
-    organisation: int | None = None
+    organisation: int | None = Field(None, ge=1, le=999_999_999)
 
     @field_validator("organisation", mode="before")
     @classmethod

@@ -30,6 +30,7 @@ from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
+from web.site.paging import LARGEST_BIGINT
 
 _TAG: Final = "alerts"
 
@@ -219,7 +220,7 @@ async def _deliveries(call: Call) -> Page[DeliveryOut]:
     rows = await call.database.run(
         list_notices,
         query.limit + 1,
-        before=after(call, int),
+        before=after(call, int, largest=LARGEST_BIGINT),
         among=visible_repositories(call.who),
         rule_id=query.rule,
         state=query.state,

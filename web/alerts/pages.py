@@ -41,7 +41,7 @@ from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import Form, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
-from web.site.paging import PAGE, number_in, page_of
+from web.site.paging import LARGEST_BIGINT, PAGE, number_in, page_of
 from web.site.params import NUMBER, number_of
 from web.site.render import render, with_form_token
 
@@ -81,7 +81,7 @@ async def show(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def deliveries(request: web.Request) -> web.Response:
     """Show the messages, newest first; `before` pages to older messages."""
-    before = number_in(request, "before")
+    before = number_in(request, "before", largest=LARGEST_BIGINT)
     page = page_of(
         await _notices(request, limit=PAGE + 1, before=before), lambda one: one.notice_id, behind=before
     )

@@ -11,21 +11,40 @@ from pydantic import TypeAdapter, ValidationError
 from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call
 from web.api.shapes import Page, Paged
+from web.site.paging import LARGEST_INTEGER
 
 _Row = TypeVar("_Row")
 _Key = TypeVar("_Key")
 
 
-def after(call: Call, kind: type[_Key]) -> _Key | None:
-    """Return the key after which the page starts, or None for the first page; 422 for an invalid cursor."""
+def after(call: Call, kind: type[_Key], *, largest: int = LARGEST_INTEGER) -> _Key | None:
+    """Return the key after which the page starts, or None for the first page; 422 for an invalid cursor.
+
+    `largest` is the largest number that the column of the key takes.
+    """
     query = call.asked(Paged)
     if query.cursor is None:
         return None
     try:
         text = base64.b64decode(query.cursor.encode(), altchars=b"-_", validate=True)
-        return TypeAdapter(kind).validate_json(text, strict=True)
+        key = TypeAdapter(kind).validate_json(text, strict=True)
     except (ValueError, binascii.Error, ValidationError):
         raise unreadable_cursor() from None
+    if not _is_storable(key, largest):
+        raise unreadable_cursor()
+    return key
+
+
+def _is_storable(key: object, largest: int) -> bool:
+    """Return whether the database can compare its columns with the key: it refuses anything else."""
+    match key:
+        case str():
+            return "\0" not in key
+        case int():
+            return 0 <= key <= largest
+        case tuple():
+            return all(_is_storable(one, largest) for one in key)
+    return True
 
 
 def unreadable_cursor() -> ApiError:

@@ -1,8 +1,9 @@
 """Base pydantic models of bodies, queries and responses."""
 
+from datetime import UTC, datetime
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from web.site.forms import FormModel, read_time
 
@@ -63,6 +64,17 @@ class Paged(In):
         max_length=2000,
         description="Value from `next` of an answer; continues the list from there.",
     )
+
+    @field_validator("*")
+    @classmethod
+    def _is_convertible(cls, value: object) -> object:
+        # Times of queries are compared, not shown: 9999-12-31T23:59:59Z is a usual way to write "no end".
+        if isinstance(value, datetime):
+            try:
+                return value.astimezone(UTC)
+            except OverflowError:
+                raise ValueError("use a time in the years 1 to 9999 of UTC") from None
+        return value
 
 
 class Page(Out, Generic[_Item]):

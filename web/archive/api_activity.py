@@ -23,6 +23,7 @@ from web.archive.address import provider_address
 from web.archive.pages_activity import CHECK_COUNT, SELF_TESTS, list_self_tests
 from web.auth.access import about, who_asks
 from web.models import SelfTest
+from web.site.paging import LARGEST_BIGINT
 
 _TAG: Final = "archive"
 
@@ -219,7 +220,7 @@ async def _index_files(call: Call) -> Page[FileOut]:
         find_run_files,
         call.place["index_run"],
         limit=query.limit + 1,
-        after=after(call, int) or 0,
+        after=after(call, int, largest=LARGEST_BIGINT) or 0,
         troubled=query.troubled,
     )
     return page_of(call, found, FileOut.model_validate, lambda file: file.id)
@@ -227,7 +228,9 @@ async def _index_files(call: Call) -> Page[FileOut]:
 
 async def _troubles(call: Call) -> Page[TroubleOut]:
     limit = call.asked(Paged).limit + 1
-    rows = await call.database.run(find_problems, limit=limit, before=after(call, int))
+    rows = await call.database.run(
+        find_problems, limit=limit, before=after(call, int, largest=LARGEST_BIGINT)
+    )
     return page_of(call, rows, TroubleOut.model_validate, lambda one: one.id)
 
 

@@ -32,7 +32,7 @@ from web.models import SelfTest
 from web.site.forms import Form
 from web.site.i18n import _, error_text, mark
 from web.site.keys import SETTINGS, database_of
-from web.site.paging import PAGE, moment_in, moment_key, number_in, page_of, text_in
+from web.site.paging import LARGEST_BIGINT, PAGE, moment_in, moment_key, number_in, page_of, text_in
 from web.site.params import NUMBER, number_of
 from web.site.render import render
 
@@ -146,7 +146,8 @@ def _client(base_url: str) -> CheckClient:
 async def indexing(request: web.Request) -> web.Response:
     """Show the latest indexing runs and the unreadable places in archive files."""
     database = database_of(request)
-    before, before_run = number_in(request, "before"), number_in(request, "before_run")
+    before = number_in(request, "before", largest=LARGEST_BIGINT)
+    before_run = number_in(request, "before_run")
     runs = await database.run(run_statuses, most=_RUNS + 1, before=before_run)
     problems = await database.run(find_problems, limit=PAGE + 1, before=before)
     return render(
@@ -213,7 +214,7 @@ async def _folder(request: web.Request, path: str, fault: str | None = None) -> 
 @needs(Right.LOOK_AROUND)
 async def indexing_run(request: web.Request) -> web.Response:
     """Show the files of one run: all, or only those with faults."""
-    number, after = number_of(request), number_in(request, "after") or 0
+    number, after = number_of(request), number_in(request, "after", largest=LARGEST_BIGINT) or 0
     troubled = request.query.get("show") == "troubled"
     try:
         files = await database_of(request).run(

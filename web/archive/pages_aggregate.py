@@ -30,7 +30,7 @@ _CHOICES: Final = 1000
 class SourceForm(FormModel):
     """A repository to republish."""
 
-    repository_id: int = Field(ge=1)
+    repository_id: int = Field(ge=1, le=999_999_999)
     name: str | None = Field(None, max_length=60)
     identifiers: Identifiers = Identifiers.ORIGINAL
 

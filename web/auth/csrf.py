@@ -20,6 +20,8 @@ from web.site.keys import SETTINGS
 FIELD: Final = "csrf_token"
 _HARMLESS: Final = frozenset({"/preferences"})
 """Forms of pages without a token, whose cookie only decides how pages look; the origin is checked."""
+_CHARSETS: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
+"""Encodings of forms. Python's others include some that decode to no text, or to half a surrogate pair."""
 _MOST_BYTES: Final = "most_bytes_of_file"
 _POSTED = web.RequestKey("posted", MultiMapping[Any])
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -52,6 +54,7 @@ async def csrf(request: web.Request, handler: Handler) -> web.StreamResponse:
     if canonical(request) in _HARMLESS:
         if not from_here(request):
             raise _elsewhere()
+        await _form(request)
     elif not is_api(request):  # the API does its own check
         form = await _form(request)
         try:
@@ -82,6 +85,8 @@ async def _form(request: web.Request) -> MultiMapping[object]:
     most = getattr(request.match_info.handler, _MOST_BYTES, None)
     if most is None and request.content_type.startswith("multipart/"):
         raise unreadable
+    if (request.charset or "utf-8").lower() not in _CHARSETS:
+        raise unreadable
     try:
         # A clone has a limit of its own, and reads the same body.
         form = await (request if most is None else request.clone(client_max_size=most)).post()
@@ -93,8 +98,16 @@ async def _form(request: web.Request) -> MultiMapping[object]:
             request.client_max_size if most is None else most, text=text
         ) from error
     if most is not None:
+        if not all(map(_is_storable, form.values())):  # each part has an encoding of its own
+            _close_files(form)
+            raise unreadable
         request[_POSTED] = form
     return form
+
+
+def _is_storable(value: object) -> bool:
+    """Return whether a value of a form is no text with half a surrogate pair, which UTF-8 has not."""
+    return not isinstance(value, str) or value.encode(errors="replace").decode() == value
 
 
 def _check(request: web.Request, form: MultiMapping[object]) -> None:
@@ -118,7 +131,7 @@ def expected_token(request: web.Request) -> str | None:
 
 
 def _same(given: str, expected: str) -> bool:
-    return hmac.compare_digest(given.encode(), expected.encode())
+    return hmac.compare_digest(given.encode(errors="replace"), expected.encode())
 
 
 def from_here(request: web.Request) -> bool:
@@ -133,4 +146,7 @@ def from_here(request: web.Request) -> bool:
     base_url = request.config_dict[SETTINGS].web.base_url
     if base_url:
         own.add(urlsplit(base_url).netloc)
-    return urlsplit(origin).netloc in own
+    try:
+        return urlsplit(origin).netloc in own
+    except ValueError:  # no address
+        return False

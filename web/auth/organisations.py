@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -71,12 +72,27 @@ def name_for(who: SignedIn, name: str) -> str:
 
 
 def follow_organisation(session: Session, before: str, after: str | None) -> None:
-    """Rename an organisation's named sets after its new short name; None: assign them to administrators."""
-    for row in session.scalars(
-        select(FilteringSet).where(FilteringSet.name.startswith(f"{before}{_MARK}", autoescape=True))
-    ):
-        rest = row.name.removeprefix(f"{before}{_MARK}")
-        row.name = f"{before}{_NOBODYS}{rest}" if after is None else f"{after}{_MARK}{rest}"
+    """Rename an organisation's named sets after its new short name; None: assign them to administrators.
+
+    Raises UsageError if a new name is taken. The administrators' sets get a number instead, because those of
+    a former organisation of that name do not keep this one from being removed.
+    """
+    if after == before:
+        return
+    mine = f"{before}{_MARK}"
+    taken = set(session.scalars(select(FilteringSet.name)))
+    chosen = select(FilteringSet).where(FilteringSet.name.startswith(mine, autoescape=True))
+    for row in session.scalars(chosen.order_by(FilteringSet.set_id)):
+        rest = row.name.removeprefix(mine)
+        name = f"{before}{_NOBODYS}{rest}" if after is None else f"{after}{_MARK}{rest}"
+        if after is not None and name in taken:
+            words = _(
+                "the filtering set %(name)s already exists; remove it first, or choose another short name"
+            )
+            raise UsageError(words % {"name": repr(name)})
+        numbered = (f"{name} ({number})" for number in count(2))
+        row.name = next(one for one in chain([name], numbered) if one not in taken)
+        taken.add(row.name)
     session.flush()
 
 

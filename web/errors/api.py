@@ -14,6 +14,7 @@ from web.api.paging import after, page_of
 from web.api.shapes import Flag, Out, Page, Paged
 from web.auth.access import asked_for
 from web.runs.api import attachment, run_asked
+from web.site.paging import LARGEST_BIGINT
 
 _TAG: Final = "runs"
 _BYTES: Final = "application/octet-stream"
@@ -51,7 +52,7 @@ async def _errors(call: Call) -> Page[ErrorOut]:
     found = await call.database.run(
         find_errors,
         limit=query.limit + 1,
-        before=after(call, int),
+        before=after(call, int, largest=LARGEST_BIGINT),
         run=row.history_id,
         resolved=query.resolved,
     )

@@ -28,6 +28,7 @@ from web.imports.sources import (
     with_running_import,
 )
 from web.repositories.api import repository_asked
+from web.site.paging import LARGEST_BIGINT
 
 _TAG: Final = "imports"
 _SOURCE: Final = "/repositories/{repository}/import-source"
@@ -147,7 +148,7 @@ async def _imports(call: Call) -> Page[ImportOut]:
     rows = await call.database.run(
         list_imports,
         repository_id=repository.repository_id,
-        before=after(call, int),
+        before=after(call, int, largest=LARGEST_BIGINT),
         limit=call.asked(Paged).limit + 1,
     )
     return page_of(call, rows, ImportOut.model_validate, lambda row: row.import_id)

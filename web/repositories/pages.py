@@ -42,6 +42,7 @@ from web.site.formats import reason
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
+from web.site.paging import text_in
 from web.site.params import NUMBER, number_of, repository_of
 from web.site.plots import bars
 from web.site.render import render
@@ -276,7 +277,7 @@ async def list_records(request: web.Request) -> web.Response:
 
 
 def _records_after(request: web.Request) -> tuple[str, uuid.UUID] | None:
-    prefix, _bar, key = request.query.get("after", "").rpartition("|")
+    prefix, _bar, key = text_in(request, "after").rpartition("|")
     try:
         return (prefix, uuid.UUID(key)) if prefix else None
     except ValueError:

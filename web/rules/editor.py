@@ -53,6 +53,7 @@ from web.site.failures import problem_of
 from web.site.forms import Form, read_form, texts_of
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
+from web.site.paging import as_number
 from web.site.params import NUMBER
 from web.site.render import render
 
@@ -144,7 +145,6 @@ async def change(request: web.Request) -> web.Response:
     edited = _read(values, state.kind, last.content)
     if edited.errors:
         return await _faulty(request, state, edited)
-    based_on = values.get("based_on", "")
     try:
         await database_of(request).run(
             versions.save_version,
@@ -153,7 +153,7 @@ async def change(request: web.Request) -> web.Response:
             edited.content,
             by=who_asks(request).name,
             note=values.get("note", "")[:500],
-            based_on=int(based_on) if based_on.isascii() and based_on.isdecimal() else None,
+            based_on=as_number(values.get("based_on", "")),
         )
     except UsageError as error:
         return await _page(request, replace(state, errors={"note": error_text(error)}))

@@ -24,6 +24,7 @@ from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import Moment, Out, Page, Paged
 from web.auth.access import asked_for, visible_repositories
+from web.site.paging import LARGEST_BIGINT
 
 _TAG: Final = "runs"
 
@@ -117,7 +118,7 @@ async def _list(call: Call) -> Page[RunLine]:
         until=query.until,
         among=visible_repositories(call.who),
     )
-    limit, before = query.limit + 1, after(call, int)
+    limit, before = query.limit + 1, after(call, int, largest=LARGEST_BIGINT)
     rows = await call.database.run(find_runs, choice, limit=limit, before=before)
     return page_of(call, rows, _line, lambda row: row.history.history_id)
 
@@ -136,7 +137,7 @@ async def _remove(call: Call) -> None:
 
 async def _changes(call: Call) -> Page[ChangeOut]:
     row = await run_asked(call)
-    limit, since = call.asked(Paged).limit + 1, after(call, int) or 0
+    limit, since = call.asked(Paged).limit + 1, after(call, int, largest=LARGEST_BIGINT) or 0
 
     def work(session: Session) -> list[ChangeLine]:
         _, run = run_of(session, row.history_id)

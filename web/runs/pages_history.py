@@ -22,11 +22,11 @@ from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.formats import clock, look_of
 from web.site.i18n import _
 from web.site.keys import PAGE_SIZES, database_of
-from web.site.paging import number_in
+from web.site.paging import LARGEST_BIGINT, as_number, number_in
 from web.site.params import chosen_repository
 from web.site.plots import Span, heat_map, timeline
 from web.site.render import render
-from web.site.zones import here, local, midnight, today
+from web.site.zones import here, is_convertible, local, midnight, today
 
 _DAY: Final = timedelta(days=1)
 TROUBLE: Final = "trouble"
@@ -119,7 +119,7 @@ def _date(text: str) -> date | None:
         found = date.fromisoformat(text)
     except ValueError:
         return None
-    return found if date.min < found < date.max else None
+    return found if is_convertible(found) else None
 
 
 async def listing(request: web.Request) -> web.Response:
@@ -142,7 +142,7 @@ async def listing(request: web.Request) -> web.Response:
         return render(request, "runs_calendar.html", **shared, **await _calendar(request, filters))
     if view == "timeline":
         return render(request, "runs_timeline.html", **shared, **await _timeline(request, filters))
-    before = number_in(request, "before")
+    before = number_in(request, "before", largest=LARGEST_BIGINT)
     # One row more than is shown: if it exists, there are older entries.
     runs = await database.run(find_runs, filters.choice(request), limit=_PAGE + 1, before=before)
     return render(
@@ -199,7 +199,8 @@ async def remove(request: web.Request) -> web.Response:
 async def remove_several(request: web.Request) -> web.Response:
     """Remove the selected entries, after a confirmation page with their number."""
     posted = await request.post()
-    ticked = [int(text) for text in map(str, posted.getall("run", [])) if text.isdecimal()][:_PAGE]
+    given = (as_number(text, largest=LARGEST_BIGINT) for text in map(str, posted.getall("run", [])))
+    ticked = [number for number in given if number is not None][:_PAGE]
     if not ticked:
         raise web.HTTPBadRequest(text=_("Select the entries to remove."))
     for number in ticked:

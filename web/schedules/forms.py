@@ -192,7 +192,7 @@ def _capital(text: str) -> str:
 class ScheduleForm(PlanForm):
     """A plan for one repository."""
 
-    repository_id: int
+    repository_id: int = Field(ge=1, le=999_999_999)
     metadata_prefix: str = Field(pattern=PREFIX, max_length=60)
 
 

@@ -18,6 +18,7 @@ from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.site.formats import locale
 from web.site.i18n import _, mark, ngettext
+from web.site.paging import as_number
 from web.site.zones import local
 
 NO_WEEKDAY: Final = "weekly on no day"
@@ -127,11 +128,11 @@ def timing_in(values: Mapping[str, Any]) -> Timing:
     if values.get("when") not in set(When):
         return timing_of(str(values.get("frequency", "")))
     days = tuple(day for day in range(len(WEEKDAYS)) if values.get(f"weekday-{day}"))
-    at, day = str(values.get("at", "")), str(values.get("month_day", ""))
+    at, day = str(values.get("at", "")), as_number(str(values.get("month_day", "")))
     return Timing(
         when=When(values["when"]),
         weekdays=days,
-        day=int(day) if day.isascii() and day.isdecimal() else 1,
+        day=1 if day is None else day,
         at=at if re.fullmatch(_AT, at) else "01:00",
     )
 

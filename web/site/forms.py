@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final, Self, TypeVar
@@ -13,6 +13,7 @@ from multidict import MultiMapping
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from web.site.i18n import _, mark
+from web.site.zones import is_convertible
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _LONGEST_PATH: Final = 1000
@@ -94,6 +95,13 @@ class FormModel(BaseModel):
     def _is_plain_text(cls, value: object) -> object:
         if isinstance(value, str) and _has_control_characters(value):
             raise ValueError(_("Remove control characters."))
+        return value
+
+    @field_validator("*")
+    @classmethod
+    def _is_convertible(cls, value: object) -> object:
+        if isinstance(value, date) and not is_convertible(value):
+            raise ValueError(_("Enter a year from 2 to 9998."))
         return value
 
 

@@ -30,6 +30,7 @@ from oai.executor import DatabaseExecutor
 from oai.languages import SOURCE
 from web.auth.access import repositories_of
 from web.site.i18n import use_language
+from web.site.paging import LARGEST_BIGINT, as_number
 from web.site.zones import live_in
 
 HEARTBEAT_SECONDS: Final = 15.0
@@ -255,7 +256,8 @@ class Hub:
 
     def _seen(self, last_event_id: str | None) -> int:
         epoch, _, version = (last_event_id or "").partition(".")
-        return int(version) if epoch == self._epoch and version.isdecimal() else _NOTHING_SEEN
+        seen = as_number(version, largest=LARGEST_BIGINT) if epoch == self._epoch else None
+        return _NOTHING_SEEN if seen is None else seen
 
     def _wake(self) -> None:
         self._changed.set()

@@ -9,8 +9,9 @@ from typing import Final, Generic, TypeVar
 from aiohttp import web
 
 PAGE: Final = 50
-_DIGITS: Final = 18
-"""Maximum number of digits of the database's integers."""
+LARGEST_INTEGER: Final = 2**31 - 1
+LARGEST_BIGINT: Final = 2**63 - 1
+"""The largest numbers that the database takes for a column of type integer, and for one of type bigint."""
 _BAR: Final = "|"
 
 _Row = TypeVar("_Row")
@@ -34,10 +35,17 @@ def page_of(
     return Shown(rows=kept, next=key(kept[-1]) if len(rows) > size else None, first=not behind)
 
 
-def number_in(request: web.Request, name: str) -> int | None:
-    """Return the query parameter as a number; None if it is not one."""
-    text = request.query.get(name, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
+def number_in(request: web.Request, name: str, *, largest: int = LARGEST_INTEGER) -> int | None:
+    """Return the query parameter as a number; None if it is not one, or larger than its column takes."""
+    return as_number(request.query.get(name, ""), largest=largest)
+
+
+def as_number(text: str, *, largest: int = LARGEST_INTEGER) -> int | None:
+    """Return the text as a number; None if it is not one from 0 to `largest`."""
+    if not text.isascii() or not text.isdecimal() or len(text) > len(str(largest)):
+        return None
+    number = int(text)
+    return number if number <= largest else None
 
 
 def text_in(request: web.Request, name: str) -> str:

@@ -70,6 +70,11 @@ def today() -> date:
     return local(utc_now()).date()
 
 
+def is_convertible(day: date) -> bool:
+    """Return whether the day and those near it exist in all zones: not in the first and the last year."""
+    return date.min.year < day.year < date.max.year
+
+
 def midnight(day: date) -> datetime:
     """Return the start of the day (UTC) in the reader's zone, even if its clock skips or repeats it."""
     return datetime.combine(day, time(), here()).astimezone(UTC)

@@ -21,6 +21,7 @@ from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
+from web.site.paging import LARGEST_BIGINT
 from web.store.pages import AuditScheduleForm
 
 _TAG: Final = "store audits"
@@ -82,7 +83,7 @@ async def _list(call: Call) -> Page[StoreAuditOut]:
     views = await call.database.run(
         find_audits,
         limit=query.limit + 1,
-        before=after(call, int),
+        before=after(call, int, largest=LARGEST_BIGINT),
         repository_id=query.repository,
         among=visible_repositories(call.who),
     )

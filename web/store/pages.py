@@ -23,7 +23,7 @@ from web.auth.access import Right, about, asked_for, needs, visible_repositories
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import database_of
-from web.site.paging import PAGE, number_in, page_of
+from web.site.paging import LARGEST_BIGINT, PAGE, number_in, page_of
 from web.site.params import NUMBER, chosen_repository, number_of
 from web.site.render import render
 
@@ -117,7 +117,8 @@ async def remove(request: web.Request) -> web.Response:
 
 
 async def _page(request: web.Request, form: Form) -> web.Response:
-    who, database, before = who_asks(request), database_of(request), number_in(request, "before")
+    who, database = who_asks(request), database_of(request)
+    before = number_in(request, "before", largest=LARGEST_BIGINT)
     among, chosen = visible_repositories(who), chosen_repository(request)
     if chosen is not None:
         await asked_for(request, Repository, chosen)

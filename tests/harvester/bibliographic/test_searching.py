@@ -1,6 +1,8 @@
 """Search finds records whatever their accents, pages by key, and counts by facet."""
 
 import asyncio
+import base64
+import json
 
 import pytest
 
@@ -118,6 +120,37 @@ def test_titles_are_sorted_without_their_articles(filled: Catalogue) -> None:
 def test_a_key_that_is_none_is_refused(filled: Catalogue, key: str) -> None:
     with filled.database.session() as session, pytest.raises(UsageError):
         search(session, Search(), after=key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        ("title", "\0", "1"),
+        ("title", "\ud800", "1"),
+        ("title", "a", "9" * 23),
+        ("title", "a", "1.5"),
+        ("title", "a", None),
+        ("newest", "nan", "1"),
+        ("newest", "9" * 10, "1"),
+        ("newest", "2000", "1", "1"),
+        ("relevance", "nan", "-1"),
+        ("relevance", "1e-99", "-1"),
+        ("relevance", "inf", "-1"),
+    ],
+)
+def test_a_key_that_the_database_would_not_read_is_refused(
+    filled: Catalogue, key: tuple[object, ...]
+) -> None:
+    wanted, order = Search(text="kniha or slovnik"), SearchOrder(str(key[0]))
+    written = base64.urlsafe_b64encode(json.dumps(key).encode()).decode()
+    with filled.database.session() as session, pytest.raises(UsageError, match="is not a page key"):
+        search(session, wanted, order=order, after=written)
+
+
+def test_a_key_of_many_brackets_is_refused(filled: Catalogue) -> None:
+    written = base64.urlsafe_b64encode(b"[" * 200_000).decode()
+    with filled.database.session() as session, pytest.raises(UsageError, match="is not a page key"):
+        search(session, Search(), after=written)
 
 
 def test_facets_count_all_hits(filled: Catalogue) -> None:

@@ -9,6 +9,7 @@ from datetime import datetime
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import pytest
 from sqlalchemy import select
@@ -425,3 +426,19 @@ async def test_the_example_requests_are_whole_commands(server: Server, viewer: B
         assert words[-1].startswith(f"{server.base_url}/api/v1/")
         if "-d" in words:
             json.loads(words[words.index("-d") + 1])
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+async def test_times_at_the_ends_of_the_calendar_are_refused(program: Program, time: str) -> None:
+    assert (await program.get(f"/runs?until={quote(time)}")).status == 422
+    assert (await program.get("/runs?until=9999-12-31T23:59:59Z")).status == 200
+    for path, body in (
+        ("/archive/exports", {"url": "http://a.example/", "since": time}),
+        (
+            "/archive/takedowns",
+            {"targets": ["http://a.example/"], "reason": "x", "requester": "x", "expires": time},
+        ),
+    ):
+        answer = await program.post(path, body)
+        assert answer.status == 422
+        assert "Enter a year" in str(answer.body["errors"])
