@@ -334,9 +334,12 @@ def verify(invocation: Invocation) -> ExitCode:
     return ExitCode.RECORDS_REFUSED if any(totals[fault] for fault in Fault) else ExitCode.DONE
 
 
-def _by_name(folders: Sequence[Container]) -> dict[str, Place]:
+def _by_name(folders: Sequence[Container]) -> dict[str, list[Place]]:
     """Return archive files below folders by the name under which they are identified."""
-    return {stored_name(path.name): path for path in find_archives(folders)}
+    found: dict[str, list[Place]] = {}
+    for path in find_archives(folders):
+        found.setdefault(stored_name(path.name), []).append(path)
+    return found
 
 
 def _counted(file: FileCheck) -> Counter[str]:

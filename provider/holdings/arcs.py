@@ -59,6 +59,14 @@ def find_unchanged(session: Session, file: ArchiveFile) -> Arc | None:
     )
 
 
+def may_replace_lost(session: Session, row: Arc) -> bool:
+    """Return whether a file without documents may be a copy of a missing file, and get its documents."""
+    if row.documents:
+        return False
+    others = select(Arc.path).where(Arc.name == row.name, Arc.id != row.id, Arc.documents > 0)
+    return any(presence(path) is Presence.GONE for path in session.scalars(others))
+
+
 def lock_name(session: Session, name: str) -> None:
     """Prevent others from finding or creating rows for files of this name until the transaction ends.
 
