@@ -82,13 +82,13 @@ def _warc_header(content: Content, begin: int) -> RecordHeader:
     digest = fields.get(b"warc-payload-digest")
     if digest is None and record_type == "resource":
         digest = fields.get(b"warc-block-digest")  # the block of a resource is its payload
-    length = _text(fields.get(b"content-length", b""))
+    length = decoded(fields.get(b"content-length", b""))
     block = begin + len(head)
     return RecordHeader(
         record_type=record_type,
-        target=_text(fields.get(b"warc-target-uri", b"")),
-        date=_text(fields.get(b"warc-date", b"")),
-        mime_type=_text(fields.get(b"content-type", b"")),
+        target=decoded(fields.get(b"warc-target-uri", b"")),
+        date=decoded(fields.get(b"warc-date", b"")),
+        mime_type=decoded(fields.get(b"content-type", b"")),
         digest=digest.decode("ascii") if digest and _DIGEST.fullmatch(digest) else None,
         block=block,
         end=block + _number(length, "WARC header: Content-Length"),
@@ -123,7 +123,8 @@ def _warc_fields(head: bytes) -> dict[bytes, bytes]:
     return {name.lower(): value.strip() for name, value in reversed(_FIELDS.findall(head))}
 
 
-def _text(raw: bytes) -> str:
+def decoded(raw: bytes) -> str:
+    """Return a header's text, which is UTF-8, or otherwise Latin-1."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -136,7 +137,7 @@ def _arc_header(content: Content, begin: int) -> RecordHeader:
         front = content.extend(begin + LINE_LIMIT)
         end = front.find(b"\n", begin) + 1 or len(front)
     line = content.front[begin:end]
-    text = _text(line).rstrip("\r\n ")
+    text = decoded(line).rstrip("\r\n ")
     fields = text.rsplit(" ", _ARC_FIELDS - 1)
     if len(fields) == _ARC_FIELDS and not fields[2][:_DATE_DIGITS].isdigit():
         fields = _odd_arc_fields(text) or fields
