@@ -21,6 +21,7 @@ from provider.reading.content import (
 )
 from provider.reading.digests import DigestCheck
 from provider.reading.headers import (
+    SEGMENTED,
     RecordHeader,
     decoded,
     http_head,
@@ -90,7 +91,7 @@ class ArchivedRecord:
 
         `length` is the indexed length of the payload; it is used if the HTTP header agrees, because some
         records declare a wrong one. Raises OSError if the file cannot be read, and DamageError if no
-        record begins at `offset`.
+        record begins at `offset`, or only a segment of one.
         """
         self._offset = offset
         self._file = file
@@ -143,6 +144,8 @@ class ArchivedRecord:
         header = read_header(content)
         if header is None:
             raise DamageError("only blank lines were found")
+        if header.is_segment:
+            raise DamageError(SEGMENTED)
         return _Opened(source, content.front, header, http_head(content, header))._replace(
             front=content.front
         )

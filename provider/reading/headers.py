@@ -16,7 +16,7 @@ _WARC: Final = b"WARC/"
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _FOLDED = re.compile(rb"\r?\n[ \t]+")
 _FIELDS = re.compile(
-    rb"\n(warc-(?:type|target-uri|date|payload-digest|block-digest)|content-(?:type|length))"
+    rb"\n(warc-(?:type|target-uri|date|payload-digest|block-digest|segment-number)|content-(?:type|length))"
     rb"[ \t]*:([^\r\n]*)",
     re.IGNORECASE,
 )
@@ -31,6 +31,9 @@ _STATUS = re.compile(rb"HTTP/[0-9.]+[ \t]+([0-9]{3})\b")
 _CONTENT_TYPE = re.compile(rb"\ncontent-type[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _CONTENT_LENGTH = re.compile(rb"\ncontent-length[ \t]*:[ \t]*([0-9]{1,15})[ \t]*\r?\n", re.IGNORECASE)
 _TRANSFER_ENCODING = re.compile(rb"\ntransfer-encoding[ \t]*:", re.IGNORECASE)
+
+
+SEGMENTED: Final = "segmented record: only its first part is in this record, and segments are not joined"
 
 
 class RecordHeader(NamedTuple):
@@ -51,6 +54,8 @@ class RecordHeader(NamedTuple):
     end: int
     """Where the content ends."""
     is_arc: bool
+    is_segment: bool
+    """Whether only a part of what was captured is in this record (WARC 1.1, section 7)."""
 
     def ending_at(self, end: int) -> "RecordHeader":
         """Return the header with another end of the record."""
@@ -93,6 +98,7 @@ def _warc_header(content: Content, begin: int) -> RecordHeader:
         block=block,
         end=block + _number(length, "WARC header: Content-Length"),
         is_arc=False,
+        is_segment=b"warc-segment-number" in fields,
     )
 
 
@@ -152,6 +158,7 @@ def _arc_header(content: Content, begin: int) -> RecordHeader:
         block=end,
         end=end + _number(fields[4], "ARC header line: length"),
         is_arc=True,
+        is_segment=False,
     )
 
 

@@ -239,6 +239,14 @@ async def test_a_file_that_has_changed_gives_no_other_document(archive: Document
     assert (await archive.get()).status == 500
 
 
+async def test_a_segment_is_not_given_for_the_whole(archive: DocumentArchive) -> None:
+    """A CDX file, or an earlier version, may have listed it."""
+    path = archive.index(warc_record(PAGE), name="x.warc")
+    path.write_bytes(path.read_bytes().replace(b"WARC-Date", b"WARC-Segment-Number: 1\r\nWARC-Date"))
+    response = await archive.get()
+    assert (response.status, "segmented record" in await response.text()) == (500, True)
+
+
 async def test_an_unknown_document_is_not_found(archive: DocumentArchive) -> None:
     for address in ("/archive/" + "0" * 32, "/archive/abc", "/archive/" + "F" * 32):
         assert (await archive.get(address)).status == 404, address
