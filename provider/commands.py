@@ -21,6 +21,7 @@ from oai.errors import ExitCode, UsageError
 from oai.failures import Failure, explained, failure_columns
 from oai.sections import ProviderSettings
 from provider.holdings import access, collections
+from provider.holdings.arcs import shared_names
 from provider.holdings.fixity import Checker, Fault, FileCheck, FixityChoice, FixityFinding
 from provider.holdings.identifiers import oai_identifier
 from provider.holdings.loads import ADD_UP_EVERY, add_up, begin_load, end_load
@@ -232,7 +233,7 @@ def status(invocation: Invocation) -> ExitCode:
     if invocation.arguments.run is not None:
         return _show_run(invocation, invocation.arguments.run)
     with _session(invocation) as session:
-        found = asdict(archive_status(session))
+        found = asdict(archive_status(session)) | {"shared_names": shared_names(session)}
         runs = [asdict(run) for run in run_statuses(session)]
     if invocation.console.as_json:
         invocation.console.result({**found, "runs": runs}, "")
@@ -249,6 +250,11 @@ def status(invocation: Invocation) -> ExitCode:
         invocation.console.note(
             "an index is no longer used; run `zatva provider reindex-keys` to remove it as soon as no "
             "provider of an earlier version runs"
+        )
+    if found["shared_names"]:
+        invocation.console.note(
+            "archive files in different folders have the same name; pywb may read the wrong one, so rename "
+            "them and index them again before it reads their folders"
         )
     if lost:
         invocation.console.note(
@@ -334,9 +340,12 @@ def verify(invocation: Invocation) -> ExitCode:
     return ExitCode.RECORDS_REFUSED if any(totals[fault] for fault in Fault) else ExitCode.DONE
 
 
-def _by_name(folders: Sequence[Container]) -> dict[str, Place]:
+def _by_name(folders: Sequence[Container]) -> dict[str, list[Place]]:
     """Return archive files below folders by the name under which they are identified."""
-    return {stored_name(path.name): path for path in find_archives(folders)}
+    found: dict[str, list[Place]] = {}
+    for path in find_archives(folders):
+        found.setdefault(stored_name(path.name), []).append(path)
+    return found
 
 
 def _counted(file: FileCheck) -> Counter[str]:

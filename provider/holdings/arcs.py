@@ -15,6 +15,9 @@ from provider.storage.places import WACZ_SUFFIX, is_stored_place, place_of, stor
 
 _NAME_CLASS: Final = 0x5A4E  # "ZN": separates these keys from other advisory locks
 _LOCK_NAME: Final = "SELECT pg_advisory_xact_lock(:class, hashtext(:name))"
+_MOST_NAMES: Final = 20
+_ENDING: Final = 3
+"""Characters that tell `.gz`, `.zst` and `arc` apart."""
 _SHARES: Final = """
 SELECT EXISTS (
     SELECT FROM candidate JOIN document USING (key) WHERE document.arc_id = :arc_id
@@ -57,6 +60,29 @@ def find_unchanged(session: Session, file: ArchiveFile) -> Arc | None:
     return session.scalar(
         select(Arc).where(Arc.path == stored_path(file.path), Arc.size == file.size, state, whole)
     )
+
+
+def may_replace_lost(session: Session, row: Arc) -> bool:
+    """Return whether a file without documents may be a copy of a missing file, and get its documents."""
+    if row.documents:
+        return False
+    others = select(Arc.path).where(Arc.name == row.name, Arc.id != row.id, Arc.documents > 0)
+    return any(presence(path) is Presence.GONE for path in session.scalars(others))
+
+
+def shared_names(session: Session) -> list[str]:
+    """Return names that several archive files with documents have, in order; twenty at most.
+
+    `a.warc` and `a.warc.gz` have different names here, because replay software looks for the whole name; it
+    finds no files in WACZ files.
+    """
+    several = (
+        select(Arc.name)
+        .where(Arc.documents > 0, ~Arc.path.icontains(f"{WACZ_SUFFIX}#", autoescape=True))
+        .group_by(Arc.name, func.right(Arc.path, _ENDING))
+        .having(func.count() > 1)
+    )
+    return list(session.scalars(several.distinct().order_by(Arc.name).limit(_MOST_NAMES)))
 
 
 def lock_name(session: Session, name: str) -> None:

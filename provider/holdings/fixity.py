@@ -23,7 +23,7 @@ from provider.reading.capture_facts import RefusedError, address_of
 from provider.reading.content import DamageError
 from provider.reading.digests import DigestCheck
 from provider.storage.files import look_at, open_record
-from provider.storage.places import Place, place_of, stored_name, stored_path
+from provider.storage.places import Place, place_of, stored_path
 
 _TOGETHER: Final = 500
 _REVISIT: Final = "revisit"
@@ -35,7 +35,7 @@ class Fault(StrEnum):
     MISSING = "missing"
     """The file is missing from its indexed path, and with it all its captures."""
     MOVED = "moved"
-    """The file is missing, and one with its name exists elsewhere."""
+    """The file is missing, and what may be the same file is elsewhere, where it has no documents yet."""
     UNREADABLE = "unreadable"
     """The file exists but cannot be read."""
     CHANGED = "changed"
@@ -105,11 +105,11 @@ class FileCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class Checker:
-    """Checks archive files. `elsewhere` maps file names to paths, to find moved files."""
+    """Checks archive files. `elsewhere` maps stored names to the files of that name, to find moved ones."""
 
     session: Session
     choice: FixityChoice
-    elsewhere: Mapping[str, Place] = field(default_factory=dict)
+    elsewhere: Mapping[str, Sequence[Place]] = field(default_factory=dict)
 
     def files(self) -> int:
         """Return how many archive files will be checked. Raises UsageError if a name matches none."""
@@ -166,7 +166,7 @@ class Checker:
             try:
                 found = look_at(place_of(arc.path))
             except FileNotFoundError:
-                fault, reason = self._gone(place_of(arc.path))
+                fault, reason = self._gone(arc)
             except OSError as error:
                 fault, reason = Fault.UNREADABLE, str(error)
             else:
@@ -177,12 +177,26 @@ class Checker:
                     reason = "the object was replaced after it was indexed"
         return FixityFinding(fault=fault, file=file.path, reason=reason, documents=self._count(file.number))
 
-    def _gone(self, path: Place) -> tuple[Fault, str]:
-        other = self.elsewhere.get(stored_name(path.name))
-        if other is None:
-            return Fault.MISSING, "no such file"
-        place = stored_path(other)
-        return Fault.MOVED, f"it is now at {place}; index it there to update the location of its captures"
+    def _gone(self, arc: Any) -> tuple[Fault, str]:  # noqa: ANN401 as above
+        for other in self.elsewhere.get(arc.name, ()):
+            if self._may_be(other, arc):
+                place = stored_path(other)
+                advice = "index it there to update the location of its captures"
+                return Fault.MOVED, f"it is now at {place}; {advice}"
+        return Fault.MISSING, "no such file"
+
+    def _may_be(self, other: Place, arc: Any) -> bool:  # noqa: ANN401 as above
+        """Return whether a file of the same name may be the missing one: another one may have its name."""
+        has_documents = select(Arc.id).where(Arc.path == stored_path(other), Arc.documents > 0)
+        if self.session.scalar(has_documents) is not None:
+            return False
+        # Compressed differently, the same records take another size.
+        if other.name != place_of(arc.path).name:
+            return True
+        try:
+            return bool(look_at(other).size == arc.size)
+        except OSError:
+            return False
 
     def _count(self, number: int) -> int:
         wanted = select(func.count()).where(Document.arc_id == number, *self._in_set())

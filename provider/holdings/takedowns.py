@@ -120,7 +120,8 @@ Range = tuple[str, str]
 def ranges_of(targets: Sequence[str], rule: WwwRule) -> list[Range]:
     """Return the ranges of URL keys that the targets mean, both ends included.
 
-    Raises UsageError, which lists every line without a host, or with a top-level domain as its host.
+    Raises UsageError, which lists every line without a host, or with a top-level domain as its host, and
+    those that are longer than the keys in the index, which would cover other URLs, too.
     """
     if not targets:
         raise UsageError("no addresses; give a URL, a prefix with * at the end, or *.host")
@@ -129,36 +130,50 @@ def ranges_of(targets: Sequence[str], rule: WwwRule) -> list[Range]:
             "%(count)d addresses; enter at most %(most)d at once", count=len(targets), most=MOST_TARGETS
         )
     found: dict[Range, None] = {}
-    faults = []
+    faults, long = [], []
     for number, target in enumerate(targets, start=1):
         ranges = _ranges(target, rule)
         found.update(dict.fromkeys(ranges))
+        shown = f"{number}: {target[:100]!r}"
         if not ranges:
-            faults.append(f"{number}: {target[:100]!r}")
+            faults.append(shown)
+        elif _is_long(target, rule):
+            long.append(shown)
     if faults:
         raise UsageError(
             "these lines are no addresses with a host such as example.cz: %(lines)s",
             lines=", ".join(faults[:20]),
         )
+    if long:
+        raise UsageError(
+            "the index cannot tell these long addresses apart from others; give a shorter prefix with * at "
+            "the end instead: %(lines)s",
+            lines=", ".join(long[:20]),
+        )
     return list(found)
+
+
+def _is_long(target: str, rule: WwwRule) -> bool:
+    """Return whether a target's key is cut in the index, or that of another URL could be cut to it."""
+    url, match = read_wildcard(target.strip())
+    if len(target) > _LONGEST_TARGET:
+        return True
+    if match is MatchType.PREFIX:
+        return len(key_prefix(url, rule)) > KEY_CHARACTERS
+    return len(stored_key(url, rule)) == KEY_CHARACTERS
 
 
 def _ranges(target: str, rule: WwwRule) -> list[Range]:
     """Return the ranges of one target; none if it has no host, or its host is a top-level domain."""
     url, match = read_wildcard(target.strip())
     host = host_key(url, rule)
-    if (
-        "," not in host
-        or not parts_of(url).host
-        or len(target) > _LONGEST_TARGET
-        or "*" in parts_of(url).host
-    ):
+    if "," not in host or not parts_of(url).host or "*" in parts_of(url).host:
         return []
     if match is MatchType.DOMAIN:
         # After a host's key comes `)`, the port, or the next label.
         return [(f"{host}{sign}", f"{host}{sign}{_LAST}") for sign in "),:"]
     if match is MatchType.PREFIX:
-        low = key_prefix(url, rule)[:KEY_CHARACTERS]
+        low = key_prefix(url, rule)
         return [(low, low + _LAST)]
     key = stored_key(url, rule)
     return [(key, key)]

@@ -8,6 +8,7 @@ separate fields, because the response is archived content and not a current page
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from email.utils import format_datetime
 from typing import Final
@@ -35,6 +36,8 @@ _ORIGINAL_FIELDS: Final = (
 """Archived fields that are sent as `X-Archive-Orig-…`, for restoring a site or writing a WARC file."""
 _LONGEST_FIELD: Final = 2048
 """Characters; proxies accept only a few thousand bytes of header fields in total."""
+_EMPTY_SUFFIX: Final = re.compile(r"bytes=-0+")
+"""The last zero bytes; aiohttp takes them for all bytes."""
 _DAMAGED: Final = web.AppKey("damaged_documents", Counter)
 
 _log = logging.getLogger("provider.http.document_routes")
@@ -141,15 +144,16 @@ async def _pieces(blocks: Iterator[bytes], begin: int, end: int | None) -> Async
 def _headers(document: OpenDocument, links: Links) -> dict[str, str]:
     asked, description = document.asked, document.record.description
     headers = {
-        "Content-Type": description.content_type or "application/octet-stream",
+        "Content-Type": _content_type(description.content_type),
         "Memento-Datetime": format_datetime(asked.archived, usegmt=True),
-        "Link": _link(links),
         "Content-Security-Policy": "sandbox",
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "no-cache" if document.rule.access == Access.OPEN else "private, no-cache",
         "Accept-Ranges": "bytes" if document.checked else "none",
     }
-    if description.content_encoding:
+    if link := _link(links):
+        headers["Link"] = link
+    if description.content_encoding and not _is_long(description.content_encoding):
         headers["Content-Encoding"] = description.content_encoding
     if description.http_status is not None:
         headers["X-Archive-Orig-Status"] = str(description.http_status)
@@ -158,10 +162,22 @@ def _headers(document: OpenDocument, links: Links) -> dict[str, str]:
     return headers | _original_fields(description.http_fields)
 
 
+def _is_long(value: str) -> bool:
+    return len(value) > _LONGEST_FIELD
+
+
+def _content_type(declared: str | None) -> str:
+    """Return the type to send: the archived one, without its parameters if it is too long with them."""
+    for kind in (declared or "", (declared or "").partition(";")[0].rstrip()):
+        if kind and not _is_long(kind):
+            return kind
+    return "application/octet-stream"
+
+
 def _link(links: Links) -> str:
-    """Return the links of a memento (RFC 7089, section 2.2), shortened to what proxies accept."""
+    """Return the links of a memento (RFC 7089, section 2.2) that proxies accept; empty if none is."""
     if 3 * len(links.url) > _LONGEST_FIELD:
-        return links.original()
+        return "" if _is_long(links.original()) else links.original()
     return f"{links.original()}, {links.timegate()}, {links.timemap()}"
 
 
@@ -188,14 +204,18 @@ def _is_known(request: web.Request, document: OpenDocument) -> bool:
 def _part(request: web.Request, document: OpenDocument) -> tuple[int, int] | None:
     """Return the requested range (start, stop), empty if out of bounds; None for the whole.
 
-    Ranges are served for checked documents only. Anything other than a single byte range is ignored (RFC
-    9110, section 14.2).
+    Ranges are served for checked documents, and GET, only. Anything other than a single byte range is
+    ignored (RFC 9110, section 14.2).
     """
     condition = request.headers.get("If-Range")
-    if not document.checked or document.size is None or "Range" not in request.headers:
+    if request.method == "HEAD" or "Range" not in request.headers:
+        return None
+    if not document.checked or document.size is None:
         return None
     if condition is not None and condition != f'"{document.holder.digest}"':
         return None
+    if _EMPTY_SUFFIX.fullmatch(request.headers["Range"]):
+        return 0, 0
     try:
         wanted = request.http_range
     except ValueError:

@@ -28,6 +28,7 @@ from provider.holdings.arcs import (
     find_unchanged,
     load_problems,
     lock_name,
+    may_replace_lost,
     save_problems,
     settle,
 )
@@ -291,7 +292,7 @@ class Indexer:
             code = getattr(error, "failure_code", FailureCode.ARCHIVE_NOT_READABLE)
             return refused(path, FramingProblem.of(code, f"cannot be opened: {error}"))
         unchanged = None if self._options.again else find_unchanged(session, file)
-        if unchanged is not None:
+        if unchanged is not None and not may_replace_lost(session, unchanged):
             merged = Merged(unchanged=unchanged.documents, problems=load_problems(session, unchanged.id))
             session.rollback()
             return FileReport(path=path, merged=merged, skipped=True)

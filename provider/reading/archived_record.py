@@ -20,7 +20,15 @@ from provider.reading.content import (
     PlainBytes,
 )
 from provider.reading.digests import DigestCheck
-from provider.reading.headers import RecordHeader, http_head, http_length, http_status, read_header
+from provider.reading.headers import (
+    SEGMENTED,
+    RecordHeader,
+    decoded,
+    http_head,
+    http_length,
+    http_status,
+    read_header,
+)
 from provider.reading.zstd_frames import MAGIC, ZstdFile, ZstdRecord
 
 _GZIP: Final = b"\x1f\x8b"
@@ -29,7 +37,8 @@ _LONGEST_CHUNK_LINE: Final = 4096
 _CHUNK_LINE: Final = re.compile(rb"(?:\r\n)?([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
 _FOLDED: Final = re.compile(rb"\r?\n[ \t]+")
 _FIELD: Final = re.compile(rb"\n([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([^\r\n]*)")
-_NOT_IN_VALUE: Final = re.compile(r"[^\t\x20-\x7e\xa0-\xff]")
+_NOT_IN_VALUE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+_NOT_ASCII: Final = re.compile(rb"[\x80-\xff]")
 
 
 class DigestError(ZatvaError):
@@ -82,7 +91,7 @@ class ArchivedRecord:
 
         `length` is the indexed length of the payload; it is used if the HTTP header agrees, because some
         records declare a wrong one. Raises OSError if the file cannot be read, and DamageError if no
-        record begins at `offset`.
+        record begins at `offset`, or only a segment of one.
         """
         self._offset = offset
         self._file = file
@@ -135,6 +144,8 @@ class ArchivedRecord:
         header = read_header(content)
         if header is None:
             raise DamageError("only blank lines were found")
+        if header.is_segment:
+            raise DamageError(SEGMENTED)
         return _Opened(source, content.front, header, http_head(content, header))._replace(
             front=content.front
         )
@@ -187,10 +198,13 @@ def _described(opened: _Opened, end: int) -> Description:
 def _fields(head: bytes) -> dict[str, str]:
     """Return the fields of a header, names in lower case; invalid characters in values are removed."""
     found = reversed(_FIELD.findall(_FOLDED.sub(b" ", head)))
-    return {
-        name.decode("ascii").lower(): _NOT_IN_VALUE.sub("", value.decode("iso-8859-1")).strip()
-        for name, value in found
-    }
+    fields = ((name.decode("ascii").lower(), value) for name, value in found)
+    return {name: _NOT_IN_VALUE.sub("", decoded(_escaped(name, value))).strip() for name, value in fields}
+
+
+def _escaped(name: str, value: bytes) -> bytes:
+    """Return a field's value; a URL as clients request it, whatever character set its bytes are in."""
+    return _NOT_ASCII.sub(lambda byte: b"%%%02X" % ord(byte[0]), value) if name == "location" else value
 
 
 def _without_chunks(raw: Iterator[bytes]) -> Iterator[bytes]:

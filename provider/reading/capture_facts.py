@@ -9,6 +9,8 @@ from provider.holdings.sets import host_of
 # By-products of crawlers, and files of the machine that wrote the archive (Perma.cc, warcit): none has an
 # address that a client can request.
 _LEFT_SCHEMES: Final = frozenset({"metadata", "filedesc", "file"})
+# Without `//`, a URL of these is broken; one of any other scheme (`dns:`, `urn:`) has no host.
+_WITH_HOST: Final = frozenset({"http", "https", "ftp"})
 _LONGEST_HOST: Final = 253
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
@@ -31,8 +33,9 @@ class RefusedError(Exception):
 def scheme_left(target: str) -> str | None:
     """Return the scheme of a target that is not a document; None if it is one (or is not a URL at all)."""
     scheme = _SCHEME.match(_without_brackets(target))
-    if scheme and (not scheme[2] or scheme[1].lower() in _LEFT_SCHEMES):
-        return scheme[1].lower()
+    name = scheme[1].lower() if scheme else ""
+    if scheme and (name in _LEFT_SCHEMES or not (scheme[2] or name in _WITH_HOST)):
+        return name
     return None
 
 

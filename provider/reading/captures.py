@@ -16,6 +16,7 @@ from provider.reading.content import Content, DamageError, EndedEarlyError
 from provider.reading.digests import DigestCheck, PayloadDigest
 from provider.reading.framing import FramingProblem, read_records
 from provider.reading.headers import (
+    SEGMENTED,
     RecordHeader,
     http_head,
     http_length,
@@ -154,20 +155,24 @@ class _Captures:
             content.pass_to(header.end)
             return Ignored.of(kind), header.end
         try:
-            address, time = address_of(header.target), capture_time(header.date, is_arc=header.is_arc)
+            address, time = _address_and_time(header)
         except RefusedError as refusal:
             content.pass_to(header.end)
             code = FailureCode.ARCHIVE_RECORD_INVALID
             return FramingProblem.of(code, str(refusal), offset=offset), header.end
+        if header.is_segment:
+            content.pass_to(header.end)
+            code = FailureCode.ARCHIVE_RECORD_SEGMENTED
+            return FramingProblem.of(code, SEGMENTED, offset=offset), header.end
         return self._capture(content, offset, header, address, time), header.end
 
     def rescue(self, content: Content, offset: int, damage: DamageError) -> tuple[Capture, int]:
         """Return the capture if its payload can be verified although the record's length is wrong."""
         header = read_header(content)
-        if header is None or _kind_left(header) is not None:
+        if header is None or header.is_segment or _kind_left(header) is not None:
             raise damage
         try:
-            address, time = address_of(header.target), capture_time(header.date, is_arc=header.is_arc)
+            address, time = _address_and_time(header)
         except RefusedError:
             raise damage from None
         head = http_head(content, header)
@@ -277,6 +282,13 @@ def _kind_left(header: RecordHeader) -> str | None:
     if header.record_type and header.record_type not in TAKEN:
         return header.record_type
     return scheme_left(header.target)
+
+
+def _address_and_time(header: RecordHeader) -> tuple[tuple[str, str], tuple[datetime, bool]]:
+    """Return what `address_of` and `capture_time` do; raises RefusedError also if there is no type."""
+    if not header.record_type:
+        raise RefusedError("the record has no type")
+    return address_of(header.target), capture_time(header.date, is_arc=header.is_arc)
 
 
 def _mime_type(head: bytes, header: RecordHeader) -> str | None:

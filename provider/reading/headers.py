@@ -16,7 +16,7 @@ _WARC: Final = b"WARC/"
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _FOLDED = re.compile(rb"\r?\n[ \t]+")
 _FIELDS = re.compile(
-    rb"\n(warc-(?:type|target-uri|date|payload-digest|block-digest)|content-(?:type|length))"
+    rb"\n(warc-(?:type|target-uri|date|payload-digest|block-digest|segment-number)|content-(?:type|length))"
     rb"[ \t]*:([^\r\n]*)",
     re.IGNORECASE,
 )
@@ -31,6 +31,9 @@ _STATUS = re.compile(rb"HTTP/[0-9.]+[ \t]+([0-9]{3})\b")
 _CONTENT_TYPE = re.compile(rb"\ncontent-type[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _CONTENT_LENGTH = re.compile(rb"\ncontent-length[ \t]*:[ \t]*([0-9]{1,15})[ \t]*\r?\n", re.IGNORECASE)
 _TRANSFER_ENCODING = re.compile(rb"\ntransfer-encoding[ \t]*:", re.IGNORECASE)
+
+
+SEGMENTED: Final = "segmented record: only its first part is in this record, and segments are not joined"
 
 
 class RecordHeader(NamedTuple):
@@ -51,6 +54,8 @@ class RecordHeader(NamedTuple):
     end: int
     """Where the content ends."""
     is_arc: bool
+    is_segment: bool
+    """Whether only a part of what was captured is in this record (WARC 1.1, section 7)."""
 
     def ending_at(self, end: int) -> "RecordHeader":
         """Return the header with another end of the record."""
@@ -82,17 +87,18 @@ def _warc_header(content: Content, begin: int) -> RecordHeader:
     digest = fields.get(b"warc-payload-digest")
     if digest is None and record_type == "resource":
         digest = fields.get(b"warc-block-digest")  # the block of a resource is its payload
-    length = _text(fields.get(b"content-length", b""))
+    length = decoded(fields.get(b"content-length", b""))
     block = begin + len(head)
     return RecordHeader(
         record_type=record_type,
-        target=_text(fields.get(b"warc-target-uri", b"")),
-        date=_text(fields.get(b"warc-date", b"")),
-        mime_type=_text(fields.get(b"content-type", b"")),
+        target=decoded(fields.get(b"warc-target-uri", b"")),
+        date=decoded(fields.get(b"warc-date", b"")),
+        mime_type=decoded(fields.get(b"content-type", b"")),
         digest=digest.decode("ascii") if digest and _DIGEST.fullmatch(digest) else None,
         block=block,
         end=block + _number(length, "WARC header: Content-Length"),
         is_arc=False,
+        is_segment=b"warc-segment-number" in fields,
     )
 
 
@@ -123,7 +129,8 @@ def _warc_fields(head: bytes) -> dict[bytes, bytes]:
     return {name.lower(): value.strip() for name, value in reversed(_FIELDS.findall(head))}
 
 
-def _text(raw: bytes) -> str:
+def decoded(raw: bytes) -> str:
+    """Return a header's text, which is UTF-8, or otherwise Latin-1."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -136,7 +143,7 @@ def _arc_header(content: Content, begin: int) -> RecordHeader:
         front = content.extend(begin + LINE_LIMIT)
         end = front.find(b"\n", begin) + 1 or len(front)
     line = content.front[begin:end]
-    text = _text(line).rstrip("\r\n ")
+    text = decoded(line).rstrip("\r\n ")
     fields = text.rsplit(" ", _ARC_FIELDS - 1)
     if len(fields) == _ARC_FIELDS and not fields[2][:_DATE_DIGITS].isdigit():
         fields = _odd_arc_fields(text) or fields
@@ -151,6 +158,7 @@ def _arc_header(content: Content, begin: int) -> RecordHeader:
         block=end,
         end=end + _number(fields[4], "ARC header line: length"),
         is_arc=True,
+        is_segment=False,
     )
 
 

@@ -41,6 +41,16 @@ def indexed(database: Database, path: Path, pages: Sequence[Page]) -> None:
     index_file(database, write_pages(path, pages), IndexOptions(margin=1))
 
 
+def test_the_status_names_files_of_the_same_name(
+    environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    for folder in ("one", "two"):
+        indexed(database, tmp_path / folder / "same.warc.gz", [Page(url=f"http://{folder}.example/")])
+        named = zatva(environment, "status")
+        assert ("have the same name" in named.stderr, "same.warc" in named.stdout) == (folder == "two",) * 2
+    assert objects(environment, "status")[0]["shared_names"] == ["same.warc"]
+
+
 def test_a_folder_is_indexed_and_told_file_by_file(environment: dict[str, str], tmp_path: Path) -> None:
     for name in ("a.warc.gz", "b.warc.gz"):
         write_pages(tmp_path / name, [Page(url=f"http://{name}.example/")])

@@ -8,10 +8,11 @@ from sqlalchemy import select
 
 from oai.database import Database
 from oai.failures import FailureCode
-from provider.holdings.arcs import AssignedRow, load_problems, save_problems, settle
+from provider.holdings.arcs import AssignedRow, load_problems, save_problems, settle, shared_names
 from provider.models import Arc
 from provider.reading.framing import FramingProblem
 from provider.storage.files import UNREAD, ArchiveFile, look_at
+from provider.storage.places import stored_name
 from tests.provider.holdings.staff import index
 
 
@@ -34,6 +35,21 @@ def test_the_problems_of_a_file_are_replaced_and_others_stay(database: Database,
         save_problems(session, second, [new])
         problems = [load_problems(session, number) for number in (first, second, third)]
     assert problems == [(old,), (new,), (old,)]
+
+
+def test_names_that_several_files_with_documents_have_are_listed(database: Database) -> None:
+    paths = {
+        "/one/shared.warc.gz": 1, "/two/shared.warc.gz": 1, "/three/shared.warc.gz": 1,
+        "/one/copy.warc": 1, "/two/copy.warc": 0,
+        "/one/packed.warc": 1, "/two/packed.warc.gz": 1,
+        "/one.wacz#archive/data.warc.gz": 1, "/two.wacz#archive/data.warc.gz": 1,
+        "/one/single.warc": 1,
+    }  # fmt: skip
+    with database.session() as session:
+        for path, documents in paths.items():
+            name = stored_name(path.rpartition("/")[2])
+            session.add(Arc(path=path, name=name, size=1, modified=UNREAD, documents=documents))
+        assert shared_names(session) == ["shared.warc"]
 
 
 def test_a_missing_file_of_another_name_has_not_moved(database: Database) -> None:

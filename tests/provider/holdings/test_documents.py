@@ -83,6 +83,29 @@ async def test_where_a_redirect_led_and_other_fields_are_told_under_names_of_the
     assert "Location" not in response.headers
 
 
+@pytest.mark.parametrize(
+    ("target", "sent"),
+    [
+        ("http://b.example/článek-ě-ř-ň".encode(), "http://b.example/%C4%8Dl%C3%A1nek-%C4%9B-%C5%99-%C5%88"),
+        ("/žluť?a=%C4%8D".encode("windows-1250"), "/%9Elu%9D?a=%C4%8D"),
+    ],
+)
+async def test_a_redirects_target_is_sent_as_clients_request_it(
+    archive: DocumentArchive, target: bytes, sent: str
+) -> None:
+    place = "x" * len(target)
+    archive.index(http(PAGE, f"Location: {place}").replace(place.encode(), target))
+    assert (await archive.get()).headers["X-Archive-Orig-Location"] == sent
+
+
+async def test_other_fields_are_utf_8_or_latin_1(archive: DocumentArchive) -> None:
+    record = http(PAGE, "Content-Disposition: filename=článek.pdf", "Content-Language: XX")
+    archive.index(record.replace(b"XX", b"\xe9\x00"))
+    headers = (await archive.get()).headers
+    assert headers["X-Archive-Orig-Content-Disposition"] == "filename=článek.pdf"
+    assert headers["X-Archive-Orig-Content-Language"] == "é"
+
+
 async def test_head_has_the_fields_of_get_and_no_body(archive: DocumentArchive) -> None:
     archive.index(warc_record(PAGE))
     response = await archive.client.head(ADDRESS)
@@ -101,6 +124,25 @@ async def test_a_resource_has_the_type_of_its_record(archive: DocumentArchive) -
 async def test_a_document_of_no_type_is_bytes(archive: DocumentArchive) -> None:
     archive.index(warc_record(replace(PAGE, mime_type=None)))
     assert (await archive.get()).headers["Content-Type"] == "application/octet-stream"
+
+
+@pytest.mark.parametrize(
+    ("declared", "sent"),
+    [
+        (f"text/html; charset=utf-8; x={'y' * 20_000}", "text/html"),
+        ("text/" + "y" * 20_000, "application/octet-stream"),
+    ],
+)
+async def test_a_long_type_is_sent_without_its_parameters(
+    archive: DocumentArchive, declared: str, sent: str
+) -> None:
+    archive.index(warc_record(replace(PAGE, mime_type=declared)))
+    assert (await archive.get()).headers["Content-Type"] == sent
+
+
+async def test_a_long_content_encoding_is_not_sent(archive: DocumentArchive) -> None:
+    archive.index(http(PAGE, f"Content-Encoding: {'x' * 20_000}"))
+    assert "Content-Encoding" not in (await archive.get()).headers
 
 
 async def test_content_encoding_stays_and_is_told(archive: DocumentArchive) -> None:
@@ -197,6 +239,14 @@ async def test_a_file_that_has_changed_gives_no_other_document(archive: Document
     assert (await archive.get()).status == 500
 
 
+async def test_a_segment_is_not_given_for_the_whole(archive: DocumentArchive) -> None:
+    """A CDX file, or an earlier version, may have listed it."""
+    path = archive.index(warc_record(PAGE), name="x.warc")
+    path.write_bytes(path.read_bytes().replace(b"WARC-Date", b"WARC-Segment-Number: 1\r\nWARC-Date"))
+    response = await archive.get()
+    assert (response.status, "segmented record" in await response.text()) == (500, True)
+
+
 async def test_an_unknown_document_is_not_found(archive: DocumentArchive) -> None:
     for address in ("/archive/" + "0" * 32, "/archive/abc", "/archive/" + "F" * 32):
         assert (await archive.get(address)).status == 404, address
@@ -216,6 +266,7 @@ PARTS: list[tuple[str, int, int, int | None]] = [
     ("bytes=-3", 206, -3, None),
     ("bytes=2-999999999", 206, 2, None),
     ("bytes=999999999-", 416, 0, 0),
+    ("bytes=-0", 416, 0, 0),
     ("bytes=0-1,4-5", 200, 0, None),
     ("lines=1-2", 200, 0, None),
 ]
@@ -232,6 +283,13 @@ async def test_a_part_can_be_had(archive: DocumentArchive, length: int) -> None:
         if status == 206:
             first = begin % length
             assert response.headers["Content-Range"] == f"bytes {first}-{first + len(body) - 1}/{length}"
+
+
+async def test_head_has_no_parts(archive: DocumentArchive) -> None:
+    archive.index(warc_record(PAGE))
+    response = await archive.client.head(ADDRESS, headers={"Range": "bytes=0-4"})
+    assert response.status == 200
+    assert response.headers["Content-Length"] == str(len(PAGE.body))
 
 
 async def test_a_part_of_another_version_is_the_whole(archive: DocumentArchive) -> None:

@@ -37,7 +37,9 @@ def plain(database: Database, tmp_path: Path) -> Path:
     return path
 
 
-def checked(database: Database, elsewhere: dict[str, Path] | None = None, **choice: Any) -> list[FileCheck]:
+def checked(
+    database: Database, elsewhere: dict[str, list[Path]] | None = None, **choice: Any
+) -> list[FileCheck]:
     with database.session() as session:
         return list(
             Checker(session=session, choice=FixityChoice(**choice), elsewhere=elsewhere or {}).check()
@@ -107,8 +109,57 @@ def test_a_missing_file_counts_its_documents_and_a_moved_one_is_found_by_name(
     other = plain.rename(tmp_path / "there" / "x.warc")
     ((missing,),) = [file.findings for file in checked(database)]
     assert (missing.fault, missing.documents) == (Fault.MISSING, len(PAGES))
-    ((moved,),) = [file.findings for file in checked(database, elsewhere={"x.warc": other})]
+    ((moved,),) = [file.findings for file in checked(database, elsewhere={"x.warc": [other]})]
     assert (moved.fault, str(other) in moved.reason) == (Fault.MOVED, True)
+
+
+def test_a_file_that_moved_and_was_compressed_is_found_by_name(
+    database: Database, plain: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "there").mkdir()
+    other = tmp_path / "there" / "x.warc.gz"
+    other.write_bytes(gzip.compress(plain.read_bytes()))
+    plain.unlink()
+    ((moved,),) = [file.findings for file in checked(database, elsewhere={"x.warc": [other]})]
+    assert (moved.fault, str(other) in moved.reason) == (Fault.MOVED, True)
+
+
+def test_a_file_of_the_same_name_and_another_size_is_not_the_missing_one(
+    database: Database, plain: Path, tmp_path: Path
+) -> None:
+    other = write_archive(tmp_path / "there" / "x.warc", [warc_record(Page(url="http://c.example/"))])
+    plain.unlink()
+    ((missing,),) = [file.findings for file in checked(database, elsewhere={"x.warc": [other]})]
+    assert missing.fault == Fault.MISSING
+
+
+def test_a_file_with_documents_of_its_own_is_not_the_missing_one(
+    environment: dict[str, str], database: Database, plain: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "there" / "x.warc"
+    other.parent.mkdir()
+    # As long as the other one, so that only its documents tell them apart.
+    other.write_bytes(plain.read_bytes().replace(b".example/", b".exampla/"))
+    index_file(database, other, IndexOptions(margin=1))
+    plain.unlink()
+    total = objects(environment, "verify", "--search", tmp_path)[-1]["total"]
+    assert (total["missing"], total["moved"]) == (1, 0)
+
+
+def test_an_indexed_copy_of_a_missing_file_is_where_it_is_now(
+    environment: dict[str, str], database: Database, plain: Path, tmp_path: Path
+) -> None:
+    other = write_archive(tmp_path / "a" / "x.warc", [warc_record(Page(url="http://c.example/"))])
+    copy = tmp_path / "there" / "x.warc"
+    copy.parent.mkdir()
+    copy.write_bytes(plain.read_bytes())
+    for path in (other, copy):
+        index_file(database, path, IndexOptions(margin=1))
+    plain.unlink()
+    shown = zatva(environment, "verify", "--search", tmp_path).stdout
+    assert (f"it is now at {copy};" in shown, "0 missing, 1 moved" in shown) == (True, True)
+    assert zatva(environment, "index", copy).returncode == 0
+    assert zatva(environment, "verify", "--search", tmp_path).returncode == 0
 
 
 @pytest.mark.usefixtures("plain")

@@ -97,6 +97,19 @@ def test_what_means_nothing_or_too_much_is_refused_with_its_line(target: str) ->
 
 
 @pytest.mark.usefixtures("archive")
+def test_a_url_that_the_index_cannot_tell_from_others_is_refused(database: Database, tmp_path: Path) -> None:
+    start = "http://long.example/"
+    longest = "p" * (2047 - len("example,long)/"))
+    _index(database, tmp_path / "y.warc.gz", *(start + longest + end for end in ("", "p", "pa", "pb")))
+    for target in (longest + "p", longest + "pa", longest + "pa*", "p" * 4000 + "*"):
+        with database.session() as session, pytest.raises(UsageError, match="a shorter prefix"):
+            preview(session, [start + target])
+    _take_down(database, start + longest)
+    assert _hidden(database) == {start + longest}
+    _take_down(database, start + longest + "p*")
+    assert len(_hidden(database)) == 4
+
+
 def test_the_register_needs_a_reason_a_requester_and_an_end_to_come(database: Database) -> None:
     good = TakedownRequest(targets=("a.example/*",), reason="r", requester="q")
     past = datetime(2001, 1, 1, tzinfo=UTC)

@@ -210,14 +210,20 @@ async def test_a_memento_names_its_original_timegate_and_timemap(port: int) -> N
     )
 
 
+@pytest.mark.parametrize(("length", "named"), [(1000, True), (100_000, False)])
 async def test_the_links_of_a_long_url_are_no_longer_than_proxies_accept(
-    database: Database, settings: Settings, aiohttp_client: AiohttpClient, tmp_path: Path
+    database: Database,
+    settings: Settings,
+    aiohttp_client: AiohttpClient,
+    tmp_path: Path,
+    length: int,
+    named: bool,  # noqa: FBT001 from the table above
 ) -> None:
     port = await port_of(database, settings, aiohttp_client)
-    page = Page(url=f"http://a.example/{'x' * 1000}")
+    page = Page(url=f"http://a.example/{'x' * length}")
     index_file(database, write_archive(tmp_path / "x.warc", [warc_record(page)]), IndexOptions(margin=1))
     answer = await ask(port, address(page).removeprefix(BASE[:-1]))
-    assert answer.field("Link") == f'<{page.url}>; rel="original"'
+    assert answer.field("Link") == (f'<{page.url}>; rel="original"' if named else "")
 
 
 @pytest.mark.usefixtures("kept_archive")

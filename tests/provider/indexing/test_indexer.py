@@ -166,6 +166,29 @@ def test_a_copy_that_is_there_too_is_counted_and_left(database: Database, tmp_pa
     check_counts(database)
 
 
+def test_a_known_copy_gets_the_documents_of_a_lost_file(database: Database, tmp_path: Path) -> None:
+    first, copy = (write_pages(tmp_path / folder / "x.warc.gz", PAGES) for folder in ("one", "two"))
+    index_file(database, first, OPTIONS)
+    assert counts(index_file(database, copy, OPTIONS)) == (0, 0, 0, 4)
+    assert index_file(database, copy, OPTIONS).skipped
+    first.unlink()
+    assert counts(index_file(database, copy, OPTIONS)) == (0, 0, 4, 0)
+    assert {path for path, *_ in places(database)} == {str(copy)}
+    assert index_file(database, copy, OPTIONS).skipped
+    check_counts(database)
+
+
+def test_a_file_with_documents_is_not_read_again_for_a_lost_one_of_its_name(
+    database: Database, tmp_path: Path
+) -> None:
+    lost = write_pages(tmp_path / "one" / "x.warc.gz", PAGES)
+    other = write_pages(tmp_path / "two" / "x.warc.gz", [Page(url="http://c.example/")])
+    for path in (lost, other):
+        index_file(database, path, OPTIONS)
+    lost.unlink()
+    assert index_file(database, other, OPTIONS).skipped
+
+
 def test_the_same_capture_twice_in_a_file_is_a_duplicate(database: Database, tmp_path: Path) -> None:
     path = write_pages(tmp_path / "x.warc.gz", [PAGES[0], PAGES[0]])
     for options, expected in ((OPTIONS, (1, 0, 0, 1)), (AGAIN, (0, 1, 0, 1))):

@@ -88,6 +88,31 @@ def test_an_unheard_of_type_is_counted_as_other() -> None:
     assert read(warc_other("x" * 500)) == Ignored(kind="other")
 
 
+@pytest.mark.parametrize("kind", ["WARC-Type: \r\n", ""])
+def test_a_record_without_a_type_is_a_problem(kind: str) -> None:
+    found = read(warc_record(PAGE).replace(b"WARC-Type: response\r\n", kind.encode()))
+    assert isinstance(found, FramingProblem)
+    assert (found.failure.code, found.reason) == ("archive_record_invalid", "the record has no type")
+
+
+@pytest.mark.parametrize("write", [warc_record, arc_record])
+@pytest.mark.parametrize("url", ["http:/a.example/x", "https:a.example", "FTP:/a.example/"])
+def test_a_url_with_too_few_slashes_is_a_problem(write: Callable[[Page], bytes], url: str) -> None:
+    found = read(write(Page(url=url)))
+    assert isinstance(found, FramingProblem)
+    assert "has no valid host name" in found.reason
+
+
+def test_the_first_segment_of_a_record_is_no_document() -> None:
+    first = warc_record(PAGE).replace(b"WARC-Date", b"WARC-Segment-Number: 1\r\nWARC-Date")
+    rest = warc_other("continuation").replace(b"WARC-Date", b"WARC-Segment-Number: 2\r\nWARC-Date")
+    problem, ignored, other = read_captures(io.BytesIO(first + rest + warc_record(PAGE)))
+    assert isinstance(problem, FramingProblem)
+    assert (problem.offset, problem.failure.code) == (0, "archive_record_segmented")
+    assert ignored == Ignored(kind="continuation")
+    assert isinstance(other, Capture)
+
+
 @pytest.mark.parametrize("write", [warc_record, arc_record])
 def test_a_name_look_up_is_no_document(write: Callable[[Page], bytes]) -> None:
     assert read(write(Page(url="dns:a.example"))) == Ignored(kind="dns")
