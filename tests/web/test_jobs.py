@@ -185,7 +185,7 @@ async def test_the_page_of_a_running_job_has_numbers_plots_and_the_log(
 
     _, page = await viewer.get("/jobs/1")
 
-    assert re.search(r"Records received</dt><dd>1,500<", page)
+    assert re.search(r"Records received</dt><dd>1,502<", page)
     assert page.count("<polyline") == 2
     assert page.index("record refused") < page.index("the list restarts"), "the newest line comes first"
     assert 'href="/errors/1"' in page

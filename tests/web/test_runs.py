@@ -256,6 +256,17 @@ async def test_a_run_is_compared_with_what_is_usual(server: Server, viewer: Brow
     assert "5 records, all new." in page
 
 
+async def test_a_run_whose_records_are_all_refused_received_some(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        a_run(session, a_repository(session), invalid_count=8)
+        session.commit()
+
+    _, page = await viewer.get("/runs/1")
+
+    assert "8 refused; see Errors." in page
+    assert "No records received" not in page
+
+
 _NOWHERE = ("/runs/9", "/runs/9/errors", "/errors/9", "/errors/9/raw", "/records/9")
 
 

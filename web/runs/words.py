@@ -139,8 +139,9 @@ def shares(run: History) -> Shares:
 def _records(run: History) -> list[str]:
     if run.continued_by is not None:
         return [_("The harvest was resumed later; that run counts its records.")]
+    refused = [_("%(count)s refused; see Errors.") % {"count": number(run.invalid_count)}]
     if not run.record_count:
-        return [_("No records received.")]
+        return refused if run.invalid_count else [_("No records received.")]
     kinds = [
         (_("%(count)s new"), _("all new"), run.new_count),
         (_("%(count)s changed"), _("all changed"), run.updated_count),
@@ -158,9 +159,7 @@ def _records(run: History) -> list[str]:
     every = next((every for _some, every, count in kinds if count == total > 1), None)
     if every is not None:
         sentences = [f"{records}, {every}."]
-    if run.invalid_count:
-        sentences.append(_("%(count)s refused; see Errors.") % {"count": number(run.invalid_count)})
-    return sentences
+    return [*sentences, *refused] if run.invalid_count else sentences
 
 
 def _time(run: History, usual: TypicalRun | None) -> list[str]:

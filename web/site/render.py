@@ -27,6 +27,7 @@ from web.site import failures, formats
 from web.site.field_help import field_help
 from web.site.formats import look_of
 from web.site.i18n import _, error_text, language, mark, ngettext
+from web.site.plots import run_plots
 from web.site.preferences import theme_of
 from web.site.zones import here
 
@@ -235,7 +236,7 @@ def environment() -> Environment:
     made.globals.update(
         icon=icon, look_of=look_of, static=_static_urls().__getitem__, access_of=access_of, failures=failures,
         field_help=field_help, is_made_up=is_made_up, mail_link=mail_link, error_text=error_text,
-        version=importlib.metadata.version("zatva"),
+        run_plots=run_plots, version=importlib.metadata.version("zatva"),
     )  # fmt: skip
     return made
 
