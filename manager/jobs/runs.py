@@ -28,6 +28,7 @@ from harvester.models import Harvest, History, Repository
 from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.jobs.views import HistoryView
 from manager.models import Job, JobStatus, RecurringJob
+from oai.failure_codes import FailureCode
 
 TROUBLED: Final = frozenset(
     {
@@ -54,6 +55,12 @@ WORST_FIRST: Final = (
     RunStatus.NO_CHANGES,
 )
 _LIKE_IT: Final = 10
+
+
+def needs_attention(run: Any) -> ColumnElement[bool]:  # noqa: ANN401 History, or a subquery of it
+    """Return the condition that a run did not end well and, if it was held, that nobody has approved it."""
+    condition: ColumnElement[bool] = run.status.in_(TROUBLED)
+    return condition & run.failure_code.is_distinct_from(FailureCode.RELEASED)
 
 
 @dataclass(frozen=True, kw_only=True)
