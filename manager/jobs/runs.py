@@ -15,6 +15,7 @@ from sqlalchemy import (
     DateTime,
     Double,
     Select,
+    and_,
     cast,
     column,
     func,
@@ -59,8 +60,7 @@ _LIKE_IT: Final = 10
 
 def needs_attention(run: Any) -> ColumnElement[bool]:  # noqa: ANN401 History, or a subquery of it
     """Return the condition that a run did not end well and, if it was held, that nobody has approved it."""
-    condition: ColumnElement[bool] = run.status.in_(TROUBLED)
-    return condition & run.failure_code.is_distinct_from(FailureCode.RELEASED)
+    return and_(run.status.in_(TROUBLED), run.failure_code.is_distinct_from(FailureCode.RELEASED))
 
 
 @dataclass(frozen=True, kw_only=True)
