@@ -126,6 +126,7 @@ async def listing(request: web.Request) -> web.Response:
         jobs=jobs,
         topic=f"{topic}:{text}" if after else topic,
         first=after is None,
+        awaited=not planned and request.query.get("done") == "harvest-asked",
         next=str(jobs[-1].place) if len(found) > MOST_JOBS else None,
         planned=planned,
         waiting=await database.run(count_jobs, among=among),
