@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from harvester.listing import Among, matching_repositories
 from harvester.models import Harvest, History, Repository
-from manager.jobs.runs import TROUBLED
+from manager.jobs.runs import needs_attention
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from oai.owners import RepositoryOwner
 
@@ -85,7 +85,7 @@ def list_repositories(
 
 
 def _last_run() -> Any:  # noqa: ANN401 an SQL expression
-    columns = (History.status, History.record_count, History.harvest_end_time)
+    columns = (History.status, History.failure_code, History.record_count, History.harvest_end_time)
     runs = select(*columns).where(
         History.repository_id == Repository.repository_id, History.continued_by.is_(None)
     )
@@ -106,7 +106,7 @@ def _value(order: Order, last: Any) -> ColumnElement[Any]:  # noqa: ANN401 an SQ
     values: dict[Order, ColumnElement[Any]] = {
         Order.NUMBER: Repository.repository_id.expression,
         Order.NAME: func.lower(func.coalesce(Repository.repository_name, Repository.base_url)),
-        Order.STATE: case((last.c.status.in_(TROUBLED), 0), (last.c.status.is_(None), 1), else_=2),
+        Order.STATE: case((needs_attention(last.c), 0), (last.c.status.is_(None), 1), else_=2),
         Order.RECORDS: func.coalesce(last.c.record_count, -1),
         Order.LAST: func.coalesce(_microseconds(last.c.harvest_end_time), 0),
         Order.NEXT: func.coalesce(_microseconds(due), _NEVER_DUE),
@@ -122,7 +122,7 @@ def _microseconds(moment: Any) -> ColumnElement[int]:  # noqa: ANN401 an SQL exp
 def _chosen(query: Select[Any], choice: RepositoryChoice, last: Any) -> Select[Any]:  # noqa: ANN401 an SQL expression
     number = Repository.repository_id
     if choice.state is RepositoryState.TROUBLE:
-        query = query.where(last.c.status.in_(TROUBLED))
+        query = query.where(needs_attention(last.c))
     elif choice.state is RepositoryState.NEVER:
         query = query.where(last.c.status.is_(None))
     elif choice.state is RepositoryState.PAUSED:

@@ -18,10 +18,12 @@ A message states what was found, where, and what to do.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self, TypeVar
 
+from oai.datestamps import format_datestamp
 from oai.failures import Failure, FailureCode
 from oai.vocabulary import ErrorCode
 
@@ -52,7 +54,7 @@ class ZatvaError(Exception):
     """The root: any error that Zatva itself raises.
 
     A message that pages show is given with placeholders (`%(name)s`) and their values separately, so that
-    it can be translated.
+    it can be translated. A time among the values is a UTC datestamp, unless the page shows it otherwise.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAULT
@@ -62,17 +64,21 @@ class ZatvaError(Exception):
     """
 
     def __init__(self, message: str = "", **values: object) -> None:
-        super().__init__(message % values if values else message)
+        super().__init__(
+            message % {name: _plain(value) for name, value in values.items()} if values else message
+        )
         self._words, self._values = message, values
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         """Support pickling for other processes; a subclass's constructor need not take the message."""
         return _rebuilt, (type(self), self.args, self.__dict__)
 
-    def in_words(self, translate: Callable[[str], str]) -> str:
-        """Return the message in another language; `translate` keeps the placeholders."""
+    def in_words(
+        self, translate: Callable[[str], str], clock: Callable[[datetime], str] = format_datestamp
+    ) -> str:
+        """Return the message in another language; `translate` keeps the placeholders, `clock` shows times."""
         words = translate(self._words)
-        values = {name: _in_words(value, translate) for name, value in self._values.items()}
+        values = {name: _in_words(value, translate, clock) for name, value in self._values.items()}
         return words % values if values else words
 
     def parts(self) -> dict[str, Any]:
@@ -124,16 +130,22 @@ def _rebuilt(kind: type[ZatvaError], args: tuple[object, ...], state: dict[str, 
     return error
 
 
-def _in_words(value: object, translate: Callable[[str], str]) -> object:
+def _plain(value: object) -> object:
+    return format_datestamp(value) if isinstance(value, datetime) else value
+
+
+def _in_words(value: object, translate: Callable[[str], str], clock: Callable[[datetime], str]) -> object:
     if isinstance(value, ZatvaError):
-        return value.in_words(translate)
+        return value.in_words(translate, clock)
+    if isinstance(value, datetime):
+        return clock(value)
     return translate(value) if isinstance(value, Phrase) else value
 
 
 def _parts(value: object) -> object:
     if isinstance(value, Phrase):
         value = ZatvaError(value)
-    return value.parts() if isinstance(value, ZatvaError) else value
+    return value.parts() if isinstance(value, ZatvaError) else _plain(value)
 
 
 _OF_CLASS: Final[Mapping[ExitCode, FailureCode]] = MappingProxyType(

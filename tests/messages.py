@@ -16,6 +16,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.extract import extract, extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
+from harvester.harvest.approval import HoldState
 from harvester.harvest_plan import PARAMETERS
 from harvester.probing import report
 from harvester.probing import report as doctor
@@ -177,10 +178,11 @@ def _settle_header(file: Path) -> None:
 def _table_words() -> set[str]:
     """Return words in tables of the code, which are translated where they are shown."""
     looks = set(formats._LOOKS)  # noqa: SLF001 the words are its keys
+    holds = {state.value for state in HoldState}
     runs = {status.value for status in RunStatus}
     schedules = {state.word for state in RecurringState}
     parameters = {text for one in PARAMETERS for text in (one.label, one.hint)}
-    return looks | parameters | runs | schedules | {role.value for role in Role} | set(_WAYS)
+    return looks | holds | parameters | runs | schedules | {role.value for role in Role} | set(_WAYS)
 
 
 if __name__ == "__main__":

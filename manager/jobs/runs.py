@@ -15,6 +15,7 @@ from sqlalchemy import (
     DateTime,
     Double,
     Select,
+    and_,
     cast,
     column,
     func,
@@ -28,7 +29,7 @@ from harvester.models import Harvest, History, Repository
 from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.jobs.views import HistoryView
 from manager.models import Job, JobStatus, RecurringJob
-from oai.failure_codes import NOT_STARTED
+from oai.failure_codes import NOT_STARTED, FailureCode
 
 TROUBLED: Final = frozenset(
     {
@@ -55,6 +56,11 @@ WORST_FIRST: Final = (
     RunStatus.NO_CHANGES,
 )
 _LIKE_IT: Final = 10
+
+
+def needs_attention(run: Any) -> ColumnElement[bool]:  # noqa: ANN401 History, or a subquery of it
+    """Return the condition that a run did not end well and, if it was held, that nobody has approved it."""
+    return and_(run.status.in_(TROUBLED), run.failure_code.is_distinct_from(FailureCode.RELEASED))
 
 
 @dataclass(frozen=True, kw_only=True)

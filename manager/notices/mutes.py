@@ -117,8 +117,9 @@ def list_mutes(
 def mutes_run(row: type[Mute] = Mute) -> ColumnElement[bool]:
     """Return the condition that a mute covers a row of `History`, the last run of its harvest."""
     later = aliased(History)
+    # Compared with the mute only: a table of an outer query would be added to this one, uncorrelated.
     succeeded = exists().where(
-        later.repository_id == History.repository_id,
+        later.repository_id == row.repository_id,
         later.metadata_prefix.is_not_distinct_from(row.metadata_prefix),
         later.set_spec.is_not_distinct_from(row.set_spec),
         later.history_id > row.history_id,

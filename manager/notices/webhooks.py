@@ -40,13 +40,15 @@ def check_url(url: str, *, private_networks: bool) -> None:
     with contextlib.suppress(ValueError):  # a name; it is checked when it is connected to
         try:
             check_address(host, private=private_networks)
-        except UnreachableZoneError as error:
-            raise UsageError(_refusal(error)) from None
+        except UnreachableZoneError:
+            raise _refusal() from None
 
 
-def _refusal(error: UnreachableZoneError) -> str:
+def _refusal() -> UsageError:
     # Not the address: whoever may write a rule could otherwise look up names of the private network.
-    return f"{error}; to allow private networks, set webhooks.private_networks"
+    return UsageError(
+        "the address is not on the public internet; to allow private networks, set webhooks.private_networks"
+    )
 
 
 def secret_of(given: SecretStr | None, file: Path | None, *, setting: str) -> str | None:
@@ -131,7 +133,7 @@ def _in_words(url: str, settings: WebhookSettings) -> Iterator[None]:
         raise NotSentError(f"{url}: no answer in {settings.timeout:g} seconds") from None
     except aiohttp.ClientConnectorError as error:
         if isinstance(error.os_error, UnreachableZoneError):
-            raise NotSentError(f"{url}: {_refusal(error.os_error)}") from None
+            raise NotSentError(f"{url}: {_refusal()}") from None
         logger.warning("%s: %s", url, error)
         raise NotSentError(f"{url}: no connection; the manager's log has the reason") from None
     except aiohttp.ClientError as error:

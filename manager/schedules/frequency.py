@@ -25,6 +25,14 @@ ALLOWED: Final = Phrase(
     "`daily at 02:30`, `weekly on monday at 02:30`, `monthly on 1 at 02:30`, a cron expression "
     "with five fields such as `30 2 * * 1-5`, or an empty value for a single run"
 )
+_CRON_FAULTS: Final = {
+    "bad minute": Phrase("bad minute"),
+    "bad hour": Phrase("bad hour"),
+    "bad day-of-month": Phrase("bad day-of-month"),
+    "bad month": Phrase("bad month"),
+    "bad day-of-week": Phrase("bad day-of-week"),
+}
+"""Texts of cronsim's errors, in lower case."""
 _UNITS: Final = {"second": 1, "minute": 60, "hour": 3600}
 _DAYS: Final = {"day": 1, "week": 7}
 _MOST_SHOWN: Final = 100
@@ -189,7 +197,7 @@ def _cron(text: str) -> Cron:
         raise UsageError(
             "frequency %(text)s: %(fault)s; write %(allowed)s",
             text=_shown(text),
-            fault=_cut(str(error).lower()),
+            fault=_CRON_FAULTS.get(str(error).lower(), _cut(str(error).lower())),
             allowed=ALLOWED,
         ) from None
     if comes is None:

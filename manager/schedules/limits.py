@@ -12,7 +12,6 @@ from harvester.models import History
 from harvester.vocabulary import RunStatus
 from manager.models import RecurringJob
 from manager.schedules.plan import SchedulePlan
-from oai.datestamps import format_datestamp
 from oai.errors import UsageError
 
 HIGHEST: Final = 0
@@ -63,9 +62,10 @@ def check_partner(schedule: RecurringJob, plan: SchedulePlan, partner_minutes: f
 
 
 def check_run(session: Session, repository_id: int, due: datetime, partner_minutes: float) -> None:
-    """Raise LimitError if a partner's run of the repository would be due too soon after the last one.
+    """Raise LimitError if a partner's run of the repository would be due too soon after the last success.
 
-    Runs that failed or were interrupted do not count: whoever has corrected the cause may try at once.
+    Runs that failed or were interrupted do not count: whoever has corrected the cause may try at once, unless
+    the last success is so recent.
     """
     last = session.scalar(
         select(func.max(History.harvest_start_time)).where(
@@ -75,11 +75,12 @@ def check_run(session: Session, repository_id: int, due: datetime, partner_minut
     if last is None or due - last >= timedelta(minutes=partner_minutes):
         return
     raise LimitError(
-        "the repository was harvested at %(last)s, and %(least)s minutes must be between two runs; run it "
-        "again at %(next)s or later, or ask an administrator (setting manager.partner_minutes)",
-        last=format_datestamp(last),
+        "the last successful harvest of the repository began at %(last)s, and %(least)s minutes must be "
+        "between two runs; run it again at %(next)s or later, or ask an "
+        "administrator (setting manager.partner_minutes)",
+        last=last,
         least=f"{partner_minutes:g}",
-        next=format_datestamp(last + timedelta(minutes=partner_minutes)),
+        next=last + timedelta(minutes=partner_minutes),
     ).at("frequency")
 
 

@@ -186,11 +186,11 @@ def _check_times(schedule: RecurringJob) -> None:
             raise UsageError(
                 "%(name)s %(value)s: give a time with a time zone, in the years 1970 to 8999",
                 name=name,
-                value=value,
+                value=str(value),
             )
     if schedule.end_date is not None and schedule.end_date < schedule.start_date:
         raise UsageError(
-            "end_date %(end_date)s is before start_date %(start_date)s",
+            "the end, %(end_date)s, is before the start, %(start_date)s",
             end_date=schedule.end_date,
             start_date=schedule.start_date,
         )

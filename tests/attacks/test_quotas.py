@@ -2,8 +2,10 @@
 
 import shutil
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from sqlalchemy import select, update
@@ -18,6 +20,7 @@ from oai.audit import AuditEntry
 from oai.datestamps import utc_now
 from oai.disk import DiskFloor, DiskFullError
 from oai.failures import FailureCode
+from oai.languages import minute
 from oai.owners import Organisation, RepositoryOwner
 from tests.commands import zatva
 from tests.harvester.conftest import library
@@ -305,6 +308,32 @@ async def test_a_partner_cannot_run_again_at_once_but_an_administrator_can(
     assert (status, "15 minutes must be between two runs" in page) == (409, True)
     assert (once, "15 minutes must be between two runs" in added) == (422, True)
     assert (await administrator.post(f"/schedules/{number}/run"))[0] == 303
+
+
+async def test_a_refused_run_names_the_next_time_on_the_partners_own_clock_where_the_button_is(
+    server: Server, owner: Browser
+) -> None:
+    began = utc_now()
+    with server.database.session() as session:
+        made = a_repository(session)
+        session.add(RepositoryOwner(repository_id=made.repository_id, organisation_id=1))
+        number = a_schedule(session, made).id
+        a_run(session, made, harvest_start_time=began)
+        session.commit()
+    await owner.post("/account/language", {"language": "cs"})
+    await owner.post("/account/time-zone", {"time_zone": "Asia/Tokyo"})
+    at = [minute(began + timedelta(minutes=more), "cs", ZoneInfo("Asia/Tokyo")) for more in (0, 15)]
+
+    form = {"metadata_prefix": "oai_dc"}
+    for path, sent, button in (
+        (f"/schedules/{number}/run", {}, f'action="/schedules/{number}/run"'),
+        ("/repositories/1/harvest", form, 'action="/repositories/1/harvest"'),
+    ):
+        status, page, _ = await owner.post(path, sent)
+        assert (status, button in page) == (409, True), path
+        assert f"začala {at[0]} a mezi" in page
+        assert f"spusťte ho znovu {at[1]} nebo později" in page
+        assert 'name="next" value="/"' in page, "no address that only takes forms"
 
 
 def test_indexing_stops_before_the_disk_is_full(environment: dict[str, str], tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ IN_SCHEDULES: list[tuple[dict[str, Any], str]] = [
     ({"time_zone": ""}, "time zone ''"),
     ({"time_zone": "../../etc/passwd"}, "'../../etc/passwd'"),
     ({"time_zone": "x" * 5000}, "time zone"),
-    ({"end_date": datetime(2000, 1, 1, tzinfo=UTC)}, "before start_date"),
+    ({"end_date": datetime(2000, 1, 1, tzinfo=UTC)}, "before the start"),
 ]
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import text
 from tests.chromium import console_messages
 from tests.web.conftest import Server, enter, sign_in
 from tests.web.repository import repository
-from tests.web.rows import a_repository, a_run
+from tests.web.rows import a_bibliographic_record, a_repository, a_run
 
 pytestmark = pytest.mark.browser
 
@@ -80,6 +80,22 @@ async def test_rows_live_and_the_keyboard_focus_stays(server: Server, page: Page
     await expect(page.locator("#job-1")).to_have_count(0)
     await expect(page.locator("#main")).to_be_focused()
     assert console == []
+
+
+async def test_numbers_of_facets_stay_on_one_line(server: Server, page: Page) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session, "Knihovna v Telči: " + "velmi dlouhé jméno " * 3)
+        a_bibliographic_record(session, telc)
+        session.commit()
+    await page.set_viewport_size({"width": 1280, "height": 900})
+    await enter(page, server, path="/records")
+
+    lines = await page.locator(".facets .count").first.evaluate(
+        "count => { const range = document.createRange(); count.textContent = '12400';"
+        " range.selectNodeContents(count); return range.getClientRects().length; }"
+    )
+
+    assert lines == 1
 
 
 async def test_a_session_that_ends_ends_the_live_rows_for_good(server: Server, page: Page) -> None:

@@ -21,8 +21,7 @@ from web.site.formats import (
     short_day,
     size,
 )
-from web.site.i18n import catalogue, language, translations
-from web.site.zones import zone
+from web.site.i18n import catalogue, language, translations, zone
 
 _NOW = datetime(2026, 7, 1, 0, 30, tzinfo=UTC)
 

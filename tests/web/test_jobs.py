@@ -42,6 +42,22 @@ async def test_a_running_job_shows_how_far_it_is(server: Server, viewer: Browser
     assert "worker-1" in page
 
 
+async def test_a_harvest_that_was_just_asked_for_is_awaited(administrator: Browser) -> None:
+    _, page = await administrator.get("/jobs?done=harvest-asked")
+    _, later = await administrator.get("/jobs")
+
+    assert "The job appears here in a moment" in page
+    assert "No current jobs" not in page
+    assert '<noscript><meta http-equiv="refresh"' in page
+    assert '<noscript><meta http-equiv="refresh"' not in later
+
+
+async def test_an_address_that_takes_forms_says_so_when_it_is_opened(administrator: Browser) -> None:
+    status, page = await administrator.get("/errors/1/again")
+
+    assert (status, "Go back to the page with the form." in page) == (405, True)
+
+
 async def test_a_job_that_waits_is_removed_at_once(server: Server, administrator: Browser) -> None:
     _insert(server, "INSERT INTO oai_job (repository_id) VALUES (1)")
 
@@ -106,12 +122,17 @@ async def test_what_cannot_be_done_any_more_is_told(server: Server, administrato
 
 
 async def test_a_job_that_waits_says_how_many_are_before_it(server: Server, viewer: Browser) -> None:
-    _insert(server, "INSERT INTO oai_job (repository_id) VALUES (1), (1)")
+    worker = (
+        "INSERT INTO oai_worker (host, process_id, concurrency, good_until)"
+        " VALUES ('worker-1', 7, 1, now() + interval '1 h')"
+    )
+    _insert(server, "INSERT INTO oai_job (repository_id) VALUES (1), (1)", worker)
 
     _, page = await viewer.get("/jobs")
 
     assert "position 1 in the queue" in page
     assert "position 2 in the queue" in page
+    assert "starts as soon as possible" in page
 
 
 async def test_now_planned_and_just_ended_are_apart(server: Server, viewer: Browser) -> None:
@@ -185,7 +206,7 @@ async def test_the_page_of_a_running_job_has_numbers_plots_and_the_log(
 
     _, page = await viewer.get("/jobs/1")
 
-    assert re.search(r"Records received</dt><dd>1,500<", page)
+    assert re.search(r"Records received</dt><dd>1,502<", page)
     assert page.count("<polyline") == 2
     assert page.index("record refused") < page.index("the list restarts"), "the newest line comes first"
     assert 'href="/errors/1"' in page

@@ -12,9 +12,10 @@ from oai.errors import UsageError
 from oai.settings import Settings
 from tests.web.conftest import Browser, Server
 from web.auth.attempts import attempt, place_of, succeeded
-from web.auth.passwords import hash_password, password_fits
+from web.auth.passwords import check_password, hash_password, password_fits
 from web.auth.users import find_user, set_password
 from web.models import SignInAttempt
+from web.site import i18n
 from web.site.keys import SETTINGS
 
 _PASSWORD = "correct horse battery staple"
@@ -51,6 +52,15 @@ def test_what_is_kept_is_argon2_and_not_the_password() -> None:
 def test_weak_passwords_are_refused(password: str) -> None:
     with pytest.raises(UsageError, match="password"):
         hash_password(password, least=12, user_name="alena-alena-alena")
+
+
+def test_a_short_password_is_counted_in_czech() -> None:
+    i18n.use_language("cs")
+    try:
+        with pytest.raises(UsageError, match="Heslo má 3 znaky;"):
+            check_password("abc", least=15, user_name="Olga")
+    finally:
+        i18n.use_language("en")
 
 
 async def test_a_password_signs_its_user_in(stranger: Browser, alenas_password: str) -> None:

@@ -8,12 +8,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import func, select, text
 
+from harvester.harvest.approval import HoldState
 from harvester.harvest.models import Hold, Quarantined
 from harvester.harvest.verdict import End, Evidence
 from harvester.models import Harvest, History, Repository
 from harvester.vocabulary import RunStatus
 from manager.schedules.service import run_now
 from oai.datestamps import utc_now
+from oai.failures import FailureCode
 from tests.web.conftest import Browser, Server
 from tests.web.rows import BEGAN, a_repository, a_run, a_schedule
 from web.errors.pages import grouped
@@ -250,6 +252,47 @@ async def test_a_held_run_says_what_it_would_do_and_is_released(
         assert session.get_one(Hold, 1).state == "released"
 
 
+@pytest.mark.parametrize(
+    ("state", "advice", "in_czech"),
+    [
+        (HoldState.RELEASED, "Není třeba nic dělat.", "schváleno"),
+        (HoldState.DONE, "Není třeba nic dělat.", "hotovo"),
+        (HoldState.SUPERSEDED, "Pozdější běh má novější výsledky", "nahrazeno"),
+    ],
+)
+async def test_a_held_run_that_was_decided_waits_for_nobody(
+    server: Server, administrator: Browser, state: HoldState, advice: str, in_czech: str
+) -> None:
+    approved, now = state is not HoldState.SUPERSEDED, datetime.now(UTC)
+    with server.database.session() as session:
+        telc = a_repository(session)
+        harvest = Harvest(repository_id=telc.repository_id, metadata_prefix="oai_dc")
+        session.add(harvest)
+        run = a_run(
+            session, telc, status=RunStatus.HELD, verdict="partial", record_count=60, unchanged_count=60,
+            deleted_count=170, disappeared_count=170, harvest_start_time=now, harvest_end_time=now,
+            failure_code=FailureCode.RELEASED if approved else FailureCode.HELD, failure_facts={},
+        )  # fmt: skip
+        hold = Hold(
+            history_id=run.history_id, harvest_id=harvest.harvest_id, run_started=now, kind="deletions",
+            would_delete=170, active=230, allowed=20.0, state=state, decided=now,
+        )  # fmt: skip
+        session.add(hold)
+        session.commit()
+    await administrator.post("/account/language", {"language": "cs"})
+
+    _, page = await administrator.get("/runs/1")
+    _, overview = await administrator.get("/")
+    _, troubled = await administrator.get("/repositories?state=trouble")
+
+    assert "Běh čeká na schválení" not in page
+    assert advice in page
+    assert f"<dd>{in_czech}" in page
+    assert "Smazáno, v seznamu chybí</dt><dd>170<" in page
+    for listed in (overview, troubled):
+        assert ("Library of Telč" in listed.partition("<main")[2]) is not approved
+
+
 async def test_a_run_is_compared_with_what_is_usual(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         telc = a_repository(session)
@@ -261,6 +304,17 @@ async def test_a_run_is_compared_with_what_is_usual(server: Server, viewer: Brow
 
     assert "much longer than usual (1:00 min)" in page
     assert "5 records, all new." in page
+
+
+async def test_a_run_whose_records_are_all_refused_received_some(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        a_run(session, a_repository(session), invalid_count=8)
+        session.commit()
+
+    _, page = await viewer.get("/runs/1")
+
+    assert "8 refused; see Errors." in page
+    assert "No records received" not in page
 
 
 _NOWHERE = ("/runs/9", "/runs/9/errors", "/errors/9", "/errors/9/raw", "/records/9")

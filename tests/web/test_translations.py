@@ -5,6 +5,8 @@ import re
 import pytest
 from aiohttp import ClientSession
 
+from harvester.models import Harvest
+from manager.models import Job, JobStatus
 from manager.schedules.service import run_now
 from oai.languages import LANGUAGES, SOURCE, accepted
 from tests.messages import gathered, places
@@ -139,6 +141,35 @@ async def test_live_rows_come_in_the_followers_language(server: Server, viewer: 
         frame = (await stream.content.readuntil(b"\n\n")).decode()
 
     assert "ve frontě" in frame
+
+
+async def test_a_job_s_live_numbers_come_in_the_followers_language(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        job = Job(repository_id=telc.repository_id, metadata_prefix="oai_dc", status=JobStatus.IN_PROGRESS)
+        session.add(job)
+        session.flush()
+        counts, pace = {"records": 1500, "invalid": 2}, [[0.5, 500, 1], [1.0, 1000, 2], [1.5, 2500, 3]]
+        session.add(
+            Harvest(
+                repository_id=telc.repository_id, metadata_prefix="oai_dc", job_id=job.job_id,
+                counts=counts, pace=pace,
+            )
+        )  # fmt: skip
+        session.commit()
+
+    headers = {"Accept-Language": "cs"}
+    url = f"{server.base_url}/events?topics=job-course:1"
+    async with viewer.http.get(url, headers=headers) as stream:
+        await stream.content.readuntil(b"\n\n")
+        pushed = (await stream.content.readuntil(b"\n\n")).decode()
+    async with viewer.http.get(f"{server.base_url}/jobs/1", headers=headers) as answer:
+        page = await answer.text()
+
+    for text in (pushed, page):
+        assert "Přijaté záznamy</dt><dd>1\xa0502<" in text, "with refused records, as the page of the run"
+        assert ">2\xa0500</text>" in text
+        assert "Záznamy v průběhu běhu" in text
 
 
 async def test_no_page_is_broken_in_any_language(server: Server, administrator: Browser) -> None:

@@ -1,4 +1,6 @@
 import pytest
+from playwright.async_api import Page as Tab
+from playwright.async_api import expect
 from sqlalchemy import select
 
 from harvester.models import Repository
@@ -8,7 +10,7 @@ from manager.models import Job, RecurringJob
 from oai.database import Database
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, Item, many, serve
-from tests.web.conftest import Browser, Server
+from tests.web.conftest import Browser, Server, enter
 from tests.web.repository import repository
 from tests.web.rows import a_repository
 from web.app import create_app
@@ -26,6 +28,23 @@ async def test_the_repository_is_asked_once_for_all_steps(administrator: Browser
             assert status == 200
 
         assert len(served.asked) == asked
+
+
+@pytest.mark.browser
+async def test_long_namespaces_of_formats_fit_the_phone(server: Server, czech: Tab) -> None:
+    namespace = b"http://www.ndltd.org/standards/metadata/" + b"etdms" * 12 + b"/1.0/"
+
+    def answer(_arguments: dict[str, str], body: bytes) -> bytes:
+        return body.replace(b"http://www.openarchives.org/OAI/2.0/oai_dc/<", namespace + b"<")
+
+    async with serve(FakeRepository(items=many(3), fault=answer)) as served:
+        await enter(czech, server, path="/repositories/new")
+        await czech.locator("[name=base_url]").first.fill(served.url)
+        await czech.locator("[name=base_url]").first.press("Enter")
+        await expect(czech.get_by_text(namespace.decode())).to_be_visible()
+        wide, shown = await czech.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+
+    assert wide <= shown
 
 
 async def test_thousands_of_sets_are_searched(administrator: Browser) -> None:

@@ -5,23 +5,29 @@ What the other parts of the product say in English to experts stands in elements
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from gettext import NullTranslations
 from typing import Any
 
 import pytest
 from lxml import html
 
+from harvester.bibliographic.models import Import
 from harvester.models import History, Repository
 from harvester.probing.case import SUBJECTS
 from harvester.probing.findings import Fact
 from harvester.probing.report import SENTENCES
+from manager.notices.models import MuteKind
+from manager.notices.mutes import mute
+from oai.datestamps import utc_now
 from oai.failures import Explanation, Failure, explained
 from oai.rights import Scope
 from provider.models import Takedown
 from tests.messages import gathered
 from tests.web.conftest import Browser, Server
 from tests.web.pages import PAGES
-from tests.web.rows import BEGAN, a_rule, an_examination, some_exports, some_titles
+from tests.web.rows import BEGAN, a_rule, a_run, an_examination, some_exports, some_titles
 from tests.web.standing import MARK, a_world
 from web.auth.api_tokens import make_token
 from web.site import failures, i18n
@@ -125,6 +131,50 @@ async def test_errors_of_the_other_parts_come_in_the_readers_language(
     assert alarm.strip() == "Záznam nebylo možné přečíst."
     assert "nemá uložené záznamy, ze kterých by šlo vybírat" in examples
     assert "oai_dc · každý den v 02:30" in alert
+
+
+async def test_czech_pages_decline_and_translate_what_the_other_parts_report(
+    server: Server, administrator: Browser
+) -> None:
+    _fill(server)
+    now, hour = utc_now(), timedelta(hours=1)
+    with server.database.session() as session:
+        telc = session.get_one(Repository, 1)
+        session.add(
+            Import(repository_id=1, state="completed", started_by="harvest", metadata_prefix="marc21")
+        )
+        failed = {"status": "failed", "failure_code": "host_unknown", "failure_facts": {}}
+        a_run(session, telc, **failed, harvest_start_time=now, harvest_end_time=now)
+        mute(session, 1, MuteKind.MUTED, note="stěhování", ends=now + 4 * hour)
+        report = replace(
+            an_examination(), facts=[Fact(subject="speed", found="well", values={"seconds": 0.5})]
+        )
+        telc.examination = report.as_json()
+        session.commit()
+    await administrator.post("/account/language", {"language": "cs"})
+    schedule = {"metadata_prefix": "oai_dc", "time_zone": "Europe/Prague", "incremental": "yes"}
+    ends = {"start_date": "2026-01-02T10:00", "end_date": "2020-01-01T10:00"}
+    webhook = {"kind": "error", "channel": "webhook", "target": "http://127.0.0.1/", "language": "cs"}
+
+    pages = {
+        "cron": (await administrator.post("/schedules/1/edit", {**schedule, "frequency": "99 99 * * *"}))[1],
+        "ends": (await administrator.post("/schedules/1/edit", {**schedule, **ends, "frequency": "daily"}))[
+            1
+        ],
+        "webhook": (await administrator.post("/alerts/rules/new?repository=1", webhook))[1],
+        **{path: (await administrator.get(path))[1] for path in ("/", "/imports", "/repositories/1/doctor")},
+    }
+    texts = {
+        name: " ".join(str(html.fromstring(page).xpath("string()")).split()) for name, page in pages.items()
+    }
+
+    assert "četnost '99 99 * * *': neplatná minuta; zadejte" in texts["cron"]
+    assert re.search(r"konec \(1\. 1\. 2020 \d?\d:00\) je před začátkem \(2\. 1\. 2026", texts["ends"])
+    assert "adresa není ve veřejném internetu" in texts["webhook"]
+    assert "Nové pravidlo pro repozitář Library of the owner alone" in texts["webhook"]
+    assert re.search(r"stěhování · do \d", texts["/"]), "a date, not how long from now"
+    assert "po sklizni" in texts["/imports"]
+    assert "Stažení stránky trvá 0,5 s." in texts["/repositories/1/doctor"]
 
 
 async def test_the_examination_and_its_letter_come_in_the_readers_language_or_the_chosen_one(

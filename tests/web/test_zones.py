@@ -19,7 +19,7 @@ from tests.web.rows import a_repository, a_run, a_schedule
 from web.auth.users import set_time_zone
 from web.models import User
 from web.runs.words import first_day
-from web.site import zones
+from web.site import i18n, zones
 from web.site.formats import clock, exact, reason
 from web.site.keys import SETTINGS
 from web.site.plots import timeline
@@ -31,9 +31,9 @@ _LATE = datetime(2026, 7, 1, 22, 30, tzinfo=UTC)
 @pytest.fixture
 def prague() -> Iterator[None]:
     """The clock of Prague."""
-    token = zones.zone.set(parse_zone("Europe/Prague"))
+    token = i18n.zone.set(parse_zone("Europe/Prague"))
     yield
-    zones.zone.reset(token)
+    i18n.zone.reset(token)
 
 
 @pytest.mark.usefixtures("prague")
@@ -70,12 +70,12 @@ def test_a_reason_tells_its_time_on_the_readers_clock_and_anything_else_as_it_is
     ],
 )
 def test_days_begin_at_the_zones_midnight(zone: str, day: date, begins: datetime) -> None:
-    token = zones.zone.set(parse_zone(zone))
+    token = i18n.zone.set(parse_zone(zone))
     try:
         assert zones.midnight(day) == begins
         assert first_day(day + timedelta(days=1), 2) == begins
     finally:
-        zones.zone.reset(token)
+        i18n.zone.reset(token)
 
 
 @pytest.mark.usefixtures("prague")

@@ -126,7 +126,7 @@ LABELS: Final[Mapping[str, str]] = MappingProxyType(
         "harvest_end_time": mark("Ended"),
         "started": mark("Started"),
         "ended": mark("Ended"),
-        "record_count": mark("Records received"),
+        "record_count": mark("Records"),
         "new_count": mark("New"),
         "updated_count": mark("Changed"),
         "deleted_count": mark("Deleted"),

@@ -363,6 +363,7 @@ async def _form(
         status=422 if form.errors else 200,
         form=form,
         rule=rule,
+        repository=repository,
         name=(repository.repository_name or repository.base_url) if repository else _("all repositories"),
         schedules=[("", _("All schedules, and harvests without a schedule")), *schedules],
         kinds=kinds(),

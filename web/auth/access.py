@@ -227,10 +227,10 @@ def _check_sign_in(request: web.Request, who: SignedIn, path: str) -> None:
     if getattr(request.match_info.handler, _FRESH, False) and not who.is_fresh(settings.web):
         if is_api(request):
             raise web.HTTPForbidden(text=_("Sign in again: this step needs a recent sign-in."))
-        raise _sign_in_at("/sign-in/again", _page_of(request))
+        raise _sign_in_at("/sign-in/again", page_of(request))
 
 
-def _page_of(request: web.Request) -> str:
+def page_of(request: web.Request) -> str:
     """Return the page from which the request was sent, to which the user returns after signing in again."""
     if request.method in _SAFE_METHODS:
         return request.path_qs

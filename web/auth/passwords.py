@@ -7,7 +7,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from oai.errors import UsageError
-from web.site.i18n import _
+from web.site.i18n import _, ngettext
 
 _LONGEST: Final = 1000
 """Maximum length in characters; hashing time grows with length."""
@@ -30,7 +30,11 @@ def check_password(password: str, *, least: int, user_name: str) -> None:
     """Raise UsageError for a password that `hash_password` would reject."""
     if len(password) < least:
         raise UsageError(
-            _("The password has %(found)s characters; use at least %(least)s.")
+            ngettext(
+                "The password has %(found)s character; use at least %(least)s.",
+                "The password has %(found)s characters; use at least %(least)s.",
+                len(password),
+            )
             % {"found": len(password), "least": least}
         )
     if len(password) > _LONGEST:

@@ -92,7 +92,7 @@ def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:
         _("Metadata format: %(prefix)s") % {"prefix": run.metadata_prefix},
         *([_("Set: %(set)s") % {"set": run.set_spec}] if run.set_spec else []),
         *([_("Error message: %(reason)s") % {"reason": run.failure_reason}] if run.failure_reason else []),
-        _("Records received before: %(records)s") % {"records": number(run.record_count)},
+        _("Records received before: %(records)s") % {"records": number(run.record_count + run.invalid_count)},
         _("The first request can be repeated with:"),
         f"    {curl}",
         "",

@@ -13,6 +13,7 @@ from sqlalchemy import Select, func, literal, select
 from sqlalchemy.orm import Session
 
 from harvester.harvest.models import Quarantined
+from harvester.harvest.result import received
 from harvester.harvest.run_warnings import notes_of
 from harvester.models import History
 from manager.jobs.control import KILL, PAUSE, RESUME, RUN, STOP, JobTransition, change_job
@@ -36,7 +37,6 @@ from web.site.i18n import _, mark
 from web.site.keys import database_of
 from web.site.live_rows import Rows, Topic
 from web.site.params import NUMBER
-from web.site.plots import run_plots
 from web.site.render import render
 
 _DIGITS: Final = 10
@@ -126,6 +126,7 @@ async def listing(request: web.Request) -> web.Response:
         jobs=jobs,
         topic=f"{topic}:{text}" if after else topic,
         first=after is None,
+        awaited=not planned and request.query.get("done") == "harvest-asked",
         next=str(jobs[-1].place) if len(found) > MOST_JOBS else None,
         planned=planned,
         waiting=await database.run(count_jobs, among=among),
@@ -277,22 +278,9 @@ def _course(session: Session, among: Select[int] | None, place: str) -> Rows:
     harvest = harvest_of(session, int(place)) if _sees(session, among, place) else None
     if harvest is None or not harvest.counts:
         return []
-    counts = [(label, harvest.counts.get(name, 0)) for name, label in _counted()]
-    row = {"job_id": int(place), "counts": counts, "plots": run_plots(harvest.pace)}
-    return [(f"course-{place}", row)]
-
-
-def _counted() -> list[tuple[str, str]]:
-    return [
-        ("records", _("Records received")),
-        ("new", _("New")),
-        ("updated", _("Changed")),
-        ("unchanged", _("Unchanged")),
-        ("deleted", _("Deleted")),
-        ("filtered", _("Filtered out")),
-        ("invalid", _("Refused")),
-        ("requests", _("Requests")),
-    ]
+    # The row is read once for all languages: its template translates and draws.
+    counts = {"received": received(harvest.counts), **harvest.counts}
+    return [(f"course-{place}", {"job_id": int(place), "counts": counts, "pace": harvest.pace})]
 
 
 def _log(session: Session, among: Select[int] | None, place: str) -> Rows:

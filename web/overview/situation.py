@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, aliased
 
 from harvester.models import History, Repository
 from harvester.vocabulary import NOT_RUN
-from manager.jobs.runs import TROUBLED
+from manager.jobs.runs import TROUBLED, needs_attention
 from manager.models import Job, RecurringJob, RecurringState
 from manager.notices.models import Mute
 from manager.notices.mutes import mutes_run
@@ -127,7 +127,7 @@ def failed_runs(session: Session, among: Among = None, *, muted: bool = False) -
         .where(
             Mute.mute_id.is_not(None) if muted else Mute.mute_id.is_(None),
             History.harvest_end_time > utc_now() - timedelta(days=_ATTENTION_DAYS),
-            History.status.in_(TROUBLED),
+            needs_attention(History),
             ~_followed(),
             *_seen(History.repository_id, among),
         )

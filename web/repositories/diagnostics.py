@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from aiohttp import web
@@ -31,6 +31,7 @@ from web.auth.access import Right, asked_for, needs
 from web.models import ReportCard
 from web.site import i18n
 from web.site.failures import problem_of
+from web.site.formats import decimal
 from web.site.forms import Problem
 from web.site.i18n import _, language, mark
 from web.site.keys import database_of
@@ -188,6 +189,8 @@ def facts_in_words(report: Report | None) -> list[FactText]:
 
 
 def _text_of(fact: Fact) -> FactText:
+    values = {name: decimal(one) if isinstance(one, float) else one for name, one in fact.values.items()}
+    fact = replace(fact, values=values)
     return FactText(
         subject=_(SUBJECTS.get(fact.subject, fact.subject)),
         grade=grade_of(fact).value,

@@ -27,6 +27,7 @@ from web.auth.csrf import from_here
 from web.errors.raw_bytes import RawView, view_of
 from web.repositories.forms import Details
 from web.site.failures import problem_of
+from web.site.formats import decimal
 from web.site.forms import Problem
 from web.site.i18n import _, error_text, ngettext
 from web.site.keys import database_of
@@ -72,7 +73,7 @@ def _transfer(asked: Asked, _repository: Repository) -> Iterator[str]:
 
 def _speed(asked: Asked, _repository: Repository) -> Iterator[str]:
     if asked.seconds > _SLOW_SECONDS:
-        yield _("The answer took %(seconds)s seconds.") % {"seconds": f"{asked.seconds:.1f}"}
+        yield _("The answer took %(seconds)s seconds.") % {"seconds": decimal(asked.seconds)}
 
 
 def _clock(asked: Asked, _repository: Repository) -> Iterator[str]:

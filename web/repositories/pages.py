@@ -45,7 +45,7 @@ from web.site.keys import SETTINGS, database_of
 from web.site.paging import text_in
 from web.site.params import NUMBER, number_of, repository_of
 from web.site.plots import bars
-from web.site.render import render
+from web.site.render import refuse, render
 from web.site.timeouts import ask_apart
 from web.site.zones import here, local, today
 
@@ -117,7 +117,7 @@ async def show(request: web.Request) -> web.Response:
 
 
 @needs(Right.HARVEST)
-async def harvest(request: web.Request) -> web.Response:
+async def harvest(request: web.Request) -> web.StreamResponse:
     """Create a one-off job that is due now, or a sample of the given number of records."""
     _who, repository = await asked_for(request, Repository)
     asked, _form_shown = read_form(HarvestForm, await request.post())
@@ -134,7 +134,7 @@ async def harvest(request: web.Request) -> web.Response:
     try:
         job_id = await database_of(request).run(plan)
     except UsageError as error:
-        raise web.HTTPBadRequest(text=error_text(error)) from None
+        return await refuse(request, show, error_text(error))
     raise web.HTTPSeeOther(f"/jobs{f'/{job_id}' if job_id else ''}?done=harvest-asked")
 
 

@@ -54,7 +54,7 @@ from web.site.i18n import _, error_text
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
 from web.site.paging import number_in
 from web.site.params import NUMBER, chosen_repository, number_of, repository_of
-from web.site.render import render
+from web.site.render import refuse, render
 from web.site.zones import here, local, midnight
 
 _WALL_CLOCK: Final = "%Y-%m-%dT%H:%M"
@@ -291,7 +291,7 @@ async def change(request: web.Request) -> web.Response:
 
 
 @needs(Right.HARVEST)
-async def run(request: web.Request) -> web.Response:
+async def run(request: web.Request) -> web.StreamResponse:
     """Create a job of the schedule that is due now."""
     await asked_for(request, RecurringJob)
     try:
@@ -299,7 +299,7 @@ async def run(request: web.Request) -> web.Response:
             run_now, number_of(request), partner_minutes=partner_minutes(request)
         )
     except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
+        return await refuse(request, listing, error_text(error))
     raise web.HTTPSeeOther(f"/jobs/{job.job_id}?done=harvest-asked")
 
 

@@ -40,7 +40,7 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
         if error.status < 400:  # noqa: PLR2004 a redirect
             raise
         remedy = error.remedy if isinstance(error, RemediableConflict) else None
-        return _answer(request, error.status, _explanation(error), _kept_headers(error), remedy)
+        return _answer(request, error.status, _explanation(request, error), _kept_headers(error), remedy)
     except web.RequestPayloadError:
         leave_unread(request)
         text = _("The form could not be read: it is incomplete or not in UTF-8.")
@@ -88,13 +88,18 @@ def _title(status: int) -> str:
     }.get(status, _("Internal error"))
 
 
-def _explanation(error: web.HTTPException) -> str:
+def _explanation(request: web.Request, error: web.HTTPException) -> str:
     """Return the text given with the error, or ours in place of aiohttp's."""
     given = error.text or ""
     if error.status == 408:  # noqa: PLR2004 raised by our servers, in English
         return _("The form took too long to send, so no changes were made. Send it again.")
     if given and given != f"{error.status}: {error.reason}":
         return given
+    if error.status == 405 and request.method == "GET" and not is_api(request):  # noqa: PLR2004 as above
+        return _(
+            "This address only takes what a form sends, so it cannot be opened or reloaded. Go back to the "
+            "page with the form."
+        )
     return {
         404: _("It may have been removed, or the address may contain a mistake."),
         405: _("This address does not accept that request method."),

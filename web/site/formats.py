@@ -82,8 +82,8 @@ def moment(value: datetime | None) -> Markup | str:
 
 
 def is_past(value: datetime) -> bool:
-    """Return whether the time has come."""
-    return value <= utc_now()
+    """Return whether the time has come, as far as the clocks of machines agree."""
+    return value - utc_now() <= _DIFFERENCE
 
 
 def ago(value: datetime, now: datetime) -> str:

@@ -13,17 +13,20 @@ from functools import cache
 from gettext import NullTranslations, c2py
 from pathlib import Path
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from oai.errors import ZatvaError
-from oai.languages import LANGUAGES, SOURCE, accepted
+from oai.languages import LANGUAGES, SOURCE, accepted, minute
 
 # Context variables: concurrent requests have separate values, which `DatabaseThreads` copies to threads.
 translations: ContextVar[NullTranslations] = ContextVar("translations", default=NullTranslations())  # noqa: B039 never changed
 language: ContextVar[str] = ContextVar("language", default="en")
 """Language code of the request's pages."""
+zone: ContextVar[ZoneInfo] = ContextVar("zone", default=ZoneInfo("UTC"))  # noqa: B039 never changed
+"""Time zone of the request, which `web.site.zones` sets."""
 _KEYWORD: Final = re.compile(r'(msgid_plural|msgid|msgstr)(?:\[(\d+)\])?\s+(".*")$')
 _PLURALS: Final = re.compile(r"^Plural-Forms:.*\bplural=([^;\n]+)", re.MULTILINE)
 _FUZZY: Final = "#, "
@@ -44,8 +47,10 @@ def ngettext(singular: str, plural: str, count: int) -> str:
 
 
 def error_text(error: Exception) -> str:
-    """Return an error's text, in the request's language if it is one of our errors."""
-    return error.in_words(_) if isinstance(error, ZatvaError) else str(error)
+    """Return an error's text, in the request's language and time zone if it is one of our errors."""
+    if not isinstance(error, ZatvaError):
+        return str(error)
+    return error.in_words(_, lambda moment: minute(moment, language.get(), zone.get()))
 
 
 def mark(message: str) -> str:

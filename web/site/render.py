@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -18,7 +19,7 @@ from harvester.access import access_of
 from oai.languages import LANGUAGES
 from oai.outgoing import mail_link
 from oai.rights import Right
-from web.auth.access import signed_in
+from web.auth.access import page_of, signed_in
 from web.auth.csrf import FIELD, expected_token
 from web.auth.sessions import SignedIn, form_token, new_token, set_form
 from web.runs.words import is_made_up
@@ -27,9 +28,11 @@ from web.site import failures, formats
 from web.site.field_help import field_help
 from web.site.formats import look_of
 from web.site.i18n import _, error_text, language, mark, ngettext
+from web.site.plots import run_plots
 from web.site.preferences import theme_of
 from web.site.zones import here
 
+_REFUSAL: Final = web.RequestKey("refusal", str)
 _SHAPES: Final = MappingProxyType(
     {
         "ear": (
@@ -235,7 +238,7 @@ def environment() -> Environment:
     made.globals.update(
         icon=icon, look_of=look_of, static=_static_urls().__getitem__, access_of=access_of, failures=failures,
         field_help=field_help, is_made_up=is_made_up, mail_link=mail_link, error_text=error_text,
-        version=importlib.metadata.version("zatva"),
+        run_plots=run_plots, version=importlib.metadata.version("zatva"),
     )  # fmt: skip
     return made
 
@@ -255,17 +258,26 @@ def render(
         "language": language.get(),
         "languages": LANGUAGES,
         "theme": theme_of(request),
-        "here": request.path_qs,
+        "here": page_of(request),
         "zone": here().key,
         "tabs": _tabs(request.path, who),
         "overflow_tabs": _overflow_tabs(request.path, who),
         "notice": notice_of(request.query.get("done")),
         "undo": undo_of(request.query.get("undo")),
+        "refusal": request.get(_REFUSAL, ""),
         "csrf_field": FIELD,
         "csrf_token": expected_token(request),
     }
     text = page.render({**shared, **context})
     return web.Response(text=text, content_type="text/html", status=status, headers=headers)
+
+
+async def refuse(request: web.Request, page: Handler, reason: str) -> web.StreamResponse:
+    """Return, with status 409, the page from which something was asked, with the reason at its top."""
+    request[_REFUSAL] = reason
+    answer = await page(request)
+    answer.set_status(web.HTTPConflict.status_code)
+    return answer
 
 
 def pages_of(path: str, who: SignedIn) -> list[Tab]:

@@ -4,7 +4,6 @@ It is the zone that the user chose, otherwise that of the browser, otherwise tha
 (`web.time_zone`).
 """
 
-from contextvars import ContextVar
 from datetime import UTC, date, datetime, time
 from functools import cache
 from typing import Final
@@ -19,7 +18,7 @@ from sqlalchemy.orm import Session
 from manager.schedules.frequency import parse_zone
 from oai.datestamps import utc_now
 from oai.errors import UsageError
-from web.site.i18n import _
+from web.site.i18n import _, zone
 from web.site.keys import SETTINGS
 
 _UTC: Final = "UTC"
@@ -32,9 +31,6 @@ _AREAS: Final = frozenset(
     }
 )  # fmt: skip
 """Other names are obsolete spellings, or fixed offsets without daylight saving time."""
-
-# Context variable: concurrent requests have separate values, which `DatabaseThreads` copies to threads.
-zone: ContextVar[ZoneInfo] = ContextVar("zone", default=ZoneInfo(_UTC))  # noqa: B039 never changed
 
 
 @web.middleware

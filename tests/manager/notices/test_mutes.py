@@ -61,6 +61,15 @@ def test_an_acknowledged_failure_is_folded_away_until_it_fails_otherwise_or_succ
     assert shown(database) == [anew], "the harvest has succeeded in between"
 
 
+def test_a_success_of_another_repository_leaves_a_failure_acknowledged(
+    announcer: Announcer, database: Database
+) -> None:
+    run = announcer.run("failed", failure_code="host_unknown")
+    announcer.run("completed", repository_id=announcer.tables.repository("https://other.example/oai"))
+    act(database, lambda session: acknowledge(session, run))
+    assert (shown(database), shown(database, muted=True)) == ([], [run])
+
+
 @pytest.mark.parametrize("status", ["completed", "no changes"])
 def test_only_a_failed_run_can_be_acknowledged(announcer: Announcer, database: Database, status: str) -> None:
     number = announcer.run(status)

@@ -125,6 +125,19 @@ def test_languages_differ_and_numbers_are_written_as_their_readers_do() -> None:
     assert czech.body.endswith("\n\nČasy jsou v pásmu Europe/Prague.\n")
 
 
+@pytest.mark.parametrize(
+    ("language", "kind", "words"),
+    [("en", "error", "(failures)"), ("cs", "error", "(selhání)"), ("sk", "weekly", "(týždenný súhrn)")],
+)
+def test_a_test_message_names_the_kind_of_its_rule_and_no_command(
+    language: str, kind: str, words: str
+) -> None:
+    facts = {"repository_name": "City Library", "kind": kind, "at": "2026-01-28T01:00:00Z"}
+    body = render(Occasion.TEST, language, facts, dashboard=None).body
+    assert f"City Library {words}" in body
+    assert "zatva notify" not in body
+
+
 def test_words_from_elsewhere_stay_on_their_line() -> None:
     evil = {**RUN, "repository_name": "A\r\nBcc: all@x.example\x00\u2028B", "failure_reason": "a\n\nb"}
     letter = render("failing", "en", evil, dashboard=None)
