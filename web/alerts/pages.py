@@ -38,7 +38,14 @@ from web.auth.access import Right, about, asked_for, needs, visible_repositories
 from web.overview.situation import damaged_stores, failed_runs, figures
 from web.schedules.timing import often_here
 from web.site.export import AT_ONCE, KINDS, columns_of, export
-from web.site.forms import Form, read_form
+from web.site.forms import (
+    Form,
+    StaleFormError,
+    filled_from,
+    keeping_other_changes,
+    locked_row,
+    read_form,
+)
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of
@@ -159,7 +166,7 @@ async def add(request: web.Request) -> web.Response:
 async def edit(request: web.Request) -> web.Response:
     """Show the form of an existing rule."""
     _who, rule = await asked_for(request, NoticeRule)
-    return await _form(request, await _source(request, rule), Form(values=values_of(rule)), rule)
+    return await _form(request, await _source(request, rule), Form(values=filled_from(values_of(rule))), rule)
 
 
 @needs(Right.HARVEST)
@@ -170,16 +177,18 @@ async def change(request: web.Request) -> web.Response:
     asked, form = read_form(AlertForm, await request.post())
     if asked is None:
         return await _form(request, repository, form, rule)
-    wanted, webhooks = asked.wanted(rule.repository_id), request.config_dict[SETTINGS].webhooks
+    number, wanted = rule.rule_id, asked.wanted(rule.repository_id)
+    webhooks, partner = request.config_dict[SETTINGS].webhooks, _partner(request)
+    services = services_for(request)
+
+    def work(session: Session) -> NoticeRule:
+        with keeping_other_changes(form, lambda: values_of(locked_row(session, NoticeRule, number))):
+            return change_rule(session, number, wanted, webhooks, partner=partner, services=services)
+
     try:
-        changed = await database_of(request).run(
-            change_rule,
-            rule.rule_id,
-            wanted,
-            webhooks,
-            partner=_partner(request),
-            services=services_for(request),
-        )
+        changed = await database_of(request).run(work)
+    except StaleFormError as error:
+        return await _form(request, repository, error.form, rule)
     except UsageError as error:
         return await _form(request, repository, form.with_error("target", error_text(error)), rule)
     if changed.signing_key is not None and changed.signing_key != rule.signing_key:
@@ -360,7 +369,7 @@ async def _form(
     return render(
         request,
         "alert_rule.html",
-        status=422 if form.errors else 200,
+        status=form.status,
         form=form,
         rule=rule,
         name=(repository.repository_name or repository.base_url) if repository else _("all repositories"),

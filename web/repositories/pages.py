@@ -39,7 +39,15 @@ from web.runs.words import PLOTTED_DAYS, day_link, first_day
 from web.schedules.forms import partner_minutes
 from web.site.failures import problem_of
 from web.site.formats import reason
-from web.site.forms import Form, FormModel, read_form
+from web.site.forms import (
+    Form,
+    FormModel,
+    StaleFormError,
+    filled_from,
+    keeping_other_changes,
+    locked_row,
+    read_form,
+)
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER, number_of, repository_of
@@ -141,9 +149,7 @@ async def harvest(request: web.Request) -> web.Response:
 async def settings(request: web.Request) -> web.Response:
     """Show the settings form of the repository."""
     _who, repository = await asked_for(request, Repository)
-    names = SettingsForm.model_fields
-    values = {name: "" if (value := getattr(repository, name)) is None else value for name in names}
-    return _settings_page(request, repository, Form(values=values))
+    return _settings_page(request, repository, Form(values=filled_from(_settings_of(repository))))
 
 
 @needs(Right.HARVEST)
@@ -159,13 +165,19 @@ async def change(request: web.Request) -> web.Response:
     if asked is None:
         return _settings_page(request, repository, form)
     columns = {**asked.model_dump(), "repairs": chosen}
+    number = repository.repository_id
+
+    def work(session: Session) -> None:
+        with keeping_other_changes(form, lambda: _settings_of(locked_row(session, Repository, number))):
+            change_repository(session, number, **columns)
+
     try:
-        await database_of(request).run(
-            lambda session: change_repository(session, repository.repository_id, **columns)
-        )
+        await database_of(request).run(work)
+    except StaleFormError as error:
+        return _settings_page(request, repository, error.form)
     except UsageError as error:
         return _settings_page(request, repository, form.with_error("base_url", error_text(error)))
-    raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}?done=repository-changed")
+    raise web.HTTPSeeOther(f"/repositories/{number}?done=repository-changed")
 
 
 @needs(Right.HARVEST)
@@ -237,12 +249,17 @@ async def remove(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther("/repositories?done=repository-removed")
 
 
+def _settings_of(repository: Repository) -> dict[str, object]:
+    names = SettingsForm.model_fields
+    return {name: "" if (value := getattr(repository, name)) is None else value for name in names}
+
+
 def _settings_page(request: web.Request, repository: Repository, form: Form) -> web.Response:
     manners = request.config_dict[SETTINGS].harvester
     return render(
         request,
         "repository_settings.html",
-        status=422 if form.errors else 200,
+        status=form.status,
         repository=repository,
         form=form,
         repairs=repair_words(),

@@ -49,7 +49,15 @@ from web.schedules.forms import (
 )
 from web.schedules.rules import rule_choices, rule_context, rule_paths, rule_to_use
 from web.schedules.timing import timing_in, weekday_names
-from web.site.forms import Form, FormModel, read_form
+from web.site.forms import (
+    Form,
+    FormModel,
+    StaleFormError,
+    filled_from,
+    keeping_other_changes,
+    locked_row,
+    read_form,
+)
 from web.site.i18n import _, error_text
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
 from web.site.paging import number_in
@@ -268,7 +276,7 @@ async def edit(request: web.Request) -> web.Response:
     _who, schedule = await asked_for(request, RecurringJob)
     details = await repository_of(request, schedule.repository_id)
     files = {name: path or "" for name, path in rule_paths(request, schedule).items()}
-    values = {**values_of(schedule), **files, **await rule_to_use(request)}
+    values = {**filled_from(values_of(schedule)), **files, **await rule_to_use(request)}
     return await _form(request, details, Form(values=values), schedule=schedule)
 
 
@@ -282,7 +290,10 @@ async def change(request: web.Request) -> web.Response:
         return await _form(request, details, form, plan=asked, schedule=schedule)
     columns = {**asked.columns(), "partner_minutes": partner_minutes(request)}
     try:
-        await database_of(request).run(_change, request.config_dict[SETTINGS].data, schedule.id, columns)
+        data = request.config_dict[SETTINGS].data
+        await database_of(request).run(_change, data, schedule.id, columns, form)
+    except StaleFormError as error:
+        return await _form(request, details, error.form, schedule=schedule)
     except UsageError as error:
         return await _form(
             request, details, form.with_error(field_of(error), error_text(error)), schedule=schedule
@@ -364,8 +375,9 @@ def _add(session: Session, data: Path, columns: Mapping[str, Any]) -> RecurringJ
     return schedule
 
 
-def _change(session: Session, data: Path, number: int, columns: Mapping[str, Any]) -> None:
-    check_rule_access(session, change_schedule(session, number, **columns), data)
+def _change(session: Session, data: Path, number: int, columns: Mapping[str, Any], form: Form) -> None:
+    with keeping_other_changes(form, lambda: values_of(locked_row(session, RecurringJob, number))):
+        check_rule_access(session, change_schedule(session, number, **columns), data)
 
 
 async def _read(request: web.Request, repository_id: int) -> tuple[ScheduleForm | None, Form]:
@@ -393,7 +405,7 @@ async def _form(
         request,
         "schedule_form.html",
         rule_files=rule_choices(await rule_context(request), form.values),
-        status=422 if form.errors else 200,
+        status=form.status,
         details=details,
         form=form,
         schedule=schedule,
