@@ -245,6 +245,72 @@ async def _filled_in(browser: Browser, path: str, end: str) -> dict[str, str]:
 
 
 def _fields(page: str, address: str) -> dict[str, str]:
-    forms = [form for form in html.fromstring(page).forms if form.method == "POST"]
+    tree: Any = html.fromstring(page)
+    forms = [form for form in tree.forms if form.method == "POST"]
     (form,) = [form for form in forms if "based_on" in form.fields and form.action in (None, address)]
     return {name: str(value) for name, value in form.form_values() if name != "csrf_token"}
+
+
+async def test_a_search_in_records_with_faults_keeps_what_was_typed_and_tells_them_at_their_fields(
+    viewer: Browser,
+) -> None:
+    long = "w" * 1001
+    status, page = await viewer.get(f"/records?find={long}&year_from=abc&year_to=2001&kind=book")
+
+    assert status == 422
+    tree: Any = html.fromstring(page)
+    (form,) = [form for form in tree.forms if "year_from" in form.fields]
+    typed = {name: form.fields[name] for name in ("find", "year_from", "year_to", "kind")}
+    assert typed == {"find": long, "year_from": "abc", "year_to": "2001", "kind": "book"}
+    faults = {one.get("id"): one.text_content().strip() for one in tree.find_class("fault")}
+    assert faults == {
+        "find-fault": "Enter at most 1000 characters.",
+        "year_from-fault": "Enter a whole number.",
+    }
+
+
+@pytest.mark.parametrize("path", ["/repositories/1/harvest", "/schedules/1/sample"])
+@pytest.mark.parametrize(
+    ("typed", "fault"),
+    [
+        ("abc", "Enter a whole number."),
+        ("2.5", "Enter a whole number."),
+        ("-5", "Enter a number of at least 1."),
+        ("99999999999", "Enter a number of at most 100000."),
+    ],
+)
+async def test_a_sample_size_that_cannot_be_is_told_at_its_field(
+    server: Server, administrator: Browser, path: str, typed: str, fault: str
+) -> None:
+    with server.database.session() as session:
+        a_world(session)
+        session.commit()
+
+    status, page, _ = await administrator.post(path, {"metadata_prefix": "marc21", "records": typed})
+
+    assert status == 422
+    tree: Any = html.fromstring(page)
+    assert tree.get_element_by_id("records").get("value") == typed
+    assert tree.get_element_by_id("records-fault").text_content().strip() == fault
+
+
+@pytest.mark.parametrize(
+    ("path", "list_title", "told"),
+    [
+        ("/repositories/selected/remove?find=Mark", "Repositories", "Select repositories first."),
+        ("/runs/remove?format=oai_dc", "History", "Select the entries to remove."),
+        ("/admin/organisations/1/repositories?find=x", "mzk", "Select repositories first."),
+    ],
+)
+async def test_a_button_for_ticked_rows_shows_the_list_again_if_none_is_ticked(
+    administrator: Browser, path: str, list_title: str, told: str
+) -> None:
+    status, page, _ = await administrator.post(path)
+
+    assert status == 422
+    tree: Any = html.fromstring(page)
+    assert tree.findtext(".//h1") == list_title
+    assert [one.text_content().strip() for one in tree.find_class("alarm")] == [told]
+    query = path.partition("?")[2].partition("=")
+    fields = tree.iterfind(f".//input[@name='{query[0]}']")
+    assert query[2] in [field.get("value") for field in fields], "the list is filtered as before"

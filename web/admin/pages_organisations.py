@@ -152,10 +152,11 @@ async def change(request: web.Request) -> web.Response:
 async def give(request: web.Request) -> web.Response:
     """Assign the ticked repositories to the organisation, or return them to the administrators."""
     organisation, posted = await _organisation_of(request), await request.post()
+    back = "back" in posted
     numbers = sorted({int(text) for text in map(str, posted.getall("repository", [])) if is_id(text)})
     if not numbers:
-        raise web.HTTPBadRequest(text=_("Select repositories first."))
-    number, back = organisation.organisation_id, "back" in posted
+        return await _page(request, organisation, None, unticked="back" if back else "assign")
+    number = organisation.organisation_id
     ticked = [(await asked_for(request, Repository, one))[1] for one in numbers[:_MOST_TICKED]]
     for row in ticked:
         subject = Subject(
@@ -213,7 +214,10 @@ async def _organisation_of(request: web.Request) -> Organisation:
     return found
 
 
-async def _page(request: web.Request, organisation: Organisation | None, form: Form | None) -> web.Response:
+async def _page(
+    request: web.Request, organisation: Organisation | None, form: Form | None, *, unticked: str = ""
+) -> web.Response:
+    """Render the page; `unticked` is the list in which no repository was selected."""
     repositories, candidates, search = None, None, text_in(request, "find").strip()
     if organisation is not None:
         repositories = await _repositories(request, organisation)
@@ -224,13 +228,17 @@ async def _page(request: web.Request, organisation: Organisation | None, form: F
     return render(
         request,
         "admin_organisation.html",
-        status=form.status if form is not None else 200,
+        status=422 if unticked else form.status if form is not None else 200,
         organisation=organisation,
         form=form,
         repositories=repositories,
         candidates=candidates,
         most=_MOST_TICKED,
         find=search,
+        unticked=unticked,
+        here=f"/admin/organisations/{organisation.organisation_id}"
+        if unticked and organisation
+        else request.path_qs,
         stored=await _stored(request, organisation),
     )
 

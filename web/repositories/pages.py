@@ -8,7 +8,7 @@ from multidict import MultiDict
 from pydantic import Field, field_validator
 from sqlalchemy.orm import Session
 
-from harvester.access import access_of
+from harvester.access import SelectionError, access_of
 from harvester.harvest_plan import LONGEST_SELECTION, PREFIX
 from harvester.listing import find_records
 from harvester.locks import clear_locks
@@ -97,6 +97,11 @@ class SettingsForm(FormModel):
 async def show(request: web.Request) -> web.Response:
     """Show one repository: facts, formats, sets, schedules and last runs."""
     await asked_for(request, Repository)
+    return await _page(request, Form(values={}))
+
+
+async def _page(request: web.Request, form: Form) -> web.Response:
+    """Render the page of a repository; `form` is the one that harvests it now."""
     number = number_of(request)
     database = database_of(request)
     details = await repository_of(request, number)
@@ -105,6 +110,9 @@ async def show(request: web.Request) -> web.Response:
     return render(
         request,
         "repository.html",
+        status=form.status,
+        here=f"/repositories/{number}",
+        form=form,
         details=details,
         locked=reason(locked_by(details.lock)) if details.lock else None,
         access=access_of(details.repository.protocol),
@@ -127,9 +135,9 @@ async def show(request: web.Request) -> web.Response:
 async def harvest(request: web.Request) -> web.Response:
     """Create a one-off job that is due now, or a sample of the given number of records."""
     _who, repository = await asked_for(request, Repository)
-    asked, _form_shown = read_form(HarvestForm, await request.post())
+    asked, form = read_form(HarvestForm, await request.post())
     if asked is None:
-        raise web.HTTPBadRequest(text=_("Choose the metadata format, and for a sample a number of records."))
+        return await _page(request, form)
 
     def plan(session: Session) -> int | None:
         number, what = repository.repository_id, asked.model_dump(exclude={"records"})
@@ -140,6 +148,8 @@ async def harvest(request: web.Request) -> web.Response:
 
     try:
         job_id = await database_of(request).run(plan)
+    except SelectionError as error:
+        return await _page(request, form.with_error("set_spec", error_text(error)))
     except UsageError as error:
         raise web.HTTPBadRequest(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"/jobs{f'/{job_id}' if job_id else ''}?done=harvest-asked")

@@ -124,6 +124,10 @@ def _date(text: str) -> date | None:
 
 async def listing(request: web.Request) -> web.Response:
     """Show the selected runs: a list with the newest first, a week's timeline, or a year's calendar."""
+    return await _page(request)
+
+
+async def _page(request: web.Request, fault: str = "") -> web.Response:
     filters = filters_of(request)
     view = request.query.get("view", "")
     if filters.repository is not None:
@@ -148,10 +152,14 @@ async def listing(request: web.Request) -> web.Response:
     return render(
         request,
         "runs.html",
+        status=422 if fault else 200,
+        here=f"/runs{filters.query(before=before)}" if fault else request.path_qs,
+        fault=fault,
         **shared,
         runs=runs[:_PAGE],
         older=runs[_PAGE - 1].history.history_id if len(runs) > _PAGE else None,
         newest=before is None,
+        before=before,
     )
 
 
@@ -201,7 +209,7 @@ async def remove_several(request: web.Request) -> web.Response:
     posted = await request.post()
     ticked = [int(text) for text in map(str, posted.getall("run", [])) if text.isdecimal()][:_PAGE]
     if not ticked:
-        raise web.HTTPBadRequest(text=_("Select the entries to remove."))
+        return await _page(request, _("Select the entries to remove."))
     for number in ticked:
         await asked_for(request, History, number)
     if posted.get("sure") != "yes":

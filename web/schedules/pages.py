@@ -9,7 +9,6 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from aiohttp import web
-from pydantic import Field
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
@@ -37,21 +36,18 @@ from web.auth.access import Right, about, asked_for, needs, visible_repositories
 from web.repositories.forms import Details
 from web.schedules.forms import (
     FURTHER,
+    SAMPLE,
+    SampleForm,
     ScheduleForm,
     field_of,
-    layouts,
-    levels,
-    methods,
-    overlaps,
+    options,
     partner_minutes,
-    slices,
     what_it_means,
 )
 from web.schedules.rules import rule_choices, rule_context, rule_paths, rule_to_use
 from web.schedules.timing import timing_in, weekday_names
 from web.site.forms import (
     Form,
-    FormModel,
     StaleFormError,
     filled_from,
     keeping_other_changes,
@@ -184,12 +180,6 @@ def _cell(runs: Iterable[tuple[datetime, DueGroup]]) -> Cell:
     return Cell(dues=[Due(moment=moment, schedule=number) for moment, number in named], more=due - len(named))
 
 
-class SampleForm(FormModel):
-    """Number of records of a sample."""
-
-    records: int = Field(ge=1, le=100_000)
-
-
 async def listing(request: web.Request) -> web.Response:
     """Show the schedules of all repositories or of one, as a list or as the coming week."""
     repository_id = chosen_repository(request)
@@ -274,10 +264,14 @@ async def add(request: web.Request) -> web.Response:
 async def edit(request: web.Request) -> web.Response:
     """Show the form of an existing schedule."""
     _who, schedule = await asked_for(request, RecurringJob)
+    return await _edited(request, schedule, SAMPLE)
+
+
+async def _edited(request: web.Request, schedule: RecurringJob, sample: Form) -> web.Response:
     details = await repository_of(request, schedule.repository_id)
     files = {name: path or "" for name, path in rule_paths(request, schedule).items()}
     values = {**filled_from(values_of(schedule)), **files, **await rule_to_use(request)}
-    return await _form(request, details, Form(values=values), schedule=schedule)
+    return await _form(request, details, Form(values=values), schedule=schedule, sample=sample)
 
 
 @needs(Right.HARVEST)
@@ -317,10 +311,10 @@ async def run(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def sample(request: web.Request) -> web.Response:
     """Create a job that ends after the given number of records."""
-    await asked_for(request, RecurringJob)
-    asked, _shown = read_form(SampleForm, await request.post())
+    _who, schedule = await asked_for(request, RecurringJob)
+    asked, form = read_form(SampleForm, await request.post())
     if asked is None:
-        raise web.HTTPBadRequest(text=_("Enter a number of records from 1 to 100000."))
+        return await _edited(request, schedule, form)
     job = await database_of(request).run(sample_schedule, number_of(request), asked.records)
     raise web.HTTPSeeOther(f"/jobs/{job.job_id}?done=harvest-asked")
 
@@ -395,6 +389,7 @@ async def _form(
     *,
     plan: ScheduleForm | None = None,
     schedule: RecurringJob | None = None,
+    sample: Form = SAMPLE,
 ) -> web.Response:
     access = access_of(details.repository.protocol)
     formats = [(row.metadata_prefix, row.metadata_prefix) for row in details.formats]
@@ -405,9 +400,11 @@ async def _form(
         request,
         "schedule_form.html",
         rule_files=rule_choices(await rule_context(request), form.values),
-        status=form.status,
+        status=max(form.status, sample.status),
         details=details,
         form=form,
+        sample=sample,
+        here=f"/schedules/{schedule.id}/edit" if schedule else request.path_qs,
         schedule=schedule,
         plan=plan,
         runs=plan.next_runs() if plan else [],
@@ -421,12 +418,8 @@ async def _form(
         formats=formats or [(access.usual_format, access.usual_format)],
         chosen=timing_in(form.values),
         weekdays=weekday_names(),
-        methods=methods(),
-        levels=levels(),
-        slices=slices(),
-        overlaps=overlaps(),
         further=FURTHER,
-        layouts=layouts(),
+        **options(),
     )
 
 
