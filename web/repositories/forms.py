@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from aiohttp import web
 from pydantic import Field, ValidationInfo, field_validator
@@ -12,9 +13,11 @@ from harvester.locks import find_lock
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository, RepositoryLock
 from harvester.protocols import protocol_of
 from harvester.recognition import check_base_url
+from harvester.repositories import unused_folder
 from oai.errors import RemoteError, SettingsError, TryLaterError, UsageError
 from web.auth.access import who_asks
 from web.auth.organisations import own_folder
+from web.auth.sessions import SignedIn
 from web.site.forms import FormModel, relative_folder
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS
@@ -68,6 +71,12 @@ class PlacedForm(FormModel):
 async def store_context(request: web.Request) -> dict[str, Any]:
     """Return the context in which folders are validated: below which folder the user adds repositories."""
     return {"store": request.config_dict[SETTINGS].store / own_folder(who_asks(request))}
+
+
+def suggested_folder(session: Session, who: SignedIn, base_url: str) -> str:
+    """Return a folder that no repository has, relative to the user's, named after the host."""
+    host = (urlsplit(base_url).hostname or "repository").removeprefix("www.")
+    return unused_folder(session, host, own_folder(who))
 
 
 @dataclass(frozen=True, kw_only=True)
