@@ -6,7 +6,6 @@ from typing import Any, Final
 from aiohttp import web
 from sqlalchemy.orm import Session
 
-from harvester.listing import name_repositories
 from harvester.models import Repository
 from manager.leader.lock import leader
 from manager.notices.addresses import confirm_address, open_address, resend_links, unconfirmed_of
@@ -36,6 +35,7 @@ from web.alerts.forms import (
 )
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.overview.situation import damaged_stores, failed_runs, figures
+from web.repositories.forms import repository_choices
 from web.schedules.timing import often_here
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import (
@@ -53,7 +53,6 @@ from web.site.params import NUMBER, number_of
 from web.site.render import render, with_form_token
 
 _SHOWN: Final = 10
-_CHOICES: Final = 1000
 _ALL: Final = "all"
 _COLUMNS: Final = columns_of(
     "notice_id", "created", "occasion", "channel", "target", "language", "repository_id", "history_id",
@@ -130,10 +129,8 @@ async def new(request: web.Request) -> web.Response:
     """Show the form for a new rule, once its subject (a repository or all) has been chosen."""
     chosen = request.query.get("repository", "")
     if not chosen:
-        who = who_asks(request)
-        among = visible_repositories(who)
-        repositories = await database_of(request).run(name_repositories, limit=_CHOICES, among=among)
-        return render(request, "alert_choose.html", repositories=repositories, all=who.sees_everything)
+        repositories, all_too = await repository_choices(request), who_asks(request).sees_everything
+        return render(request, "alert_choose.html", repositories=repositories, all=all_too)
     repository = await _chosen(request)
     return await _form(request, repository, Form(values={}))
 

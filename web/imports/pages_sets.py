@@ -15,11 +15,11 @@ from harvester.bibliographic.condition_trial import Trial, try_conditions
 from harvester.bibliographic.conditions import Condition, Conditions, Match, Operator, parse_condition
 from harvester.bibliographic.filtering_sets import NamedSet
 from harvester.bibliographic.models import FilteringSet
-from harvester.listing import name_repositories
 from harvester.models import Repository
 from oai.errors import UsageError
-from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
+from web.auth.access import Right, about, asked_for, needs, who_asks
 from web.auth.organisations import may_change, name_for, set_seen, sets_seen
+from web.repositories.forms import repository_choices
 from web.site.forms import (
     Form,
     FormModel,
@@ -39,7 +39,6 @@ _PARTS: Final = ("field", "places", "indicators", "subfield", "operator", "value
 _NUMBERED: Final = re.compile(r"(field|places|indicators|subfield|value)-(\d{1,2})")
 _LAST_ROW: Final = 99
 BLANK_ROWS: Final = 3
-_CHOICES: Final = 1000
 _MORE: Final = 5
 _SAMPLE: Final = "sample_"
 
@@ -133,8 +132,7 @@ async def listing(request: web.Request) -> web.Response:
     """List the sets, each with the sources that use it and that the user may see."""
     who = who_asks(request)
     sets = await database_of(request).run(sets_seen, who)
-    rows = await database_of(request).run(name_repositories, limit=_CHOICES, among=visible_repositories(who))
-    names = {number: name or address for number, name, address in rows}
+    names = dict(await repository_choices(request))
     own = {one.set_id for one in sets if may_change(who, one)}
     return render(request, "filtering_sets.html", sets=sets, names=names, own=own, in_words=_in_words)
 
@@ -258,9 +256,6 @@ async def _try(request: web.Request, state: _EditorState) -> web.Response:
 
 
 async def _page(request: web.Request, state: _EditorState) -> web.Response:
-    rows = await database_of(request).run(
-        name_repositories, limit=_CHOICES, among=visible_repositories(who_asks(request))
-    )
     form = Form(
         values={"sample_samples": "100", **state.values}, errors=state.errors, is_stale=state.is_stale
     )
@@ -274,7 +269,7 @@ async def _page(request: web.Request, state: _EditorState) -> web.Response:
         rows=row_numbers(state.values, blank=state.blank),
         operators=list(_operators().items()),
         in_words=_in_words,
-        repositories=[(number, name or address) for number, name, address in rows],
+        repositories=await repository_choices(request),
         trial=state.trial,
         conditions=state.conditions,
     )

@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 
 from harvester.access import access_of
 from harvester.harvest_plan import Surface, carried
-from harvester.listing import name_repositories
 from harvester.models import Repository
 from harvester.probing.findings import Profile
 from manager.models import RecurringJob
@@ -33,7 +32,7 @@ from manager.worker.registry import places
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
-from web.repositories.forms import Details
+from web.repositories.forms import Details, repository_choices
 from web.schedules.forms import (
     FURTHER,
     SAMPLE,
@@ -67,7 +66,6 @@ SHOWN: Final = 4
 """Maximum number of schedules that a cell and each frequent plan name."""
 _HOURLY: Final = DAYS * 25
 """Runs a week; more frequent plans are listed beside the grid. One day may have 25 hours."""
-_CHOICES: Final = 1000
 _PAGE: Final = 50
 
 
@@ -189,11 +187,12 @@ async def listing(request: web.Request) -> web.Response:
     chosen: dict[str, Any] = {"repository_id": repository_id, "among": among}
     week = request.query.get("view") == "week"
     shown = await (_week(request, chosen) if week else _list(request, chosen))
-    repositories = await database_of(request).run(name_repositories, limit=_CHOICES, among=among)
+    choices = await repository_choices(request)
     return render(
         request,
         "schedules.html",
-        repositories=repositories,
+        repositories=choices,
+        told=dict(choices),
         repository=repository_id,
         view="week" if week else "",
         **shown,
@@ -230,9 +229,7 @@ async def new(request: web.Request) -> web.Response:
     """Show the form for a new schedule, once a repository has been chosen."""
     repository_id = chosen_repository(request)
     if repository_id is None:
-        among = visible_repositories(who_asks(request))
-        repositories = await database_of(request).run(name_repositories, limit=_CHOICES, among=among)
-        return render(request, "schedule_choose.html", repositories=repositories)
+        return render(request, "schedule_choose.html", repositories=await repository_choices(request))
     await asked_for(request, Repository, repository_id)
     details = await repository_of(request, repository_id)
     return await _form(
