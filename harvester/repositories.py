@@ -199,13 +199,21 @@ def _folder(base_dir: str) -> str:
 
 def _free_folder(session: Session, base_url: str) -> str:
     host = re.sub(r"[^a-z0-9.-]", "-", (urlsplit(base_url).hostname or "").lower()).strip(".") or "repository"
-    taken = {folder_key(base_dir) for base_dir in session.scalars(select(Repository.base_dir))}
-    number = 1
-    name = host
-    while name in taken:
+    return unused_folder(session, host)
+
+
+def unused_folder(session: Session, name: str, below: Path = Path()) -> str:
+    """Return the name, with a number if a repository has that folder, or one inside it, in `below`."""
+    taken = {
+        folder_key(str(folder))
+        for base_dir in session.scalars(select(Repository.base_dir))
+        for folder in (Path(base_dir), *Path(base_dir).parents)
+    }
+    number, free = 1, name
+    while folder_key(str(below / free)) in taken:
         number += 1
-        name = f"{host}-{number}"
-    return name
+        free = f"{name}-{number}"
+    return free
 
 
 def _replace_sets(session: Session, repository_id: int, sets: Sequence[SetInfo]) -> None:

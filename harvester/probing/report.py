@@ -315,7 +315,8 @@ def letter(report: Report, translate: Translate = str, language: str = SOURCE) -
         lines.append(f"{number}. {translate(SUBJECTS[fact.subject])}: {in_words(fact, translate)}")
         if advice := advice_for(fact, translate):
             lines.append(f"   {advice}")
-    lines += ["", translate("Section numbers refer to the OAI-PMH 2.0 specification.")]
+    if any("(section " in advice_for(fact) for fact in found):
+        lines += ["", translate("Section numbers refer to the OAI-PMH 2.0 specification.")]
     return "\n".join(lines)
 
 

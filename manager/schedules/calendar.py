@@ -48,6 +48,7 @@ class DueGroups:
 class ScheduleName:
     """The name of a schedule."""
 
+    repository_id: int
     repository_name: str
     metadata_prefix: str
 
@@ -101,12 +102,13 @@ def schedule_names(session: Session, numbers: Collection[int]) -> Mapping[int, S
     """Return the names of these schedules."""
     name = func.coalesce(Repository.repository_name, Repository.base_url)
     rows = session.execute(
-        select(RecurringJob.id, name, RecurringJob.metadata_prefix)
+        select(RecurringJob.id, RecurringJob.repository_id, name, RecurringJob.metadata_prefix)
         .join(Repository, Repository.repository_id == RecurringJob.repository_id)
         .where(RecurringJob.id.in_(numbers))
     )
     return {
-        number: ScheduleName(repository_name=name, metadata_prefix=prefix) for number, name, prefix in rows
+        number: ScheduleName(repository_id=repository_id, repository_name=name, metadata_prefix=prefix)
+        for number, repository_id, name, prefix in rows
     }
 
 

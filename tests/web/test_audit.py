@@ -105,7 +105,7 @@ async def test_wrong_input_and_steps_of_a_form_leave_no_entry(server: Server, ad
         "/repositories/new", {"do": "back-to-address", "base_url": "http://a.example"}
     )
 
-    assert (wrong, step) == (400, 200)
+    assert (wrong, step) == (422, 200)
     with server.database.session() as session:
         assert session.scalars(select(AuditEntry.action)).all() == []
 

@@ -14,9 +14,11 @@ from harvester.harvest.harvest import harvest
 from harvester.harvest.models import Quarantined
 from harvester.harvest.request import HarvestRequest
 from harvester.models import History, Record, Repository
+from oai.errors import required
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
+from web.auth.organisations import find_organisation, give_repository
 
 
 @pytest.fixture
@@ -116,6 +118,22 @@ async def test_the_letter_has_all_changes_that_make_the_record_readable(
     assert "It can be read when this is changed" in letter
     assert "Title &amp; 1" in letter
     assert "&#160; x" in letter
+
+
+@pytest.mark.usefixtures("fake")
+async def test_a_letter_is_signed_with_the_full_name_of_the_organisation(
+    server: Server, owner: Browser
+) -> None:
+    with server.database.session() as session:
+        organisation = required(find_organisation(session, "mzk"), "mzk")
+        organisation.name = "Moravian Library"
+        give_repository(session, 1, organisation.organisation_id)
+        session.commit()
+
+    _, page = await owner.get("/errors/1")
+
+    root: Any = html.fromstring(page)
+    assert root.xpath("string(//pre[@id='letter'])").endswith("Kind regards\nOlga, Moravian Library\n")
 
 
 async def test_one_click_repairs_such_records_from_now_on_and_stores_this_one(

@@ -4,11 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lxml import html
 from multidict import MultiDict
 
 from harvester.harvest_plan import Surface, carried
+from provider.holdings.collections import add_collection
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository
+from tests.web.standing import a_world
 from web.api.shapes import In
 from web.schedules.forms import ScheduleForm
 from web.site.field_help import EXPLAINED
@@ -188,3 +191,126 @@ def _faults(schema: Any) -> set[str]:
         case _:
             return set()
     return found.union(*map(_faults, inner))
+
+
+_EDITED: tuple[tuple[str, str, tuple[str, str], tuple[str, str]], ...] = (
+    ("/schedules/1/edit", "", ("set_spec", "maps"), ("set_spec", "books")),
+    ("/repositories/1/settings", "", ("repository_name", "Telč"), ("repository_name", "Znojmo")),
+    ("/alerts/rules/1", "", ("target", "jana@mzk.example"), ("target", "petr@mzk.example")),
+    ("/imports/1", "", ("metadata_prefix", "oai_dc"), ("record_url_template", "https://x.example/{local}")),
+    ("/imports/sets/1/edit", "", ("value-0", "atlas"), ("description", "Maps")),
+    ("/admin/organisations/1", "", ("name", "Moravian Library"), ("max_records", "5")),
+    ("/admin/users/2", "", ("role", "curator"), ("role", "administrator")),
+    ("/archive/collections/collection:maps", "/name", ("name", "Pages"), ("description", "All of them")),
+)
+"""Page of an edited object, the end of the address of its form, and what two tabs change."""
+
+
+@pytest.mark.parametrize(
+    ("path", "end", "first", "second"), _EDITED, ids=[path for path, *_others in _EDITED]
+)
+async def test_a_form_filled_in_before_another_change_does_not_undo_it_unasked(
+    server: Server,
+    administrator: Browser,
+    path: str,
+    end: str,
+    first: tuple[str, str],
+    second: tuple[str, str],
+) -> None:
+    with server.database.session() as session:
+        a_world(session)
+        add_collection(session, "collection:maps", name="Maps")
+        session.commit()
+    tab, other_tab = await _filled_in(administrator, path, end), await _filled_in(administrator, path, end)
+
+    for _press in ("once", "again by a double click"):
+        status, page, _ = await administrator.post(path + end, {**tab, first[0]: first[1]})
+        assert status == 303, page
+    status, page, _ = await administrator.post(path + end, {**other_tab, second[0]: second[1]})
+
+    assert status == 409
+    assert "Somebody has changed this in the meantime" in page
+    kept = await _filled_in(administrator, path, end)
+    assert kept[first[0]] == first[1], "the first change is still there"
+    shown = _fields(page, path + end if end else path)
+    assert shown[second[0]] == second[1], "the form keeps what was entered"
+    assert (await administrator.post(path + end, shown))[0] == 303, "whoever saves again means it"
+    assert (await _filled_in(administrator, path, end))[second[0]] == second[1]
+
+
+async def _filled_in(browser: Browser, path: str, end: str) -> dict[str, str]:
+    """Return the fields of the form on a page, as a browser would submit them."""
+    _, page = await browser.get(path)
+    return _fields(page, path + end)
+
+
+def _fields(page: str, address: str) -> dict[str, str]:
+    tree: Any = html.fromstring(page)
+    forms = [form for form in tree.forms if form.method == "POST"]
+    (form,) = [form for form in forms if "based_on" in form.fields and form.action in (None, address)]
+    return {name: str(value) for name, value in form.form_values() if name != "csrf_token"}
+
+
+async def test_a_search_in_records_with_faults_keeps_what_was_typed_and_tells_them_at_their_fields(
+    viewer: Browser,
+) -> None:
+    long = "w" * 1001
+    status, page = await viewer.get(f"/records?find={long}&year_from=abc&year_to=2001&kind=book")
+
+    assert status == 422
+    tree: Any = html.fromstring(page)
+    (form,) = [form for form in tree.forms if "year_from" in form.fields]
+    typed = {name: form.fields[name] for name in ("find", "year_from", "year_to", "kind")}
+    assert typed == {"find": long, "year_from": "abc", "year_to": "2001", "kind": "book"}
+    faults = {one.get("id"): one.text_content().strip() for one in tree.find_class("fault")}
+    assert faults == {
+        "find-fault": "Enter at most 1000 characters.",
+        "year_from-fault": "Enter a whole number.",
+    }
+
+
+@pytest.mark.parametrize("path", ["/repositories/1/harvest", "/schedules/1/sample"])
+@pytest.mark.parametrize(
+    ("typed", "fault"),
+    [
+        ("abc", "Enter a whole number."),
+        ("2.5", "Enter a whole number."),
+        ("-5", "Enter a number of at least 1."),
+        ("99999999999", "Enter a number of at most 100000."),
+    ],
+)
+async def test_a_sample_size_that_cannot_be_is_told_at_its_field(
+    server: Server, administrator: Browser, path: str, typed: str, fault: str
+) -> None:
+    with server.database.session() as session:
+        a_world(session)
+        session.commit()
+
+    status, page, _ = await administrator.post(path, {"metadata_prefix": "marc21", "records": typed})
+
+    assert status == 422
+    tree: Any = html.fromstring(page)
+    assert tree.get_element_by_id("records").get("value") == typed
+    assert tree.get_element_by_id("records-fault").text_content().strip() == fault
+
+
+@pytest.mark.parametrize(
+    ("path", "list_title", "told"),
+    [
+        ("/repositories/selected/remove?find=Mark", "Repositories", "Select repositories first."),
+        ("/runs/remove?format=oai_dc", "History", "Select the entries to remove."),
+        ("/admin/organisations/1/repositories?find=x", "mzk", "Select repositories first."),
+    ],
+)
+async def test_a_button_for_ticked_rows_shows_the_list_again_if_none_is_ticked(
+    administrator: Browser, path: str, list_title: str, told: str
+) -> None:
+    status, page, _ = await administrator.post(path)
+
+    assert status == 422
+    tree: Any = html.fromstring(page)
+    assert tree.findtext(".//h1") == list_title
+    assert [one.text_content().strip() for one in tree.find_class("alarm")] == [told]
+    query = path.partition("?")[2].partition("=")
+    fields = tree.iterfind(f".//input[@name='{query[0]}']")
+    assert query[2] in [field.get("value") for field in fields], "the list is filtered as before"

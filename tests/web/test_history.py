@@ -7,7 +7,7 @@ from harvester.models import History
 from harvester.vocabulary import RunStatus
 from oai.datestamps import utc_now
 from tests.web.conftest import Browser, Server
-from tests.web.rows import a_repository, a_run
+from tests.web.rows import a_repository, a_run, a_schedule
 from web.site.keys import PageSizes
 
 
@@ -92,6 +92,27 @@ async def test_the_timeline_says_how_many_runs_it_does_not_draw(server: Server, 
     assert "The newest 2 of 4 runs are shown." in page
     assert "The newest 2 of 3 runs are shown." in by_words
     assert "are shown" not in of_one
+
+
+async def test_the_timeline_has_a_row_for_each_of_several_repositories_of_one_name(
+    server: Server, viewer: Browser
+) -> None:
+    with server.database.session() as session:
+        for at in (1, 2):
+            repository = a_repository(
+                session, name="Slow archive of the town of Plzeň", folder=f"archive-{at}"
+            )
+            a_run(session, repository, harvest_end_time=utc_now())
+            a_schedule(session, repository)
+        session.commit()
+
+    _, page = await viewer.get("/runs?view=timeline")
+    _, week = await viewer.get("/schedules?view=week")
+
+    rows = re.findall(r'class="axis name"[^>]*>([^<]*)<', page)
+    assert sorted(rows) == ["Slow arch…chive-1.example)", "Slow arch…chive-2.example)"]
+    assert "Slow archive of the town of Plzeň (archive-2.example) · oai_dc" in page
+    assert ">Slow archive of the town of Plzeň (archive-2.example)</a>" in week
 
 
 async def test_an_entry_is_removed_after_a_page_that_names_it(server: Server, administrator: Browser) -> None:

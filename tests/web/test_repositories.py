@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from lxml import etree
+from lxml.etree import HTML
 from sqlalchemy import func, select, text
 
 from harvester.models import OaiSet, Repository
@@ -354,3 +355,45 @@ async def test_ticked_repositories_are_changed_one_by_one_with_an_audit_entry_ea
         assert {one[0]: one[1] for one in entries} == {
             "repository.pause": 2, "repository.run": 9, "repository.remove": 1,
         }  # fmt: skip
+
+
+_CHOICE_PAGES = {
+    "/alerts/rules/new": "repository",
+    "/alerts/mutes/new": "repository",
+    "/archive/aggregate": "repository_id",
+    "/imports/sets/new": "sample_repository",
+    "/rules/by-example": "repository",
+    "/rules/new": "repository_id",
+    "/runs": "repository",
+    "/schedules": "repository",
+    "/schedules/new": "repository",
+    "/store-audits": "repository_id",
+}
+"""Pages on which a repository is chosen, and the name of the field."""
+
+
+async def test_repositories_of_one_name_are_told_apart_wherever_one_is_chosen(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        rows = [a_repository(session, name, f"r{at}") for at, name in enumerate(["Maps", *["DSpace"] * 2])]
+        rows += [a_repository(session, "Eprints", f"e{at}") for at in range(2)]
+        rows += [a_repository(session, "Kramerius", f"k{at}") for at in range(2)]
+        rows[3].base_url, rows[4].base_url = "http://host.example:80/a/oai", "http://host.example:80/b/oai"
+        rows[5].base_url = rows[6].base_url
+        session.commit()
+    expected = {
+        "1": "Maps",
+        "2": "DSpace (r1.example)",
+        "3": "DSpace (r2.example)",
+        "4": "Eprints (host.example:80/a/oai)",
+        "5": "Eprints (host.example:80/b/oai)",
+        "6": "Kramerius (k1.example/oai, 6)",
+        "7": "Kramerius (k1.example/oai, 7)",
+    }
+
+    for path, name in _CHOICE_PAGES.items():
+        _, page = await administrator.get(path)
+        options = HTML(page).iterfind(f".//select[@name='{name}']/option")
+        shown = {one.get("value", ""): str(one.text) for one in options}
+        assert {number: shown.get(number) for number in expected} == expected, path

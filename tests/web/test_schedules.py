@@ -313,7 +313,7 @@ async def test_a_sample_of_a_schedule_is_a_job_that_ends_early(
     status, _, _ = await administrator.post(f"/schedules/{number}/sample", {"records": "ten"})
     _, _, target = await administrator.post(f"/schedules/{number}/sample", {"records": "10"})
 
-    assert status == 400
+    assert status == 422
     assert target == "/jobs/1?done=harvest-asked"
     with server.database.session() as session:
         assert session.scalars(select(Job.max_records)).one() == 10

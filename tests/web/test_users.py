@@ -229,7 +229,7 @@ async def test_an_administrator_keeps_organisations(server: Server, administrato
     others = (await administrator.get("/admin/organisations/1"))[1].partition('id="assign"')[2]
     assert "Slovak National Library" in others
     assert (await administrator.post(f"{at}/repositories", {"repository": "99"}))[0] == 404
-    assert (await administrator.post(f"{at}/repositories"))[0] == 400
+    assert (await administrator.post(f"{at}/repositories"))[0] == 422
     given = {"repository": str(number), "back": "yes"}
     assert (await administrator.post(f"{at}/repositories", given))[0] == 303
     assert f'id="repository-{number}"' not in (await administrator.get(at))[1]

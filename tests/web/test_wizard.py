@@ -1,4 +1,7 @@
+from typing import Any
+
 import pytest
+from lxml import html
 from playwright.async_api import Page as Tab
 from playwright.async_api import expect
 from sqlalchemy import select
@@ -125,6 +128,29 @@ async def test_save_and_run_makes_repository_schedule_and_job(server: Server, ad
         assert session.scalars(select(Job.recurring_id)).one() == schedule.id
 
 
+async def test_a_second_repository_of_a_host_is_offered_a_folder_of_its_own(
+    server: Server, owner: Browser
+) -> None:
+    folders = []
+    async with serve(FakeRepository(items=many(3))) as one, serve(FakeRepository(items=many(3))) as other:
+        for address in (one.url, other.url):
+            step = {"base_url": address, "step": "what", "metadata_prefix": "oai_dc", "set_spec": ""}
+            _, page, _ = await owner.post("/repositories/new", {**step, "do": "plan"})
+            tree: Any = html.fromstring(page)
+            (form,) = [form for form in tree.forms if "base_dir" in form.fields]
+            fields = {name: str(value) for name, value in form.form_values() if name != "csrf_token"}
+            folders.append(fields["base_dir"])
+            status, page, target = await owner.post("/repositories/new", {**fields, "do": "save"})
+            assert status == 303, page
+
+    assert folders == ["127.0.0.1", "127.0.0.1-2"]
+    _, page = await owner.get(target)
+    assert "The repository was added, and its first harvest is planned." in page
+    with server.database.session() as session:
+        stored = session.scalars(select(Repository.base_dir).order_by(Repository.repository_id)).all()
+    assert stored == ["organisation-1/127.0.0.1", "organisation-1/127.0.0.1-2"]
+
+
 async def test_a_new_rule_is_offered_the_fields_of_the_repository_s_first_records(
     server: Server, administrator: Browser
 ) -> None:
@@ -150,7 +176,7 @@ async def test_a_new_rule_is_offered_the_fields_of_the_repository_s_first_record
         asked = len(served.asked)
         _, again = await administrator.get(target)
 
-    assert (status, target) == (303, "/rules/new?repository=1&source=live&done=repository-added"), page
+    assert (status, target) == (303, "/rules/new?repository=1&source=live&done=repository-planned"), page
     assert '<option value="//dc:title">dc:title – ' in editor  # noqa: RUF001 en dash intended
     assert '<option value="//dc:title">dc:title – ' in again  # noqa: RUF001 en dash intended
     assert len(served.asked) == asked, "kept for the editor's next steps"

@@ -186,7 +186,8 @@ async def test_the_examination_and_its_letter_come_in_the_readers_language_or_th
     _, czech = await administrator.get("/repositories/1/doctor")
     _, slovak = await administrator.get("/repositories/1/doctor?letter=sk")
 
-    assert "Dne 2. 1. 2026 jsme zkoušeli" in _letter(czech)
+    assert _letter(czech).startswith("Vážená kolegyně, vážený kolego,\n\ndne 2. 1. 2026 jsme zkoušeli")
+    assert _letter(czech).endswith("S pozdravem\nAlena\n")
     assert "přerušená sklizeň musí začít znovu" in _letter(czech)
     assert "prerušený zber sa musí začať odznova" in _letter(slovak)
     assert "subject=V%C3%BDsledky%20kontroly%20va%C5%A1eho" in czech

@@ -32,7 +32,15 @@ from web.auth.organisations import (
 )
 from web.repositories.listing import is_id
 from web.site.export import AT_ONCE, KINDS, columns_of, export
-from web.site.forms import Form, FormModel, read_form
+from web.site.forms import (
+    Form,
+    FormModel,
+    StaleFormError,
+    filled_from,
+    keeping_other_changes,
+    locked_row,
+    read_form,
+)
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, Shown, number_in, page_of, text_in
@@ -126,12 +134,15 @@ async def change(request: web.Request) -> web.Response:
     number = organisation.organisation_id
 
     def work(session: Session) -> None:
-        change_organisation(session, number, short_name=asked.short_name, name=asked.name)
         size = None if asked.max_gigabytes is None else int(asked.max_gigabytes * _GIGA)
-        limit_organisation(session, number, max_records=asked.max_records, max_bytes=size)
+        with keeping_other_changes(form, lambda: _values(locked_row(session, Organisation, number))):
+            change_organisation(session, number, short_name=asked.short_name, name=asked.name)
+            limit_organisation(session, number, max_records=asked.max_records, max_bytes=size)
 
     try:
         await database_of(request).run(work)
+    except StaleFormError as error:
+        return await _page(request, organisation, error.form)
     except UsageError as error:
         return await _page(request, organisation, form.with_error("short_name", error_text(error)))
     raise web.HTTPSeeOther(f"/admin/organisations/{number}?done=organisation-changed")
@@ -141,10 +152,11 @@ async def change(request: web.Request) -> web.Response:
 async def give(request: web.Request) -> web.Response:
     """Assign the ticked repositories to the organisation, or return them to the administrators."""
     organisation, posted = await _organisation_of(request), await request.post()
+    back = "back" in posted
     numbers = sorted({int(text) for text in map(str, posted.getall("repository", [])) if is_id(text)})
     if not numbers:
-        raise web.HTTPBadRequest(text=_("Select repositories first."))
-    number, back = organisation.organisation_id, "back" in posted
+        return await _page(request, organisation, None, unticked="back" if back else "assign")
+    number = organisation.organisation_id
     ticked = [(await asked_for(request, Repository, one))[1] for one in numbers[:_MOST_TICKED]]
     for row in ticked:
         subject = Subject(
@@ -202,24 +214,31 @@ async def _organisation_of(request: web.Request) -> Organisation:
     return found
 
 
-async def _page(request: web.Request, organisation: Organisation | None, form: Form | None) -> web.Response:
+async def _page(
+    request: web.Request, organisation: Organisation | None, form: Form | None, *, unticked: str = ""
+) -> web.Response:
+    """Render the page; `unticked` is the list in which no repository was selected."""
     repositories, candidates, search = None, None, text_in(request, "find").strip()
     if organisation is not None:
         repositories = await _repositories(request, organisation)
         candidates = await database_of(request).run(
             find_candidates, organisation.organisation_id, limit=_MOST_TICKED + 1, search=search
         )
-        form = form or Form(values=_values(organisation))
+        form = form or Form(values=filled_from(_values(organisation)))
     return render(
         request,
         "admin_organisation.html",
-        status=422 if form is not None and form.errors else 200,
+        status=422 if unticked else form.status if form is not None else 200,
         organisation=organisation,
         form=form,
         repositories=repositories,
         candidates=candidates,
         most=_MOST_TICKED,
         find=search,
+        unticked=unticked,
+        here=f"/admin/organisations/{organisation.organisation_id}"
+        if unticked and organisation
+        else request.path_qs,
         stored=await _stored(request, organisation),
     )
 

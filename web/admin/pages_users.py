@@ -28,7 +28,14 @@ from web.auth.users import (
 from web.models import LinkKind, Role
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.faults import RemediableConflict
-from web.site.forms import Form, FormModel, read_form
+from web.site.forms import (
+    Form,
+    FormModel,
+    StaleFormError,
+    filled_from,
+    keeping_other_changes,
+    read_form,
+)
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER, number_of
@@ -135,10 +142,16 @@ async def change(request: web.Request) -> web.Response:
     asked, form = read_form(RoleForm, await request.post())
     if asked is None:
         return await _page(request, user, form)
+
+    def work(session: Session) -> None:
+        # Locked by `change_role`, which locks several users in the same order everywhere.
+        with keeping_other_changes(form, lambda: _values(find_user_view(session, user.user_id) or user)):
+            change_role(session, user.user_id, asked.role, organisation_id=asked.organisation)
+
     try:
-        await database_of(request).run(
-            change_role, user.user_id, asked.role, organisation_id=asked.organisation
-        )
+        await database_of(request).run(work)
+    except StaleFormError as error:
+        return await _page(request, user, error.form)
     except UsageError as error:
         is_last = isinstance(error, LastAdministratorError)
         return await _page(request, user, form.with_error("role", error_text(error)), is_last=is_last)
@@ -278,11 +291,11 @@ async def _page(
 ) -> web.Response:
     web_settings = request.config_dict[SETTINGS].web
     if form is None and user is not None:
-        form = Form(values={"role": user.role.value, "organisation": user.organisation_id or ""})
+        form = Form(values=filled_from(_values(user)))
     return render(
         request,
         "admin_user.html",
-        status=422 if form is not None and form.errors else 200,
+        status=form.status if form is not None else 200,
         user=user,
         form=form,
         link=link,
@@ -292,6 +305,10 @@ async def _page(
         minutes=f"{web_settings.link_minutes:g}",
         **await _choices(request),
     )
+
+
+def _values(user: UserView) -> dict[str, object]:
+    return {"role": user.role.value, "organisation": user.organisation_id or ""}
 
 
 async def _choices(request: web.Request) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from typing import Any, Final
 from aiohttp import web
 from sqlalchemy.orm import Session
 
-from harvester.listing import name_repositories
 from harvester.models import Repository
 from manager.leader.lock import leader
 from manager.notices.addresses import confirm_address, open_address, resend_links, unconfirmed_of
@@ -36,9 +35,17 @@ from web.alerts.forms import (
 )
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.overview.situation import damaged_stores, failed_runs, figures
+from web.repositories.forms import repository_choices
 from web.schedules.timing import often_here
 from web.site.export import AT_ONCE, KINDS, columns_of, export
-from web.site.forms import Form, read_form
+from web.site.forms import (
+    Form,
+    StaleFormError,
+    filled_from,
+    keeping_other_changes,
+    locked_row,
+    read_form,
+)
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import LARGEST_BIGINT, PAGE, number_in, page_of
@@ -46,7 +53,6 @@ from web.site.params import NUMBER, number_of
 from web.site.render import render, with_form_token
 
 _SHOWN: Final = 10
-_CHOICES: Final = 1000
 _ALL: Final = "all"
 _COLUMNS: Final = columns_of(
     "notice_id", "created", "occasion", "channel", "target", "language", "repository_id", "history_id",
@@ -123,10 +129,8 @@ async def new(request: web.Request) -> web.Response:
     """Show the form for a new rule, once its subject (a repository or all) has been chosen."""
     chosen = request.query.get("repository", "")
     if not chosen:
-        who = who_asks(request)
-        among = visible_repositories(who)
-        repositories = await database_of(request).run(name_repositories, limit=_CHOICES, among=among)
-        return render(request, "alert_choose.html", repositories=repositories, all=who.sees_everything)
+        repositories, all_too = await repository_choices(request), who_asks(request).sees_everything
+        return render(request, "alert_choose.html", repositories=repositories, all=all_too)
     repository = await _chosen(request)
     return await _form(request, repository, Form(values={}))
 
@@ -159,7 +163,7 @@ async def add(request: web.Request) -> web.Response:
 async def edit(request: web.Request) -> web.Response:
     """Show the form of an existing rule."""
     _who, rule = await asked_for(request, NoticeRule)
-    return await _form(request, await _source(request, rule), Form(values=values_of(rule)), rule)
+    return await _form(request, await _source(request, rule), Form(values=filled_from(values_of(rule))), rule)
 
 
 @needs(Right.HARVEST)
@@ -170,16 +174,18 @@ async def change(request: web.Request) -> web.Response:
     asked, form = read_form(AlertForm, await request.post())
     if asked is None:
         return await _form(request, repository, form, rule)
-    wanted, webhooks = asked.wanted(rule.repository_id), request.config_dict[SETTINGS].webhooks
+    number, wanted = rule.rule_id, asked.wanted(rule.repository_id)
+    webhooks, partner = request.config_dict[SETTINGS].webhooks, _partner(request)
+    services = services_for(request)
+
+    def work(session: Session) -> NoticeRule:
+        with keeping_other_changes(form, lambda: values_of(locked_row(session, NoticeRule, number))):
+            return change_rule(session, number, wanted, webhooks, partner=partner, services=services)
+
     try:
-        changed = await database_of(request).run(
-            change_rule,
-            rule.rule_id,
-            wanted,
-            webhooks,
-            partner=_partner(request),
-            services=services_for(request),
-        )
+        changed = await database_of(request).run(work)
+    except StaleFormError as error:
+        return await _form(request, repository, error.form, rule)
     except UsageError as error:
         return await _form(request, repository, form.with_error("target", error_text(error)), rule)
     if changed.signing_key is not None and changed.signing_key != rule.signing_key:
@@ -360,7 +366,7 @@ async def _form(
     return render(
         request,
         "alert_rule.html",
-        status=422 if form.errors else 200,
+        status=form.status,
         form=form,
         rule=rule,
         repository=repository,

@@ -7,13 +7,13 @@ from aiohttp import web
 from pydantic import Field, field_validator
 from sqlalchemy.orm import Session
 
-from harvester.listing import name_repositories
 from harvester.models import History, Repository
 from manager.notices.models import Mute, MuteKind
 from manager.notices.mutes import acknowledge, end_mute, list_mutes, mute
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.auth.access import Right, asked_for, local_path, needs, visible_repositories, who_asks
+from web.repositories.forms import repository_choices
 from web.site.formats import lasting
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, error_text
@@ -23,7 +23,6 @@ from web.site.params import NUMBER
 from web.site.render import render
 from web.site.zones import here
 
-_CHOICES: Final = 1000
 _LONGEST: Final = 2000
 _HOURS: Final = (1, 4, 12, 24, 72, 168, 720, 2160)
 
@@ -152,9 +151,7 @@ def _own_only(request: web.Request) -> bool:
 
 
 async def _form(request: web.Request, form: Form) -> web.Response:
-    among = visible_repositories(who_asks(request))
-    found = await database_of(request).run(name_repositories, limit=_CHOICES, among=among)
-    names = [(one.repository_id, one.repository_name or one.base_url) for one in found]
+    names = await repository_choices(request)
     return render(
         request,
         "mute_new.html",

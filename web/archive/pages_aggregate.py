@@ -1,12 +1,9 @@
 """The aggregate: which repositories it republishes, its address, its records and its delay."""
 
-from typing import Final
-
 from aiohttp import web
 from pydantic import Field, field_validator
 from sqlalchemy.orm import Session
 
-from harvester.listing import name_repositories
 from harvester.models import Repository
 from oai.datestamps import utc_now
 from oai.errors import UsageError
@@ -16,15 +13,14 @@ from provider.aggregate.models import AggregateSource
 from provider.aggregate.overview import read_overview
 from provider.aggregate.sources import add_source, find_repository, withdraw_source
 from web.archive.address import aggregate_address
-from web.auth.access import about, asked_for, needs, visible_repositories, who_asks
+from web.auth.access import about, asked_for, needs
+from web.repositories.forms import repository_choices
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import number_in
 from web.site.params import NUMBER, number_of
 from web.site.render import render
-
-_CHOICES: Final = 1000
 
 
 class SourceForm(FormModel):
@@ -105,10 +101,9 @@ async def _source(request: web.Request) -> AggregateSource:
 
 
 async def _page(request: web.Request, form: Form) -> web.Response:
-    database, among = database_of(request), visible_repositories(who_asks(request))
-    found = await database.run(read_overview)
+    found = await database_of(request).run(read_overview)
     present = {one.repository_id for one in found.sources if one.state in {"followed", "being read"}}
-    known = await database.run(name_repositories, limit=_CHOICES, among=among)
+    known = await repository_choices(request)
     return render(
         request,
         "archive_aggregate.html",
@@ -116,7 +111,7 @@ async def _page(request: web.Request, form: Form) -> web.Response:
         form=form,
         found=found,
         present=present,
-        choices=[(number, name or url) for number, name, url in known if number not in present],
+        choices=[(number, name) for number, name in known if number not in present],
         base_url=aggregate_address(request.config_dict[SETTINGS]),
         prefixes=list(dict.fromkeys(prefix for source in found.sources for prefix in source.formats)),
         lag=(utc_now() - found.followed).total_seconds() if found.followed else None,

@@ -19,7 +19,15 @@ from provider.holdings.selection import Selection
 from provider.holdings.sets import COLLECTION_ROOT, collection_set_spec
 from provider.models import Access, Collection
 from web.auth.access import about, needs
-from web.site.forms import Form, FormModel, read_form
+from web.site.forms import (
+    Form,
+    FormModel,
+    StaleFormError,
+    filled_from,
+    keeping_other_changes,
+    locked_row,
+    read_form,
+)
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, page_of, text_in
@@ -144,10 +152,14 @@ async def rename(request: web.Request) -> web.Response:
         return _page(request, row, names=form)
 
     def change(session: Session) -> None:
-        kept = collections.find_staff_collection(session, row.set_spec)
-        kept.name, kept.description = asked.name, asked.description or None
+        with keeping_other_changes(form, lambda: _names(locked_row(session, Collection, row.id))):
+            kept = collections.find_staff_collection(session, row.set_spec)
+            kept.name, kept.description = asked.name, asked.description or None
 
-    await database_of(request).run(change)
+    try:
+        await database_of(request).run(change)
+    except StaleFormError as error:
+        return _page(request, row, names=error.form)
     raise web.HTTPSeeOther(f"{_address(row.set_spec)}?done=collection-changed")
 
 
@@ -263,7 +275,7 @@ def _page(
     """
     until = row.embargo_until
     forms: dict[str, Any] = {
-        "names": Form(values={"name": row.name, "description": row.description or ""}),
+        "names": Form(values=filled_from(_names(row))),
         "rule": Form(
             values={"access": row.access, "embargo_until": f"{local(until):%Y-%m-%d}" if until else ""}
         ),
@@ -273,7 +285,7 @@ def _page(
     return render(
         request,
         "archive_collection.html",
-        status=422 if any(form.errors for form in given.values()) else 200,
+        status=max((form.status for form in given.values()), default=200),
         collection=row,
         address=_address(row.set_spec),
         is_root=row.set_spec == COLLECTION_ROOT,
@@ -284,6 +296,10 @@ def _page(
         takes_out=takes_out,
         **forms,
     )
+
+
+def _names(row: Collection) -> dict[str, object]:
+    return {"name": row.name, "description": row.description or ""}
 
 
 def rule_words() -> list[tuple[str, str]]:

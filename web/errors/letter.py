@@ -1,4 +1,4 @@
-"""Letters to a repository's administrator, about a broken record or a failed run, in a chosen language."""
+"""Letters to a repository's administrator, about a record, a run or the diagnostics, in a chosen language."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
@@ -6,19 +6,24 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aiohttp import web
+from sqlalchemy.orm import Session
 
 from harvester.harvest.models import Quarantined
 from harvester.models import History, Repository
+from harvester.probing.findings import Report
+from harvester.probing.report import letter as diagnostics_letter
 from harvester.vocabulary import RunStatus
 from oai.failure_codes import NOT_STARTED, FailureCode
 from oai.languages import LANGUAGES, minute_in_utc
 from oai.outgoing import mail_link
+from oai.owners import Organisation
 from web.auth.access import who_asks
 from web.errors.raw_bytes import RawView
 from web.errors.repairs import Proposal
 from web.site.failures import in_words, of_run
 from web.site.formats import number
 from web.site.i18n import _, language, use_language
+from web.site.keys import database_of
 
 _LONGEST_LINE: Final = 300
 _OURS: Final = NOT_STARTED | {
@@ -49,14 +54,18 @@ class Letter:
     lines: Sequence[str]
 
 
-def letter_part(
-    request: web.Request, repository: Repository, write: Callable[[], Letter]
+async def letter_part(
+    request: web.Request, emails: str | None, write: Callable[[], Letter]
 ) -> Mapping[str, Any]:
-    """Return what `letter.html` shows; `write` is called in the language of the query string."""
+    """Return what `letter.html` shows; `write` is called in the language of the query string.
+
+    The letter goes to the first of the addresses, which are separated by commas.
+    """
     chosen = request.query.get("letter", "")
     chosen = chosen if chosen in LANGUAGES else language.get()
     who = who_asks(request)
-    signature = ", ".join(filter(None, (who.name, who.organisation)))
+    organisation = await database_of(request).run(_organisation_name, who.organisation_id)
+    signature = ", ".join(filter(None, (who.name, organisation)))
 
     def signed() -> tuple[str, str]:
         use_language(chosen)
@@ -66,7 +75,7 @@ def letter_part(
 
     # In a context of its own, so that the page around the letter stays in the reader's language.
     subject, body = copy_context().run(signed)
-    to = (repository.admin_email or "").partition(",")[0].strip()
+    to = (emails or "").partition(",")[0].strip()
     return {
         "letter": body,
         "written_in": chosen,
@@ -78,6 +87,11 @@ def letter_part(
 def concerns_repository(run: History) -> bool:
     """Return whether the run failed for a reason about which the repository's administrator is written to."""
     return run.status == RunStatus.FAILED and run.failure_code not in _OURS
+
+
+def _organisation_name(session: Session, organisation_id: int | None) -> str | None:
+    organisation = session.get(Organisation, organisation_id) if organisation_id is not None else None
+    return organisation.name or organisation.short_name if organisation is not None else None
 
 
 def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:
@@ -99,6 +113,15 @@ def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:
         _("We would be glad if you could look at the cause."),
     ]
     return Letter(subject=_("%(name)s cannot be harvested") % {"name": name}, lines=lines)
+
+
+def letter_about_report(report: Report) -> Letter:
+    """Return the letter about what the diagnostics found."""
+    words = diagnostics_letter(report, _, language.get())
+    # After the greeting, the sentence goes on.
+    return Letter(
+        subject=_("Results of checking your OAI-PMH repository"), lines=[words[:1].lower() + words[1:]]
+    )
 
 
 def letter_about(

@@ -140,9 +140,9 @@ async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Res
         name=repository.repository_name or repository.base_url,
         plain=plain,
         view=view,
-        **letter_part(
+        **await letter_part(
             request,
-            repository,
+            repository.admin_email,
             lambda: letter_about(error, repository, address=alone, view=view, proposal=proposal),
         ),
         again=alone,

@@ -7,7 +7,7 @@ from aiohttp import web
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.imports import ImportFacts, OmissionFacts, list_imports, list_omissions
-from harvester.bibliographic.sources import harvested_prefixes
+from harvester.bibliographic.sources import SourceSettings, harvested_prefixes, source_settings
 from harvester.models import Repository
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
@@ -23,7 +23,14 @@ from web.imports.sources import (
     with_running_import,
 )
 from web.site.export import AT_ONCE, KINDS, export
-from web.site.forms import Form, read_form
+from web.site.forms import (
+    Form,
+    StaleFormError,
+    filled_from,
+    keeping_other_changes,
+    locked_row,
+    read_form,
+)
 from web.site.i18n import _, error_text
 from web.site.keys import database_of
 from web.site.params import NUMBER
@@ -71,11 +78,21 @@ async def change(request: web.Request) -> web.Response:
     wanted, form = read_form(TypedSource, await request.post())
     if wanted is None:
         return await _source(request, repository.repository_id, form)
+    number, who = repository.repository_id, who_asks(request)
+
+    def work(session: Session) -> None:
+        # The repository is locked, because a source that was never changed has no row.
+        locked_row(session, Repository, number)
+        with keeping_other_changes(form, lambda: _values(source_settings(session, number))):
+            change_source(session, who, number, wanted)
+
     try:
-        await database_of(request).run(change_source, who_asks(request), repository.repository_id, wanted)
+        await database_of(request).run(work)
+    except StaleFormError as error:
+        return await _source(request, number, error.form)
     except UsageError as error:
-        return await _source(request, repository.repository_id, form.with_error("set_id", error_text(error)))
-    raise web.HTTPSeeOther(f"/imports/{repository.repository_id}?done=import-changed")
+        return await _source(request, number, form.with_error("set_id", error_text(error)))
+    raise web.HTTPSeeOther(f"/imports/{number}?done=import-changed")
 
 
 async def as_file(request: web.Request) -> web.StreamResponse:
@@ -122,19 +139,23 @@ async def _source(request: web.Request, repository_id: int, form: Form | None = 
     view = with_running_import(await database.run(find_source, repository_id), request.config_dict[IMPORTS])
     runs, left_out, prefixes = await database.run(_facts, repository_id)
     sets = await database.run(choices_for, who_asks(request), view.settings.set_id)
-    values = {name: getattr(view.settings, name) or "" for name in SourceForm.model_fields}
+    shown = form or Form(values=filled_from(_values(view.settings)))
     return render(
         request,
         "import_source.html",
-        status=422 if form else 200,
+        status=shown.status,
         headers=_refresh(view.under_way and form is None),
         source=view,
-        form=form or Form(values=values),
+        form=shown,
         imports=runs,
         left_out=left_out,
         sets=[("", _("none: import all records")), *((one.set_id, one.name) for one in sets)],
         formats=[("", _("the most detailed one")), *((one, one) for one in prefixes)],
     )
+
+
+def _values(settings: SourceSettings) -> dict[str, object]:
+    return {name: getattr(settings, name) or "" for name in SourceForm.model_fields}
 
 
 def _facts(session: Session, repository_id: int) -> tuple[list[ImportFacts], list[OmissionFacts], list[str]]:

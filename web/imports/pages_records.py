@@ -28,7 +28,7 @@ from web.auth.access import asked_for, visible_repositories, who_asks
 from web.auth.sessions import SignedIn
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.formats import language_name
-from web.site.forms import FormModel
+from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _
 from web.site.keys import PAGE_SIZES, database_of
 from web.site.render import render
@@ -207,6 +207,15 @@ class FoundRecords:
     names: dict[int, str]
 
 
+_NO_RECORDS: Final = FoundRecords(
+    page=HitPage(hits=(), next=None),
+    facets=Facets(total=0, whole=True, sources=(), languages=(), decades=(), kinds=()),
+    names={},
+)
+_TYPED: Final = frozenset({"find", "identifier", "year_from", "year_to"})
+"""Criteria that people type; our pages link to no invalid values of the others."""
+
+
 def asked_in(request: web.Request) -> RecordSearch:
     """Return the search in the query string; respond 404 for values that our pages never link to."""
     try:
@@ -254,13 +263,22 @@ def find_with_facets(
 
 async def listing(request: web.Request) -> web.Response:
     """Show the hits in pages, with facets."""
-    asked, after = asked_in(request), request.query.get("after") or None
+    asked, form = read_form(TypedSearch, request.query)
+    if asked is None:
+        if not set(form.errors) <= _TYPED:
+            raise web.HTTPNotFound(text=_("This page of the list does not exist."))
+        return _page(request, TypedSearch(), form, _NO_RECORDS)
+    after, limit = request.query.get("after") or None, request.app[PAGE_SIZES].records
     try:
         found = await database_of(request).run(
-            find_with_facets, who_asks(request), asked, after=after, limit=request.app[PAGE_SIZES].records
+            find_with_facets, who_asks(request), asked, after=after, limit=limit
         )
     except UsageError:
         raise web.HTTPNotFound(text=_("This page of the list does not exist.")) from None
+    return _page(request, asked, form, found)
+
+
+def _page(request: web.Request, asked: RecordSearch, form: Form, found: FoundRecords) -> web.Response:
     named = kinds()
     orders = {
         SearchOrder.RELEVANCE: _("best matches first"),
@@ -270,7 +288,9 @@ async def listing(request: web.Request) -> web.Response:
     return render(
         request,
         "bibliographic_records.html",
+        status=form.status,
         asked=asked,
+        form=form,
         found=found,
         marked=FoundWords.of(asked.find).split,
         source_name=lambda number: found.names[int(number)],
@@ -278,7 +298,7 @@ async def listing(request: web.Request) -> web.Response:
         kind_name=lambda kind: named.get(kind, kind),
         kinds=named,
         orders={one.value: title for one, title in orders.items()},
-        first=after is None,
+        first=not request.query.get("after"),
     )
 
 

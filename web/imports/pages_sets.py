@@ -8,17 +8,28 @@ from typing import Any, Final
 from aiohttp import web
 from multidict import MultiDict
 from pydantic import Field
+from sqlalchemy.orm import Session
 
 from harvester.bibliographic import filtering_sets
 from harvester.bibliographic.condition_trial import Trial, try_conditions
 from harvester.bibliographic.conditions import Condition, Conditions, Match, Operator, parse_condition
 from harvester.bibliographic.filtering_sets import NamedSet
-from harvester.listing import name_repositories
+from harvester.bibliographic.models import FilteringSet
 from harvester.models import Repository
 from oai.errors import UsageError
-from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
+from web.auth.access import Right, about, asked_for, needs, who_asks
 from web.auth.organisations import may_change, name_for, set_seen, sets_seen
-from web.site.forms import Form, FormModel, read_form, texts_of
+from web.repositories.forms import repository_choices
+from web.site.forms import (
+    Form,
+    FormModel,
+    StaleFormError,
+    filled_from,
+    keeping_other_changes,
+    locked_row,
+    read_form,
+    texts_of,
+)
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER, number_of
@@ -28,7 +39,6 @@ _PARTS: Final = ("field", "places", "indicators", "subfield", "operator", "value
 _NUMBERED: Final = re.compile(r"(field|places|indicators|subfield|value)-(\d{1,2})")
 _LAST_ROW: Final = 99
 BLANK_ROWS: Final = 3
-_CHOICES: Final = 1000
 _MORE: Final = 5
 _SAMPLE: Final = "sample_"
 
@@ -111,6 +121,7 @@ class _EditorState:
     found: NamedSet | None = None
     """None for a new set."""
     errors: Mapping[str, str] = field(default_factory=dict)
+    is_stale: bool = False
     blank: int = BLANK_ROWS
     trial: Trial | None = None
     conditions: tuple[Condition, ...] = ()
@@ -121,8 +132,7 @@ async def listing(request: web.Request) -> web.Response:
     """List the sets, each with the sources that use it and that the user may see."""
     who = who_asks(request)
     sets = await database_of(request).run(sets_seen, who)
-    rows = await database_of(request).run(name_repositories, limit=_CHOICES, among=visible_repositories(who))
-    names = {number: name or address for number, name, address in rows}
+    names = dict(await repository_choices(request))
     own = {one.set_id for one in sets if may_change(who, one)}
     return render(request, "filtering_sets.html", sets=sets, names=names, own=own, in_words=_in_words)
 
@@ -143,7 +153,7 @@ async def add(request: web.Request) -> web.Response:
 async def edit(request: web.Request) -> web.Response:
     """Show the editor for an existing set."""
     found = await _asked(request)
-    return await _page(request, _EditorState(values=values_of(found), found=found))
+    return await _page(request, _EditorState(values=filled_from(values_of(found)), found=found))
 
 
 @needs(Right.HARVEST)
@@ -198,13 +208,22 @@ async def _save(request: web.Request, state: _EditorState) -> web.Response:
     rules = read_conditions(state.values).rules
     given: dict[str, Any] = {"match": rules.match, "conditions": rules.conditions}
     given["description"] = asked.description
-    database = database_of(request)
+    database, found = database_of(request), state.found
+
+    def edit(session: Session, found: NamedSet) -> NamedSet:
+        locked_row(session, FilteringSet, found.set_id)
+        with keeping_other_changes(form, lambda: values_of(filtering_sets.set_by_id(session, found.set_id))):
+            return filtering_sets.edit_set(session, found.name, **given)
+
     try:
-        if state.found is None:
+        if found is None:
             name = name_for(who_asks(request), asked.name)
             made = await database.run(filtering_sets.add_set, name=name, **given)
         else:
-            made = await database.run(filtering_sets.edit_set, state.found.name, **given)
+            made = await database.run(edit, found)
+    except StaleFormError as error:
+        values = {name: str(value) for name, value in error.form.values.items()}
+        return await _page(request, replace(state, values=values, is_stale=True))
     except UsageError as error:
         return await _page(request, replace(state, errors={"name": error_text(error)}))
     about(request, "filtering set", made.set_id, made.name)
@@ -237,20 +256,20 @@ async def _try(request: web.Request, state: _EditorState) -> web.Response:
 
 
 async def _page(request: web.Request, state: _EditorState) -> web.Response:
-    rows = await database_of(request).run(
-        name_repositories, limit=_CHOICES, among=visible_repositories(who_asks(request))
+    form = Form(
+        values={"sample_samples": "100", **state.values}, errors=state.errors, is_stale=state.is_stale
     )
     return render(
         request,
         "filtering_set.html",
-        status=422 if state.errors else 200,
-        form=Form(values={"sample_samples": "100", **state.values}, errors=state.errors),
+        status=form.status,
+        form=form,
         found=state.found,
         owner="" if who_asks(request).sees_everything else who_asks(request).organisation,
         rows=row_numbers(state.values, blank=state.blank),
         operators=list(_operators().items()),
         in_words=_in_words,
-        repositories=[(number, name or address) for number, name, address in rows],
+        repositories=await repository_choices(request),
         trial=state.trial,
         conditions=state.conditions,
     )

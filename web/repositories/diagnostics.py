@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 from sqlalchemy import func, select
@@ -19,21 +19,19 @@ from harvester.probing.report import (
     grade_of,
     in_words,
     keep_report,
-    letter,
     profile_lines,
     troubles,
 )
 from oai.errors import ZatvaError
 from oai.executor import DatabaseExecutor
-from oai.languages import LANGUAGES
 from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs
+from web.errors.letter import letter_about_report, letter_part
 from web.models import ReportCard
-from web.site import i18n
 from web.site.failures import problem_of
 from web.site.formats import decimal
 from web.site.forms import Problem
-from web.site.i18n import _, language, mark
+from web.site.i18n import _
 from web.site.keys import database_of
 from web.site.params import NUMBER
 from web.site.render import render
@@ -112,7 +110,6 @@ DIAGNOSTICS = web.AppKey("examinations", DiagnosticsRuns)
 
 
 _REFRESH_SECONDS = 2
-_SUBJECT = mark("Results of checking your OAI-PMH repository")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +128,10 @@ async def show(request: web.Request) -> web.Response:
     runs = request.app[DIAGNOSTICS]
     under_way = runs.of(repository.repository_id)
     report = Report.from_json(repository.examination)
-    chosen = request.query.get("letter", "")
-    chosen = chosen if chosen in LANGUAGES else language.get()
-    words = i18n.catalogue(chosen)
+    written: dict[str, Any] = {}
+    if report:
+        emails = ", ".join(report.admin_emails)
+        written |= await letter_part(request, emails, lambda: letter_about_report(report))
     headers = {"Refresh": str(_REFRESH_SECONDS)} if under_way else None
     return render(
         request,
@@ -148,10 +146,7 @@ async def show(request: web.Request) -> web.Response:
         facts=facts_in_words(report),
         troubled=len(troubles(report)) if report else 0,
         profile=profile_lines(report.profile, _) if report else [],
-        letter=letter(report, words.gettext, chosen) if report else "",
-        subject=words.gettext(_SUBJECT),
-        written_in=chosen,
-        languages=LANGUAGES,
+        **written,
         card=await database_of(request).run(find_card, repository.repository_id),
     )
 

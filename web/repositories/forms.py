@@ -1,27 +1,39 @@
 """Forms of repositories: addresses, checked against the protocol to be used, and choices."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from aiohttp import web
 from pydantic import Field, ValidationInfo, field_validator
-from sqlalchemy import func, select
+from sqlalchemy import Row, func, select
 from sqlalchemy.orm import Session
 
+from harvester.listing import name_repositories
 from harvester.locks import find_lock
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository, RepositoryLock
 from harvester.protocols import protocol_of
 from harvester.recognition import check_base_url
+from harvester.repositories import unused_folder
 from oai.errors import RemoteError, SettingsError, TryLaterError, UsageError
-from web.auth.access import who_asks
+from web.auth.access import visible_repositories, who_asks
 from web.auth.organisations import own_folder
+from web.auth.sessions import SignedIn
 from web.site.forms import FormModel, relative_folder
 from web.site.i18n import _, error_text
-from web.site.keys import SETTINGS
+from web.site.keys import SETTINGS, database_of
 
 UNASKED: Final = (RemoteError, TryLaterError, SettingsError)
 """Errors of a request to a repository that does not answer or cannot be reached from here."""
 SETS_SHOWN: Final = 500
+_CHOICES: Final = 1000
+_DETAILS: Final[tuple[Callable[[int, str], str], ...]] = (
+    lambda _number, address: urlsplit(address).netloc,
+    lambda _number, address: address.partition("://")[2],
+    lambda number, address: f"{address.partition('://')[2]}, {number}",
+)
+"""What tells repositories of one name apart; the first that does is shown."""
 
 
 def usable_address(value: str, protocol: str | None = None) -> str:
@@ -68,6 +80,33 @@ class PlacedForm(FormModel):
 async def store_context(request: web.Request) -> dict[str, Any]:
     """Return the context in which folders are validated: below which folder the user adds repositories."""
     return {"store": request.config_dict[SETTINGS].store / own_folder(who_asks(request))}
+
+
+def suggested_folder(session: Session, who: SignedIn, base_url: str) -> str:
+    """Return a folder that no repository has, relative to the user's, named after the host."""
+    host = (urlsplit(base_url).hostname or "repository").removeprefix("www.")
+    return unused_folder(session, host, own_folder(who))
+
+
+async def repository_choices(request: web.Request) -> list[tuple[int, str]]:
+    """Return the repositories that the user may see, for a choice of up to a thousand, told apart."""
+    among = visible_repositories(who_asks(request))
+    return told_apart(await database_of(request).run(name_repositories, limit=_CHOICES, among=among))
+
+
+def told_apart(rows: Sequence[Row[int, str | None, str]]) -> list[tuple[int, str]]:
+    """Return number and name of each repository; a name that several have, with host, address or number."""
+    named: dict[str, list[tuple[int, str]]] = {}
+    for number, name, address in rows:
+        named.setdefault(name or address, []).append((number, address))
+    labels: dict[int, str] = {}
+    for name, same in named.items():
+        for detail in _DETAILS if len(same) > 1 else ():
+            details = {number: detail(number, address) for number, address in same}
+            if len(set(details.values())) == len(same):
+                break
+        labels |= {number: f"{name} ({details[number]})" if len(same) > 1 else name for number, _url in same}
+    return [(number, labels[number]) for number, *_others in rows]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -109,6 +109,11 @@ def choice_of(request: web.Request) -> RepositoryChoice:
 
 async def listing(request: web.Request) -> web.Response:
     """List the chosen repositories in pages."""
+    return await list_page(request)
+
+
+async def list_page(request: web.Request, fault: str = "") -> web.Response:
+    """Render the list, with the reason why the selected repositories were not changed."""
     filters, after, database = filters_of(request), _after(request), database_of(request)
     found = await database.run(list_repositories, choice_of(request), limit=PAGE + 1, after=after)
     shown = page_of(found, _key, behind=after, size=PAGE)
@@ -117,6 +122,9 @@ async def listing(request: web.Request) -> web.Response:
     return render(
         request,
         "repositories.html",
+        status=422 if fault else 200,
+        here=f"/repositories?{filters.query()}" if fault else request.path_qs,
+        fault=fault,
         repositories=repositories,
         states=states,
         strips={number: run_strip(state.runs) for number, state in states.items()},

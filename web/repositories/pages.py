@@ -8,7 +8,7 @@ from multidict import MultiDict
 from pydantic import Field, field_validator
 from sqlalchemy.orm import Session
 
-from harvester.access import access_of
+from harvester.access import SelectionError, access_of
 from harvester.harvest_plan import LONGEST_SELECTION, PREFIX
 from harvester.listing import find_records
 from harvester.locks import clear_locks
@@ -39,7 +39,15 @@ from web.runs.words import PLOTTED_DAYS, day_link, first_day
 from web.schedules.forms import partner_minutes
 from web.site.failures import problem_of
 from web.site.formats import reason
-from web.site.forms import Form, FormModel, read_form
+from web.site.forms import (
+    Form,
+    FormModel,
+    StaleFormError,
+    filled_from,
+    keeping_other_changes,
+    locked_row,
+    read_form,
+)
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import text_in
@@ -90,6 +98,11 @@ class SettingsForm(FormModel):
 async def show(request: web.Request) -> web.Response:
     """Show one repository: facts, formats, sets, schedules and last runs."""
     await asked_for(request, Repository)
+    return await _page(request, Form(values={}))
+
+
+async def _page(request: web.Request, form: Form) -> web.Response:
+    """Render the page of a repository; `form` is the one that harvests it now."""
     number = number_of(request)
     database = database_of(request)
     details = await repository_of(request, number)
@@ -98,6 +111,9 @@ async def show(request: web.Request) -> web.Response:
     return render(
         request,
         "repository.html",
+        status=form.status,
+        here=f"/repositories/{number}",
+        form=form,
         details=details,
         locked=reason(locked_by(details.lock)) if details.lock else None,
         access=access_of(details.repository.protocol),
@@ -120,9 +136,9 @@ async def show(request: web.Request) -> web.Response:
 async def harvest(request: web.Request) -> web.StreamResponse:
     """Create a one-off job that is due now, or a sample of the given number of records."""
     _who, repository = await asked_for(request, Repository)
-    asked, _form_shown = read_form(HarvestForm, await request.post())
+    asked, form = read_form(HarvestForm, await request.post())
     if asked is None:
-        raise web.HTTPBadRequest(text=_("Choose the metadata format, and for a sample a number of records."))
+        return await _page(request, form)
 
     def plan(session: Session) -> int | None:
         number, what = repository.repository_id, asked.model_dump(exclude={"records"})
@@ -133,6 +149,8 @@ async def harvest(request: web.Request) -> web.StreamResponse:
 
     try:
         job_id = await database_of(request).run(plan)
+    except SelectionError as error:
+        return await _page(request, form.with_error("set_spec", error_text(error)))
     except UsageError as error:
         return await refuse(request, show, error_text(error))
     raise web.HTTPSeeOther(f"/jobs{f'/{job_id}' if job_id else ''}?done=harvest-asked")
@@ -142,9 +160,7 @@ async def harvest(request: web.Request) -> web.StreamResponse:
 async def settings(request: web.Request) -> web.Response:
     """Show the settings form of the repository."""
     _who, repository = await asked_for(request, Repository)
-    names = SettingsForm.model_fields
-    values = {name: "" if (value := getattr(repository, name)) is None else value for name in names}
-    return _settings_page(request, repository, Form(values=values))
+    return _settings_page(request, repository, Form(values=filled_from(_settings_of(repository))))
 
 
 @needs(Right.HARVEST)
@@ -160,13 +176,19 @@ async def change(request: web.Request) -> web.Response:
     if asked is None:
         return _settings_page(request, repository, form)
     columns = {**asked.model_dump(), "repairs": chosen}
+    number = repository.repository_id
+
+    def work(session: Session) -> None:
+        with keeping_other_changes(form, lambda: _settings_of(locked_row(session, Repository, number))):
+            change_repository(session, number, **columns)
+
     try:
-        await database_of(request).run(
-            lambda session: change_repository(session, repository.repository_id, **columns)
-        )
+        await database_of(request).run(work)
+    except StaleFormError as error:
+        return _settings_page(request, repository, error.form)
     except UsageError as error:
         return _settings_page(request, repository, form.with_error("base_url", error_text(error)))
-    raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}?done=repository-changed")
+    raise web.HTTPSeeOther(f"/repositories/{number}?done=repository-changed")
 
 
 @needs(Right.HARVEST)
@@ -238,12 +260,17 @@ async def remove(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther("/repositories?done=repository-removed")
 
 
+def _settings_of(repository: Repository) -> dict[str, object]:
+    names = SettingsForm.model_fields
+    return {name: "" if (value := getattr(repository, name)) is None else value for name in names}
+
+
 def _settings_page(request: web.Request, repository: Repository, form: Form) -> web.Response:
     manners = request.config_dict[SETTINGS].harvester
     return render(
         request,
         "repository_settings.html",
-        status=422 if form.errors else 200,
+        status=form.status,
         repository=repository,
         form=form,
         repairs=repair_words(),

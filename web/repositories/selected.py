@@ -21,7 +21,7 @@ from oai.audit import Subject
 from oai.errors import UsageError
 from web.auth.access import Right, asked_for, needs
 from web.auth.audit import change_one
-from web.repositories.listing import PAGE, filters_of, is_id
+from web.repositories.listing import PAGE, filters_of, is_id, list_page
 from web.schedules.forms import partner_minutes
 from web.site.i18n import _, error_text, mark
 from web.site.render import render
@@ -85,7 +85,7 @@ async def _change(request: web.Request, change: _Change) -> web.StreamResponse:
     posted, back = await request.post(), f"/repositories?{filters_of(request).query()}"
     numbers = sorted({int(text) for text in map(str, posted.getall("repository", [])) if is_id(text)})
     if not numbers:
-        raise web.HTTPBadRequest(text=_("Select repositories first."))
+        return await list_page(request, _("Select repositories first."))
     ticked = {number: (await asked_for(request, Repository, number))[1] for number in numbers[:PAGE]}
     names = {number: row.repository_name or row.base_url for number, row in ticked.items()}
     if len(names) > change.most and posted.get("sure") != "yes":

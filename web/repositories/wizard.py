@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from aiohttp import web
 from multidict import MultiDict
@@ -35,7 +34,7 @@ from oai.settings import Settings
 from web.auth.access import Right, about, needs, visible_repositories, who_asks
 from web.auth.organisations import add_own_repository, own_folder
 from web.auth.sessions import SignedIn
-from web.repositories.forms import UNASKED, PlacedForm, store_context, usable_address
+from web.repositories.forms import UNASKED, PlacedForm, store_context, suggested_folder, usable_address
 from web.schedules.forms import PlanForm, field_of, levels, methods, partner_minutes, slices
 from web.schedules.rules import rule_choices, rule_context
 from web.schedules.timing import timing_in, weekday_names
@@ -72,16 +71,15 @@ def read_steps(values: Mapping[str, Any], context: Mapping[str, Any]) -> tuple[W
     return asked, Form(values=values, errors=form.errors, problem=form.problem)
 
 
-def fill_in(values: dict[str, str], facts: RepositoryFacts) -> None:
+def fill_in(values: dict[str, str], facts: RepositoryFacts, folder: str) -> None:
     """Set defaults for values that were not chosen yet."""
     access = access_of(facts.protocol)
     prefixes = [found.metadata_prefix for found in facts.formats]
     usual = access.usual_format
-    host = (urlsplit(values["base_url"]).hostname or "repository").removeprefix("www.")
     defaults = {
         "metadata_prefix": usual if usual in prefixes or not prefixes else prefixes[0],
         "repository_name": facts.identity.repository_name if facts.identity else "",
-        "base_dir": host,
+        "base_dir": folder,
         "frequency": "weekly on saturday at 01:00",
         "time_zone": here().key,
         "validation": "2",
@@ -183,7 +181,8 @@ async def _asked(request: web.Request, form: Form, values: dict[str, str], actio
         problem = problem_of(error)
         return await _address_step(request, form.with_error("base_url", problem.title, problem))
     if action not in _SAVING:
-        fill_in(values, facts)
+        who, base_url = who_asks(request), values["base_url"]
+        fill_in(values, facts, await database_of(request).run(suggested_folder, who, base_url))
     if action not in _BEFORE_THE_CHOICE:
         fault = _fault_of_sets(facts, chosen_sets(values))
         if fault:
@@ -373,12 +372,12 @@ async def _save(request: web.Request, form: Form, facts: RepositoryFacts, action
         field = field_of(error, otherwise="base_dir")
         return await _plan_step(request, form.with_error(field, error_text(error)), facts)
     about(request, "repository", number, name or asked.base_url)
-    job = f"/{job_id}" if job_id is not None else ""
+    job, done = f"/{job_id}" if job_id is not None else "", "planned" if asked.frequency else "added"
     raise web.HTTPSeeOther(
         {
             "save-and-run": f"/jobs{job}?done=harvest-asked",
-            "save-and-rule": f"/rules/new?repository={number}&source=live&done=repository-added",
-        }.get(action, f"/repositories/{number}?done=repository-added")
+            "save-and-rule": f"/rules/new?repository={number}&source=live&done=repository-{done}",
+        }.get(action, f"/repositories/{number}?done=repository-{done}")
     )
 
 

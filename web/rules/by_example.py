@@ -10,7 +10,6 @@ from aiohttp import web
 from lxml import etree
 
 from harvester.harvest_plan import PREFIX
-from harvester.listing import name_repositories
 from harvester.models import Repository
 from harvester.reading.answers import author_and_year_of, title_of
 from harvester.rule_lab.by_example import RuleProposal, propose_rules
@@ -20,7 +19,8 @@ from harvester.rule_lab.samples import count_stored, read_files, stored_files
 from harvester.vocabulary import RuleKind
 from oai.errors import MalformedXmlError, UsageError, ZatvaError
 from oai.xml import parse
-from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
+from web.auth.access import Right, asked_for, needs
+from web.repositories.forms import repository_choices
 from web.rules.conditions import operators
 from web.rules.forms import values_of
 from web.rules.trials import STORED, TRIALS, SampleForm
@@ -30,7 +30,6 @@ from web.site.render import render
 
 _SHOWN: Final = 30
 _TRIED: Final = 1000
-_CHOICES: Final = 1000
 _FIELDS: Final = 12
 _DECISIONS: Final = ("keep", "drop")
 _TICK: Final = re.compile(r"record-([0-9]{1,2})")
@@ -65,8 +64,7 @@ async def show(request: web.Request) -> web.Response:
     """Show stored records to choose from, once a repository is chosen."""
     chosen = request.query.get("repository", "")
     if not chosen.isascii() or not chosen.isdecimal() or len(chosen) > 9:  # noqa: PLR2004 as in NUMBER
-        among = visible_repositories(who_asks(request))
-        found = await database_of(request).run(name_repositories, limit=_CHOICES, among=among)
+        found = await repository_choices(request)
         return render(request, "rule_by_example.html", repositories=found, repository=None, all=False)
     return await _page(request, int(chosen))
 

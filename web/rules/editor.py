@@ -9,7 +9,6 @@ from multidict import MultiDict
 from sqlalchemy.orm import Session
 
 from harvester.access import SelectionError
-from harvester.listing import name_repositories
 from harvester.models import Repository
 from harvester.rule_lab import versions
 from harvester.rule_lab.examples import EXAMPLES
@@ -22,8 +21,8 @@ from harvester.rule_lab.versions import as_text, get_version, last_version
 from harvester.rules.rule_files import RuleFileError
 from harvester.vocabulary import RuleKind
 from oai.errors import UsageError
-from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
-from web.repositories.forms import UNASKED
+from web.auth.access import Right, about, asked_for, needs, who_asks
+from web.repositories.forms import UNASKED, repository_choices
 from web.rules.conditions import (
     CONDITIONS,
     Fields,
@@ -57,7 +56,6 @@ from web.site.paging import as_number
 from web.site.params import NUMBER
 from web.site.render import render
 
-_CHOICES: Final = 1000
 _MORE: Final = 5
 _SHOWN: Final = 5
 _SAMPLE: Final = "sample_"
@@ -234,10 +232,7 @@ async def _faulty(request: web.Request, state: _EditorState, edited: Edited) -> 
 
 async def _page(request: web.Request, state: _EditorState) -> web.Response:
     who, values = who_asks(request), state.values
-    repositories = await database_of(request).run(
-        name_repositories, limit=_CHOICES, among=visible_repositories(who)
-    )
-    choices = [(number, name or address) for number, name, address in repositories]
+    choices = await repository_choices(request)
     text = str(values.get("content", "")).splitlines()
     samples = str(values.get("sample_repository") or (choices[0][0] if choices else ""))
     values = {"sample_samples": "100", "sample_source": STORED, **values, "sample_repository": samples}

@@ -57,7 +57,9 @@ async def show(request: web.Request) -> web.Response:
         "run.html",
         **shared,
         **(
-            letter_part(request, repository, lambda: letter_about_run(run, repository, curl))
+            await letter_part(
+                request, repository.admin_email, lambda: letter_about_run(run, repository, curl)
+            )
             if concerns_repository(run)
             else {"letter": "", "mail": None}
         ),

@@ -1,6 +1,6 @@
 """History (UIUC tab 3): finished harvests as list, timeline and calendar; export and removal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Final
@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from aiohttp import web
 from sqlalchemy.orm import Session
 
-from harvester.listing import name_repositories
 from harvester.models import History, Repository
 from harvester.vocabulary import RunStatus
 from manager.jobs.runs import TROUBLED, RunFilter, count_runs, days_of, find_runs
@@ -17,6 +16,7 @@ from manager.jobs.views import HistoryView, remove_history
 from manager.schedules.calendar import due_groups, due_times, schedule_names
 from oai.datestamps import utc_now
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
+from web.repositories.forms import repository_choices
 from web.runs.words import YEAR_DAYS, day_link, first_day, is_made_up
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.formats import clock, look_of
@@ -37,7 +37,6 @@ _MOST_PLANNED: Final = 300
 """Planned runs on the timeline."""
 _TIMES_A_DAY: Final = 24
 """Runs of one schedule that are drawn one by one."""
-_CHOICES: Final = 1000
 _COLUMNS: Final = {**columns_of("repository_name"), **columns_of(
     "history_id", "repository_id", "metadata_prefix", "set_spec", "harvest_start_time", "harvest_end_time",
     "status", "verdict", "failure_reason", "record_count", "new_count", "updated_count", "unchanged_count",
@@ -124,34 +123,42 @@ def _date(text: str) -> date | None:
 
 async def listing(request: web.Request) -> web.Response:
     """Show the selected runs: a list with the newest first, a week's timeline, or a year's calendar."""
+    return await _page(request)
+
+
+async def _page(request: web.Request, fault: str = "") -> web.Response:
     filters = filters_of(request)
     view = request.query.get("view", "")
     if filters.repository is not None:
         await asked_for(request, Repository, filters.repository)
-    database = database_of(request)
+    database, repositories = database_of(request), await repository_choices(request)
     shared: dict[str, Any] = {
         "filters": filters,
         "view": view if view in {"timeline", "calendar"} else "",
-        "repositories": await database.run(
-            name_repositories, limit=_CHOICES, among=visible_repositories(who_asks(request))
-        ),
+        "repositories": repositories,
         "statuses": [TROUBLE, *RunStatus],
         "trouble": TROUBLE,
     }
     if view == "calendar":
         return render(request, "runs_calendar.html", **shared, **await _calendar(request, filters))
     if view == "timeline":
-        return render(request, "runs_timeline.html", **shared, **await _timeline(request, filters))
+        return render(
+            request, "runs_timeline.html", **shared, **await _timeline(request, filters, dict(repositories))
+        )
     before = number_in(request, "before", largest=LARGEST_BIGINT)
     # One row more than is shown: if it exists, there are older entries.
     runs = await database.run(find_runs, filters.choice(request), limit=_PAGE + 1, before=before)
     return render(
         request,
         "runs.html",
+        status=422 if fault else 200,
+        here=f"/runs{filters.query(before=before)}" if fault else request.path_qs,
+        fault=fault,
         **shared,
         runs=runs[:_PAGE],
         older=runs[_PAGE - 1].history.history_id if len(runs) > _PAGE else None,
         newest=before is None,
+        before=before,
     )
 
 
@@ -202,7 +209,7 @@ async def remove_several(request: web.Request) -> web.Response:
     given = (as_number(text, largest=LARGEST_BIGINT) for text in map(str, posted.getall("run", [])))
     ticked = [number for number in given if number is not None][:_PAGE]
     if not ticked:
-        raise web.HTTPBadRequest(text=_("Select the entries to remove."))
+        return await _page(request, _("Select the entries to remove."))
     for number in ticked:
         await asked_for(request, History, number)
     if posted.get("sure") != "yes":
@@ -231,7 +238,7 @@ async def _calendar(request: web.Request, filters: Filters) -> dict[str, Any]:
     return {"days": days, "plot": plot}
 
 
-async def _timeline(request: web.Request, filters: Filters) -> dict[str, Any]:
+async def _timeline(request: web.Request, filters: Filters, names: Mapping[int, str]) -> dict[str, Any]:
     now = utc_now()
     # Include runs that end in this second.
     end = midnight(filters.until + _DAY) if filters.until else now + timedelta(seconds=1)
@@ -241,8 +248,8 @@ async def _timeline(request: web.Request, filters: Filters) -> dict[str, Any]:
     most = request.app[PAGE_SIZES].timeline_runs
     runs = await database.run(find_runs, choice, limit=most)
     every = await database.run(count_runs, choice) if len(runs) == most else len(runs)
-    spans = [_span(view) for view in reversed(runs)]
-    planned = [] if filters.only_past else await database.run(_planned, choice, now, now + _DAY)
+    spans = [_span(view, names) for view in reversed(runs)]
+    planned = [] if filters.only_past else await database.run(_planned, choice, now, now + _DAY, names)
     until = now + _DAY if planned else end
     plot = timeline(
         [*spans, *planned],
@@ -256,7 +263,9 @@ async def _timeline(request: web.Request, filters: Filters) -> dict[str, Any]:
     return {"runs": runs, "every": every, "plot": plot, "begin": begin, "end": until, "planned": planned}
 
 
-def _planned(session: Session, choice: RunFilter, now: datetime, end: datetime) -> list[Span]:
+def _planned(
+    session: Session, choice: RunFilter, now: datetime, end: datetime, names: Mapping[int, str]
+) -> list[Span]:
     """Return the runs that schedules will have, the next ones first."""
     due = due_groups(
         session,
@@ -273,20 +282,20 @@ def _planned(session: Session, choice: RunFilter, now: datetime, end: datetime) 
         for begun, ended in _as_spans(due_times(group, now, end, most=_TIMES_A_DAY + 1), end)
         for number in group.first
     )[:_MOST_PLANNED]
-    names = schedule_names(session, {number for *_, number in spans})
+    planned = schedule_names(session, {number for *_, number in spans})
+    rows = {number: names.get(one.repository_id, one.repository_name) for number, one in planned.items()}
     return [
         Span(
-            row=names[number].repository_name,
+            key=planned[number].repository_id,
+            row=rows[number],
             begun=begun,
             ended=ended,
             tone="active",
-            title=" · ".join(
-                (names[number].repository_name, names[number].metadata_prefix, _("planned"), clock(begun))
-            ),
+            title=" · ".join((rows[number], planned[number].metadata_prefix, _("planned"), clock(begun))),
             link=f"/schedules/{number}/edit",
         )
         for begun, ended, number in spans
-        if number in names
+        if number in planned
     ]
 
 
@@ -297,13 +306,15 @@ def _as_spans(moments: Sequence[datetime], end: datetime) -> list[tuple[datetime
     return [(moment, moment) for moment in moments]
 
 
-def _span(view: HistoryView) -> Span:
+def _span(view: HistoryView, names: Mapping[int, str]) -> Span:
     run = view.history
+    name = names.get(run.repository_id, view.repository_name)
     begun = clock(run.harvest_start_time)
-    facts = [view.repository_name, run.metadata_prefix or "", _(run.status), begun]
+    facts = [name, run.metadata_prefix or "", _(run.status), begun]
     title = " · ".join([*facts, _("generated by the demo")] if is_made_up(run) else facts)
     return Span(
-        row=view.repository_name,
+        key=run.repository_id,
+        row=name,
         begun=run.harvest_start_time,
         ended=run.harvest_end_time,
         tone=look_of(run.status).tone,

@@ -25,7 +25,7 @@ from oai.errors import UsageError, ZatvaError
 from web.auth.access import visible_repositories, who_asks
 from web.schedules.rules import RULES, rule_chosen
 from web.schedules.timing import NO_WEEKDAY, When, often, timing_in
-from web.site.forms import FormModel, read_time
+from web.site.forms import Form, FormModel, read_time
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 
@@ -196,6 +196,16 @@ class ScheduleForm(PlanForm):
     metadata_prefix: str = Field(pattern=PREFIX, max_length=60)
 
 
+class SampleForm(FormModel):
+    """Number of records of a sample."""
+
+    records: int = Field(ge=1, le=100_000)
+
+
+SAMPLE: Final = Form(values={"records": "10"})
+"""The form of a sample before anything is entered."""
+
+
 async def what_it_means(
     request: web.Request, repository_id: int, plan: ScheduleForm, schedule: RecurringJob | None
 ) -> WhatIf:
@@ -266,6 +276,17 @@ def overlaps() -> list[tuple[str, str]]:
         ("skip", _("Skip it")),
         ("queue", _("Start it when the last run has ended")),
     ]
+
+
+def options() -> dict[str, Any]:
+    """Return the options of the form's choices, by their names in its template."""
+    return {
+        "methods": methods(),
+        "levels": levels(),
+        "slices": slices(),
+        "overlaps": overlaps(),
+        "layouts": layouts(),
+    }
 
 
 def _rule_file(

@@ -9,12 +9,10 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from aiohttp import web
-from pydantic import Field
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
 from harvester.harvest_plan import Surface, carried
-from harvester.listing import name_repositories
 from harvester.models import Repository
 from harvester.probing.findings import Profile
 from manager.models import RecurringJob
@@ -34,22 +32,27 @@ from manager.worker.registry import places
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
-from web.repositories.forms import Details
+from web.repositories.forms import Details, repository_choices
 from web.schedules.forms import (
     FURTHER,
+    SAMPLE,
+    SampleForm,
     ScheduleForm,
     field_of,
-    layouts,
-    levels,
-    methods,
-    overlaps,
+    options,
     partner_minutes,
-    slices,
     what_it_means,
 )
 from web.schedules.rules import rule_choices, rule_context, rule_paths, rule_to_use
 from web.schedules.timing import timing_in, weekday_names
-from web.site.forms import Form, FormModel, read_form
+from web.site.forms import (
+    Form,
+    StaleFormError,
+    filled_from,
+    keeping_other_changes,
+    locked_row,
+    read_form,
+)
 from web.site.i18n import _, error_text
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
 from web.site.paging import number_in
@@ -63,7 +66,6 @@ SHOWN: Final = 4
 """Maximum number of schedules that a cell and each frequent plan name."""
 _HOURLY: Final = DAYS * 25
 """Runs a week; more frequent plans are listed beside the grid. One day may have 25 hours."""
-_CHOICES: Final = 1000
 _PAGE: Final = 50
 
 
@@ -176,12 +178,6 @@ def _cell(runs: Iterable[tuple[datetime, DueGroup]]) -> Cell:
     return Cell(dues=[Due(moment=moment, schedule=number) for moment, number in named], more=due - len(named))
 
 
-class SampleForm(FormModel):
-    """Number of records of a sample."""
-
-    records: int = Field(ge=1, le=100_000)
-
-
 async def listing(request: web.Request) -> web.Response:
     """Show the schedules of all repositories or of one, as a list or as the coming week."""
     repository_id = chosen_repository(request)
@@ -191,11 +187,12 @@ async def listing(request: web.Request) -> web.Response:
     chosen: dict[str, Any] = {"repository_id": repository_id, "among": among}
     week = request.query.get("view") == "week"
     shown = await (_week(request, chosen) if week else _list(request, chosen))
-    repositories = await database_of(request).run(name_repositories, limit=_CHOICES, among=among)
+    choices = await repository_choices(request)
     return render(
         request,
         "schedules.html",
-        repositories=repositories,
+        repositories=choices,
+        told=dict(choices),
         repository=repository_id,
         view="week" if week else "",
         **shown,
@@ -232,9 +229,7 @@ async def new(request: web.Request) -> web.Response:
     """Show the form for a new schedule, once a repository has been chosen."""
     repository_id = chosen_repository(request)
     if repository_id is None:
-        among = visible_repositories(who_asks(request))
-        repositories = await database_of(request).run(name_repositories, limit=_CHOICES, among=among)
-        return render(request, "schedule_choose.html", repositories=repositories)
+        return render(request, "schedule_choose.html", repositories=await repository_choices(request))
     await asked_for(request, Repository, repository_id)
     details = await repository_of(request, repository_id)
     return await _form(
@@ -266,10 +261,14 @@ async def add(request: web.Request) -> web.Response:
 async def edit(request: web.Request) -> web.Response:
     """Show the form of an existing schedule."""
     _who, schedule = await asked_for(request, RecurringJob)
+    return await _edited(request, schedule, SAMPLE)
+
+
+async def _edited(request: web.Request, schedule: RecurringJob, sample: Form) -> web.Response:
     details = await repository_of(request, schedule.repository_id)
     files = {name: path or "" for name, path in rule_paths(request, schedule).items()}
-    values = {**values_of(schedule), **files, **await rule_to_use(request)}
-    return await _form(request, details, Form(values=values), schedule=schedule)
+    values = {**filled_from(values_of(schedule)), **files, **await rule_to_use(request)}
+    return await _form(request, details, Form(values=values), schedule=schedule, sample=sample)
 
 
 @needs(Right.HARVEST)
@@ -282,7 +281,10 @@ async def change(request: web.Request) -> web.Response:
         return await _form(request, details, form, plan=asked, schedule=schedule)
     columns = {**asked.columns(), "partner_minutes": partner_minutes(request)}
     try:
-        await database_of(request).run(_change, request.config_dict[SETTINGS].data, schedule.id, columns)
+        data = request.config_dict[SETTINGS].data
+        await database_of(request).run(_change, data, schedule.id, columns, form)
+    except StaleFormError as error:
+        return await _form(request, details, error.form, schedule=schedule)
     except UsageError as error:
         return await _form(
             request, details, form.with_error(field_of(error), error_text(error)), schedule=schedule
@@ -306,10 +308,10 @@ async def run(request: web.Request) -> web.StreamResponse:
 @needs(Right.HARVEST)
 async def sample(request: web.Request) -> web.Response:
     """Create a job that ends after the given number of records."""
-    await asked_for(request, RecurringJob)
-    asked, _shown = read_form(SampleForm, await request.post())
+    _who, schedule = await asked_for(request, RecurringJob)
+    asked, form = read_form(SampleForm, await request.post())
     if asked is None:
-        raise web.HTTPBadRequest(text=_("Enter a number of records from 1 to 100000."))
+        return await _edited(request, schedule, form)
     job = await database_of(request).run(sample_schedule, number_of(request), asked.records)
     raise web.HTTPSeeOther(f"/jobs/{job.job_id}?done=harvest-asked")
 
@@ -364,8 +366,9 @@ def _add(session: Session, data: Path, columns: Mapping[str, Any]) -> RecurringJ
     return schedule
 
 
-def _change(session: Session, data: Path, number: int, columns: Mapping[str, Any]) -> None:
-    check_rule_access(session, change_schedule(session, number, **columns), data)
+def _change(session: Session, data: Path, number: int, columns: Mapping[str, Any], form: Form) -> None:
+    with keeping_other_changes(form, lambda: values_of(locked_row(session, RecurringJob, number))):
+        check_rule_access(session, change_schedule(session, number, **columns), data)
 
 
 async def _read(request: web.Request, repository_id: int) -> tuple[ScheduleForm | None, Form]:
@@ -383,6 +386,7 @@ async def _form(
     *,
     plan: ScheduleForm | None = None,
     schedule: RecurringJob | None = None,
+    sample: Form = SAMPLE,
 ) -> web.Response:
     access = access_of(details.repository.protocol)
     formats = [(row.metadata_prefix, row.metadata_prefix) for row in details.formats]
@@ -393,9 +397,11 @@ async def _form(
         request,
         "schedule_form.html",
         rule_files=rule_choices(await rule_context(request), form.values),
-        status=422 if form.errors else 200,
+        status=max(form.status, sample.status),
         details=details,
         form=form,
+        sample=sample,
+        here=f"/schedules/{schedule.id}/edit" if schedule else request.path_qs,
         schedule=schedule,
         plan=plan,
         runs=plan.next_runs() if plan else [],
@@ -409,12 +415,8 @@ async def _form(
         formats=formats or [(access.usual_format, access.usual_format)],
         chosen=timing_in(form.values),
         weekdays=weekday_names(),
-        methods=methods(),
-        levels=levels(),
-        slices=slices(),
-        overlaps=overlaps(),
         further=FURTHER,
-        layouts=layouts(),
+        **options(),
     )
 
 

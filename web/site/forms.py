@@ -1,9 +1,11 @@
 """Forms validated by pydantic models, with the submitted values kept for correction."""
 
+import hashlib
+import json
 import re
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -11,11 +13,16 @@ from typing import Any, Final, Self, TypeVar
 
 from multidict import MultiMapping
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from sqlalchemy.orm import Session
 
+from oai.errors import UsageError
 from web.site.i18n import _, mark
 from web.site.zones import is_convertible
 
 _Model = TypeVar("_Model", bound=BaseModel)
+_Row = TypeVar("_Row")
+_Value = TypeVar("_Value")
+_BASED_ON: Final = "based_on"
 _LONGEST_PATH: Final = 1000
 _MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
 _BOUNDS: Final = ("ge", "le", "max_length")
@@ -79,10 +86,28 @@ class Form:
     values: Mapping[str, object]
     errors: Mapping[str, str] = field(default_factory=lambda: _NONE)
     problem: Problem | None = None
+    is_stale: bool = False
+    """The object was changed since the form was filled from it."""
+
+    @property
+    def status(self) -> int:
+        """Return the HTTP status of the page with the form."""
+        if self.is_stale:
+            return 409
+        return 422 if self.errors else 200
 
     def with_error(self, name: str, message: str, problem: Problem | None = None) -> Self:
         """Return the form with one more error, at the field of that name."""
-        return type(self)(values=self.values, errors={**self.errors, name: message}, problem=problem)
+        return replace(self, errors={**self.errors, name: message}, problem=problem)
+
+
+class StaleFormError(Exception):
+    """An object was changed since a form was filled from it."""
+
+    def __init__(self, form: Form) -> None:
+        super().__init__("the object was changed since the form was filled from it")
+        self.form = form
+        """The form to show again; submitted once more, it replaces the other change."""
 
 
 class FormModel(BaseModel):
@@ -118,6 +143,40 @@ def read_form(
             name = str(fault["loc"][0]) if fault["loc"] else ""
             errors.setdefault(name, _in_words(fault))
         return None, Form(values=values, errors=errors)
+
+
+def filled_from(stored: Mapping[str, _Value]) -> dict[str, _Value | str]:
+    """Return the first values of an object's form, with a hidden fingerprint of what it was filled from."""
+    return {**stored, _BASED_ON: _fingerprint(stored)}
+
+
+@contextmanager
+def keeping_other_changes(form: Form, read: Callable[[], Mapping[str, object]]) -> Iterator[None]:
+    """Let the body store what the form says; raise StaleFormError if that undoes a change by others.
+
+    `read` returns what the form would be filled from. A form that changes nothing, such as one submitted by a
+    double click, and one without a fingerprint, as scripts send it, is never stale.
+    """
+    before = _fingerprint(read())
+    yield
+    if form.values.get(_BASED_ON, before) != before and _fingerprint(read()) != before:
+        raise StaleFormError(replace(form, values={**form.values, _BASED_ON: before}, is_stale=True))
+
+
+def locked_row(session: Session, table: type[_Row], number: int) -> _Row:
+    """Return a row that no other form changes before the transaction ends.
+
+    Raises UsageError if it was removed.
+    """
+    row = session.get(table, number, with_for_update={"key_share": True})
+    if row is None:
+        raise UsageError(_("It was removed in the meantime."))
+    return row
+
+
+def _fingerprint(stored: Mapping[str, object]) -> str:
+    text = json.dumps({name: str(value) for name, value in stored.items()}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def texts_of(posted: Mapping[str, Any]) -> dict[str, str]:

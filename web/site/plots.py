@@ -321,8 +321,9 @@ def run_plots(pace: Sequence[Sequence[float]]) -> RunPlots:
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """A bar: its row, start and end, tone of `style.css`, title and link."""
+    """A bar: key and name of its row, start and end, tone of `style.css`, title and link."""
 
+    key: int
     row: str
     begun: datetime
     ended: datetime
@@ -335,24 +336,35 @@ def timeline(
     spans: Sequence[Span], begin: datetime, end: datetime, *, label: str, now: datetime | None = None
 ) -> Markup:
     """Return the spans between two times; rows are in order of first appearance, and a line shows `now`."""
-    rows = list(dict.fromkeys(span.row for span in spans))
+    rows: dict[int, str] = {}
+    for span in spans:
+        rows.setdefault(span.key, span.row)
+    places = {key: place for place, key in enumerate(rows)}
     height = _SPAN_TOP + len(rows) * _ROW
     scale = (_SPAN_WIDTH - _SPAN_LEFT) / max((end - begin).total_seconds(), 1)
     parts = _days(begin, end, scale, height)
     if now is not None:
         x = _SPAN_LEFT + (now - begin).total_seconds() * scale
         parts.append(f'<path class="now" d="M{x:.1f} {_SPAN_TOP - 6}V{height}"/>')
-    for place, row in enumerate(rows):
-        name = row if len(row) <= _LONGEST_NAME else row[: _LONGEST_NAME - 1] + "…"
+    for place, name in enumerate(_shortened(list(rows.values()))):
         parts.append(text(0, _SPAN_TOP + place * _ROW + 16, name, kind="axis name"))
     for span in spans:
         x = _SPAN_LEFT + max((span.begun - begin).total_seconds(), 0) * scale
         wide = max((span.ended - max(span.begun, begin)).total_seconds() * scale, _LEAST)
         x = min(x, _SPAN_WIDTH - _LEAST)
-        y = _SPAN_TOP + rows.index(span.row) * _ROW + 5
+        y = _SPAN_TOP + places[span.key] * _ROW + 5
         shape = f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="15" rx="2" class="cell {span.tone}"'
         parts.append(mark(shape, span.title, link=span.link))
     return frame(_SPAN_WIDTH, height, label, parts, links=bool(spans))
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+    """Return the names as the margin holds them: their beginnings, and the end if those are the same."""
+    begun = [name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…" for name in names]
+    return [
+        short if short == name or begun.count(short) == 1 else f"{name[:9]}…{name[10 - _LONGEST_NAME :]}"
+        for name, short in zip(names, begun, strict=True)
+    ]
 
 
 def _days(begin: datetime, end: datetime, scale: float, height: float) -> list[str]:

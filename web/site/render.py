@@ -84,6 +84,7 @@ def icon(name: str) -> Markup:
 _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "repository-added": mark("The repository was added. Schedule its first harvest next."),
+        "repository-planned": mark("The repository was added, and its first harvest is planned."),
         "repository-removed": mark("The repository was removed. Its files are kept."),
         "repository-changed": mark("The repository was changed."),
         "repository-asked": mark("The repository's details were refreshed."),

@@ -5,7 +5,6 @@ from typing import Final
 from aiohttp import web
 from pydantic import Field, field_validator
 
-from harvester.listing import name_repositories
 from harvester.models import Repository
 from harvester.store.models import StoreAudit
 from manager.models import StoreAuditSchedule
@@ -20,6 +19,7 @@ from manager.store_audits import (
 )
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
+from web.repositories.forms import repository_choices
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import database_of
@@ -27,7 +27,6 @@ from web.site.paging import LARGEST_BIGINT, PAGE, number_in, page_of
 from web.site.params import NUMBER, chosen_repository, number_of
 from web.site.render import render
 
-_CHOICES: Final = 1000
 _LONGEST: Final = 200
 _BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 
@@ -123,7 +122,6 @@ async def _page(request: web.Request, form: Form) -> web.Response:
     if chosen is not None:
         await asked_for(request, Repository, chosen)
     audits = await database.run(find_audits, limit=PAGE + 1, before=before, repository_id=chosen, among=among)
-    repositories = await database.run(name_repositories, limit=_CHOICES, among=among)
     return render(
         request,
         "store_audits.html",
@@ -134,7 +132,7 @@ async def _page(request: web.Request, form: Form) -> web.Response:
         chosen=chosen,
         choices=[
             *([("", _("all repositories"))] if who.sees_everything else []),
-            *((one.repository_id, one.repository_name or one.base_url) for one in repositories),
+            *await repository_choices(request),
         ],
     )
 

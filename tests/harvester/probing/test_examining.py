@@ -1,10 +1,12 @@
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from harvester.probing.case import SUBJECTS
 from harvester.probing.diagnose import diagnose
-from harvester.probing.findings import Grade, Report
+from harvester.probing.findings import Fact, Grade, Profile, Report
 from harvester.probing.report import SENTENCES, advice_for, grade_of, in_words, letter, troubles
 from harvester.reading.errors import TransportError
 from oai.settings import Settings
@@ -139,6 +141,25 @@ async def test_a_report_survives_its_json_and_the_letter_names_each_trouble() ->
     assert report.base_url in text
     for fact in troubles(report):
         assert advice_for(fact) in text
+
+
+def test_a_letter_explains_the_numbers_of_sections_only_if_it_has_some() -> None:
+    facts = [Fact(subject="speed", found="slow", values={"seconds": 9})]
+    report = Report(
+        base_url="https://telc.example/oai",
+        examined=datetime(2026, 1, 2, tzinfo=UTC),
+        requests=20,
+        seconds=12.5,
+        facts=facts,
+        profile=Profile(),
+    )
+
+    without = letter(report)
+    with_some = letter(replace(report, facts=[*facts, Fact(subject="token again", found="refused")]))
+
+    assert "Section numbers" not in without
+    assert "(section 3.5)" in with_some
+    assert "Section numbers" in with_some
 
 
 def test_what_others_wrote_into_the_row_is_no_report() -> None:
