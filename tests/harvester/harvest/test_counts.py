@@ -1,6 +1,7 @@
 """Each record is counted once: in a harvest's outcome, and in sums over the history."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import func, select
@@ -76,6 +77,57 @@ async def test_a_list_that_starts_again_counts_its_records_once(library: Library
     assert sum(shares.values()) == received(outcome.counts) == outcome.as_json()["received"]
     assert shares == {"new": 25} | ({"repeated": shares["repeated"]} if "repeated" in shares else {})
     assert sums(library)["new_count"] == 25
+
+
+def sort_records(library: Library) -> None:
+    """Give each record a later datestamp than the one before."""
+    library.fake.items = [
+        replace(item, datestamp=f"2024-01-{number + 1:02}T00:00:00Z")
+        for number, item in enumerate(library.fake.items)
+    ]
+
+
+def refuse_tokens(library: Library) -> None:
+    def fault(asked: dict[str, str], good: bytes) -> bytes:
+        if "resumptionToken" in asked:
+            return library.fake.answer({"verb": "ListRecords", "resumptionToken": "gone"}).encode()
+        return good
+
+    library.fake.fault = fault
+
+
+def delete_in_place(library: Library, *numbers: int) -> None:
+    for number in numbers:
+        library.delete(number, datestamp=library.fake.items[number].datestamp)
+
+
+async def test_deletions_of_unknown_records_are_counted_once_when_a_list_is_requested_again(
+    library: Library,
+) -> None:
+    sort_records(library)
+    delete_in_place(library, 2, 9, 12, 22)
+    refuse_tokens(library)
+    outcome = await library.run()
+
+    assert outcome.evidence.restarts > 0
+    shares = shares_of(outcome.counts)
+    assert (shares["new"], shares["tombstones"], shares["unchanged"]) == (21, 4, 0)
+    assert sum(shares.values()) == received(outcome.counts)
+
+
+async def test_deletions_of_stored_records_are_counted_once_when_a_list_is_requested_again(
+    library: Library,
+) -> None:
+    sort_records(library)
+    await library.run()
+    delete_in_place(library, 2, 9, 12, 22)
+    refuse_tokens(library)
+    outcome = await library.run(full=True)
+
+    assert outcome.evidence.restarts > 0
+    shares = shares_of(outcome.counts)
+    assert (shares["deleted"], shares["unchanged"]) == (4, 21)
+    assert sum(shares.values()) == received(outcome.counts)
 
 
 async def test_what_a_later_page_repeats_is_repeated_and_not_unchanged(library: Library) -> None:
