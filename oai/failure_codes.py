@@ -13,6 +13,8 @@ class FailureCode(StrEnum):
     TIMEOUT = "timeout"
     DISCONNECTED = "disconnected"
     """The connection was closed before the answer was complete."""
+    HTTP_INVALID = "http_invalid"
+    """The header of the answer, or its division into chunks, breaks the rules of HTTP."""
     REDIRECT = "redirect"
     ADDRESS_INVALID = "address_invalid"
     ADDRESS_PRIVATE = "address_private"

@@ -16,7 +16,7 @@ from yarl import URL
 
 from harvester.client.decoding import TooLargeError, decode
 from harvester.client.exchange import HttpRequest, Method, RawReply, Send
-from harvester.client.peers import is_from_public, open_sessions
+from harvester.client.peers import Sessions, is_from_public, open_sessions, was_corrected
 from harvester.client.politeness import Politeness
 from harvester.reading.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
 from harvester.reading.spooled import Body, Gathering, Spooled
@@ -36,15 +36,13 @@ _LONGEST_LINE = 64 * 1024
 class SessionSender:
     """Sends requests over aiohttp sessions, which it does not close.
 
-    `public` is the session for requests that may lead only to the public internet: connections of the other
-    one are kept open, so a check of new connections would not be enough.
+    If an answer breaks the rules of HTTP, the request is sent once more, over a lenient session.
 
     `timeout` is the maximum duration of a whole exchange, in seconds. An answer that for `slow_seconds`
     arrives at fewer than `slow_rate` bytes per second is given up as well. No body is read beyond the limits.
     """
 
-    session: aiohttp.ClientSession
-    public: aiohttp.ClientSession
+    sessions: Sessions
     timeout: float
     zone_of: ZoneOf = zone_of
     limits: AnswerLimits = field(default_factory=AnswerLimits)
@@ -52,13 +50,23 @@ class SessionSender:
     """Whether large bodies go to files (`RawReply.spooled`)."""
     slow_seconds: float = 60
     slow_rate: int = 16
+    _corrected: set[str] = field(default_factory=set)
+    """Servers with headers that had to be corrected; their answers are all read leniently."""
 
     async def __call__(self, request: HttpRequest) -> RawReply:
         """Send the request and read the answer, without following redirects.
 
         A truncated body is returned as far as it was received, with the reason in `cut`.
         """
-        session = self.public if request.public_only else self.session
+        try:
+            return await self._exchange(request, lenient=urlsplit(request.url).netloc in self._corrected)
+        except TransportError as error:
+            if error.kind is not TransportKind.HTTP:
+                raise
+        return await self._exchange(request, lenient=True)
+
+    async def _exchange(self, request: HttpRequest, *, lenient: bool) -> RawReply:
+        session = self.sessions.choose(public_only=request.public_only, lenient=lenient)
         with _translated(request.url):
             async with session.request(
                 request.method,
@@ -71,6 +79,8 @@ class SessionSender:
                 max_line_size=_LONGEST_LINE,
                 max_field_size=_LONGEST_LINE,
             ) as answer:
+                if was_corrected(answer):
+                    self._corrected.add(urlsplit(request.url).netloc)
                 body, cut = await self._body(answer, request.url)
                 return _reply(answer, body, cut, public=is_from_public(answer, self.zone_of))
 
@@ -168,6 +178,9 @@ def _in_words(error: Exception) -> tuple[TransportKind, str]:
     """Return the error as a kind and as text."""
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, UnreachableZoneError):
         return TransportKind.PRIVATE, f"{error.os_error}; see setting private_addresses"
+    if isinstance(error, aiohttp.ClientResponseError):
+        found = error.message.partition("\n")[0].rstrip(":")  # then it shows the place in the header
+        return TransportKind.HTTP, f"the answer breaks the rules of HTTP ({found})"
     for types, kind, words in _KINDS:
         if isinstance(error, types):
             detail = str(error)
@@ -376,10 +389,9 @@ async def open_transport(
     given session connects to is up to the caller.
     """
     opened = open_sessions(session, zone_of, private=settings.private_addresses)
-    async with opened as (used, public):
+    async with opened as sessions:
         send = SessionSender(
-            session=used,
-            public=public,
+            sessions=sessions,
             zone_of=zone_of,
             timeout=settings.timeout,
             limits=settings.limits,

@@ -56,6 +56,11 @@ def _kept_alive(ask: Ask) -> Reply:
     return Reply(body=ask.good, length=len(ask.good) - 300, kept_alive=True)
 
 
+def _in_chunks(ask: Ask) -> Reply:
+    body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(ask.good), ask.good)
+    return Reply(body=body, headers=[XML_TYPE, ("Transfer-Encoding", "chunked")], length=len(ask.good))
+
+
 def _drip(ask: Ask) -> Reply:
     return Reply(body=ask.good, drip=0.05)
 
@@ -117,6 +122,13 @@ SCENARIOS: tuple[Scenario, ...] = (
     scenario("content-length-too-short-kept-alive",
         "each answer announces 300 bytes too few, the first time, and the rest meets the next request",
         lambda: first_times(1, _kept_alive), WHOLE),
+    scenario("content-length-twice", "every answer announces its length twice",
+        lambda: lambda ask: Reply(
+            body=ask.good, headers=[XML_TYPE, ("Content-Length", str(len(ask.good)))]), WHOLE),
+    scenario("content-length-and-chunks", "every answer comes in chunks, and announces its length as well",
+        lambda: _in_chunks, WHOLE),
+    scenario("blank-before-colon", "every answer has a header field with a blank before its colon",
+        lambda: _sent(_same, [("X-Powered-By ", "PHP")]), WHOLE),
     scenario("gzip", "every answer is compressed, and says so",
         lambda: _sent(gzip.compress, [("Content-Encoding", "gzip")]), WHOLE),
     scenario("gzip-unannounced", "every answer is compressed, and does not say so",
