@@ -114,11 +114,14 @@ async def open_sessions(
     if given is not None:
         yield Sessions(every=given, public=given, lenient=given, lenient_public=given)
         return
+    # All sessions share the cookies, which are forgotten at the end. `unsafe` also keeps those of hosts that
+    # are IP addresses; they are sent to that address only.
+    cookies = aiohttp.CookieJar(unsafe=True)
     async with contextlib.AsyncExitStack() as stack:
 
         async def opened(kind: type[aiohttp.TCPConnector], *, private: bool) -> aiohttp.ClientSession:
             connector = guarded_connector(private=private, zone_of=zone_of, kind=kind)
-            session = aiohttp.ClientSession(connector=connector, response_class=_Answer)
+            session = aiohttp.ClientSession(connector=connector, cookie_jar=cookies, response_class=_Answer)
             return await stack.enter_async_context(session)
 
         public = await opened(aiohttp.TCPConnector, private=False)

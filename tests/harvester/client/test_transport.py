@@ -18,7 +18,7 @@ from harvester.reading.errors import (
     TransportKind,
 )
 from oai.failures import Failure, FailureCode
-from oai.reach import UnreachableZoneError, zone_of
+from oai.reach import UnreachableZoneError, Zone, zone_of
 from oai.sections import HarvesterSettings
 from tests.harvester.client.raw_server import RawServer, reply, serve_raw
 from tests.harvester.fake_repository import FakeRepository, many, serve
@@ -185,6 +185,30 @@ async def test_a_slow_drip_is_given_up_long_before_the_time_limit() -> None:
 async def test_a_steady_answer_may_take_longer_than_a_slow_one() -> None:
     server = RawServer(answer=lambda _: reply(_IDENTIFY), drip=0.001)
     assert await _name(server, HarvesterSettings(retries=0, slow_seconds=0.3, slow_rate=10)) == "Fake"
+
+
+def _with_cookie(server: RawServer) -> bytes:
+    """Redirect requests without the cookie to the same address, with the cookie."""
+    if "\r\nCookie: node=7\r\n" in server.asked[-1]:
+        return reply(_IDENTIFY)
+    return reply(b"", "Location: /oai?verb=Identify", "Set-Cookie: node=7; Path=/", status="302 Found")
+
+
+async def test_cookies_are_kept_for_the_repository_also_where_its_host_is_an_address() -> None:
+    server = RawServer(answer=lambda _: _with_cookie(server))
+    async with serve_raw(server), open_client(server.url, _QUICK) as client:
+        await client.identify()
+        await client.identify()
+    assert len(server.asked) == 3
+    assert "cookie" not in server.asked[0].lower()
+
+
+async def test_cookies_are_kept_when_further_requests_may_lead_only_to_the_public_internet() -> None:
+    server = RawServer(answer=lambda _: _with_cookie(server))
+    settings = _QUICK.model_copy(update={"private_addresses": True})
+    opened = open_transport(settings, zone_of=lambda _: Zone.PUBLIC)
+    async with serve_raw(server), opened as transport:
+        assert (await transport(server.url, [("verb", "Identify")])).status == 200
 
 
 async def test_redirects_are_followed_and_told() -> None:

@@ -73,6 +73,15 @@ def _redirect(location: Callable[[Ask], str | None], code: int = 302) -> Fault:
     return fault
 
 
+def _with_cookie(ask: Ask) -> Reply | None:
+    """Redirect to the same address with a cookie, as load balancers do."""
+    if ask.cookies == "node=7":
+        return None
+    query = "&".join(f"{name}={value}" for name, value in ask.arguments.items()).replace("|", "%7C")
+    headers = [("Location", f"{ask.path}?{query}"), ("Set-Cookie", "node=7; Path=/; HttpOnly")]
+    return Reply(status=302, headers=headers)
+
+
 def _chain(length: int) -> Fault:
     """So many redirects, one after the other, then the answer."""
 
@@ -145,6 +154,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     one_lost("gzip-bomb", "what holds one record would unpack to more than we accept",
         lambda: holding(POISON, _bomb), limited(10), settings={"max_answer_bytes": 20_000_000}),
     scenario("redirects", "every request is redirected three times", lambda: _chain(3), WHOLE),
+    scenario("redirect-with-cookie", "requests without a cookie are redirected to themselves, with a cookie",
+        lambda: _with_cookie, WHOLE),
     scenario("redirects-too-many", "every request is redirected thirty times",
         lambda: _chain(30), remote_failed(0)),
     scenario("redirect-loop", "every request is redirected to itself",
