@@ -66,6 +66,8 @@ class FailureCode(StrEnum):
     """noRecordsMatch instead of a last page."""
     LIST_UNCONFIRMED = "list_unconfirmed"
     """An answer was malformed, and the repository does not state how many records there are."""
+    LIST_SHORTENED = "list_shortened"
+    """Later pages announced fewer records, so some may have been skipped; facts: before, after."""
     REQUESTS_SPENT = "requests_spent"
     """Isolating the record that makes an answer unreadable took too many requests; facts: setting."""
     RECORDS_REFUSED = "records_refused"
