@@ -290,7 +290,7 @@ def _tried(trial: Trial, rules: Conditions) -> str:
     read = (
         f"{trial.chosen:,} selected, {trial.passed_over:,} excluded, {trial.unreadable:,} could not be read"
     )
-    lines = [f"{trial.looked_at:,} records tested: {read}"]
+    lines = [f"{counted(trial.looked_at, 'record')} tested: {read}"]
     lines += [
         f"  {number:>8,}  {condition}"
         for condition, number in zip(rules.conditions, trial.true_of, strict=True)

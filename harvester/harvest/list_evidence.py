@@ -120,7 +120,7 @@ class ListWatch:
             return None
         facts = {"before": self.largest, "after": self.listed - self.repeated}
         words = (
-            f"the list became shorter while it was read: {facts['before']:,}, then {facts['after']:,} records"
+            f"the list became shorter while it was read: {facts['before']:,} records, then {facts['after']:,}"
         )
         text = f"{words}; some may have been skipped, which a harvest with --full finds"
         return Note(text=text, failure=Failure(code=FailureCode.LIST_SHORTENED, facts=facts))

@@ -161,7 +161,7 @@ async def test_records_that_disappeared_were_deleted_and_not_received(library: L
 
     assert (outcome.counts["deleted"], outcome.counts["disappeared"]) == (1, 1)
     assert sum(shares_of(outcome.counts).values()) == received(outcome.counts) == 24
-    assert "1 record was deleted because the repository no longer lists" in outcome.in_words()
+    assert "1 record was deleted because the repository no longer lists it." in outcome.in_words()
     row = library.history()[-1]
     assert row.record_count == sum(getattr(row, name) for name in (*_IN_STORE, *_OTHERS)) - 1
 

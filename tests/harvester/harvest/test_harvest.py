@@ -408,7 +408,7 @@ async def test_a_run_warns_of_records_skipped_because_others_were_removed_meanwh
     assert (outcome.verdict, outcome.counts["new"]) == ("complete", 24)
     assert "oai:fake.example:10" not in library.records()
     (note,) = outcome.notes
-    assert note.text.startswith("the list became shorter while it was read: 25, then 24 records;")
+    assert note.text.startswith("the list became shorter while it was read: 25 records, then 24;")
     assert note.failure == Failure(code=FailureCode.LIST_SHORTENED, facts={"before": 25, "after": 24})
 
 
