@@ -36,7 +36,7 @@ _CODES_OF_KINDS: Final = {
     "http": "http_status",
     "busy": "server_busy waiting_time",
     "not oai": "not_oai_pmh",
-    "broken": "malformed_answer",
+    "broken": "malformed_answer http_invalid",
     "argument": "bad_request",
     "token": "bad_token list_in_circles no_new_records empty_pages",
     "format": "format_not_offered",

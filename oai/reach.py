@@ -95,7 +95,9 @@ def check_address(address: str, *, private: bool, zone_of: ZoneOf = zone_of) -> 
     return zone
 
 
-def guarded_connector(*, private: bool, zone_of: ZoneOf = zone_of) -> "aiohttp.TCPConnector":
+def guarded_connector(
+    *, private: bool, zone_of: ZoneOf = zone_of, kind: "type[aiohttp.TCPConnector] | None" = None
+) -> "aiohttp.TCPConnector":
     """Return a connector to public addresses, and with `private` also to private and loopback ones."""
 
     def make_socket(where: tuple[Any, ...]) -> socket.socket:
@@ -105,4 +107,4 @@ def guarded_connector(*, private: bool, zone_of: ZoneOf = zone_of) -> "aiohttp.T
 
     import aiohttp  # noqa: PLC0415 takes long, and small processes check addresses alone
 
-    return aiohttp.TCPConnector(socket_factory=make_socket)
+    return (kind or aiohttp.TCPConnector)(socket_factory=make_socket)

@@ -22,7 +22,13 @@ _BUSY = frozenset({429, 503})
 # A proxy in front of the server sends 52x if the server is down or slow.
 _WORTH_ANOTHER_TRY = frozenset({408, 425, 429, 500, 502, 503, 504, *range(520, 525)})
 _HOPELESS = frozenset(
-    {TransportKind.ADDRESS, TransportKind.PRIVATE, TransportKind.REDIRECT, TransportKind.TLS}
+    {
+        TransportKind.ADDRESS,
+        TransportKind.HTTP,
+        TransportKind.PRIVATE,
+        TransportKind.REDIRECT,
+        TransportKind.TLS,
+    }
 )
 _LONGEST_DELAY = 60.0
 _LEAST_COUNTED = 1.0

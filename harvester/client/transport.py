@@ -17,177 +17,15 @@ from yarl import URL
 
 from harvester.client.decoding import TooLargeError, decode
 from harvester.client.exchange import AUTHORIZATION, HttpRequest, Method, RawReply, Send
-from harvester.client.peers import is_from_public, open_sessions
+from harvester.client.peers import open_sessions
 from harvester.client.politeness import Politeness
+from harvester.client.session_sender import SessionSender
 from harvester.reading.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
 from harvester.reading.spooled import Body, Gathering, Spooled
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits
 from oai.reach import UnreachableZoneError, ZoneOf, without_credentials, zone_of
 from oai.sections import HarvesterSettings
-
-_CHUNK = 256 * 1024
-_MAX_ERROR_BODY = 64 * 1024
-_FIRST_FAILURE = 400
-_LONGEST_LINE = 64 * 1024
-"""Maximum bytes of a header line: redirects contain tokens, and tokens may be long."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SessionSender:
-    """Sends requests over aiohttp sessions, which it does not close.
-
-    `public` is the session for requests that may lead only to the public internet: connections of the other
-    one are kept open, so a check of new connections would not be enough.
-
-    `timeout` is the maximum duration of a whole exchange, in seconds. An answer that for `slow_seconds`
-    arrives at fewer than `slow_rate` bytes per second is given up as well. No body is read beyond the limits.
-    """
-
-    session: aiohttp.ClientSession
-    public: aiohttp.ClientSession
-    timeout: float
-    zone_of: ZoneOf = zone_of
-    limits: AnswerLimits = field(default_factory=AnswerLimits)
-    spool: bool = False
-    """Whether large bodies go to files (`RawReply.spooled`)."""
-    slow_seconds: float = 60
-    slow_rate: int = 16
-
-    async def __call__(self, request: HttpRequest) -> RawReply:
-        """Send the request and read the answer, without following redirects.
-
-        A truncated body is returned as far as it was received, with the reason in `cut`.
-        """
-        session = self.public if request.public_only else self.session
-        with _translated(request.url):
-            async with session.request(
-                request.method,
-                URL(request.url, encoded=True),
-                data=request.body or None,
-                headers=list(request.headers),
-                allow_redirects=False,
-                auto_decompress=False,
-                timeout=aiohttp.ClientTimeout(total=self.timeout),
-                max_line_size=_LONGEST_LINE,
-                max_field_size=_LONGEST_LINE,
-            ) as answer:
-                body, cut = await self._body(answer, request.url)
-                return _reply(answer, body, cut, public=is_from_public(answer, self.zone_of))
-
-    async def _body(self, answer: aiohttp.ClientResponse, url: str) -> tuple[Body, TransportError | None]:
-        received = Gathering(spool=self.spool)
-        try:
-            with _translated(url):
-                await self._read(answer, url, received)
-        except TransportError as error:
-            if not received.size:
-                raise
-            return received.whole(), error
-        return received.whole(), None
-
-    async def _read(self, answer: aiohttp.ClientResponse, url: str, received: Gathering) -> None:
-        """Read the body into `came`, which keeps what was received if the body is truncated."""
-        size = 0
-        try:
-            async with asyncio.timeout(None) as limit:
-                pace = _Pace(limit, self.slow_seconds, self.slow_rate)
-                async for chunk in answer.content.iter_chunked(_CHUNK):
-                    size += len(chunk)
-                    if answer.status >= _FIRST_FAILURE and size > _MAX_ERROR_BODY:
-                        return
-                    most = self.limits.answer_bytes
-                    if size > most:
-                        raise AnswerTooLargeError(url, self.limits.failure(FailureCode.ANSWER_BYTES, most))
-                    received.add(chunk)
-                    pace.note(len(chunk))
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            words = (
-                f"fewer than {self.slow_rate} bytes per second were received for {self.slow_seconds:g} "
-                "seconds"
-            )
-            reason = f"{words}; see settings slow_seconds and slow_rate"
-            raise TransportError(url, TransportKind.TIMEOUT, reason) from error
-
-
-class _Pace:
-    """Extends a time limit for as long as the bytes arrive fast enough."""
-
-    def __init__(self, limit: asyncio.Timeout, seconds: float, rate: int) -> None:
-        self._limit = limit
-        self._seconds = seconds
-        self._wanted = max(seconds * rate, 1)
-        self._received = 0
-        self._put_off()
-
-    def note(self, size: int) -> None:
-        self._received += size
-        if self._received >= self._wanted:
-            self._put_off()
-
-    def _put_off(self) -> None:
-        self._received = 0
-        self._limit.reschedule(asyncio.get_running_loop().time() + self._seconds)
-
-
-def _reply(
-    answer: aiohttp.ClientResponse, body: Body, cut: TransportError | None, *, public: bool
-) -> RawReply:
-    return RawReply(
-        status=answer.status,
-        reason=answer.reason or "",
-        headers=[(_text(name), _text(value)) for name, value in answer.raw_headers],
-        body=body if isinstance(body, bytes) else b"",
-        spooled=None if isinstance(body, bytes) else body,
-        cut=cut,
-        public=public,
-    )
-
-
-def _text(raw: bytes) -> str:
-    """Decode a header's bytes, for which no standard defines an encoding: mostly ASCII, otherwise UTF-8."""
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return raw.decode("latin-1")
-
-
-@contextlib.contextmanager
-def _translated(url: str) -> Iterator[None]:
-    try:
-        yield
-    except ClientError:
-        raise
-    except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
-        kind, reason = _in_words(error)
-        raise TransportError(url, kind, reason) from error
-
-
-def _in_words(error: Exception) -> tuple[TransportKind, str]:
-    """Return the error as a kind and as text."""
-    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, UnreachableZoneError):
-        return TransportKind.PRIVATE, f"{error.os_error}; see setting private_addresses"
-    for types, kind, words in _KINDS:
-        if isinstance(error, types):
-            detail = str(error)
-            return kind, f"{words} ({detail})" if detail and detail not in words else words
-    return TransportKind.DISCONNECTED, f"the connection was lost ({str(error) or type(error).__name__})"
-
-
-_KINDS: tuple[tuple[tuple[type[Exception], ...], TransportKind, str], ...] = (
-    ((aiohttp.ClientConnectorDNSError,), TransportKind.DNS, "the host name is not known; check the spelling"),
-    (
-        (aiohttp.ClientSSLError, ssl.SSLError),
-        TransportKind.TLS,
-        "no secure connection; the server's certificate or TLS configuration is invalid",
-    ),
-    ((aiohttp.InvalidURL, ValueError), TransportKind.ADDRESS, "not an address; write it as http://host/path"),
-    ((TimeoutError,), TransportKind.TIMEOUT, "the answer was not complete in time; see setting timeout"),
-    ((aiohttp.ClientConnectorError,), TransportKind.REFUSED, "the server does not accept connections"),
-)
-
 
 MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -382,10 +220,9 @@ async def open_transport(
     given session connects to is up to the caller.
     """
     opened = open_sessions(session, zone_of, private=settings.private_addresses)
-    async with opened as (used, public):
+    async with opened as sessions:
         send = SessionSender(
-            session=used,
-            public=public,
+            sessions=sessions,
             zone_of=zone_of,
             timeout=settings.timeout,
             limits=settings.limits,

@@ -26,6 +26,7 @@ from harvester.harvest.verdict import PROPER, End, Evidence, doubts, judge
 from harvester.store.changes import prune_changes
 from harvester.store.records import RunKey
 from harvester.vocabulary import Level
+from oai.console import counted
 from oai.database import Database
 from oai.datestamps import utc_now
 from oai.failures import Failure, FailureCode
@@ -75,9 +76,9 @@ class Ending:
         """Yield the warnings that can only be given once the run is over, and why it is in doubt."""
         counts, state = self.state.counts, self.state
         if number := counts["superseded"]:
-            yield Note(
-                text=f"{number:,} records were left unchanged because later harvests have newer versions"
-            )
+            were = "was" if number == 1 else "were"
+            words = f"{counted(number, 'record')} {were} left unchanged"
+            yield Note(text=f"{words} because later harvests have newer versions")
         if number := counts["outdated"]:
             words = "repeated records with an older datestamp were ignored, because the newer version counts"
             yield Note(text=f"{words}: {number:,}{_example(state.first_outdated)}")

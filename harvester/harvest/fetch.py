@@ -37,7 +37,7 @@ _MOST_NAMES = 20
 _NAME_IN_HEADER = re.compile(
     rb"<(?:[\w.-]+:)?header(?=[\s>])[^>]*>[^<]*<(?:[\w.-]+:)?identifier>\s*([^<]{1,2000}?)\s*</"
 )
-_OF_THE_WAY = frozenset({TransportKind.TIMEOUT, TransportKind.DISCONNECTED})
+_OF_THE_WAY = frozenset({TransportKind.TIMEOUT, TransportKind.DISCONNECTED, TransportKind.HTTP})
 _PAGE_BYTES = 16 * 1024
 """Bytes that a page counts for besides its records, so that empty pages reach the limit, too."""
 

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from harvester.harvest.run_warnings import Note
 from harvester.harvest.seen_identifiers import Marks, count_repeated, mark, no_marks
 from harvester.reading.answers import Header, Page
+from oai.failures import Failure, FailureCode
 
 _RISES_THAT_CONVINCE = 8
 """Number of rises without a fall after which the datestamps count as sorted; by chance, 1 list in 300,000."""
@@ -21,6 +23,8 @@ class ListWatch:
     """Entries, including repeated and unreadable ones."""
     size: int | None = None
     """completeListSize as the server last stated it; the server may revise it (section 3.5)."""
+    largest: int = 0
+    """The largest completeListSize that the server stated."""
     revised: int = 0
     """Number of times the server revised it."""
     empty: int = 0
@@ -75,6 +79,7 @@ class ListWatch:
         if size is not None:
             self.revised += self.size is not None and size != self.size
             self.size = size
+            self.largest = max(self.largest, size)
 
     @property
     def orderly(self) -> bool:
@@ -98,6 +103,27 @@ class ListWatch:
             0 if self.earlier_size is None else self.earlier_size - in_all,
             0,
         )
+
+    @property
+    def lost(self) -> int:
+        """How many records may have been skipped because others were removed while the list was read.
+
+        A server whose tokens count positions skips as many records as it removes from pages already sent. At
+        most a page is taken for that: sizes that fall further are estimates.
+        """
+        fewer = self.largest - (self.listed - self.repeated)
+        return fewer if not self.missing and 0 < fewer <= self.longest_page else 0
+
+    def loss(self) -> Note | None:
+        """Return a warning if records may have been skipped."""
+        if not self.lost:
+            return None
+        facts = {"before": self.largest, "after": self.listed - self.repeated}
+        words = (
+            f"the list became shorter while it was read: {facts['before']:,} records, then {facts['after']:,}"
+        )
+        text = f"{words}; some may have been skipped, which a harvest with --full finds"
+        return Note(text=text, failure=Failure(code=FailureCode.LIST_SHORTENED, facts=facts))
 
     @property
     def confirmed(self) -> bool:

@@ -91,7 +91,8 @@ class PageWriter:
         The caller waits until the files are durable, and then commits.
 
         Return the number of records by outcome: new, updated, unchanged, deleted, tombstones (deletions of
-        records that were never stored), and outdated (this run has received a newer version). Raises
+        records that were never stored), and outdated (this run has received a newer version); in addition,
+        staged_again: how many of the unchanged ones are deletions that this run has already staged. Raises
         HeldRunError if the run would change too many records, and NoRoomError if they have no room; nothing
         is written then.
         """
@@ -194,7 +195,8 @@ class PageWriter:
         ]
         if tombstones:
             counts["deleted"] = self.guard.stage(session, tombstones)
-            counts["unchanged"] += len(tombstones) - counts["deleted"]
+            counts["staged_again"] = len(tombstones) - counts["deleted"]
+            counts["unchanged"] += counts["staged_again"]
         return counts
 
     def _mark_same(
@@ -325,6 +327,12 @@ class ReturnedRecords:
     _searches_left: int = 200
     """Number of further fruitless searches through the list's marks before they are no longer searched."""
 
+    @property
+    def expected(self) -> bool:
+        """Whether a list or an answer was requested again, so that pages have records of earlier ones."""
+        totals = self.state.progress.totals
+        return any(totals[name] for name in ("restarts", "taken_up", "halvings", "answers_again"))
+
     def keys(self, session: Session, records: Sequence[Prepared]) -> set[str]:
         """Return the keys of the records that this run has already received: it wrote or listed them."""
         keys = written_before(
@@ -346,12 +354,8 @@ class ReturnedRecords:
         return keys
 
     def count_unchanged(self, session: Session, batch: RecordBatch) -> int:
-        """Return how many of the batch's records this run has already stored as they are.
-
-        That can only be the case after a list has started again.
-        """
-        totals = self.state.progress.totals
-        if not any(totals[name] for name in ("restarts", "taken_up", "halvings", "answers_again")):
+        """Return how many of the batch's records this run has already stored as they are."""
+        if not self.expected:
             return 0
         return count_already_stored(
             session,

@@ -13,7 +13,7 @@ from harvester.harvest.verdict import End
 from harvester.harvest.windows import Calendar, Window, next_piece, window_from_json
 
 StateChange = Callable[["RunProgress"], None]
-_ONCE = frozenset({"new", "updated", "deleted"})
+_ONCE = frozenset({"new", "updated", "deleted", "tombstones"})
 _STILL_COUNTED = "still_counted"
 """Among the totals: changes that stay counted although their list or answer is received again."""
 _A_YEAR = 366 * 86_400.0

@@ -187,8 +187,9 @@ class RunOutcome:
             since = f"{named['records'] - before:,} since it was resumed"
             lines.append(f"The counts are those of the whole harvest: {before:,} before, {since}.")
         if named["disappeared"]:
-            were = "1 record was" if named["disappeared"] == 1 else f"{named['disappeared']:,} records were"
-            lines.append(f"{were} deleted because the repository no longer lists them.")
+            were, them = ("was", "it") if named["disappeared"] == 1 else ("were", "them")
+            gone = counted(named["disappeared"], "record")
+            lines.append(f"{gone} {were} deleted because the repository no longer lists {them}.")
         return lines
 
 

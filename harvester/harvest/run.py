@@ -303,6 +303,9 @@ class Run:
             state.progress.begin_answer()
         again = self.returned.count_unchanged(session, batch)
         became = self.writer.take(session, batch, now=now)
+        staged_again = became.pop("staged_again", 0)
+        if self.returned.expected:
+            again += staged_again
         found += became + Counter(repeated=became["outdated"])
         found.update(state.progress.count_again(again))
         self.quarantine.note(session, [record.key for record in batch.records], refusals, now=now)
@@ -341,6 +344,8 @@ class Run:
     def finish_list(self, end: End) -> None:
         """End the current list."""
         self._count_repetitions()
+        if note := self.state.progress.watch.loss():
+            self.state.warnings.warn(note.text, note.failure)
         self.change_list(lambda progress: progress.finish(end))
 
     def _count_repetitions(self) -> None:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from harvester.vocabulary import RunStatus
+from oai.console import counted
 from oai.failures import Failure, FailureCode
 
 
@@ -122,10 +123,12 @@ def doubts(evidence: Evidence) -> dict[str, Failure]:
     if evidence.held:
         found[evidence.held] = Failure(code=FailureCode.HELD)
     if evidence.windows_left and evidence.end in PROPER:
-        words = f"{evidence.windows_left:,} lists were not requested"
+        were = "was" if evidence.windows_left == 1 else "were"
+        words = f"{counted(evidence.windows_left, 'list')} {were} not requested"
         found[words] = Failure(code=FailureCode.INTERRUPTED)
     if evidence.missing:
-        words = f"{evidence.missing:,} records that the repository announced are missing"
+        are = "is" if evidence.missing == 1 else "are"
+        words = f"{counted(evidence.missing, 'record')} that the repository announced {are} missing"
         found[words] = Failure(code=FailureCode.RECORDS_MISSING, facts={"count": evidence.missing})
     if evidence.abrupt:
         words = "a list ended with a full page and without the empty resumptionToken of a last page"

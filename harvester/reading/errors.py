@@ -42,6 +42,8 @@ class TransportKind(StrEnum):
     TLS = "tls"
     TIMEOUT = "timeout"
     DISCONNECTED = "disconnected"
+    HTTP = "http"
+    """The answer breaks the rules of HTTP: its header, or its division into chunks."""
     REDIRECT = "redirect"
     ADDRESS = "address"
     PRIVATE = "private"
@@ -55,6 +57,7 @@ _OF_TRANSPORT: Mapping[TransportKind, FailureCode] = MappingProxyType(
         TransportKind.TLS: FailureCode.TLS,
         TransportKind.TIMEOUT: FailureCode.TIMEOUT,
         TransportKind.DISCONNECTED: FailureCode.DISCONNECTED,
+        TransportKind.HTTP: FailureCode.HTTP_INVALID,
         TransportKind.REDIRECT: FailureCode.REDIRECT,
         TransportKind.ADDRESS: FailureCode.ADDRESS_INVALID,
         TransportKind.PRIVATE: FailureCode.ADDRESS_PRIVATE,

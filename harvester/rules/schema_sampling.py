@@ -16,7 +16,7 @@ from lxml import etree
 
 from harvester.reading.answers import as_document
 from harvester.reading.errors import TransportError, TransportKind
-from harvester.rules.schemas import SchemaCache, SchemaReply, Schemas
+from harvester.rules.schemas import CACHE_ADVICE, SchemaCache, SchemaReply, Schemas
 from harvester.rules.validation import OWN_FORMATS, Fault, Validator, own_validator
 from oai.errors import StrictCheckError, ZatvaError
 from oai.xml import parse
@@ -133,7 +133,7 @@ def open_sampler(metadata_prefix: str, size: str, cache: SchemaCache) -> SchemaS
         return None
     if metadata_prefix in OWN_FORMATS:
         return SchemaSampler(validator=own_validator(metadata_prefix), most=most)
-    schemas = Schemas(cache=cache, fetch=_not_fetched)
+    schemas = Schemas(cache=cache, fetch=_not_fetched, advice=CACHE_ADVICE)
     return SchemaSampler(validator=Validator(metadata_prefix, None, schemas=schemas), most=most)
 
 

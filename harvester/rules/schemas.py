@@ -43,7 +43,8 @@ _PLACE: Final = "{urn:zatva}place"
 _PUBLIC: Final = "{urn:zatva}public"
 """Marks a schema that was found on the public internet, in its file."""
 _JOINED: Final = "urn:zatva:joined"
-_WAY_OUT: Final = "put a valid one into the schema cache, or use validation 0 (well-formed) or 2 (lenient)"
+CACHE_ADVICE: Final = "put a valid one into the schema cache"
+_LEVEL_ADVICE: Final = f"{CACHE_ADVICE}, or use validation strict (well-formed) or loose (lenient)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +168,8 @@ class Schemas:
     fetch: Fetch
     namespaces: set[str] = field(default_factory=set)
     """The namespaces defined by the collected schemas."""
+    advice: str = _LEVEL_ADVICE
+    """What to do if a schema is not available, for errors."""
     _documents: dict[str, etree._Element] = field(default_factory=dict)
     """By the address of each document after all redirects."""
     _places: dict[str, str] = field(default_factory=dict)
@@ -177,14 +180,14 @@ class Schemas:
 
         Raises StrictCheckError with the address and the reason if a schema is not available.
         """
-        first = _Wanted(url=_address(url, by), by=by)
+        first = _Wanted(url=self._address(url, by), by=by)
         waiting = [first]
         while waiting:
             wanted = waiting.pop()
             if wanted.url in self._places:
                 continue
             if len(self._places) >= MAX_FILES:
-                raise _fault(
+                raise self._fault(
                     wanted,
                     f"the schema consists of more than {MAX_FILES} files; check that "
                     "the address is that of a schema",
@@ -197,10 +200,12 @@ class Schemas:
             self._documents.setdefault(place, root)
             by = f"the schema {wanted.url}"
             public = wanted.public_only or _PUBLIC in root.attrib
-            waiting += [_Wanted(url=_address(each, by), by=by, public_only=public) for each in _named(root)]
+            waiting += [
+                _Wanted(url=self._address(each, by), by=by, public_only=public) for each in _named(root)
+            ]
         target = self._documents[self._places[first.url]].get("targetNamespace", "")
         if target != namespace:
-            raise _fault(first, f"it is the schema of the namespace {target!r}, not of {namespace!r}")
+            raise self._fault(first, f"it is the schema of the namespace {target!r}, not of {namespace!r}")
         self.namespaces.update(root.get("targetNamespace", "") for root in self._documents.values())
 
     def compile(self, locations: Mapping[str, str]) -> etree.XMLSchema:
@@ -211,14 +216,14 @@ class Schemas:
         joined = etree.Element(f"{{{XS}}}schema", targetNamespace=_JOINED, nsmap={"xs": XS})
         for namespace, url in locations.items():
             link = etree.SubElement(joined, _IMPORT, namespace=namespace)
-            link.set("schemaLocation", _address(url, "a record"))
+            link.set("schemaLocation", self._address(url, "a record"))
         parser = etree.XMLParser(no_network=True, resolve_entities=False)
         parser.resolvers.add(_Documents({url: self._text(root) for url, root in self._documents.items()}))
         try:
             return etree.XMLSchema(etree.fromstring(self._text(joined), parser, base_url=_JOINED))
         except etree.XMLSchemaParseError as error:
             raise StrictCheckError(
-                f"the schema {', '.join(locations.values())} cannot be used: {_first(error)}; {_WAY_OUT}"
+                f"the schema {', '.join(locations.values())} cannot be used: {_first(error)}; {self.advice}"
             ) from None
 
     def _text(self, root: etree._Element) -> bytes:
@@ -234,27 +239,29 @@ class Schemas:
         try:
             data = self.cache.read(wanted.url)
         except OSError as error:
-            raise _fault(wanted, f"its file in the cache cannot be read ({error})") from None
+            raise self._fault(wanted, f"its file in the cache cannot be read ({error})") from None
         if data is None:
             return None
         try:
             return _read(data, wanted.url)
         except ValueError as error:
             where = self.cache.path(wanted.url)
-            raise _fault(wanted, f"its file in the cache, {where}, is {error}; remove the file") from None
+            raise self._fault(
+                wanted, f"its file in the cache, {where}, is {error}; remove the file"
+            ) from None
 
     async def _fetched(self, wanted: _Wanted) -> etree._Element:
         try:
             reply = await self.fetch(wanted.url, public_only=wanted.public_only)
         except ClientError as error:
-            raise _fault(wanted, str(error).removeprefix(f"{wanted.url}: ")) from None
+            raise self._fault(wanted, str(error).removeprefix(f"{wanted.url}: ")) from None
         except TryLaterError as error:
             # A schema's server may stay busy indefinitely; the harvest must not wait for it.
-            raise _fault(wanted, str(error)) from None
+            raise self._fault(wanted, str(error)) from None
         try:
             root = _read(reply.body, reply.url)
         except ValueError as error:
-            raise _fault(wanted, f"it is {error}") from None
+            raise self._fault(wanted, f"it is {error}") from None
         place = urldefrag(reply.url).url
         if place != wanted.url:
             root.set(_PLACE, place)
@@ -263,8 +270,25 @@ class Schemas:
         try:
             self.cache.write(wanted.url, _written(root))
         except OSError as error:
-            raise _fault(wanted, f"it cannot be stored in {self.cache.folder} ({error})") from None
+            raise self._fault(wanted, f"it cannot be stored in {self.cache.folder} ({error})") from None
         return root
+
+    def _address(self, url: str, by: str) -> str:
+        plain = urldefrag(url.strip()).url
+        try:
+            parts = urlsplit(plain)
+        except ValueError:
+            parts = urlsplit("")
+        if parts.scheme not in {"http", "https"} or not parts.netloc:
+            raise StrictCheckError(
+                f"{by} names the schema {url!r}, which is not an http or https address; {self.advice}"
+            )
+        return plain
+
+    def _fault(self, wanted: _Wanted, reason: str) -> StrictCheckError:
+        return StrictCheckError(
+            f"the schema {wanted.url}, named by {wanted.by}, is not available: {reason}; {self.advice}"
+        )
 
 
 class _Documents(etree.Resolver):
@@ -319,25 +343,6 @@ def _named(root: etree._Element) -> Iterator[str]:
         location = link.get("schemaLocation")
         if location is not None and location != _BUILT_IN:
             yield location
-
-
-def _address(url: str, by: str) -> str:
-    plain = urldefrag(url.strip()).url
-    try:
-        parts = urlsplit(plain)
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in {"http", "https"} or not parts.netloc:
-        raise StrictCheckError(
-            f"{by} names the schema {url!r}, which is not an http or https address; {_WAY_OUT}"
-        )
-    return plain
-
-
-def _fault(wanted: _Wanted, reason: str) -> StrictCheckError:
-    return StrictCheckError(
-        f"the schema {wanted.url}, named by {wanted.by}, is not available: {reason}; {_WAY_OUT}"
-    )
 
 
 def _first(error: etree.XMLSchemaParseError) -> str:

@@ -237,7 +237,7 @@ class Reader:
 def _may_be_one_record(error: ClientError) -> bool:
     """Return whether a single record may be the cause of the failure."""
     if isinstance(error, TransportError):
-        return error.kind in {TransportKind.TIMEOUT, TransportKind.DISCONNECTED}
+        return error.kind in {TransportKind.TIMEOUT, TransportKind.DISCONNECTED, TransportKind.HTTP}
     if isinstance(error, HttpStatusError):
         return error.status >= _SERVER_ERROR
     return isinstance(error, (AnswerTooLargeError, MalformedAnswerError))

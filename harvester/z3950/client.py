@@ -46,6 +46,7 @@ from harvester.reading.errors import (
 )
 from harvester.z3950 import session
 from harvester.z3950.session import Address, SessionAnswer, read_address
+from oai.console import counted
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import MalformedXmlError, UsageError
 from oai.failures import Failure, FailureCode
@@ -283,7 +284,7 @@ def _faults(
             yield Fault(offset=-1, reason=words, raw=raw, failure=failure)
     missing = received - len(read)
     if missing:
-        reason = (
-            f"{missing:,} records from position {position:,} were returned as diagnostics, not as MARC 21"
-        )
+        were = "was" if missing == 1 else "were"
+        records = f"{counted(missing, 'record')} from position {position:,}"
+        reason = f"{records} {were} returned as diagnostics, not as MARC 21"
         yield Fault(offset=-1, reason=reason, raw=b"", failure=Failure(code=FailureCode.FORMAT_NOT_OFFERED))

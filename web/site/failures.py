@@ -112,6 +112,10 @@ _TRANSPORT: Final[Mapping[TransportKind, tuple[str, str]]] = MappingProxyType(
             mark("The connection was interrupted."),
             mark("Try again; if the problem persists, ask the repository's administrator."),
         ),
+        TransportKind.HTTP: (
+            mark("The server's answer breaks the rules of HTTP."),
+            mark("Ask the repository's administrator to correct the server or the proxy in front of it."),
+        ),
         TransportKind.REDIRECT: (
             mark("The address redirects too many times."),
             mark("Ask the repository's administrator for the current base URL."),

@@ -7,6 +7,7 @@ from urllib.parse import parse_qs
 import aiohttp
 import pytest
 
+from harvester.client.peers import corrected_header, open_sessions
 from harvester.client.repository_client import Client, open_client
 from harvester.client.transport import MAX_REDIRECTS, HttpReply, open_transport, request_url
 from harvester.reading.errors import (
@@ -16,6 +17,8 @@ from harvester.reading.errors import (
     TransportError,
     TransportKind,
 )
+from oai.failures import Failure, FailureCode
+from oai.reach import UnreachableZoneError, Zone, zone_of
 from oai.sections import HarvesterSettings
 from tests.harvester.client.raw_server import RawServer, reply, serve_raw
 from tests.harvester.fake_repository import FakeRepository, many, serve
@@ -95,6 +98,70 @@ async def test_an_answer_that_breaks_off_is_a_broken_connection() -> None:
     assert caught.value.kind is TransportKind.DISCONNECTED
 
 
+_CHUNKS = b"%x\r\n%s\r\n0\r\n\r\n" % (len(_IDENTIFY), _IDENTIFY)
+_SIZE = len(_IDENTIFY)
+
+
+def _answer(*header: str, body: bytes = _IDENTIFY) -> RawServer:
+    """Return a server whose answers have just this header, and close the connection."""
+    head = "\r\n".join(["HTTP/1.1 200 OK", "Connection: close", *header, "", ""])
+    return RawServer(answer=lambda _: head.encode() + body)
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        _answer(f"Content-Length: {_SIZE}", f"content-length:{_SIZE}"),
+        _answer(f"Content-Length: {_SIZE}, {_SIZE}"),
+        _answer(f"Content-Length: {_SIZE}", "Transfer-Encoding: chunked", body=_CHUNKS),
+        _answer("Transfer-Encoding : chunked", "Content-Length: 7", body=_CHUNKS),
+        _answer("X-Powered-By : PHP", f"Content-Length: {_SIZE}"),
+    ],
+    ids=["repeated", "as a list", "and chunked", "wrong and chunked", "blank before colon"],
+)
+async def test_a_header_that_leaves_no_doubt_is_read_although_it_breaks_the_rules(server: RawServer) -> None:
+    async with serve_raw(server), open_client(server.url, _QUICK) as client:
+        assert (await client.identify()).repository_name == "Fake"
+        assert (await client.identify()).repository_name == "Fake"
+    assert len(server.asked) == 3, "the server's later answers are read leniently at once"
+
+
+async def test_a_correct_header_is_not_changed() -> None:
+    header = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Folded: a\r\n b : c\r\nX-Url: http : //x"
+    assert corrected_header(header) == header
+
+
+@pytest.mark.parametrize(
+    ("server", "found"),
+    [
+        (_answer("Content-Length: 5", f"Content-Length: {_SIZE}"), "Duplicate Content-Length"),
+        (_answer(f"Content-Length: +{_SIZE}"), "Invalid character in Content-Length"),
+        (_answer("No field"), "Invalid header token"),
+        (_answer("Transfer-Encoding: chunked", body=b"5\nhello\n0\n\n"), "Expected LF after chunk size"),
+    ],
+    ids=["two lengths", "no number", "no colon", "chunks"],
+)
+async def test_an_answer_that_breaks_the_rules_of_http_is_called_that(server: RawServer, found: str) -> None:
+    settings = _QUICK.model_copy(update={"retries": 3})
+    with pytest.raises(TransportError) as caught:
+        await _name(server, settings)
+    assert str(caught.value).endswith(f": the answer breaks the rules of HTTP ({found})")
+    assert caught.value.failure == Failure(code=FailureCode.HTTP_INVALID)
+    assert len(server.asked) == 2
+
+
+async def test_a_lenient_connection_does_not_lead_to_private_addresses_either() -> None:
+    server = _answer(f"Content-Length: {_SIZE}", f"Content-Length: {_SIZE}")
+    async with serve_raw(server):
+        for lenient in (False, True):
+            async with open_sessions(None, zone_of, private=True) as sessions:
+                session = sessions.choose(public_only=True, lenient=lenient)
+                with pytest.raises(aiohttp.ClientConnectorError) as caught:
+                    await session.get(server.url)
+                assert isinstance(caught.value.os_error, UnreachableZoneError)
+    assert not server.asked
+
+
 async def test_what_came_of_a_page_that_breaks_off_is_kept_when_loose() -> None:
     body = FakeRepository(items=many(5)).answer({"verb": "ListRecords"}).encode()
     cut = body[: body.index(b"Title 3")]
@@ -118,6 +185,30 @@ async def test_a_slow_drip_is_given_up_long_before_the_time_limit() -> None:
 async def test_a_steady_answer_may_take_longer_than_a_slow_one() -> None:
     server = RawServer(answer=lambda _: reply(_IDENTIFY), drip=0.001)
     assert await _name(server, HarvesterSettings(retries=0, slow_seconds=0.3, slow_rate=10)) == "Fake"
+
+
+def _with_cookie(server: RawServer) -> bytes:
+    """Redirect requests without the cookie to the same address, with the cookie."""
+    if "\r\nCookie: node=7\r\n" in server.asked[-1]:
+        return reply(_IDENTIFY)
+    return reply(b"", "Location: /oai?verb=Identify", "Set-Cookie: node=7; Path=/", status="302 Found")
+
+
+async def test_cookies_are_kept_for_the_repository_also_where_its_host_is_an_address() -> None:
+    server = RawServer(answer=lambda _: _with_cookie(server))
+    async with serve_raw(server), open_client(server.url, _QUICK) as client:
+        await client.identify()
+        await client.identify()
+    assert len(server.asked) == 3
+    assert "cookie" not in server.asked[0].lower()
+
+
+async def test_cookies_are_kept_when_further_requests_may_lead_only_to_the_public_internet() -> None:
+    server = RawServer(answer=lambda _: _with_cookie(server))
+    settings = _QUICK.model_copy(update={"private_addresses": True})
+    opened = open_transport(settings, zone_of=lambda _: Zone.PUBLIC)
+    async with serve_raw(server), opened as transport:
+        assert (await transport(server.url, [("verb", "Identify")])).status == 200
 
 
 async def test_redirects_are_followed_and_told() -> None:

@@ -1,6 +1,7 @@
 """Each record is counted once: in a harvest's outcome, and in sums over the history."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import func, select
@@ -78,6 +79,57 @@ async def test_a_list_that_starts_again_counts_its_records_once(library: Library
     assert sums(library)["new_count"] == 25
 
 
+def sort_records(library: Library) -> None:
+    """Give each record a later datestamp than the one before."""
+    library.fake.items = [
+        replace(item, datestamp=f"2024-01-{number + 1:02}T00:00:00Z")
+        for number, item in enumerate(library.fake.items)
+    ]
+
+
+def refuse_tokens(library: Library) -> None:
+    def fault(asked: dict[str, str], good: bytes) -> bytes:
+        if "resumptionToken" in asked:
+            return library.fake.answer({"verb": "ListRecords", "resumptionToken": "gone"}).encode()
+        return good
+
+    library.fake.fault = fault
+
+
+def delete_in_place(library: Library, *numbers: int) -> None:
+    for number in numbers:
+        library.delete(number, datestamp=library.fake.items[number].datestamp)
+
+
+async def test_deletions_of_unknown_records_are_counted_once_when_a_list_is_requested_again(
+    library: Library,
+) -> None:
+    sort_records(library)
+    delete_in_place(library, 2, 9, 12, 22)
+    refuse_tokens(library)
+    outcome = await library.run()
+
+    assert outcome.evidence.restarts > 0
+    shares = shares_of(outcome.counts)
+    assert (shares["new"], shares["tombstones"], shares["unchanged"]) == (21, 4, 0)
+    assert sum(shares.values()) == received(outcome.counts)
+
+
+async def test_deletions_of_stored_records_are_counted_once_when_a_list_is_requested_again(
+    library: Library,
+) -> None:
+    sort_records(library)
+    await library.run()
+    delete_in_place(library, 2, 9, 12, 22)
+    refuse_tokens(library)
+    outcome = await library.run(full=True)
+
+    assert outcome.evidence.restarts > 0
+    shares = shares_of(outcome.counts)
+    assert (shares["deleted"], shares["unchanged"]) == (4, 21)
+    assert sum(shares.values()) == received(outcome.counts)
+
+
 async def test_what_a_later_page_repeats_is_repeated_and_not_unchanged(library: Library) -> None:
     library.fake.items = [*library.fake.items, library.fake.items[0]]
     first = await library.run()
@@ -109,7 +161,7 @@ async def test_records_that_disappeared_were_deleted_and_not_received(library: L
 
     assert (outcome.counts["deleted"], outcome.counts["disappeared"]) == (1, 1)
     assert sum(shares_of(outcome.counts).values()) == received(outcome.counts) == 24
-    assert "1 record was deleted because the repository no longer lists" in outcome.in_words()
+    assert "1 record was deleted because the repository no longer lists it." in outcome.in_words()
     row = library.history()[-1]
     assert row.record_count == sum(getattr(row, name) for name in (*_IN_STORE, *_OTHERS)) - 1
 

@@ -18,7 +18,7 @@ from harvester.vocabulary import Level, Method
 from oai.database import Database
 from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import ExitCode
-from oai.failures import FailureCode
+from oai.failures import Failure, FailureCode
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, Fault, Item, many, serve
 from tests.harvester.library import Library, facts_of
@@ -395,6 +395,21 @@ async def test_a_list_that_breaks_off_is_partial_and_goes_on_from_there_next_tim
     outcome = await library.run()
     assert library.fake.lists()[-2]["resumptionToken"].startswith("10|")
     assert len(library.files()) == 25
+
+
+async def test_a_run_warns_of_records_skipped_because_others_were_removed_meanwhile(library: Library) -> None:
+    async def remove_first(asked: dict[str, str]) -> None:
+        if asked.get("resumptionToken", "").startswith("10|") and len(library.fake.items) == 25:
+            del library.fake.items[0]
+
+    library.fake.before = remove_first
+    outcome = await library.run()
+
+    assert (outcome.verdict, outcome.counts["new"]) == ("complete", 24)
+    assert "oai:fake.example:10" not in library.records()
+    (note,) = outcome.notes
+    assert note.text.startswith("the list became shorter while it was read: 25 records, then 24;")
+    assert note.failure == Failure(code=FailureCode.LIST_SHORTENED, facts={"before": 25, "after": 24})
 
 
 async def test_fewer_records_than_announced_are_no_success(library: Library) -> None:

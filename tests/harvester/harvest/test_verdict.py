@@ -56,6 +56,19 @@ def test_the_verdict_follows_from_the_evidence(name: str) -> None:
     assert judge(evidence) == (verdict, status)
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"missing": 1}, "1 record that the repository announced is missing"),
+        ({"missing": 2000}, "2,000 records that the repository announced are missing"),
+        ({"windows_left": 1}, "1 list was not requested"),
+        ({"windows_left": 2}, "2 lists were not requested"),
+    ],
+)
+def test_a_doubt_is_a_sentence_for_one_and_for_many(given: dict[str, Any], words: str) -> None:
+    assert list(doubts(Evidence(**{"end": End.EMPTY_TOKEN, "listed": 10, "changes": 10, **given}))) == [words]
+
+
 def _names_a_reason(evidence: Evidence) -> bool:
     """Whether a doubt, a record in quarantine, or the way in which the run ended says what is missing."""
     return bool(doubts(evidence) or evidence.refused or evidence.end not in PROPER)

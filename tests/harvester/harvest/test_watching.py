@@ -77,6 +77,21 @@ def test_the_list_size_that_was_said_last_counts() -> None:
     assert (watch.size, watch.revised, watch.missing, watch.confirmed) == (2, 1, 0, True)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "lost"),
+    [(6, 5, 1), (5, 5, 0), (5, 6, 0), (8, 5, 3), (9, 5, 0), (6, 6, 0), (5, 2, 0)],
+    ids=["one less", "equal", "grown", "a page less", "an estimate", "missing", "what is left"],
+)
+def test_a_list_that_becomes_a_little_shorter_may_have_lost_records(
+    first: int, second: int, lost: int
+) -> None:
+    watch = ListWatch()
+    watch.see(page(*days(1, 3), size=first))
+    watch.see(page(*days(4, 5), size=second))
+    watch.count_repeated()
+    assert watch.lost == lost
+
+
 def test_a_full_page_without_a_token_element_is_an_abrupt_end() -> None:
     watch = ListWatch()
     watch.see(page(*days(1, 2)))

@@ -22,6 +22,8 @@ class Ask:
     good: bytes
     times: int
     """How often the very same was asked before."""
+    cookies: str = ""
+    """The Cookie header of the request."""
 
     @property
     def verb(self) -> str:
@@ -88,7 +90,7 @@ class Hostile:
             now="2024-06-01T12:00:00Z",
         )
 
-    def reply(self, target: str) -> Reply:
+    def reply(self, target: str, cookies: str = "") -> Reply:
         """The answer to one request."""
         parts = urlsplit(target)
         arguments = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -99,6 +101,7 @@ class Hostile:
             base=self.url,
             good=self._good.answer(arguments).encode(),
             times=sum(before.arguments == arguments and before.path == parts.path for before in self.asked),
+            cookies=cookies,
         )
         self.asked.append(replace(ask, good=b""))
         chosen = self.fault(ask)
@@ -118,7 +121,7 @@ async def served(hostile: Hostile) -> AsyncIterator[Hostile]:
                 while kept_alive:
                     request = await reader.readuntil(b"\r\n\r\n")
                     await asyncio.sleep(hostile.seconds_each)
-                    reply = hostile.reply(request.split(b" ")[1].decode("ascii"))
+                    reply = hostile.reply(request.split(b" ")[1].decode("ascii"), _cookies(request))
                     await _send(writer, reply)
                     kept_alive = reply.kept_alive
         except asyncio.CancelledError:
@@ -145,6 +148,11 @@ async def served(hostile: Hostile) -> AsyncIterator[Hostile]:
             task.cancel()
         await asyncio.gather(*unfinished, return_exceptions=True)
         await server.wait_closed()
+
+
+def _cookies(request: bytes) -> str:
+    lines = request.decode("latin-1").split("\r\n")
+    return next((line[len("cookie:") :].strip() for line in lines if line.lower().startswith("cookie:")), "")
 
 
 async def _send(writer: asyncio.StreamWriter, reply: Reply) -> None:

@@ -100,6 +100,15 @@ def sampler_of(metadata_prefix: str, folder: Path) -> SchemaSampler:
     return sampler
 
 
+def test_a_missing_schema_of_a_lenient_harvest_is_logged_without_advice_on_the_level(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "harvester.rules.schema_sampling")
+    sampler_of("book", tmp_path).check([book("3", "http://s/a.xsd")])
+    assert caplog.messages
+    assert caplog.messages[0].endswith("only cached schemas; put a valid one into the schema cache")
+
+
 async def test_other_formats_are_checked_if_their_schema_is_cached(tmp_path: Path) -> None:
     async with serve_schemas() as server:
         url = f"{server.url}/book.xsd"

@@ -56,6 +56,11 @@ def _kept_alive(ask: Ask) -> Reply:
     return Reply(body=ask.good, length=len(ask.good) - 300, kept_alive=True)
 
 
+def _in_chunks(ask: Ask) -> Reply:
+    body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(ask.good), ask.good)
+    return Reply(body=body, headers=[XML_TYPE, ("Transfer-Encoding", "chunked")], length=len(ask.good))
+
+
 def _drip(ask: Ask) -> Reply:
     return Reply(body=ask.good, drip=0.05)
 
@@ -66,6 +71,15 @@ def _redirect(location: Callable[[Ask], str | None], code: int = 302) -> Fault:
         return Reply(status=code, headers=[("Location", to)] if to is not None else [])
 
     return fault
+
+
+def _with_cookie(ask: Ask) -> Reply | None:
+    """Redirect to the same address with a cookie, as load balancers do."""
+    if ask.cookies == "node=7":
+        return None
+    query = "&".join(f"{name}={value}" for name, value in ask.arguments.items()).replace("|", "%7C")
+    headers = [("Location", f"{ask.path}?{query}"), ("Set-Cookie", "node=7; Path=/; HttpOnly")]
+    return Reply(status=302, headers=headers)
 
 
 def _chain(length: int) -> Fault:
@@ -117,6 +131,13 @@ SCENARIOS: tuple[Scenario, ...] = (
     scenario("content-length-too-short-kept-alive",
         "each answer announces 300 bytes too few, the first time, and the rest meets the next request",
         lambda: first_times(1, _kept_alive), WHOLE),
+    scenario("content-length-twice", "every answer announces its length twice",
+        lambda: lambda ask: Reply(
+            body=ask.good, headers=[XML_TYPE, ("Content-Length", str(len(ask.good)))]), WHOLE),
+    scenario("content-length-and-chunks", "every answer comes in chunks, and announces its length as well",
+        lambda: _in_chunks, WHOLE),
+    scenario("blank-before-colon", "every answer has a header field with a blank before its colon",
+        lambda: _sent(_same, [("X-Powered-By ", "PHP")]), WHOLE),
     scenario("gzip", "every answer is compressed, and says so",
         lambda: _sent(gzip.compress, [("Content-Encoding", "gzip")]), WHOLE),
     scenario("gzip-unannounced", "every answer is compressed, and does not say so",
@@ -133,6 +154,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     one_lost("gzip-bomb", "what holds one record would unpack to more than we accept",
         lambda: holding(POISON, _bomb), limited(10), settings={"max_answer_bytes": 20_000_000}),
     scenario("redirects", "every request is redirected three times", lambda: _chain(3), WHOLE),
+    scenario("redirect-with-cookie", "requests without a cookie are redirected to themselves, with a cookie",
+        lambda: _with_cookie, WHOLE),
     scenario("redirects-too-many", "every request is redirected thirty times",
         lambda: _chain(30), remote_failed(0)),
     scenario("redirect-loop", "every request is redirected to itself",
