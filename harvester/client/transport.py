@@ -3,9 +3,8 @@
 import asyncio
 import base64
 import contextlib
-import ssl
 import string
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -20,11 +19,10 @@ from harvester.client.exchange import AUTHORIZATION, HttpRequest, Method, RawRep
 from harvester.client.peers import open_sessions
 from harvester.client.politeness import Politeness
 from harvester.client.session_sender import SessionSender
-from harvester.reading.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
-from harvester.reading.spooled import Body, Gathering, Spooled
-from oai.failures import FailureCode
+from harvester.reading.errors import AnswerTooLargeError, TransportError, TransportKind
+from harvester.reading.spooled import Body, Spooled
 from oai.limits import AnswerLimits
-from oai.reach import UnreachableZoneError, ZoneOf, without_credentials, zone_of
+from oai.reach import ZoneOf, without_credentials, zone_of
 from oai.sections import HarvesterSettings
 
 MAX_REDIRECTS = 5
