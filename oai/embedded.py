@@ -318,6 +318,7 @@ def _running(cluster: Path, account: _Account, options: Mapping[str, str], *, go
 def _start(cluster: Path, account: _Account, programs: Path, options: Mapping[str, str]) -> None:
     if not (cluster / "PG_VERSION").exists():
         _initialise(cluster, account, programs)
+    keeper.remove_stale_file(cluster)
     sockets = _socket_folder(cluster, account)
     chosen = " ".join(f"-c {name}={value}" for name, value in options.items())
     account.run(
