@@ -311,6 +311,18 @@ async def test_a_database_that_does_not_answer_for_a_moment_makes_no_job_lost(
     assert not [entry for entry in caplog.records if entry.exc_info]
 
 
+async def test_the_leader_logs_the_databases_words_without_statements(
+    quick: Settings, database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unanswered(*_: object) -> None:
+        raise OperationalError("SELECT secret", {}, psycopg.OperationalError("in recovery mode"))
+
+    monkeypatch.setattr("manager.leader.loop.settle_orphans", unanswered)
+    async with managing(quick, database):
+        await until(lambda: "the database does not answer: in recovery mode" in caplog.messages)
+    assert "secret" not in caplog.text
+
+
 async def test_a_worker_ends_although_the_database_never_answers_again(
     quick: Settings, database: Database, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
