@@ -5,8 +5,10 @@ The `cli.py` of each package describes its commands and imports nothing heavy. A
 """
 
 import argparse
+import codecs
 import gc
 import importlib
+import io
 import os
 import signal
 import socket
@@ -98,6 +100,7 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
 
     Without a command, the help of the group is printed.
     """
+    _prepare_streams()
     arguments = parser.parse_args(argv)
     if hasattr(arguments, "handler"):
         return _run(arguments)
@@ -105,6 +108,23 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
 
     arguments.shown.print_overview()
     return ExitCode.USAGE
+
+
+def _prepare_streams() -> None:
+    """Open the standard streams that the caller closed, and let no character be an error of the output."""
+    # Otherwise the next file or connection that is opened would be, for example, standard output.
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003 takes no keywords
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115 no path
+    out = sys.stdout
+    # In UTF-8 only undecodable parts of paths are unencodable; in the C locale, Python writes their bytes.
+    kept = ("surrogateescape", "utf-8")
+    if isinstance(out, io.TextIOWrapper) and (out.errors, codecs.lookup(out.encoding).name) != kept:
+        out.reconfigure(errors="replace")
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -1,5 +1,6 @@
 """Output of commands: results on standard output, notes and progress on standard error."""
 
+import codecs
 import contextlib
 import json
 import shutil
@@ -72,7 +73,7 @@ class Console:
 
     def result(self, data: Mapping[str, Any], text: str) -> None:
         """Print one result: with `--json` the object on one line, otherwise the text."""
-        self._print(json.dumps(data, default=_plain, ensure_ascii=False) if self.as_json else text)
+        self._print(self._json(data) if self.as_json else text)
 
     def facts(self, data: Mapping[str, Any]) -> None:
         """Print the properties of one object, one per line; with `--json` the object."""
@@ -86,7 +87,7 @@ class Console:
         """
         if self.as_json:
             for row in rows:
-                self._print(json.dumps(row, default=_plain, ensure_ascii=False))
+                self._print(self._json(row))
         elif rows:
             width = shutil.get_terminal_size().columns if self.out.isatty() else None
             self._print(_aligned(rows, columns, width))
@@ -109,6 +110,11 @@ class Console:
                 yield advance
         else:
             yield _Lines(label, self)
+
+    def _json(self, data: Mapping[str, Any]) -> str:
+        # Escapes are readable in every encoding; characters that it lacks would be replaced.
+        escaped = codecs.lookup(self.out.encoding or "utf-8").name != "utf-8"
+        return json.dumps(data, default=_plain, ensure_ascii=escaped)
 
     def _print(self, text: str) -> None:
         print(text, file=self.out, flush=True)

@@ -124,7 +124,8 @@ def place(settings: Settings) -> str:
     """Return the database's location for display: the embedded one's folder, or the URL without password."""
     if settings.database_url is None:
         return str(cluster_folder(settings.data))
-    return make_url(settings.database_url.get_secret_value()).render_as_string(hide_password=True)
+    url = _parsed(settings.database_url.get_secret_value(), "database_url")
+    return url.render_as_string(hide_password=True)
 
 
 def _embedded(settings: Settings, stack: contextlib.ExitStack, *, ask: bool) -> EmbeddedServer | None:
@@ -156,13 +157,17 @@ def _check_tables(engine: Engine, server: EmbeddedServer | None) -> None:
         raise DatabaseNotReadyError(f"database {shown}: {error.orig}".strip()) from None
 
 
-def _server_url(address: str, setting: str) -> URL:
+def _parsed(address: str, setting: str) -> URL:
     try:
-        url = make_url(address)
-    except ArgumentError:
+        return make_url(address)
+    except (ArgumentError, ValueError):  # ValueError: the port is not a number
         raise DatabaseNotReadyError(
             f"{setting}: not a valid address; write it as postgresql://user:password@host:5432/name"
         ) from None
+
+
+def _server_url(address: str, setting: str) -> URL:
+    url = _parsed(address, setting)
     if url.get_backend_name() != "postgresql":
         raise DatabaseNotReadyError(
             f"{setting}: {url.get_backend_name()!r} is not supported; use a postgresql:// address"

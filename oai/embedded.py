@@ -13,6 +13,7 @@ import importlib.util
 import os
 import pwd
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -69,6 +70,7 @@ _SOCKET_LINE: Final = 4
 _STATUS_LINE: Final = 7
 _READY: Final = "ready"
 _SOCKET_PATH_LIMIT: Final = 100
+_UNUSABLE: Final = '"$`\n\r'
 _SERVER_OPTIONS: Final = {
     "listen_addresses": "''",
     "max_connections": "200",
@@ -298,6 +300,7 @@ def _ready(cluster: Path) -> URL | None:
 def _running(cluster: Path, account: _Account, options: Mapping[str, str], *, going_seconds: float) -> URL:
     """Ensure that the server runs and answers, however it last ended, and return its address."""
     programs = _programs(account)
+    _check_path(cluster, _socket_folder(cluster, account))
     begun = time.monotonic()
     while True:
         try:
@@ -315,14 +318,27 @@ def _running(cluster: Path, account: _Account, options: Mapping[str, str], *, go
             time.sleep(0.1)
 
 
+def _check_path(cluster: Path, sockets: Path) -> None:
+    """Raise DatabaseNotReadyError if PostgreSQL cannot use the path: pg_ctl puts it into a shell command."""
+    unusable = [sign for sign in str(cluster) if sign in _UNUSABLE]
+    if "," in str(sockets):  # separates the folders of a list
+        unusable.append(",")
+    if unusable:
+        raise DatabaseNotReadyError(
+            f"embedded PostgreSQL in {cluster}: PostgreSQL does not accept the character {unusable[0]!r} in "
+            "this path; set another folder with ZATVA_DATA"
+        )
+
+
 def _start(cluster: Path, account: _Account, programs: Path, options: Mapping[str, str]) -> None:
     if not (cluster / "PG_VERSION").exists():
         _initialise(cluster, account, programs)
+    keeper.remove_stale_file(cluster)
     sockets = _socket_folder(cluster, account)
     chosen = " ".join(f"-c {name}={value}" for name, value in options.items())
     account.run(
         str(programs / "pg_ctl"), "start", "-w", "-t", str(_START_SECONDS), "-D", str(cluster),
-        "-l", str(cluster / "server.log"), "-o", f"{chosen} -k '{sockets}'",
+        "-l", str(cluster / "server.log"), "-o", f"{chosen} -k {shlex.quote(str(sockets))}",
     )  # fmt: skip
 
 

@@ -31,21 +31,44 @@ def postmaster_pid(cluster: Path) -> int | None:
     if len(lines) < _PID_LINE_COUNT:
         return None
     pid = int(lines[0])
-    return pid if _is_postgres(pid) else None
+    return pid if _lives(pid) and _serves(pid, cluster) else None
 
 
-def _is_postgres(pid: int) -> bool:
-    """Return whether the process lives and is PostgreSQL: after a crash, its id may be another program's."""
+def remove_stale_file(cluster: Path) -> None:
+    """Remove `postmaster.pid` if its process id is now another program's; the caller holds the start lock.
+
+    PostgreSQL removes the file of a process that has ended, but takes any living one of its account for the
+    server and does not start. Without the file, it still refuses to start while any process is attached to
+    the shared memory that it finds by the cluster's inode.
+    """
+    pid = next(iter(postmaster_lines(cluster)), "")
+    if pid.isdecimal() and _lives(int(pid)) and not _serves(int(pid), cluster):
+        (cluster / "postmaster.pid").unlink(missing_ok=True)
+
+
+def _lives(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         pass  # it lives, under another user
+    return True
+
+
+def _serves(pid: int, cluster: Path) -> bool:
+    """Return whether the process is this cluster's server: after a crash, its id may be another program's."""
+    process = Path(f"/proc/{pid}")
     try:
-        return b"postgres" in Path(f"/proc/{pid}/cmdline").read_bytes()  # empty for a zombie
+        program, *arguments = (process / "cmdline").read_bytes().split(b"\0")  # empty for a zombie
     except OSError:
         return not Path("/proc/self").exists()  # no /proc on this system: trust the pid
+    if Path(os.fsdecode(program)).name != "postgres":
+        return False
+    try:
+        return (process / "cwd").samefile(cluster)  # whatever path it was started with
+    except OSError:  # another user's process, which some containers do not show even to root
+        return os.fsencode(cluster) in arguments
 
 
 def stop(cluster: Path) -> None:

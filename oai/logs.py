@@ -51,6 +51,18 @@ class _ToStandardError(logging.StreamHandler[TextIO]):
         return sys.stderr
 
 
+def _in_a_line(record: logging.LogRecord) -> bool:
+    """Replace the traceback of an entry of the task queue by the error that it ends with."""
+    error = record.exc_info[1] if record.exc_info and record.name.startswith("procrastinate") else None
+    if error is not None:
+        while error.__cause__ is not None:  # a database's own words contain no statement and no values
+            error = error.__cause__
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        record.msg, record.args = f"{record.getMessage()}: {reason}", ()
+        record.exc_info = record.exc_text = None
+    return True
+
+
 def configure(settings: LogSettings, *, verbose: bool = False, quiet: bool = False) -> None:
     """Configure the root logger; `verbose` and `quiet` (command line) override the configured level."""
     handler = _ToStandardError()
@@ -61,6 +73,8 @@ def configure(settings: LogSettings, *, verbose: bool = False, quiet: bool = Fal
         if settings.format == "json"
         else _Lines(f"{{asctime}} {{levelname:<7}} {name}{{message}}", style="{")
     )
+    if not verbose:
+        handler.addFilter(_in_a_line)
     level = "DEBUG" if verbose else "WARNING" if quiet else settings.level.upper()
     logging.basicConfig(level=level, handlers=[handler], force=True)
     # These log every step at INFO, which is useful only for debugging.

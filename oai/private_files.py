@@ -2,7 +2,6 @@
 
 import os
 import stat
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -10,7 +9,7 @@ from typing import BinaryIO, Final
 from pydantic import SecretStr
 
 from oai.errors import SettingsError
-from oai.settings import Settings
+from oai.settings import Settings, read_table
 
 _MODE: Final = 0o600
 _SECRETS: Final = (
@@ -71,7 +70,7 @@ def how_to_close(file: Path) -> str:
 
 
 def _has_secrets(config: Path) -> bool:
-    settings = tomllib.loads(config.read_text(encoding="utf-8"))
+    settings = read_table(config)
     services = _value(settings, ("manager", "services"))
     typed = services if isinstance(services, list) else []
     return any(_value(settings, names) for names in _SECRETS) or any(_value(one, ("url",)) for one in typed)

@@ -14,9 +14,9 @@ import platformdirs
 from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    TomlConfigSettingsSource,
 )
 from pydantic_settings import SettingsError as VariableError
 
@@ -146,8 +146,39 @@ class Settings(BaseSettings):
         sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
         file = _file_to_read.get()
         if file is not None:
-            sources += (TomlConfigSettingsSource(settings_cls, file),)
+            sources += (InitSettingsSource(settings_cls, read_table(file)),)
         return sources
+
+
+def read_text(file: Path) -> str:
+    """Return the text of a settings file, with or without a byte order mark.
+
+    Raises SettingsError if it is not UTF-8.
+    """
+    content = file.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SettingsError(
+            f"{file}: not UTF-8 (byte {error.start + 1}, in line {line}); save it as UTF-8"
+        ) from None
+
+
+def read_table(file: Path) -> dict[str, Any]:
+    """Return the content of a settings file.
+
+    Raises SettingsError if it is not TOML, or if a section is written in another case: `zatva settings`
+    could not tell which of two that are one to pydantic has effect.
+    """
+    try:
+        table = tomllib.loads(read_text(file))
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{file}: not valid TOML: {error}") from None
+    for name in table:
+        if name not in Settings.model_fields and name.lower() in Settings.model_fields:
+            raise SettingsError(f"{file}: {name!r} is not known; write it as {name.lower()!r}")
+    return table
 
 
 def load_settings(config: Path | None = None, **overrides: Any) -> Settings:  # noqa: ANN401 any setting's type
@@ -160,8 +191,6 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:  # 
     reading = _file_to_read.set(file)
     try:
         settings = Settings(**overrides)
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{file}: not valid TOML: {error}") from None
     except VariableError as error:
         raise SettingsError(
             f'environment variables: {error}: {error.__cause__}; write a list as ["a", "b"], a table as '

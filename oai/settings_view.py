@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, SecretStr
 
-from oai.settings import Settings
+from oai.settings import Settings, read_text
 
 HIDDEN: Final = "(set, not shown)"
 _SECTION: Final = re.compile(r"\s*\[([\w.]+)\]")
@@ -56,7 +56,7 @@ def _source(name: str, lines: dict[str, int], file: Path | None) -> str:
 
 def _lines_of(file: Path) -> dict[str, int]:
     """Return the line of each setting in the file. A setting in another notation has that of its section."""
-    text = file.read_text(encoding="utf-8")
+    text = read_text(file)
     found: dict[str, int] = {}
     section = ""
     for number, line in enumerate(text.splitlines(), start=1):

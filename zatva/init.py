@@ -28,12 +28,13 @@ def init(invocation: Invocation) -> ExitCode:
     """Write `zatva.toml` here, create the data folder and the tables, and print a sign-in link."""
     if FILE.exists() and not invocation.arguments.force:
         raise UsageError(f"{FILE.absolute()} already exists; to overwrite it with the defaults, use --force")
-    with open_private(FILE.absolute()) as file:  # passwords may be added to it
-        file.write(example().encode())
     base_url = invocation.settings.web.base_url or DASHBOARD
     with open_database(invocation.settings) as database, database.session() as session:
         link = make_link(session, invocation.settings, "admin", base_url, create_administrator=True)
         session.commit()
+    # Last, so that the command can be repeated after a failure. Passwords may be added to the file.
+    with open_private(FILE.absolute()) as file:
+        file.write(example().encode())
     invocation.console.result(
         {"settings": FILE.absolute(), "data": invocation.settings.data, "link": link},
         f"settings   {FILE.absolute()}\ndata       {invocation.settings.data}\n"

@@ -33,7 +33,7 @@ from manager.notices.delivery import deliver_notices
 from manager.worker import registry
 from manager.worker.settlement import settle_lost, settle_orphans
 from manager.worker.worker import Worker
-from oai.database import Database
+from oai.database import Database, first_line
 from oai.datestamps import format_datestamp
 from oai.disk import disks_of
 from oai.errors import InterruptedRunError
@@ -99,7 +99,7 @@ class _Calls:
         try:
             await function()
         except (OperationalError, psycopg.OperationalError) as error:
-            logger.warning("the database does not answer: %s", error)
+            logger.warning("the database does not answer: %s", first_line(error))
         except NotLeadingError as error:
             logger.warning("%s", error)
         except Exception:
@@ -299,7 +299,7 @@ class Manager:
                 async with leadership(self._database, poll_seconds=self._poll) as lead:
                     await self._while_leading(lead)
             except (OperationalError, psycopg.OperationalError) as error:
-                leading_logger.warning("the database does not answer: %s", error)
+                leading_logger.warning("the database does not answer: %s", first_line(error))
             finally:
                 self._leads = False
             leading_logger.warning("this manager is no longer the leader")

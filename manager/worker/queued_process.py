@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol, TypeVar
 
 from procrastinate import App
 from procrastinate.exceptions import ConnectorException
@@ -13,6 +14,7 @@ from sqlalchemy.orm import Session
 from manager import queue
 from manager.worker.process import HarvestProcess, ProcessOutcome, environment_for, host_name, last_message
 from oai.child import module_command
+from oai.database import first_line
 from oai.executor import DatabaseExecutor
 from oai.failures import Failure, FailureCode
 from oai.settings import Settings
@@ -21,6 +23,27 @@ from provider.indexing.index_runs import claim, give_back
 logger = logging.getLogger("manager.indexing_worker")
 
 _REASON_CHARACTERS: Final = 500
+_Result = TypeVar("_Result")
+
+
+async def repeated(
+    attempt: Callable[[], Awaitable[_Result]], *, pause: float, goes_on: Callable[[], bool]
+) -> _Result:
+    """Return what the transaction returns; while the database does not answer, try again after each pause.
+
+    Raises the last OperationalError as soon as `goes_on` is False.
+    """
+    warned = False
+    while True:
+        try:
+            return await attempt()
+        except OperationalError as error:
+            if not goes_on():
+                raise
+            if not warned:
+                logger.warning("the database does not answer: %s; trying again", first_line(error))
+            warned = True
+        await asyncio.sleep(pause)
 
 
 class SettleRow(Protocol):
@@ -110,7 +133,14 @@ class ProcessWorker:
         await self._give_back(number, f"the worker on {host_name()!r} ended", at_fault=False)
 
     async def _give_back(self, number: int, reason: str, *, at_fault: bool = True) -> None:
-        await self._transactions.run(self._settle, number, reason, at_fault=at_fault)
+        """Settle the row; otherwise it would stay "running" although this worker lives."""
+        manager, begun = self._settings.manager, time.monotonic()
+        most = manager.lost_seconds if at_fault else manager.stop_seconds
+        await repeated(
+            lambda: self._transactions.run(self._settle, number, reason, at_fault=at_fault),
+            pause=manager.tick_seconds,
+            goes_on=lambda: time.monotonic() - begun < most,
+        )
 
 
 def in_words(outcome: ProcessOutcome) -> str:

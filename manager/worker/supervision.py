@@ -21,14 +21,21 @@ class StopRequest:
     def __init__(self) -> None:
         self._changed = asyncio.Event()
         self._cause: Cause | None = None
+        self._worker_ends = False
 
     @property
     def cause(self) -> Cause | None:
         """Return why the harvest is to end; None as long as it may continue."""
         return self._cause
 
+    @property
+    def worker_ends(self) -> bool:
+        """Return whether its worker ends, whatever the cause is."""
+        return self._worker_ends
+
     def give(self, cause: Cause) -> None:
-        """Request the end; a cause less urgent than the present one changes nothing."""
+        """Request the end; a cause less urgent than the present one does not replace it."""
+        self._worker_ends = self._worker_ends or cause is Cause.SHUTDOWN
         if self._cause is None or _URGENCY.index(cause) > _URGENCY.index(self._cause):
             self._cause = cause
             self._changed.set()

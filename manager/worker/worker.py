@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -35,7 +35,7 @@ from manager.worker.process import (
     environment_for,
     host_name,
 )
-from manager.worker.queued_process import IndexingWorker, ProcessWorker
+from manager.worker.queued_process import IndexingWorker, ProcessWorker, repeated
 from manager.worker.registry import Membership
 from manager.worker.settlement import WANTED, Cause, Ending, settle
 from manager.worker.supervision import StopRequest, supervise
@@ -225,13 +225,16 @@ class Worker:
         else:
             logger.info("job %d: harvest of repository %d started", job_id, run.repository_id)
             run, ending = await self._watch(run, process, order)
-        await self._transactions.run(settle, run, ending, self._settings.manager)
+        # Otherwise the job would count as lost although this worker lives.
+        await self._repeated(order, partial(settle, run=run, ending=ending, settings=self._settings.manager))
         logger.info("job %d: %s, exit code %s", job_id, ending.cause.name.lower(), ending.exit_code)
 
     async def _watch(self, run: Run, process: HarvestProcess, order: StopRequest) -> tuple[Run, Ending]:
         ending = asyncio.create_task(supervise(process, order, self._settings.manager))
         try:
-            await self._transactions.run(note_process, run.job_id, process.process_id)
+            await self._repeated(
+                order, partial(note_process, job_id=run.job_id, process_id=process.process_id)
+            )
         except BaseException:
             order.give(Cause.SHUTDOWN)
             await ending
@@ -240,6 +243,15 @@ class Worker:
         run = dataclasses.replace(run, process_id=process.process_id)
         return run, Ending(
             cause=order.cause or Cause.ENDED, exit_code=outcome.exit_code, stderr=outcome.stderr
+        )
+
+    async def _repeated(self, order: StopRequest, work: Callable[[Session], None]) -> None:
+        """Run a transaction that may be repeated until the database answers, or the worker has to end."""
+        manager, begun = self._settings.manager, time.monotonic()
+        await repeated(
+            lambda: self._transactions.run(work),
+            pause=manager.tick_seconds,
+            goes_on=lambda: not order.worker_ends or time.monotonic() - begun < manager.stop_seconds,
         )
 
     async def _keep_watch(self, worker_id: int, membership: Membership) -> None:

@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from manager.commands import serve_worker
@@ -191,6 +193,25 @@ async def test_a_row_is_put_back_also_if_its_worker_is_told_to_end_while_it_clai
         with pytest.raises(asyncio.CancelledError):
             await work
     assert put_back == [7]
+
+
+async def test_a_row_is_settled_although_the_database_does_not_answer_for_a_moment(
+    quick: Settings, database: Database
+) -> None:
+    settled = list[int]()
+
+    def give_back(_session: Session, number: int, _reason: str, *, at_fault: bool) -> None:
+        assert at_fault
+        settled.append(number)
+        if len(settled) < 3:
+            raise OperationalError("UPDATE", {}, psycopg.OperationalError("in recovery mode"))
+
+    with DatabaseExecutor(database, threads=2, name="worker") as transactions:
+        worker = ProcessWorker(
+            quick, transactions, command=("false",), what="row", claim=lambda *_: True, settle=give_back
+        )
+        await worker.run(7)
+    assert settled == [7, 7, 7]
 
 
 def test_what_makes_no_sense_with_a_queue_is_refused(environment: dict[str, str], tmp_path: Path) -> None:

@@ -5,9 +5,12 @@ import contextlib
 import os
 import signal
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from harvester.harvest.checkpoint import only_harvest
 from manager.commands import serve_worker
@@ -15,6 +18,7 @@ from manager.jobs import views as jobs
 from manager.jobs.reasons import Code, WaitReason
 from manager.leader.dispatcher import launch_due
 from manager.schedules import service as schedules
+from manager.worker import claim, settlement
 from manager.worker.process import host_name
 from oai.database import Database
 from oai.settings import Settings
@@ -269,6 +273,66 @@ async def test_a_manager_outlives_the_loss_of_its_database_connections(
         )
         tables.add("oai_recurring_job", repository_id=1)
         await until(lambda: len(tables.history()) == 2)
+
+
+def _unanswered(work: Callable[..., object], times: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let the database not answer so many times to one of the worker's transactions; list the attempts."""
+    attempts: list[int] = []
+
+    def attempt(*given: object, **named: object) -> object:
+        attempts.append(len(attempts))
+        if len(attempts) <= times:
+            raise OperationalError("SELECT secret", {}, psycopg.OperationalError("in recovery mode"))
+        return work(*given, **named)
+
+    monkeypatch.setattr(f"manager.worker.worker.{work.__name__}", attempt)
+    return attempts
+
+
+@pytest.mark.parametrize("work", [claim.note_process, settlement.settle])
+async def test_a_database_that_does_not_answer_for_a_moment_makes_no_job_lost(
+    quick: Settings,
+    database: Database,
+    tables: Tables,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    work: Callable[..., object],
+) -> None:
+    attempts = _unanswered(work, 2, monkeypatch)
+    once = quick.model_copy(update={"manager": quick.manager.model_copy(update={"retries": 0})})
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="crash")
+    async with managing(once, database):
+        await until(tables.history)
+        await until(lambda: not tables("SELECT FROM oai_job"))
+    assert len(attempts) == 3
+    assert tables.history() == [("failed", "crash")]
+    warnings = [entry.getMessage() for entry in caplog.records if "does not answer" in entry.getMessage()]
+    assert warnings == ["the database does not answer: in recovery mode; trying again"]
+    assert not [entry for entry in caplog.records if entry.exc_info]
+
+
+async def test_the_leader_logs_the_databases_words_without_statements(
+    quick: Settings, database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unanswered(*_: object) -> None:
+        raise OperationalError("SELECT secret", {}, psycopg.OperationalError("in recovery mode"))
+
+    monkeypatch.setattr("manager.leader.loop.settle_orphans", unanswered)
+    async with managing(quick, database):
+        await until(lambda: "the database does not answer: in recovery mode" in caplog.messages)
+    assert "secret" not in caplog.text
+
+
+async def test_a_worker_ends_although_the_database_never_answers_again(
+    quick: Settings, database: Database, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = _unanswered(settlement.settle, 10**6, monkeypatch)
+    hasty = quick.model_copy(update={"manager": quick.manager.model_copy(update={"stop_seconds": 0.5})})
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
+    async with asyncio.timeout(60):
+        async with managing(hasty, database):
+            await until(lambda: running_process(tables))
+    assert len(attempts) > 1
 
 
 async def test_an_embargo_that_has_ended_is_lifted(

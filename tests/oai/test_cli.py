@@ -2,7 +2,10 @@
 
 import json
 import logging
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +62,50 @@ def interrupted_badly(_: Invocation) -> int:
 
 def faulty(_: Invocation) -> int:
     raise RuntimeError("a fault")
+
+
+def opens_a_file(invocation: Invocation) -> int:
+    with (invocation.settings.data / "opened").open("w") as file:
+        for stream in (sys.stdout, sys.stderr):
+            stream.write("for nobody\n")
+            stream.flush()
+        invocation.console.table([{"name": None}], {"name": "name"}, empty="")
+        with invocation.console.progress("working") as advance:
+            advance(1)
+        inherited = subprocess.run(["/bin/sh", "-c", "echo for nobody; echo for nobody >&2"], check=False)
+        file.write(f"{min(file.fileno(), 3)} {inherited.returncode}")
+    return ExitCode.DONE
+
+
+def names(invocation: Invocation) -> int:
+    invocation.console.result({"name": "Zatva … č"}, "Zatva … č")
+    return ExitCode.DONE
+
+
+def _in_a_process(handler: str, *words: str, shell: str = "", **environment: str) -> bytes:
+    code = (
+        "import sys; from tests.oai import test_cli as t; "
+        f"sys.exit(t.run(t._parser({handler!r}), ['some', 'thing', *sys.argv[1:]]))"
+    )
+    command = ["/bin/sh", "-c", f'exec "$@" {shell}', "sh", sys.executable, "-c", code, *words]
+    paths = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, env=os.environ | paths | environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_opened_so_that_no_file_takes_its_number(tmp_path: Path, closed: str) -> None:
+    others = "".join(f" {stream}/dev/null" for stream in (">", "2>") if f"{stream}&-" not in closed.split())
+    _in_a_process("opens_a_file", shell=f"{closed}{others}")
+    assert (tmp_path / "opened").read_text() == "3 0"
+
+
+def test_a_character_that_the_terminals_encoding_lacks_is_replaced() -> None:
+    assert _in_a_process("names", PYTHONIOENCODING="iso8859-2", LC_ALL="C") == b"Zatva ? \xe8\n"
+    assert _in_a_process("names", PYTHONIOENCODING="utf8") == "Zatva … č\n".encode()
+    found = json.loads(_in_a_process("names", "--json", PYTHONIOENCODING="iso8859-2").decode("ascii"))
+    assert found == {"name": "Zatva … č"}
 
 
 def test_a_result_is_text_or_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The embedded PostgreSQL: shared by processes, stopped when the last has gone, closed to other users."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ from sqlalchemy import URL
 
 from oai import keeper
 from oai.embedded import EmbeddedServer, cluster_folder
+from oai.errors import DatabaseNotReadyError
 
 _USER = """
 import sys, time, pathlib
@@ -112,6 +114,74 @@ def test_it_recovers_when_the_server_itself_was_killed(data: Path) -> None:
     assert _answers(again.url)
     again.release()
     server.release()
+
+
+@contextlib.contextmanager
+def _number_reused(cluster: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another program, run by the server's account, whose number is that in the file of a lost server."""
+    account = cluster.stat().st_uid if os.geteuid() == 0 else None
+    with subprocess.Popen(
+        ["/x/postgres", "-c", "echo ready; read line", "postgres", "-D", "/x"], executable="/bin/sh",
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/", user=account,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        file = cluster / "postmaster.pid"
+        file.write_text(f"{process.pid}\n{file.read_text().partition(chr(10))[2]}")
+        yield process
+        process.kill()
+
+
+def _kill_server(cluster: Path) -> None:
+    pid = keeper.postmaster_pid(cluster)
+    assert pid is not None
+    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    for one in (pid, *children):
+        os.kill(one, signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other programs are told apart by /proc")
+@pytest.mark.parametrize("ask", [True, False])
+def test_a_program_with_the_number_of_a_lost_server_is_not_taken_for_it(data: Path, *, ask: bool) -> None:
+    first, again = EmbeddedServer(data), EmbeddedServer(data)
+    first.acquire()
+    cluster = cluster_folder(data)
+    _kill_server(cluster)
+    with _number_reused(cluster) as foreign:
+        again.acquire(ask=ask)
+        assert _answers(again.url)
+        assert keeper.postmaster_pid(cluster) not in (None, foreign.pid)
+        again.release()
+        first.release()
+        assert foreign.poll() is None, "the other program was sent a signal"
+    assert keeper.postmaster_pid(cluster) is None
+
+
+def test_a_server_that_runs_is_found_by_another_path(data: Path, tmp_path: Path) -> None:
+    server = EmbeddedServer(data)
+    server.acquire()
+    cluster = cluster_folder(data)
+    keeper.remove_stale_file(cluster)
+    alias = tmp_path / "alias"
+    alias.symlink_to(cluster)
+    assert keeper.postmaster_pid(alias) == keeper.postmaster_pid(cluster) is not None
+    server.release()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other programs are told apart by /proc")
+def test_a_server_that_runs_is_never_started_twice_even_if_its_file_is_wrong(data: Path) -> None:
+    server, second = EmbeddedServer(data), EmbeddedServer(data, going_seconds=0)
+    server.acquire()
+    cluster = cluster_folder(data)
+    right = (cluster / "postmaster.pid").read_text()
+    with _number_reused(cluster), pytest.raises(DatabaseNotReadyError):
+        second.acquire()
+    assert "pre-existing shared memory block" in (cluster / "server.log").read_text()
+    (cluster / "postmaster.pid").write_text(right)
+    assert _answers(server.url)
+    second.release()
+    server.release()
+    assert keeper.postmaster_pid(cluster) is None
 
 
 def test_a_server_that_was_trusted_too_soon_gets_its_database(data: Path) -> None:

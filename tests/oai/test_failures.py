@@ -37,6 +37,14 @@ def test_no_two_codes_are_explained_alike(language: str) -> None:
     assert len(set(words)) == len(words)
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_altered_files_are_restored_by_a_rebuild_and_missing_ones_without(language: str) -> None:
+    advice = explained(filled(FailureCode.STORE_DAMAGED), language).todo.partition(". ")[2]
+    missing, altered, *_ = advice.split(",")
+    assert "zatva store rebuild" in altered
+    assert "zatva store rebuild" not in missing
+
+
 def test_a_sentence_shows_numbers_grouped_and_texts_as_they_are() -> None:
     failure = Failure(
         code=FailureCode.ANSWER_BYTES, facts={"limit": 536870912, "setting": "harvester.max_answer_bytes"}

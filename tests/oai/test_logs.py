@@ -44,3 +44,20 @@ def test_a_json_entry_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
     (line,) = capsys.readouterr().err.splitlines()
     assert json.loads(line)["message"] == f"GET {_FORGED}"
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_the_queue_writes_a_traceback_only_if_verbose(
+    capsys: pytest.CaptureFixture[str],
+    verbose: bool,  # noqa: FBT001 a parameter
+) -> None:
+    configure(LogSettings(format="console"), verbose=verbose)
+    error = RuntimeError("connector")
+    error.__cause__ = ValueError("no connection\nat all")
+    logging.getLogger("procrastinate.worker").error("Job %s: Error", "harvest[1]", exc_info=error)
+
+    text = capsys.readouterr().err
+    assert ("RuntimeError: connector" in text) is verbose
+    if not verbose:
+        (line,) = text.splitlines()
+        assert line.endswith("ERROR   Job harvest[1]: Error: no connection")

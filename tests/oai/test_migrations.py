@@ -27,7 +27,7 @@ import provider.models
 import provider.titles.models
 import web.models
 from oai import migrations
-from oai.database import Database, open_database
+from oai.database import Database, open_database, place
 from oai.errors import DatabaseNotReadyError
 from oai.models import Base
 from oai.settings import Settings
@@ -315,6 +315,15 @@ def test_an_unreachable_server_is_named_without_its_password() -> None:
         pass
     assert "127.0.0.1:1/none" in str(caught.value)
     assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:abc", "[::1", "127.0.0.1:"])
+def test_an_address_with_a_wrong_port_is_refused_without_its_password(host: str) -> None:
+    settings = Settings(database_url=f"postgresql://u:hidden@{host}/none")
+    for use in (lambda: open_database(settings).__enter__(), lambda: place(settings)):
+        with pytest.raises(DatabaseNotReadyError, match="database_url: not a valid address") as caught:
+            use()
+        assert "hidden" not in str(caught.value)
 
 
 def test_another_kind_of_database_is_refused() -> None:

@@ -1,6 +1,7 @@
 """Why the embedded server does not start is told from its disk and its log."""
 
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,3 +48,26 @@ def test_what_was_before_the_server_was_last_well_is_no_reason(tmp_path: Path) -
     assert why_not(tmp_path, "no idea") == "no idea"
     log.write_text(log.read_text() + "FATAL:  could not create lock file\n")
     assert why_not(tmp_path, "no idea") == f"could not create lock file; see {log}"
+
+
+@pytest.fixture
+def parent() -> Iterator[Path]:
+    """A folder with a path short enough for a socket, and open, so that root's server uses it, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_folder_with_an_apostrophe_and_other_odd_characters_is_used(parent: Path) -> None:
+    server = EmbeddedServer(parent / "o'brien & \\(sons) #1", going_seconds=0)
+    server.acquire()
+    server.release()
+    assert list(parent.glob("*/postgres/PG_VERSION"))
+
+
+@pytest.mark.parametrize("sign", ['"', "$", "`", ",", "\n"])
+def test_a_folder_that_the_server_cannot_use_is_refused_with_the_character(parent: Path, sign: str) -> None:
+    with pytest.raises(DatabaseNotReadyError) as raised:
+        EmbeddedServer(parent / f"a{sign}b", going_seconds=600).acquire()
+    assert f"does not accept the character {sign!r} in this path; set another" in str(raised.value)
+    assert not list(parent.glob("*/postgres"))

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from oai.errors import SettingsError
+from oai.private_files import exposed_files
 from oai.settings import load_settings
+from oai.settings_view import settings_in_effect
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +60,32 @@ def test_the_password_is_not_shown() -> None:
 def test_a_wrong_setting_is_named_with_what_is_allowed(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "zatva.toml").write_text(text)
     with pytest.raises(SettingsError, match=words):
+        load_settings()
+
+
+def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    (tmp_path / "zatva.toml").write_bytes(b'[provider]\nrepository_name = "\xe8e\xbb"\n')
+    with pytest.raises(
+        SettingsError, match=r"zatva.toml: not UTF-8 \(byte 31, in line 2\); save it as UTF-8"
+    ):
+        load_settings()
+
+
+def test_a_byte_order_mark_is_not_part_of_the_settings(tmp_path: Path) -> None:
+    file = tmp_path / "zatva.toml"
+    file.write_bytes(b"\xef\xbb\xbf[provider]\r\nrecords_per_answer = 7\r\n[mail]\r\npassword = 'hidden'\r\n")
+    settings = load_settings()
+    assert settings.provider.records_per_answer == 7
+    file.chmod(0o644)
+    assert set(exposed_files(settings)) <= {file}  # it depends on the folders, too
+    lines = {line.name: line.source for line in settings_in_effect(settings)}
+    assert lines["provider.records_per_answer"] == "zatva.toml:2"
+
+
+@pytest.mark.parametrize("text", ["[Provider]\nthreads = 2\n", "DATA = '/x'\n", "[provider]\n[PROVIDER]\n"])
+def test_a_name_in_another_case_is_refused_with_the_right_one(tmp_path: Path, text: str) -> None:
+    (tmp_path / "zatva.toml").write_text(text)
+    with pytest.raises(SettingsError, match=r"(?i)'(provider|data)' is not known; write it as '[a-z]+'"):
         load_settings()
 
 

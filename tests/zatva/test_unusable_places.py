@@ -97,6 +97,14 @@ def test_init_in_a_folder_that_takes_no_files_is_told(environment: dict[str, str
     check(zatva(environment, "init", folder=CLOSED), CLOSED)
 
 
+def test_init_that_found_no_database_can_be_repeated(environment: dict[str, str], tmp_path: Path) -> None:
+    nowhere = environment | {"ZATVA_DATABASE_URL": "postgresql://127.0.0.1:1/none"}
+    assert zatva(nowhere, "init", folder=tmp_path).returncode == 6
+    done = zatva(environment, "init", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "zatva.toml").is_file()
+
+
 def test_init_over_a_folder_is_told(environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "zatva.toml").mkdir()
     done = zatva(environment, "init", "--force", folder=tmp_path)
