@@ -166,19 +166,25 @@ def read_text(file: Path) -> str:
 
 
 def read_table(file: Path) -> dict[str, Any]:
-    """Return the content of a settings file.
+    """Return the content of a settings file, with its sections as they are spelt in the reference.
 
-    Raises SettingsError if it is not TOML, or if a section is written in another case: `zatva settings`
-    could not tell which of two that are one to pydantic has effect.
+    Raises SettingsError if it is not TOML, or has a section twice, in different cases.
     """
     try:
         table = tomllib.loads(read_text(file))
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{file}: not valid TOML: {error}") from None
-    for name in table:
-        if name not in Settings.model_fields and name.lower() in Settings.model_fields:
-            raise SettingsError(f"{file}: {name!r} is not known; write it as {name.lower()!r}")
-    return table
+    spelt: dict[str, Any] = {}
+    for name, value in table.items():
+        if section_name(name) in spelt:
+            raise SettingsError(f"{file}: {name!r} is there twice, in different cases; use {name.lower()!r}")
+        spelt[section_name(name)] = value
+    return spelt
+
+
+def section_name(name: str) -> str:
+    """Return a top-level name of a settings file as the reference spells it; it may have capital letters."""
+    return name.lower() if name.lower() in Settings.model_fields else name
 
 
 def load_settings(config: Path | None = None, **overrides: Any) -> Settings:  # noqa: ANN401 any setting's type

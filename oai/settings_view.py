@@ -2,7 +2,6 @@
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, SecretStr
 
-from oai.settings import Settings, read_text
+from oai.settings import Settings, read_table, read_text, section_name
 
 HIDDEN: Final = "(set, not shown)"
 _SECTION: Final = re.compile(r"\s*\[([\w.]+)\]")
@@ -61,11 +60,12 @@ def _lines_of(file: Path) -> dict[str, int]:
     section = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if opened := _SECTION.match(line):
-            section = f"{opened[1]}."
+            first, dot, rest = opened[1].partition(".")
+            section = f"{section_name(first)}{dot}{rest}."
             found[section] = number
         elif key := _KEY.match(line):
-            found[f"{section}{key[1]}"] = number
-    return {name: _nearest(found, name) for name in _names(tomllib.loads(text), "")}
+            found[f"{section}{key[1] if section else section_name(key[1])}"] = number
+    return {name: _nearest(found, name) for name in _names(read_table(file), "")}
 
 
 def _nearest(found: dict[str, int], name: str) -> int:
