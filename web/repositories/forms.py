@@ -17,6 +17,7 @@ from harvester.protocols import protocol_of
 from harvester.recognition import check_base_url
 from harvester.repositories import unused_folder
 from oai.errors import RemoteError, SettingsError, TryLaterError, UsageError
+from oai.reach import without_credentials
 from web.auth.access import visible_repositories, who_asks
 from web.auth.organisations import own_folder
 from web.auth.sessions import SignedIn
@@ -97,7 +98,8 @@ async def repository_choices(request: web.Request) -> list[tuple[int, str]]:
 def told_apart(rows: Sequence[Row[int, str | None, str]]) -> list[tuple[int, str]]:
     """Return number and name of each repository; a name that several have, with host, address or number."""
     named: dict[str, list[tuple[int, str]]] = {}
-    for number, name, address in rows:
+    for number, name, base_url in rows:
+        address = without_credentials(base_url)
         named.setdefault(name or address, []).append((number, address))
     labels: dict[int, str] = {}
     for name, same in named.items():
