@@ -29,7 +29,7 @@ _LONGEST_LINE = 64 * 1024
 class SessionSender:
     """Sends requests over aiohttp sessions, which it does not close.
 
-    If an answer breaks the rules of HTTP, the request is sent once more, over a lenient session.
+    If an answer breaks the rules of HTTP, the request is sent again, over a lenient session.
 
     `timeout` is the maximum duration of a whole exchange, in seconds. An answer that for `slow_seconds`
     arrives at fewer than `slow_rate` bytes per second is given up as well. No body is read beyond the limits.

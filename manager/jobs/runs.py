@@ -59,7 +59,7 @@ _LIKE_IT: Final = 10
 
 
 def needs_attention(run: Any) -> ColumnElement[bool]:  # noqa: ANN401 History, or a subquery of it
-    """Return the condition that a run did not end well and, if it was held, that nobody has approved it."""
+    """Return the condition that a run did not end well and was not approved if it was held."""
     return and_(run.status.in_(TROUBLED), run.failure_code.is_distinct_from(FailureCode.RELEASED))
 
 

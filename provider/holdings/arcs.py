@@ -17,7 +17,7 @@ _NAME_CLASS: Final = 0x5A4E  # "ZN": separates these keys from other advisory lo
 _LOCK_NAME: Final = "SELECT pg_advisory_xact_lock(:class, hashtext(:name))"
 _MOST_NAMES: Final = 20
 _ENDING: Final = 3
-"""Characters that tell `.gz`, `.zst` and `arc` apart."""
+"""Characters that distinguish `.gz`, `.zst` and `arc`."""
 _SHARES: Final = """
 SELECT EXISTS (
     SELECT FROM candidate JOIN document USING (key) WHERE document.arc_id = :arc_id

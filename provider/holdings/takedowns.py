@@ -146,7 +146,7 @@ def ranges_of(targets: Sequence[str], rule: WwwRule) -> list[Range]:
         )
     if long:
         raise UsageError(
-            "the index cannot tell these long addresses apart from others; give a shorter prefix with * at "
+            "the index cannot distinguish these long addresses from others; give a shorter prefix with * at "
             "the end instead: %(lines)s",
             lines=", ".join(long[:20]),
         )

@@ -333,7 +333,8 @@ async def test_a_refused_run_names_the_next_time_on_the_partners_own_clock_where
         assert (status, button in page) == (409, True), path
         assert f"začala {at[0]} a mezi" in page
         assert f"spusťte ho znovu {at[1]} nebo později" in page
-        assert 'name="next" value="/"' in page, "no address that only takes forms"
+        assert f'name="next" value="{path}"' not in page, "it only takes forms"
+        assert 'name="next" value="/' in page
 
 
 def test_indexing_stops_before_the_disk_is_full(environment: dict[str, str], tmp_path: Path) -> None:

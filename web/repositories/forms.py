@@ -34,7 +34,7 @@ _DETAILS: Final[tuple[Callable[[int, str], str], ...]] = (
     lambda _number, address: address.partition("://")[2],
     lambda number, address: f"{address.partition('://')[2]}, {number}",
 )
-"""What tells repositories of one name apart; the first that does is shown."""
+"""What distinguishes repositories of one name; the first that does is shown."""
 
 
 def usable_address(value: str, protocol: str | None = None) -> str:

@@ -107,7 +107,7 @@ class StaleFormError(Exception):
     def __init__(self, form: Form) -> None:
         super().__init__("the object was changed since the form was filled from it")
         self.form = form
-        """The form to show again; submitted once more, it replaces the other change."""
+        """The form to show again; submitted again, it replaces the other change."""
 
 
 class FormModel(BaseModel):
