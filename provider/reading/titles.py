@@ -34,13 +34,9 @@ _LABELS: Final = {"iso8859-1": "cp1252", "ascii": "cp1252"}
 # Beginning and end are searched apart: one expression for both would be tried at each of many beginnings.
 _TITLE = re.compile(rb"<title[\s>]", re.IGNORECASE)
 _TITLE_END = re.compile(rb"</title", re.IGNORECASE)
-_OTHER = re.compile(rb"<!--|<script|<style", re.IGNORECASE)
-"""What contains no elements."""
-_ENDS: Final = {
-    b"<!-": re.compile(rb"-->"),
-    b"<sc": re.compile(rb"</script", re.IGNORECASE),
-    b"<st": re.compile(rb"</style", re.IGNORECASE),
-}
+_OTHER: Final = {b"<!--": b"-->", b"<script": b"</script", b"<style": b"</style"}
+"""What contains no elements, and how it ends."""
+_BEGIN_OF_OTHER = re.compile(b"|".join(_OTHER))
 _MOST_CANDIDATES: Final = 10
 _BODY = re.compile(rb"<body[\s>]", re.IGNORECASE)
 _META = re.compile(rb"<meta\s[^>]{0,500}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
@@ -109,13 +105,24 @@ def _end_of_other(page: bytes, place: int) -> int | None:
 
     None if it does not end.
     """
-    begin = 0
-    while found := _OTHER.search(page, begin, place):
-        end = _ENDS[found[0][:3].lower()].search(page, found.end())
-        if end is None or end.end() > place:
-            return end and end.end()
-        begin = end.end()
+    before = page[:place].lower()
+    # Nearly always true, and quicker than to go from one to the next.
+    if all(_is_closed(before, begin, end) for begin, end in _OTHER.items()):
+        return place
+    lower = before + page[place:].lower()
+    at = 0
+    while found := _BEGIN_OF_OTHER.search(lower, at, place):
+        at = lower.find(_OTHER[found[0]], found.end())
+        if at < 0:
+            return None
+        if at > place:
+            return at
     return place
+
+
+def _is_closed(before: bytes, begin: bytes, end: bytes) -> bool:
+    last = before.rfind(begin)
+    return last < 0 or before.find(end, last) > 0
 
 
 def tidy(text: str) -> str | None:
