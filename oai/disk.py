@@ -34,10 +34,16 @@ class Disk:
 def disks_of(settings: Settings) -> list[Disk]:
     """Return the disk of the data folder and, if it is another one, that of the store."""
     found: list[Disk] = []
+    devices = set()
     for folder in (settings.data, settings.store):
-        usage = shutil.disk_usage(_existing(folder))
-        if not any((disk.total, disk.free) == (usage.total, usage.free) for disk in found):
+        existing = _existing(folder)
+        usage, device = shutil.disk_usage(existing), existing.stat().st_dev
+        # By the device, because the free space may change in between; by the space as well, because some file
+        # systems have several devices on one disk.
+        known = device in devices or (usage.total, usage.free) in {(disk.total, disk.free) for disk in found}
+        if not known:
             found.append(Disk(folder=folder, total=usage.total, free=usage.free))
+        devices.add(device)
     return found
 
 

@@ -1,5 +1,6 @@
 """Disks are sampled once an hour, and the trend of two weeks says when one is full."""
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -65,3 +66,13 @@ def test_the_disks_of_the_settings_are_those_of_existing_folders(settings: Setti
     missing = settings.model_copy(update={"data": tmp_path / "a" / "b"})
     (disk,) = disks_of(missing)
     assert 0 < disk.free < disk.total
+
+
+def test_a_disk_whose_free_space_changes_meanwhile_is_one(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = type(shutil.disk_usage(tmp_path))
+    frees = iter((500, 400))
+    monkeypatch.setattr("oai.disk.shutil.disk_usage", lambda _place: usage(1000, 500, next(frees)))
+    with_store = settings.model_copy(update={"data": tmp_path})
+    assert [disk.free for disk in disks_of(with_store)] == [500]
