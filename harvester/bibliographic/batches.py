@@ -221,8 +221,8 @@ class Omitted:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WrittenRecord:
-    """A record to write, ready for the server."""
+class RecordRows:
+    """The rows of a record, ready for the server."""
 
     omitted: "Omitted"
     """What is recorded if the server refuses it."""
@@ -237,7 +237,7 @@ class WrittenRecord:
 class ImportBatch:
     """The result of processing a batch of records."""
 
-    rows: Sequence[WrittenRecord]
+    rows: Sequence[RecordRows]
     same: Sequence[UnchangedRecord]
     omitted: Sequence[Omitted]
     welcome: Sequence[uuid.UUID]
@@ -312,7 +312,7 @@ class _Draft:
     """A batch while its records are processed."""
 
     counts: Counter[str]
-    rows: list[WrittenRecord] = field(default_factory=list)
+    rows: list[RecordRows] = field(default_factory=list)
     same: list[UnchangedRecord] = field(default_factory=list)
     omitted: list[Omitted] = field(default_factory=list)
     welcome: list[uuid.UUID] = field(default_factory=list)
@@ -364,7 +364,7 @@ class _Draft:
         self.counts["new" if candidate.bibliographic_id is None else "updated"] += 1
         begun = as_text({"identifier_key": candidate.key.hex, **header})
         self.rows.append(
-            WrittenRecord(
+            RecordRows(
                 omitted=Omitted.of(candidate, header["basis"], "refused", ""),
                 values=f"{begun[1:-1]}, {texts.values[1:-1]}",
                 contributors=texts.contributors,

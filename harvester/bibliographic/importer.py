@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic import imports
-from harvester.bibliographic.batches import LEFT_OUT, Chooser, Converting, ImportBatch
+from harvester.bibliographic.batches import LEFT_OUT, Chooser, Converting, ImportBatch, Omitted
 from harvester.bibliographic.candidates import (
     FIRST,
     ImportScope,
@@ -192,13 +192,13 @@ class _Work:
     def _write(self, import_id: int, scope: ImportScope, batch: ImportBatch) -> None:
         """Write the batch and the counts in one transaction; a record that cannot be stored is omitted."""
         try:
-            self._write_at_once(import_id, scope, batch, singly=False)
+            self._write_batch(import_id, scope, batch, singly=False)
         except DBAPIError as error:
             if not is_refusal(error):
                 raise
-            self._write_at_once(import_id, scope, batch, singly=True)
+            self._write_batch(import_id, scope, batch, singly=True)
 
-    def _write_at_once(self, import_id: int, scope: ImportScope, batch: ImportBatch, *, singly: bool) -> None:
+    def _write_batch(self, import_id: int, scope: ImportScope, batch: ImportBatch, *, singly: bool) -> None:
         with self.database.session() as session:
             table = Table(
                 session=session,
@@ -206,7 +206,11 @@ class _Work:
                 metadata_prefix=scope.metadata_prefix,
             )
             table.forget_omissions(batch.welcome)
-            refused = table.write_singly(batch.rows) if singly else table.write(batch.rows)
+            refused: Sequence[Omitted] = ()
+            if singly:
+                refused = table.write_singly(batch.rows)
+            else:
+                table.write(batch.rows)
             table.note_same(batch.same)
             table.omit([*batch.omitted, *refused])
             counts = self.counts + batch.counts

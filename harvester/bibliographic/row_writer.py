@@ -12,7 +12,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from harvester.bibliographic.batches import UNREADABLE, Omitted, UnchangedRecord, WrittenRecord, as_text
+from harvester.bibliographic.batches import UNREADABLE, Omitted, RecordRows, UnchangedRecord, as_text
 from harvester.store import records as arrays
 
 _TEXTS: Final = (
@@ -136,13 +136,10 @@ class Table:
     longest: int = 50_000_000
     """Characters of JSON in a statement: an array of type jsonb may have 268 MB."""
 
-    def write(self, records: Sequence[WrittenRecord]) -> Sequence[Omitted]:
-        """Insert or replace records with their names and identifiers; a record keeps its id.
-
-        Returns nothing, because all records are written, or raises the database's error.
-        """
+    def write(self, records: Sequence[RecordRows]) -> None:
+        """Insert or replace records with their names and identifiers; a record keeps its id."""
         if not records:
-            return ()
+            return
         given = [one.omitted.bibliographic_id for one in records]
         known = [number for number in given if number is not None]
         if known:
@@ -156,9 +153,8 @@ class Table:
         ):
             for array in self._arrays(members):
                 self.session.execute(statement, {**self._scope(), "ids": ids, "rows": array})
-        return ()
 
-    def write_singly(self, records: Sequence[WrittenRecord]) -> Sequence[Omitted]:
+    def write_singly(self, records: Sequence[RecordRows]) -> Sequence[Omitted]:
         """Write as `write` does, each record in a savepoint; return those that the server refuses."""
         refused = []
         for one in records:

@@ -114,7 +114,7 @@ class ListWatch:
         fewer = self.largest - (self.listed - self.repeated)
         return fewer if not self.missing and 0 < fewer <= self.longest_page else 0
 
-    def loss(self) -> Note | None:
+    def loss_warning(self) -> Note | None:
         """Return a warning if records may have been skipped."""
         if not self.lost:
             return None

@@ -34,9 +34,9 @@ _LABELS: Final = {"iso8859-1": "cp1252", "ascii": "cp1252"}
 # Beginning and end are searched apart: one expression for both would be tried at each of many beginnings.
 _TITLE = re.compile(rb"<title[\s>]", re.IGNORECASE)
 _TITLE_END = re.compile(rb"</title", re.IGNORECASE)
-_OTHER: Final = {b"<!--": b"-->", b"<script": b"</script", b"<style": b"</style"}
+_NO_MARKUP: Final = {b"<!--": b"-->", b"<script": b"</script", b"<style": b"</style"}
 """What contains no elements, and how it ends."""
-_BEGIN_OF_OTHER = re.compile(b"|".join(_OTHER))
+_BEGIN_OF_NO_MARKUP = re.compile(b"|".join(_NO_MARKUP))
 _MOST_CANDIDATES: Final = 10
 _BODY = re.compile(rb"<body[\s>]", re.IGNORECASE)
 _META = re.compile(rb"<meta\s[^>]{0,500}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
@@ -89,10 +89,10 @@ def _title_in(page: bytes) -> bytes | None:
         found = _TITLE.search(page, place)
         if found is None or _BODY.search(page, 0, found.start()):
             return None
-        end_of_other = _end_of_other(page, found.start())
-        if end_of_other is None:
+        after = _after_no_markup(page, found.start())
+        if after is None:
             return None
-        place = end_of_other
+        place = after
         if place == found.start():
             begin = page.find(b">", found.end() - 1) + 1
             end = _TITLE_END.search(page, begin) if begin else None
@@ -100,19 +100,19 @@ def _title_in(page: bytes) -> bytes | None:
     return None
 
 
-def _end_of_other(page: bytes, place: int) -> int | None:
+def _after_no_markup(page: bytes, place: int) -> int | None:
     """Return where the comment, script or style around a position ends; the position if there is none.
 
     None if it does not end.
     """
     before = page[:place].lower()
     # Nearly always true, and quicker than to go from one to the next.
-    if all(_is_closed(before, begin, end) for begin, end in _OTHER.items()):
+    if all(_is_closed(before, begin, end) for begin, end in _NO_MARKUP.items()):
         return place
     lower = before + page[place:].lower()
     at = 0
-    while found := _BEGIN_OF_OTHER.search(lower, at, place):
-        at = lower.find(_OTHER[found[0]], found.end())
+    while found := _BEGIN_OF_NO_MARKUP.search(lower, at, place):
+        at = lower.find(_NO_MARKUP[found[0]], found.end())
         if at < 0:
             return None
         if at > place:

@@ -140,7 +140,7 @@ def _kill_server(cluster: Path) -> None:
         os.kill(one, signal.SIGKILL)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other programs are told apart by /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="other programs are recognised by /proc")
 @pytest.mark.parametrize("ask", [True, False])
 def test_a_program_with_the_number_of_a_lost_server_is_not_taken_for_it(data: Path, *, ask: bool) -> None:
     first, again = EmbeddedServer(data), EmbeddedServer(data)
@@ -168,7 +168,7 @@ def test_a_server_that_runs_is_found_by_another_path(data: Path, tmp_path: Path)
     server.release()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other programs are told apart by /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="other programs are recognised by /proc")
 def test_a_server_that_runs_is_never_started_twice_even_if_its_file_is_wrong(data: Path) -> None:
     server, second = EmbeddedServer(data), EmbeddedServer(data, going_seconds=0)
     server.acquire()

@@ -57,8 +57,8 @@ def test_an_acknowledged_failure_is_folded_away_until_it_fails_otherwise_or_succ
     assert (announcer.announce(), shown(database)) == (["still failing"], [other])
     announcer.run("completed")
     assert shown(database) == []
-    anew = announcer.run("failed", **same)
-    assert shown(database) == [anew], "the harvest has succeeded in between"
+    repeated = announcer.run("failed", **same)
+    assert shown(database) == [repeated], "the harvest has succeeded in between"
 
 
 def test_a_success_of_another_repository_leaves_a_failure_acknowledged(

@@ -138,7 +138,7 @@ def test_a_file_with_documents_of_its_own_is_not_the_missing_one(
 ) -> None:
     other = tmp_path / "there" / "x.warc"
     other.parent.mkdir()
-    # As long as the other one, so that only its documents tell them apart.
+    # As long as the other one, so that they differ by its documents alone.
     other.write_bytes(plain.read_bytes().replace(b".example/", b".exampla/"))
     index_file(database, other, IndexOptions(margin=1))
     plain.unlink()
