@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from manager import queue
 from manager.worker.process import host_name
 from oai.cli import Invocation
-from oai.console import Console
+from oai.console import Console, counted
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from provider.commands import index_options
@@ -45,7 +45,7 @@ def queue_index(invocation: Invocation) -> ExitCode:
         return done
     invocation.console.result(
         {"run_id": number, "files": len(files)},
-        f"run {number}: {len(files):,} files queued; workers must see them at the same paths; to "
+        f"run {number}: {counted(len(files), 'file')} queued; workers must see them at the same paths; to "
         f"follow progress, use `zatva provider status --run {number}`",
     )
     return done

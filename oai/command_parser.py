@@ -72,6 +72,8 @@ class CommandParser(argparse.ArgumentParser):
     def refuse(self, word: str) -> NoReturn:
         """End with an error that names the unknown word, and the option that is most like it."""
         options = [name for action in self._actions for name in action.option_strings]
+        if word.partition("=")[0] in options:
+            self.error(f"the option {word} must be after the command: `{self.prog} {word}`")
         kind = "option" if word.startswith("-") else "argument"
         self.error(f"unknown {kind} {word}{_like(word.partition('=')[0], options)}")
 

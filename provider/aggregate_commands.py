@@ -8,6 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from oai.cli import Invocation
+from oai.console import counted
 from oai.database import open_database
 from oai.errors import ExitCode, TryLaterError
 from provider.aggregate import sources
@@ -110,7 +111,9 @@ def update(invocation: Invocation) -> ExitCode:
             sources.walk_everything(mine.session)
             mine.session.commit()
         done = mine.run()
-    invocation.console.result({"records": done.records}, f"{done.records:,} records have a new datestamp")
+    verb = "has" if done.records == 1 else "have"
+    changed = f"{counted(done.records, 'record')} {verb} a new datestamp"
+    invocation.console.result({"records": done.records}, changed)
     return ExitCode.DONE
 
 

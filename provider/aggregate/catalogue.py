@@ -20,6 +20,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.orm import InstrumentedAttribute, Session
 from sqlalchemy.types import NullType
 
+from oai.console import counted
 from oai.database import Database
 from oai.datestamps import format_datestamp
 from oai.sections import ProviderSettings
@@ -234,7 +235,8 @@ class UnreadablePageError(UnreadableRecordError):
     """Some records of a page cannot be read; holds the reason for each by record id."""
 
     def __init__(self, reasons: dict[int, str]) -> None:
-        super().__init__(f"{len(reasons)} records cannot be read, the first: {next(iter(reasons.values()))}")
+        first = next(iter(reasons.values()))
+        super().__init__(f"{counted(len(reasons), 'record')} cannot be read, the first: {first}")
         self.reasons = reasons
 
 

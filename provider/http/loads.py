@@ -7,6 +7,7 @@ from urllib.parse import urljoin
 
 from aiohttp import web
 
+from oai.console import counted
 from oai.datestamps import format_datestamp
 from oai.sections import ProviderSettings
 from oai.xml import escape
@@ -143,8 +144,9 @@ def _link(rel: str, href: str, kind: str, title: str = "") -> str:
 
 def _title(load: ListedLoad) -> str:
     where = f" in {load.collection.set_spec}" if load.collection else ""
-    counts = f"{load.new:,} new and {load.changed:,} changed" if load.changed else f"{load.new:,} new"
-    return f"{counts} captures{where}"
+    if load.changed:
+        return f"{load.new:,} new and {counted(load.changed, 'changed capture')}{where}"
+    return counted(load.new, "new capture") + where
 
 
 def _summary(load: ListedLoad) -> str:

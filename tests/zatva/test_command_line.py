@@ -74,6 +74,7 @@ def test_a_group_without_its_command_shows_its_commands(capsys: pytest.CaptureFi
     [
         ("harvst x", "unknown command 'harvst'; did you mean `harvest`?", "zatva"),
         ("schedule ad 7", "unknown command 'ad'; did you mean `add`?", "zatva schedule"),
+        ("-q init", "the option -q must be after the command: `zatva init -q`", "zatva init"),
         ("harvest http://x --fromat y", "unknown option --fromat; did you mean `--format`?", "zatva harvest"),
         ("harvest http://x --zzz=y", "unknown option --zzz=y", "zatva harvest"),
         ("user list extra", "unknown argument extra", "zatva user list"),

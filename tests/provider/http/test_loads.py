@@ -96,8 +96,8 @@ async def test_a_feed_has_what_the_rfc_requires(provider: Provider, database: Da
     assert all(_DATE.fullmatch(date) for date in dates)
     assert found(feed, "a:updated/text()") == ["2020-01-01T00:00:04Z"]
     assert found(feed, "a:entry/a:title/text()") == [
-        "1 new captures in collection:x",
-        "2 new and 1 changed captures in collection:x",
+        "1 new capture in collection:x",
+        "2 new and 1 changed capture in collection:x",
     ]
     assert found(feed, "a:entry[2]/a:category[@term='collection:x']/@label") == ['A & B <">']
 
