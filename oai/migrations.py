@@ -17,6 +17,8 @@ from oai.errors import DatabaseNotReadyError
 if TYPE_CHECKING:
     from alembic.config import Config
 
+PREVIOUS_SCHEMA: Final = "zatva_before_restore"
+"""Of the tables that a restore replaces, until the restored ones have this version."""
 _UPGRADE_LOCK = 0x7A_61_74_76_61  # "zatva": one upgrade at a time
 _LOCK_MS: Final = 500
 _PAUSE: Final = 0.5
@@ -51,12 +53,31 @@ def current(connection: Connection) -> str | None:
     return revision
 
 
+def advice(found: str | None) -> str:
+    """Return how this version compares with the database's revision, and what to do if they differ."""
+    if found is not None and found > head():
+        return f"newer than this version's {head()}; use a newer version of Zatva"
+    return f"this version needs {head()}; run `zatva database upgrade`"
+
+
+def unfinished_restore(connection: Connection) -> str | None:
+    """Return what a restore that was killed has left and how to remove it, or None if there was none."""
+    if connection.scalar(text("SELECT to_regnamespace(:name)"), {"name": PREVIOUS_SCHEMA}) is None:
+        return None
+    return (
+        f"a restore did not end, and the tables from before it are in the schema {PREVIOUS_SCHEMA}; run "
+        "`zatva database restore` again with --force, or, if the present tables are complete, run the "
+        f"statement `DROP SCHEMA {PREVIOUS_SCHEMA} CASCADE`"
+    )
+
+
 def upgrade(engine: Engine, *, lock_seconds: float = _LOCK_SECONDS) -> tuple[str | None, str]:
     """Upgrade the tables to this version; return the revisions before and after. Concurrent upgrades wait.
 
     Programs that read the tables meanwhile wait for half a second at most: a migration that needs a table for
     itself gives way to running transactions, and is tried again. Raises DatabaseNotReadyError if they have
-    kept it from the table for `lock_seconds` seconds; the migrations before it are complete then.
+    kept it from the table for `lock_seconds` seconds; the migrations before it are complete then; also if
+    the tables are newer than this version.
     """
     with engine.connect() as connection:
         # The lock belongs to the session, not to the transaction, so it survives the commits of the
@@ -65,6 +86,10 @@ def upgrade(engine: Engine, *, lock_seconds: float = _LOCK_SECONDS) -> tuple[str
         connection.commit()
         before = current(connection)
         try:
+            if before is not None and before > head():
+                raise DatabaseNotReadyError(f"the database is at revision {before}: {advice(before)}")
+            if before is None and (left := unfinished_restore(connection)):
+                raise DatabaseNotReadyError(left)
             if before is None:
                 # One transaction: until it ends, other processes see no tables, and wait for the lock.
                 _migrate(connection)
@@ -116,19 +141,10 @@ def ensure_current(engine: Engine, *, may_upgrade: bool) -> None:
     """Check that the tables are of this version; upgrade if the database is empty or `may_upgrade` is set."""
     with engine.connect() as connection:
         found = current(connection)
-    if found == head():
-        return
-    if found is not None and found > head():
-        raise DatabaseNotReadyError(
-            f"the database is at revision {found}, newer than this version's {head()}; use a newer "
-            "version of Zatva"
-        )
-    if found is not None and not may_upgrade:
-        raise DatabaseNotReadyError(
-            f"the database is at revision {found}, but this version needs {head()}; run `zatva "
-            "database upgrade`"
-        )
-    upgrade(engine)
+    if found not in {None, head()} and not may_upgrade:
+        raise DatabaseNotReadyError(f"the database is at revision {found}: {advice(found)}")
+    if found != head():
+        upgrade(engine)
 
 
 def _config() -> "Config":

@@ -48,7 +48,8 @@ def check(invocation: Invocation) -> ExitCode:
         database.engine.connect() as connection,
     ):
         found = migrations.current(connection)
-        faults = [] if found == migrations.head() else [_other_version(found)]
+        faults = [] if found == migrations.head() else [f"{found or 'no tables'}: {migrations.advice(found)}"]
+        faults += filter(None, [migrations.unfinished_restore(connection)])
         if found is not None:
             faults += _half_done(connection)
     invocation.console.result(
@@ -56,10 +57,6 @@ def check(invocation: Invocation) -> ExitCode:
         "\n".join(faults) or f"database: ok, at {found}",
     )
     return ExitCode.NOT_READY if faults else ExitCode.DONE
-
-
-def _other_version(found: str | None) -> str:
-    return f"{found or 'no tables'}; this version needs {migrations.head()}: run `zatva database upgrade`"
 
 
 def _half_done(connection: Connection) -> list[str]:

@@ -102,6 +102,7 @@ def _database(settings: Settings) -> Iterator[SetupFinding]:
             version = connection.exec_driver_sql("SHOW server_version").scalar_one()
             revision = migrations.current(connection)
             missing = _missing_indexes(connection) if revision == migrations.head() else []
+            unfinished = migrations.unfinished_restore(connection)
     except (ZatvaError, DBAPIError) as error:
         found = str(as_zatva_error(error, settings))
         yield SetupFinding(check="database", well=False, found=found, advice="see the message")
@@ -110,6 +111,8 @@ def _database(settings: Settings) -> Iterator[SetupFinding]:
         check="database", well=True, found=f"PostgreSQL {version}{' (embedded)' if embedded else ''}"
     )
     yield from _tables(revision, missing, embedded=embedded)
+    if unfinished:
+        yield SetupFinding(check="restore", well=False, found="unfinished", advice=unfinished)
 
 
 def _tables(revision: str | None, missing: list[str], *, embedded: bool) -> Iterator[SetupFinding]:
@@ -118,7 +121,7 @@ def _tables(revision: str | None, missing: list[str], *, embedded: bool) -> Iter
         check="tables",
         well=well,
         found=revision or "no tables yet; they are created on first use",
-        advice="" if well else f"run `zatva database upgrade`: this version needs {migrations.head()}",
+        advice="" if well else migrations.advice(revision),
     )
     if missing:
         yield SetupFinding(

