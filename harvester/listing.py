@@ -46,14 +46,12 @@ def repositories_at(session: Session, base_url: str, among: Among = None) -> Seq
     return session.scalars(query.order_by(Repository.repository_id)).all()
 
 
-def name_repositories(
-    session: Session, *, limit: int, among: Among = None
-) -> Sequence[Row[int, str | None, str]]:
-    """Return number, name and base URL of the first repositories, for a choice of up to a thousand."""
+def name_repositories(session: Session, *, among: Among = None) -> Sequence[Row[int, str | None, str]]:
+    """Return number, name and base URL of the repositories, for a choice."""
     query = select(Repository.repository_id, Repository.repository_name, Repository.base_url)
     if among is not None:
         query = query.where(Repository.repository_id.in_(among))
-    return session.execute(query.order_by(Repository.repository_id).limit(limit)).all()
+    return session.execute(query.order_by(Repository.repository_id)).all()
 
 
 def formats_of(session: Session, repository_id: int) -> Sequence[MetadataFormat]:

@@ -34,6 +34,7 @@ from oai.models import Base
 BEGUN: Final = 0
 _PAGE: Final = 50
 _LOOKED_AT: Final = 10_000
+_FORGOTTEN_AT_ONCE: Final = 1000
 _FIRST_REFUSAL: Final = 400
 _FIRST_FAULT: Final = 500
 """From this status on, work may have been done before the failure."""
@@ -375,6 +376,9 @@ def _columns(action: str, who: Actor, subject: Subject | None) -> dict[str, Any]
 
 
 def _forget(session: Session, days: float) -> None:
+    """Delete the oldest entries that are past their time, few at once: a user waits for it."""
     if days:
-        oldest = func.now() - timedelta(days=days)
-        session.execute(delete(AuditEntry).where(AuditEntry.at < oldest))
+        past = select(AuditEntry.audit_id).where(AuditEntry.at < func.now() - timedelta(days=days))
+        # Two changes at once delete others each, and do not wait for one another.
+        oldest = past.order_by(AuditEntry.at).limit(_FORGOTTEN_AT_ONCE).with_for_update(skip_locked=True)
+        session.execute(delete(AuditEntry).where(AuditEntry.audit_id.in_(oldest)))

@@ -48,7 +48,7 @@ def list_rules(
     kind: RuleKind | None = None,
     repository_id: int | None = None,
     after: int = 0,
-    limit: int = 500,
+    limit: int | None = None,
 ) -> Sequence[RuleView]:
     """Return rules ordered by number, after number `after`; with `among`, only of these repositories."""
     query = _with_last_versions().where(Rule.rule_id > after)

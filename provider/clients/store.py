@@ -122,7 +122,7 @@ def forget(session: Session, older_than: timedelta) -> int:
 
 
 def harvesters(
-    session: Session, *, abandoned_after: timedelta, limit: int = 1000, before: Place | None = None
+    session: Session, *, abandoned_after: timedelta, limit: int | None = None, before: Place | None = None
 ) -> list[Harvester]:
     """Return the clients, latest first; only those before the position `before`."""
     latest = (ProviderClient.last_request, ProviderClient.key)

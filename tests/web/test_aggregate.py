@@ -1,5 +1,7 @@
 """The page of the aggregate: sources, counts, how late it is; for the house alone."""
 
+import re
+
 from tests.provider.aggregate.harvested_rows import Harvested
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository
@@ -66,6 +68,21 @@ async def test_a_curator_publishes_a_repository_and_withdraws_it(server: Server,
     assert again == 422, "records keep their set"
     assert "Withdraw Library of Telč from the aggregate?" in question
     assert (withdrawn, twice, unknown) == (303, 409, 404)
+
+
+async def test_no_repository_is_published_that_was_not_chosen(server: Server, curator: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        a_repository(session, folder="brno")
+        session.commit()
+    await curator.post("/archive/aggregate", {"repository_id": "2", "name": "telc"})
+
+    _, form = await curator.get("/archive/aggregate?repository=2")
+    refused, body, _ = await curator.post("/archive/aggregate", {"repository_id": ""})
+
+    assert re.findall(r'<option value="([^"]*)"', form)[:2] == ["", "1"]
+    assert 'value="1" selected' not in form
+    assert (refused, "Enter a whole number." in body) == (422, True)
 
 
 async def test_programs_do_the_same(server: Server, curator: Browser) -> None:

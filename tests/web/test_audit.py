@@ -6,7 +6,7 @@ from collections import defaultdict
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import func, insert, select, update
 
 from manager.models import RecurringState
 from manager.worker.process import environment_for
@@ -371,3 +371,16 @@ async def test_the_filters_offer_what_occurs_and_keep_what_is_chosen(
                    'value="sign-in">', 'value="schedule">'):  # fmt: skip
         assert option in page, option
     assert 'value="job">' not in page
+
+
+def test_many_old_entries_are_deleted_in_parts(database: Database) -> None:
+    who = Actor(name="eva", via="session")
+    with database.session() as session:
+        at = func.now() - timedelta(days=366)
+        session.execute(insert(AuditEntry).values(at=at, action="old"), [{"via": "link"}] * 1500)
+        counts = []
+        for _change in range(2):
+            record(session, "new", who, None, status=200, audit_days=365)
+            session.commit()
+            counts.append(session.scalar(select(func.count()).where(AuditEntry.action == "old")))
+    assert counts == [500, 0]

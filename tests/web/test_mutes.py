@@ -5,7 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.async_api import Page as Tab
 from playwright.async_api import expect
+from sqlalchemy import insert
 
+from harvester.models import Repository
 from oai.failures import FailureCode
 from tests.chromium import console_messages
 from tests.web.conftest import Browser, Server, enter
@@ -51,6 +53,19 @@ async def test_a_partner_mutes_only_its_own(failed: int, owner: Browser) -> None
         assert answer[0] == status
     assert (await owner.post("/runs/1/acknowledge", {}))[0] == 404
     assert (await owner.post("/alerts/mutes/new", {**form, "kind": "acknowledged"}))[0] == 422
+
+
+async def test_the_last_of_many_repositories_is_muted_alone(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        rows = [{"base_url": f"https://{n}.example/oai", "base_dir": str(n)} for n in range(1500)]
+        session.execute(insert(Repository), rows)
+        session.commit()
+
+    _, form = await administrator.get("/alerts/mutes/new?repository=1500")
+    unknown, _ = await administrator.get("/alerts/mutes/new?repository=15000")
+
+    assert '<option value="1500" selected>' in form
+    assert unknown == 404
 
 
 @pytest.mark.usefixtures("failed")

@@ -19,7 +19,7 @@ from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import database_of
 from web.site.paging import PAGE, number_in, page_of
-from web.site.params import NUMBER
+from web.site.params import NUMBER, chosen_repository
 from web.site.render import render
 from web.site.zones import here
 
@@ -77,8 +77,12 @@ async def listing(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def new(request: web.Request) -> web.Response:
     """Show the form; `repository` and `kind` come from the page with the link."""
-    values = {"repository": request.query.get("repository", ""), "kind": request.query.get("kind", "")}
-    return await _form(request, Form(values={**values, "hours": "4"}))
+    number = chosen_repository(request)
+    if number is not None:
+        # Otherwise the form would offer the first choice, which is all of them.
+        await asked_for(request, Repository, number)
+    values = {"repository": str(number or ""), "kind": request.query.get("kind", ""), "hours": "4"}
+    return await _form(request, Form(values=values))
 
 
 @needs(Right.HARVEST)

@@ -103,7 +103,7 @@ async def _source(request: web.Request) -> AggregateSource:
 async def _page(request: web.Request, form: Form) -> web.Response:
     found = await database_of(request).run(read_overview)
     present = {one.repository_id for one in found.sources if one.state in {"followed", "being read"}}
-    known = await repository_choices(request)
+    choices = [choice for choice in await repository_choices(request) if choice[0] not in present]
     return render(
         request,
         "archive_aggregate.html",
@@ -111,7 +111,8 @@ async def _page(request: web.Request, form: Form) -> web.Response:
         form=form,
         found=found,
         present=present,
-        choices=[(number, name) for number, name in known if number not in present],
+        # Nothing is published that nobody has chosen, for instance where the one of the link is present.
+        choices=[("", "…"), *choices] if choices else [],
         base_url=aggregate_address(request.config_dict[SETTINGS]),
         prefixes=list(dict.fromkeys(prefix for source in found.sources for prefix in source.formats)),
         lag=(utc_now() - found.followed).total_seconds() if found.followed else None,

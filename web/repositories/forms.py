@@ -28,7 +28,6 @@ from web.site.keys import SETTINGS, database_of
 UNASKED: Final = (RemoteError, TryLaterError, SettingsError)
 """Errors of a request to a repository that does not answer or cannot be reached from here."""
 SETS_SHOWN: Final = 500
-_CHOICES: Final = 1000
 _DETAILS: Final[tuple[Callable[[int, str], str], ...]] = (
     lambda _number, address: urlsplit(address).netloc,
     lambda _number, address: address.partition("://")[2],
@@ -90,9 +89,9 @@ def suggested_folder(session: Session, who: SignedIn, base_url: str) -> str:
 
 
 async def repository_choices(request: web.Request) -> list[tuple[int, str]]:
-    """Return the repositories that the user may see, for a choice of up to a thousand, told apart."""
+    """Return the repositories that the user may see, for a choice, told apart."""
     among = visible_repositories(who_asks(request))
-    return told_apart(await database_of(request).run(name_repositories, limit=_CHOICES, among=among))
+    return told_apart(await database_of(request).run(name_repositories, among=among))
 
 
 def told_apart(rows: Sequence[Row[int, str | None, str]]) -> list[tuple[int, str]]:
