@@ -60,7 +60,7 @@ from web.schedules import pages as schedules
 from web.site import health, preferences, sse
 from web.site.faults import add_headers, faults
 from web.site.i18n import languages
-from web.site.keys import DATABASE, PAGE_SIZES, SETTINGS, PageSizes, open_executor
+from web.site.keys import DATABASE, PAGE_SIZES, PROBES, SETTINGS, PageSizes, open_executor, open_probes
 from web.site.live_rows import Hub
 from web.site.render import STATIC, TEMPLATES, environment
 from web.site.sse import HUB, STREAMS, Streams
@@ -143,6 +143,7 @@ def create_app(
     app[PAGE_SIZES] = page_sizes
     app[TEMPLATES] = environment()
     app[DATABASE] = open_executor(database)
+    app[PROBES] = open_probes(database)
     app[HUB] = Hub(app[DATABASE], app[TEMPLATES], jobs.TOPICS, poll_seconds=poll_seconds)
     app[health.METRICS] = health.Metrics(app[DATABASE], app[CONNECTIONS])
     app[STREAMS] = Streams(settings.web, most=lambda: app[CONNECTIONS].most // 2)
@@ -174,7 +175,8 @@ def _add_provider(app: web.Application, settings: Settings) -> None:
 
 async def _database_threads(app: web.Application) -> AsyncIterator[None]:
     yield
-    await asyncio.to_thread(app[DATABASE].close)
+    for threads in (app[PROBES], app[DATABASE]):
+        await asyncio.to_thread(threads.close)
 
 
 async def _imports(app: web.Application) -> AsyncIterator[None]:

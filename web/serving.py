@@ -28,7 +28,7 @@ def serve(invocation: Invocation) -> ExitCode:
     settings, arguments = invocation.settings, invocation.arguments
     with (
         open_listener(arguments.host, arguments.port) as listener,
-        open_database(settings, pool_size=THREADS, statement_seconds=STATEMENT_SECONDS) as database,
+        open_database(settings, pool_size=THREADS + 1, statement_seconds=STATEMENT_SECONDS) as database,
     ):
         with database.session() as session:
             settle_rule(session, WwwRule(settings.provider.www_rule))

@@ -143,10 +143,7 @@ def was_started() -> ColumnElement[bool]:
 
 def count_runs(session: Session, choice: RunFilter) -> int:
     """Return the number of runs; `choice` should have a `since`."""
-    query = select(func.count()).select_from(History).where(*_conditions(choice))
-    if choice.words:
-        query = query.join(Repository, Repository.repository_id == History.repository_id)
-    return session.scalars(query).one()
+    return session.scalars(select(func.count()).select_from(History).where(*_conditions(choice))).one()
 
 
 def days_of(session: Session, choice: RunFilter, *, zone: str) -> list[Day]:
@@ -201,8 +198,6 @@ def _sums(choice: RunFilter) -> Any:  # noqa: ANN401 a SELECT
         .where(*_conditions(choice))
         .group_by(History.status)
     )
-    if choice.words:
-        query = query.join(Repository, Repository.repository_id == History.repository_id)
     return query
 
 
@@ -303,8 +298,18 @@ def _conditions(choice: RunFilter) -> list[ColumnElement[bool]]:
 
 
 def _has_words(words: str) -> ColumnElement[bool]:
-    columns = (Repository.repository_name, Repository.base_url, History.set_spec, History.failure_reason)
-    return or_(*(column.icontains(words, autoescape=True) for column in columns))
+    # The few repositories are searched once, not with each of their runs.
+    named = select(Repository.repository_id).where(
+        or_(
+            Repository.repository_name.icontains(words, autoescape=True),
+            Repository.base_url.icontains(words, autoescape=True),
+        )
+    )
+    return or_(
+        History.repository_id.in_(named),
+        History.set_spec.icontains(words, autoescape=True),
+        History.failure_reason.icontains(words, autoescape=True),
+    )
 
 
 def _name() -> Any:  # noqa: ANN401 an SQL expression

@@ -1,9 +1,30 @@
-from tests.web.conftest import Browser
+import asyncio
+
+import psycopg
+from sqlalchemy import text
+
+from tests.web.conftest import Browser, Server
+from web.site.keys import DATABASE, THREADS
 
 
 async def test_the_dashboard_tells_strangers_that_it_lives_and_is_ready(stranger: Browser) -> None:
     assert await stranger.get("/healthz") == (200, "alive\n")
     assert await stranger.get("/readyz") == (200, "ready\n")
+
+
+async def test_the_dashboard_is_ready_while_all_its_threads_are_busy(
+    server: Server, stranger: Browser
+) -> None:
+    lock = text("SELECT pg_advisory_xact_lock(1)")
+    threads = server.app[DATABASE]
+    # Not of the pool, which has a connection for each thread and one for the probe.
+    with psycopg.connect(**server.database.parameters) as blocking:
+        blocking.execute("SELECT pg_advisory_xact_lock(1)")
+        busy = [asyncio.create_task(threads.run(lambda other: other.execute(lock))) for _ in range(THREADS)]
+        await asyncio.sleep(0)
+        assert threads.pending == THREADS
+        assert await stranger.get("/readyz") == (200, "ready\n")
+    await asyncio.gather(*busy)
 
 
 async def test_metrics_count_requests_by_their_route(administrator: Browser) -> None:

@@ -12,7 +12,7 @@ from oai.connections import Connections
 from oai.executor import DatabaseExecutor
 from oai.rights import Right
 from web.auth.access import canonical, needs
-from web.site.keys import database_of
+from web.site.keys import PROBES
 
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _STREAM: Final = "/events"
@@ -78,7 +78,7 @@ async def counting(request: web.Request, handler: Handler) -> web.StreamResponse
 @needs(Right.ANYBODY)
 async def ready(request: web.Request) -> web.Response:
     """Report whether the database answers in time; else 503."""
-    return await probes.ready(lambda: database_of(request).run(probes.answers))
+    return await probes.ready(lambda: request.config_dict[PROBES].run(probes.answers))
 
 
 @needs(Right.LOOK_AROUND)

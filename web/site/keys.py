@@ -28,6 +28,10 @@ _WAITING: Final = 1000
 """After a restart, every browser that follows a live page reconnects at once."""
 
 
+PROBES = web.AppKey("probes", DatabaseExecutor)
+"""A thread of its own for `/readyz`: slow searches must not make the process look dead."""
+
+
 def database_of(request: web.Request) -> DatabaseExecutor:
     """Return the application's database executor."""
     return request.config_dict[DATABASE]
@@ -36,3 +40,8 @@ def database_of(request: web.Request) -> DatabaseExecutor:
 def open_executor(database: Database, *, waiting: int = _WAITING) -> DatabaseExecutor:
     """Return the dashboard's executor over an open database."""
     return DatabaseExecutor(database, threads=THREADS, name="web-database", waiting=waiting)
+
+
+def open_probes(database: Database) -> DatabaseExecutor:
+    """Return the executor of readiness checks."""
+    return DatabaseExecutor(database, threads=1, name="web-probes", waiting=_WAITING)
