@@ -40,6 +40,11 @@ class QueryCursor:
     position: int = 1
     size: int | None = None
 
+    @property
+    def is_past_end(self) -> bool:
+        """Whether the place is behind the last record that is known."""
+        return self.size is not None and self.position > self.size
+
     def token(self) -> str:
         """Return the resumption token."""
         return f"{self.position}" if self.size is None else f"{self.position}/{self.size}"
