@@ -11,7 +11,7 @@ from lxml import etree
 
 from harvester.client.listing import Listing
 from harvester.reading.answers import Fault, Header, Page, Record, SetInfo, SetPage
-from harvester.reading.errors import IdDoesNotExistError
+from harvester.reading.errors import IdDoesNotExistError, NoRecordsMatchError
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import UsageError
 from oai.failures import Failure, FailureCode
@@ -71,6 +71,13 @@ def read_place(token: str) -> QueryCursor:
     if match is None:
         raise UsageError(f"{token!r} is not a valid position in a result; harvest with --full")
     return QueryCursor(position=int(match[1]), size=int(match[2]) if match[2] else None)
+
+
+def no_records_match(url: str) -> NoRecordsMatchError:
+    """Return the error of a query that finds no records, dated now because these answers have no date."""
+    return NoRecordsMatchError(
+        url, "noRecordsMatch", "the query finds no records", response_date=format_datestamp(utc_now())
+    )
 
 
 def no_sets() -> Listing[SetPage, SetInfo]:

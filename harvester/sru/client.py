@@ -13,6 +13,7 @@ from harvester.client.loops import ListLimits, LoopDetector
 from harvester.client.query_results import (
     UNKNOWN_DATE,
     QueryCursor,
+    no_records_match,
     no_sets,
     only_record,
     quoted,
@@ -38,7 +39,6 @@ from harvester.reading.errors import (
     ClientError,
     HttpStatusError,
     MalformedAnswerError,
-    NoRecordsMatchError,
     OaiError,
     TransportError,
     TransportKind,
@@ -130,9 +130,7 @@ class Reader:
     def _taken(self, result: SruResult, url: str) -> Page:
         start = self.place
         if result.size == 0 and not result.records and not start.is_past_end:
-            raise NoRecordsMatchError(
-                url, "noRecordsMatch", "the query finds no records", response_date=format_datestamp(utc_now())
-            )
+            raise no_records_match(url)
         step = next_step(start, result)
         self.place = step.place
         page = self._page(result, url, start, step)
