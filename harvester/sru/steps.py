@@ -29,15 +29,19 @@ def next_step(start: QueryCursor, result: SruResult) -> Step:
     """Return the position after an answer that began at `start`."""
     following = start.position + len(result.records)
     size = _size(start, result)
-    at_end = size is None or (following > size and not _is_too_small(result, following))
-    # numberOfRecords may be an estimate. If anything contradicts it, the position behind the last known
-    # record is requested, too: the answer is empty or a diagnostic if there is no such record. Some servers
-    # write the next position as 0 at the end.
-    ended = not result.records or (at_end and not result.next_position)
+    if size is None:
+        at_end = not result.next_position  # some servers write 0
+    else:
+        # numberOfRecords may be an estimate. If anything contradicts it, the position behind the last known
+        # record is requested, too: the answer is empty or a diagnostic if there is no such record.
+        doubtful = _is_too_small(result, following) or _announces_more(result, following)
+        at_end = following > size and not doubtful
+    ended = at_end or not result.records
+    place = QueryCursor(position=following, size=size)
     return Step(
-        place=QueryCursor(position=following, size=size),
+        place=place,
         ended=ended,
-        notes=tuple(_oddities(start, result, following, ended=ended)),
+        notes=tuple(_oddities(start, result, place, ended=ended)),
         faults=tuple(_faults(start, result, size)),
     )
 
@@ -49,15 +53,19 @@ def _size(start: QueryCursor, result: SruResult) -> int | None:
         return start.size
     if not _is_too_small(result, following):
         return result.size
-    return following if result.next_position else following - 1
+    return following if _announces_more(result, following) else following - 1
 
 
 def _is_too_small(result: SruResult, following: int) -> bool:
     return result.size is not None and result.size < following - 1
 
 
-def _oddities(start: QueryCursor, result: SruResult, following: int, *, ended: bool) -> Iterator[str]:
-    size, declared = result.size, result.next_position
+def _announces_more(result: SruResult, following: int) -> bool:
+    return result.next_position is not None and result.next_position >= following
+
+
+def _oddities(start: QueryCursor, result: SruResult, place: QueryCursor, *, ended: bool) -> Iterator[str]:
+    size, declared, following = result.size, result.next_position, place.position
     if size is None:
         yield "the answer does not declare the number of records (numberOfRecords)"
     elif not result.records:
@@ -68,7 +76,7 @@ def _oddities(start: QueryCursor, result: SruResult, following: int, *, ended: b
         yield f"numberOfRecords is {size:,}, but records were returned up to position {following - 1:,}"
     elif start.size is not None and size > start.size:
         yield "numberOfRecords grew while the result was read; it may have to be harvested again"
-    if ended or not result.records:
+    if ended or place.is_past_end:
         return
     if declared is None:
         yield "nextRecordPosition is missing although there are more records"

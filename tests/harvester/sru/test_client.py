@@ -178,9 +178,8 @@ async def test_a_number_of_records_that_is_too_small_does_not_end_the_list(
     assert found[-1].complete_list_size == 25
     assert not [fault for page in found for fault in page.faults]
     notes = [note for page in found for note in page.notes]
-    assert any(
-        note.startswith(f"numberOfRecords is {number}, but records were returned up to") for note in notes
-    )
+    assert f"numberOfRecords is {number}, but records were returned up to position 25" in notes
+    assert tells_next is not any("nextRecordPosition is missing" in note for note in notes)
 
 
 @pytest.mark.parametrize("number", ["0", "10", "20"])
@@ -188,22 +187,22 @@ async def test_next_positions_lead_beyond_any_number_of_records(number: str) -> 
     assert names(await pages(FakeSru(books=books(25), cap=10, fault=_counting(number)))) == numbers(25)
 
 
-@pytest.mark.parametrize("limit", [None, 25])
-async def test_a_next_position_behind_the_last_record_ends_the_list(limit: int | None) -> None:
+@pytest.mark.parametrize(
+    ("position", "limit", "requests"), [(26, None, 4), (26, 25, 4), (1, None, 3), (0, None, 3)]
+)
+async def test_a_next_position_behind_the_last_record_ends_the_list(
+    position: int, limit: int | None, requests: int
+) -> None:
     def always(asked: dict[str, str], good: bytes) -> bytes | None:
-        return (
-            good
-            if asked.get("startRecord") != "21"
-            else good.replace(
-                b"</searchRetrieveResponse>",
-                b"<nextRecordPosition>26</nextRecordPosition></searchRetrieveResponse>",
-            )
-        )
+        following = f"</records><nextRecordPosition>{position}</nextRecordPosition>".encode()
+        return good.replace(b"</records>", following) if asked.get("startRecord") == "21" else None
 
-    found = await pages(FakeSru(books=books(25), cap=10, limit=limit, fault=always))
+    fake = FakeSru(books=books(25), cap=10, limit=limit, fault=always)
+    found = await pages(fake)
     assert names(found) == numbers(25)
     assert found[-1].complete_list_size == 25
     assert not [said for page in found for said in (*page.faults, *page.notes)]
+    assert len(fake.searches()) == requests
 
 
 async def test_announced_records_that_are_not_returned_are_missing() -> None:
