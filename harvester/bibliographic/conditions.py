@@ -6,8 +6,9 @@
     008/35-37 equals cze            650[_7]$2 equals czenas      65X$a matches ^jazyk
     subject contains čeština        language matches ^(cs|cze|ces)$
 
-`equals` and `contains` ignore case and accents; `matches` is a regular expression of google-re2 and is
-sensitive to both.
+`equals` and `contains` ignore case, accents and punctuation, but not a sign that belongs to a word (`C++`).
+`contains` also finds a part of a word. `matches` is a regular expression of google-re2, to which all these
+count.
 """
 
 import dataclasses
@@ -31,6 +32,9 @@ _LINE: Final = re.compile(
     re.DOTALL,
 )
 _MARC: Final = re.compile(r"LDR|[0-9X]{3}")
+_SIGNS: Final = frozenset("#+*&@%")
+_SIGNS_OF_WORDS: Final = re.compile(r"((?<=[\w\u0300-\u036f])[#+*&@%]+|[#+*&@%]+(?=\w))")
+"""Signs that belong to a word, as in `C#` and `R&D`; between blanks, they are punctuation of ISBD."""
 _EXAMPLE: Final = Phrase("write it as `245$a contains slovník`, `008/35-37 equals cze` or `not 655 exists`")
 
 
@@ -64,6 +68,8 @@ class Condition:
     inverted: bool = False
     _expression: Expression | None = dataclasses.field(init=False, repr=False, compare=False, default=None)
     _folded: str = dataclasses.field(init=False, repr=False, compare=False, default="")
+    _words: str = dataclasses.field(init=False, repr=False, compare=False, default="")
+    """The folded value with the signs of its words."""
 
     def __post_init__(self) -> None:
         """Raise UsageError if the condition cannot hold for any record."""
@@ -84,7 +90,9 @@ class Condition:
             raise UsageError(
                 "condition %(condition)s: the last position is before the first", condition=repr(str(self))
             )
-        object.__setattr__(self, "_folded", fold(self.value))
+        folded = fold(self.value)
+        object.__setattr__(self, "_folded", folded)
+        object.__setattr__(self, "_words", _with_signs(self.value, folded))
 
     @property
     def place(self) -> str:
@@ -134,7 +142,18 @@ class Condition:
         if self._expression is not None:
             return self._expression.matches(value)
         folded = fold(value)
-        return folded == self._folded if self.operator is Operator.EQUALS else self._folded in folded
+        if self.operator is Operator.EQUALS:
+            return folded == self._folded and _with_signs(value, folded) == self._words
+        found = self._folded in folded
+        return found and (self._words == self._folded or self._words in _with_signs(value, folded))
+
+
+def _with_signs(text: str, folded: str) -> str:
+    """Return the folded text with the signs that belong to its words."""
+    if _SIGNS.isdisjoint(text):
+        return folded
+    parts = _SIGNS_OF_WORDS.split(text)  # every second one is a sign, or several
+    return "".join(f"{part} " if place % 2 else fold(part) for place, part in enumerate(parts)).strip()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -243,7 +243,7 @@ class Hit:
     year_to: int | None
     languages: Sequence[str]
     contributors: Sequence[str]
-    """The first three names."""
+    """The first three names, or all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,7 +296,7 @@ _SHOWN: Final = (
 )  # fmt: skip
 _NAMES: Final = """
     ARRAY(SELECT name FROM bibliographic_contributor AS named
-          WHERE named.bibliographic_id = row.bibliographic_id ORDER BY position LIMIT 3) AS contributors
+          WHERE named.bibliographic_id = row.bibliographic_id ORDER BY position {most}) AS contributors
     """
 
 
@@ -307,8 +307,11 @@ def search(
     order: SearchOrder | None = None,
     after: str | None = None,
     limit: int = 50,
+    all_names: bool = False,
 ) -> HitPage:
     """Return a page of hits; `after` is the `next` of the previous page, in the same order.
+
+    Each hit has its first three names, because a record may have thousands, or with `all_names` all of them.
 
     Without an order, hits for a text are sorted by relevance, others by title. Raises UsageError if `after`
     is invalid, or if `limit` is not from 1 to 1,000.
@@ -321,9 +324,9 @@ def search(
     if after is not None:
         conditions.append(sorting.behind)
         values["first"], values["second"] = _position(after, chosen)
-    keys = sorting.columns
+    keys, names = sorting.columns, _NAMES.format(most="" if all_names else "LIMIT 3")
     statement = f"""
-        SELECT {", ".join(f"row.{name}" for name in _SHOWN)}, {_NAMES},
+        SELECT {", ".join(f"row.{name}" for name in _SHOWN)}, {names},
                {keys[0]} AS key_one, {keys[1]} AS key_two
         FROM bibliographic_record AS row WHERE {" AND ".join(conditions)}
         ORDER BY {", ".join(f"{key} {sorting.direction}" for key in keys)} LIMIT :limit

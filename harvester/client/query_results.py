@@ -11,7 +11,7 @@ from lxml import etree
 
 from harvester.client.listing import Listing
 from harvester.reading.answers import Fault, Header, Page, Record, SetInfo, SetPage
-from harvester.reading.errors import IdDoesNotExistError
+from harvester.reading.errors import IdDoesNotExistError, NoRecordsMatchError
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import UsageError
 from oai.failures import Failure, FailureCode
@@ -40,6 +40,11 @@ class QueryCursor:
     position: int = 1
     size: int | None = None
 
+    @property
+    def is_past_end(self) -> bool:
+        """Whether the place is behind the last record that is known."""
+        return self.size is not None and self.position > self.size
+
     def token(self) -> str:
         """Return the resumption token."""
         return f"{self.position}" if self.size is None else f"{self.position}/{self.size}"
@@ -66,6 +71,13 @@ def read_place(token: str) -> QueryCursor:
     if match is None:
         raise UsageError(f"{token!r} is not a valid position in a result; harvest with --full")
     return QueryCursor(position=int(match[1]), size=int(match[2]) if match[2] else None)
+
+
+def no_records_match(url: str) -> NoRecordsMatchError:
+    """Return the error of a query that finds no records, dated now because these answers have no date."""
+    return NoRecordsMatchError(
+        url, "noRecordsMatch", "the query finds no records", response_date=format_datestamp(utc_now())
+    )
 
 
 def no_sets() -> Listing[SetPage, SetInfo]:

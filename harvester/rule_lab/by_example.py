@@ -113,14 +113,18 @@ def _conditions(
 
 
 def _years(kept: Sequence[Sequence[str]], dropped: Sequence[Sequence[str]]) -> Iterator[tuple[Operator, str]]:
-    found = [[_YEAR.match(values[0]) if values else None for values in some] for some in (kept, dropped)]
-    if not all(year for some in found for year in some):
+    ours, theirs = ([_years_of(values) for values in some] for some in (kept, dropped))
+    if not all((*ours, *theirs)):
         return
-    ours, theirs = ([int(year[0]) for year in some if year] for some in found)
-    if min(ours) > max(theirs):
-        yield Operator.SINCE, str(min(ours))
-    if max(ours) < min(theirs):
-        yield Operator.UNTIL, str(max(ours))
+    # One value is enough: a record is kept for its latest year, or for its earliest one.
+    if (since := min(map(max, ours))) > max(map(max, theirs)):
+        yield Operator.SINCE, str(since)
+    if (until := max(map(min, ours))) < min(map(min, theirs)):
+        yield Operator.UNTIL, str(until)
+
+
+def _years_of(values: Sequence[str]) -> list[int]:
+    return [int(year[0]) for value in values if (year := _YEAR.match(value))]
 
 
 def _beginning(texts: Sequence[str]) -> str:

@@ -11,7 +11,13 @@ from harvester.rules.filters import FilterMatch
 _SPECIAL: Final = re.compile(r"([\\.^$*+?{}\[\]()|])")
 _ESCAPED: Final = re.compile(r"\\([\\.^$*+?{}\[\]()|])")
 _COUNTED: Final = re.compile(r"count\((?P<xpath>.+)\)", re.DOTALL)
+_BEGINNING: Final = "substring(normalize-space(.), 1, 4)"
+_HAS_YEAR: Final = f"translate({_BEGINNING}, '123456789', '000000000') = '0000' and {_BEGINNING}"
+"""XPath: the value begins with four digits, which are compared. `12.3.2010` is not the year 12."""
 _YEAR: Final = re.compile(
+    rf"count\((?P<xpath>.+)\[{re.escape(_HAS_YEAR)} (?P<sign>>=|<=) (?P<year>[0-9]{{1,4}})\]\)", re.DOTALL
+)
+_FIRST_YEAR: Final = re.compile(
     r"number\(substring\((?P<xpath>.+), 1, 4\)\) (?P<sign>>=|<=) (?P<year>[0-9]{1,4})", re.DOTALL
 )
 _NODE: Final = r"translate\(\., '\w*', '\w*'\)"
@@ -43,11 +49,17 @@ class Operator(StrEnum):
     ONE_OF = "one of"
     MATCHES = "matches"
     """The value is a regular expression."""
+    FIRST_SINCE = "first since"
+    """Read from rules of earlier versions only: their XPath ignores all values except the first."""
+    FIRST_UNTIL = "first until"
 
 
 WITHOUT_VALUE: Final = frozenset({Operator.PRESENT, Operator.ABSENT})
-YEARS: Final = frozenset({Operator.SINCE, Operator.UNTIL})
+FIRST_ONLY: Final = frozenset({Operator.FIRST_SINCE, Operator.FIRST_UNTIL})
+"""Operators of rules that earlier versions wrote; new conditions have others."""
+YEARS: Final = frozenset({Operator.SINCE, Operator.UNTIL, *FIRST_ONLY})
 """Operators whose value is a year."""
+_SINCE: Final = frozenset({Operator.SINCE, Operator.FIRST_SINCE})
 _POSITIVE: Final = {Operator.DIFFERS: Operator.EQUALS, Operator.LACKS: Operator.CONTAINS}
 """What operators deny."""
 
@@ -72,9 +84,10 @@ class Condition:
         xpath, regexp = self.xpath, self._regexp()
         if self.operator in WITHOUT_VALUE:
             xpath = f"count({xpath})"
+        elif self.operator in FIRST_ONLY:
+            xpath = f"number(substring({xpath}, 1, 4)) {self._bound()}"
         elif self.operator in YEARS:
-            sign = ">=" if self.operator is Operator.SINCE else "<="
-            xpath = f"number(substring({xpath}, 1, 4)) {sign} {self.value}"
+            xpath = f"count({xpath}[{_HAS_YEAR} {self._bound()}])"
         elif self.operator in _POSITIVE:
             # Not an inverted expression, which would drop records without the field.
             xpath, regexp = f"count({xpath}[{self._test()}])", _ABSENT
@@ -85,7 +98,7 @@ class Condition:
 
     def _regexp(self) -> str:
         if self.operator in YEARS:
-            return _TRUE
+            return _TRUE if self.operator in FIRST_ONLY else _PRESENT
         parts = "|".join(_escaped(one) for one in self.value.split(" | "))
         return {
             Operator.PRESENT: _PRESENT,
@@ -95,6 +108,10 @@ class Condition:
             Operator.BEGINS: f"^{_escaped(self.value)}",
             Operator.MATCHES: self.value,
         }.get(self.operator, f"^{_escaped(self.value)}$")
+
+    def _bound(self) -> str:
+        """Return what is required of a year, in XPath."""
+        return f"{'>=' if self.operator in _SINCE else '<='} {self.value}"
 
     def _test(self) -> str:
         """Return the condition on one value, in XPath."""
@@ -139,11 +156,15 @@ def _tested(row: FilterRow) -> Condition | None:
 
 def _special(row: FilterRow) -> Condition | None:
     """Return a condition on the number of values, or on a year."""
+    # Before the number of values, because such a condition counts, too.
+    if (year := _YEAR.fullmatch(row.xpath)) and row.regexp == _PRESENT:
+        operator = Operator.SINCE if year["sign"] == ">=" else Operator.UNTIL
+        return Condition(xpath=year["xpath"], operator=operator, value=year["year"])
     if (counted := _COUNTED.fullmatch(row.xpath)) and row.regexp in {_PRESENT, _ABSENT}:
         operator = Operator.PRESENT if row.regexp == _PRESENT else Operator.ABSENT
         return Condition(xpath=counted["xpath"], operator=operator)
-    if (year := _YEAR.fullmatch(row.xpath)) and row.regexp == _TRUE:
-        operator = Operator.SINCE if year["sign"] == ">=" else Operator.UNTIL
+    if (year := _FIRST_YEAR.fullmatch(row.xpath)) and row.regexp == _TRUE:
+        operator = Operator.FIRST_SINCE if year["sign"] == ">=" else Operator.FIRST_UNTIL
         return Condition(xpath=year["xpath"], operator=operator, value=year["year"])
     return None
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Self, TypeVar, Unpack
@@ -13,6 +13,7 @@ from harvester.client.loops import ListLimits, LoopDetector
 from harvester.client.query_results import (
     UNKNOWN_DATE,
     QueryCursor,
+    no_records_match,
     no_sets,
     only_record,
     quoted,
@@ -38,7 +39,7 @@ from harvester.reading.errors import (
     ClientError,
     HttpStatusError,
     MalformedAnswerError,
-    NoRecordsMatchError,
+    OaiError,
     TransportError,
     TransportKind,
 )
@@ -53,9 +54,9 @@ from harvester.sru.answers import (
     read_explanation,
     read_result,
 )
+from harvester.sru.steps import Step, next_step
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import UsageError, failure_of
-from oai.failures import Failure, FailureCode
 from oai.vocabulary import DeletedRecord, Granularity, Verb
 
 EVERYTHING: Final = "cql.allRecords=1"
@@ -66,64 +67,11 @@ _RETRIES_WHILE_SEARCHING: Final = 1
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """What follows from an answer."""
-
-    place: QueryCursor
-    """The position from which to continue."""
-    ended: bool
-    notes: tuple[str, ...] = ()
-    faults: tuple[Fault, ...] = ()
-
-    def resumption_token(self, start: QueryCursor) -> ResumptionToken:
-        """Return the token after the page that began at `start`; its value is empty at the end."""
-        value = "" if self.ended else self.place.token()
-        return ResumptionToken(value=value, cursor=start.position - 1, complete_list_size=self.place.size)
-
-
-def next_step(start: QueryCursor, result: SruResult) -> Step:
-    """Return the position after an answer that began at `start`."""
-    delivered = len(result.records)
-    following = start.position + delivered
-    size = start.size if result.size is None else result.size
-    at_end = result.next_position is None if size is None else following > size
-    ended = at_end or not delivered
-    return Step(
-        place=QueryCursor(position=following, size=size),
-        ended=ended,
-        notes=tuple(_oddities(start, result, following, ended=ended)),
-        faults=tuple(_faults(start, result)),
-    )
-
-
-def _oddities(start: QueryCursor, result: SruResult, following: int, *, ended: bool) -> Iterator[str]:
-    size, declared = result.size, result.next_position
-    if size is None:
-        yield "the answer does not declare the number of records (numberOfRecords)"
-    elif not result.records:
-        yield f"no records were returned from position {start.position:,}, although there are {size:,}"
-    elif start.size is not None and size > start.size:
-        yield "numberOfRecords grew while the result was read; it may have to be harvested again"
-    if ended or not result.records:
-        return
-    if declared is None:
-        yield "nextRecordPosition is missing although there are more records"
-    elif declared != following:
-        yield f"nextRecordPosition is {declared:,}, but the records continue at {following:,}"
-
-
-def _faults(start: QueryCursor, result: SruResult) -> Iterator[Fault]:
-    yield from start.faults(result.size)
-    for found in result.records:
-        if found.metadata is None:
-            reason = f"record at position {found.position:,}: {found.reason}"
-            failure = Failure(code=FailureCode.RECORD_STRUCTURE)
-            yield Fault(offset=-1, reason=reason, raw=found.raw, failure=failure)
-
-
 _MOST_UNREADABLE: Final = 20
 _SERVER_ERROR: Final = 500
+_OUT_OF_RANGE: Final = frozenset({"diagnostic 6", "diagnostic 61"})
+"""How servers reject a position: unsupported parameter value, first record position out of range."""
+_OUT_OF_RANGE_STATUSES: Final = frozenset({400, 404})
 
 Search = Callable[[int, int], Awaitable[tuple[SruResult, str]]]
 """Requests records, given the first position and their number; returns the answer and its address."""
@@ -167,6 +115,8 @@ class Reader:
             try:
                 result, url = await search(self.place.position, most)
             except ClientError as error:
+                if self.place.is_past_end and _is_out_of_range(error):
+                    return self._taken(SruResult(version="", size=self.place.size), self.url)
                 if not self.loose or not _may_be_one_record(error):
                     raise
                 search, self.most = self.with_few_retries, max(most // 2, 1)
@@ -179,10 +129,8 @@ class Reader:
 
     def _taken(self, result: SruResult, url: str) -> Page:
         start = self.place
-        if result.size == 0 and not result.records:
-            raise NoRecordsMatchError(
-                url, "noRecordsMatch", "the query finds no records", response_date=format_datestamp(utc_now())
-            )
+        if result.size == 0 and not result.records and not start.is_past_end:
+            raise no_records_match(url)
         step = next_step(start, result)
         self.place = step.place
         page = self._page(result, url, start, step)
@@ -241,6 +189,13 @@ def _may_be_one_record(error: ClientError) -> bool:
     if isinstance(error, HttpStatusError):
         return error.status >= _SERVER_ERROR
     return isinstance(error, (AnswerTooLargeError, MalformedAnswerError))
+
+
+def _is_out_of_range(error: ClientError) -> bool:
+    """Return whether the server rejects the position; an outage says nothing about it."""
+    if isinstance(error, HttpStatusError):
+        return error.status in _OUT_OF_RANGE_STATUSES
+    return isinstance(error, OaiError) and error.code in _OUT_OF_RANGE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,20 +295,19 @@ class SruClient:
 
     async def _search(self, question: Question, start: int, most: int) -> tuple[SruResult, str]:
         """Return an answer to searchRetrieve, and its address. Raises SruError if it has only diagnostics."""
-        for tries_left in (1, 0):
-            arguments = _search_arguments(self._version or _VERSIONS[0], question, start, most)
-            read = partial(read_result, start=start)
-            result, url = await self._read(arguments, read)
-            diagnostics = result.diagnostics
-            if result.records or not diagnostics:
+        untried = list(_VERSIONS)
+        while True:
+            version = self._version or _VERSIONS[0]
+            untried.remove(version)
+            arguments = _search_arguments(version, question, start, most)
+            result, url = await self._read(arguments, partial(read_result, start=start))
+            if result.records or not result.diagnostics:
                 return result, url
-            if not (
-                tries_left
-                and diagnostics[0].code == UNSUPPORTED_VERSION
-                and self._other_version(diagnostics[0].details)
-            ):
-                raise diagnostics[0].error(url)
-        raise AssertionError("unreachable: the last try returns or raises")
+            diagnostic = result.diagnostics[0]
+            if diagnostic.code != UNSUPPORTED_VERSION or not untried:
+                raise diagnostic.error(url)
+            # The details name a version that the server supports, but are often empty.
+            self._version = diagnostic.details if diagnostic.details in untried else untried[0]
 
     @property
     def _prefix(self) -> str:
@@ -399,13 +353,6 @@ class SruClient:
         self._explanation = found
         self._version = found.version if found.version in _VERSIONS else self._version
         return found
-
-    def _other_version(self, supported: str) -> bool:
-        """Switch to the version that the server supports, or to the next one; False if there is none."""
-        tried = self._version or _VERSIONS[0]
-        others = [version for version in _VERSIONS if version != tried]
-        self._version = supported if supported in others else others[0]
-        return True
 
     async def _read(self, arguments: Arguments, read: Callable[..., _T]) -> tuple[_T, str]:
         """Request and read an answer, with one repetition if it is broken."""

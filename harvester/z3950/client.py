@@ -20,6 +20,7 @@ from harvester.client.query_results import (
     MARC21_NAMESPACE,
     UNKNOWN_DATE,
     QueryCursor,
+    no_records_match,
     no_sets,
     only_record,
     quoted,
@@ -42,7 +43,6 @@ from harvester.reading.errors import (
     CannotDisseminateFormatError,
     ClientError,
     MalformedAnswerError,
-    NoRecordsMatchError,
 )
 from harvester.z3950 import session
 from harvester.z3950.session import Address, SessionAnswer, read_address
@@ -248,7 +248,7 @@ class Z3950Client:
     def _page(self, answer: SessionAnswer, place: QueryCursor) -> Page:
         position = place.position
         if not answer.size:
-            raise NoRecordsMatchError(self.base_url, "noRecordsMatch", "the query finds no records")
+            raise no_records_match(self.base_url)
         read = list(readable_records(answer.records))
         records = tuple(
             wrapped(metadata, prefix=self._prefix) for _, metadata, _ in read if metadata is not None

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import html
+import json
 import re
 import uuid
 from importlib.resources import files
@@ -11,6 +12,7 @@ import pytest
 from sqlalchemy import delete, select
 
 from harvester.bibliographic.filtering_sets import list_sets, set_by_id
+from harvester.bibliographic.models import ContributorRow
 from harvester.bibliographic.sources import SourceSettings, save_source, source_settings
 from harvester.models import Record, Repository
 from tests.harvester.bibliographic.marc import marcxml
@@ -225,6 +227,29 @@ async def test_pages_of_hits_follow_each_other_and_files_hold_all_of_them(
     assert all(seen.count(f">Kniha {number}<") == 1 for number in range(5))
     assert len(exported.splitlines()) == 6
     assert status == 404
+
+
+async def test_files_of_hits_have_all_names_of_a_record(server: Server, administrator: Browser) -> None:
+    more = [f"Autor, {number}" for number in range(1, 7)]
+    with server.database.session() as session:
+        row = a_bibliographic_record(session, a_repository(session))
+        for position, name in enumerate(more, start=1):
+            session.add(
+                ContributorRow(
+                    bibliographic_id=row.bibliographic_id,
+                    position=position,
+                    name=name,
+                    kind="person",
+                    roles=[],
+                )
+            )
+        session.commit()
+
+    _, exported = await administrator.get("/records.json")
+    _, table = await administrator.get("/records.csv")
+
+    assert [one["contributors"] for one in json.loads(exported)] == [["Hus, Jan", *more]]
+    assert " ".join(["Hus, Jan", *more]) in table
 
 
 async def test_a_record_shows_all_its_fields_its_notes_and_the_way_to_the_original(

@@ -169,6 +169,22 @@ async def test_a_rule_is_written_in_words_with_fields_of_stored_records(
     assert root.xpath("//input[contains(@id, 'value-')]/@value")[:2] == ["cultural", "botany"]
 
 
+async def test_a_rule_that_reads_only_the_first_year_stays_one_until_it_is_changed(owner: Browser) -> None:
+    xpath = "number(substring(//dc:date, 1, 4)) &gt;= 2010"
+    old = FILTERS.decode().partition("<filter ")[0]
+    old += f'<filter xpath="{xpath}" regexp="^true$" ignoreCase="true"/></filters>'
+    form = {"kind": "filter", "view": "xml", "content": old, "do": "conditions"}
+
+    _, page, _ = await owner.post("/rules/new", form)
+    _, empty = await owner.get("/rules/new")
+
+    root: Any = html.fromstring(page)
+    assert root.xpath("//select[@id='operator-0']/option[@selected]/@value") == ["first since"]
+    label = "has … or later in the first four characters of its first value"
+    assert label in root.xpath("//select[@id='operator-0']/option/text()")
+    assert "first four characters" not in empty
+
+
 async def test_rows_become_xml_and_rows_again(owner: Browser) -> None:
     _, text, _ = await owner.post("/rules/new", {**_ROWS, "do": "xml"})
     assert "&lt;filters match=&#34;all&#34;&gt;" in text

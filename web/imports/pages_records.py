@@ -243,10 +243,17 @@ def restricted(session: Session, who: SignedIn, asked: RecordSearch) -> Search:
 
 
 def find_hits(
-    session: Session, who: SignedIn, asked: RecordSearch, *, after: str | None, limit: int
+    session: Session,
+    who: SignedIn,
+    asked: RecordSearch,
+    *,
+    after: str | None,
+    limit: int,
+    all_names: bool = False,
 ) -> HitPage:
     """Return a page of hits. Raises UsageError if `after` is not a key of a page."""
-    return search(session, restricted(session, who, asked), order=asked.order, after=after, limit=limit)
+    wanted = restricted(session, who, asked)
+    return search(session, wanted, order=asked.order, after=after, limit=limit, all_names=all_names)
 
 
 def find_with_facets(
@@ -303,7 +310,7 @@ def _page(request: web.Request, asked: RecordSearch, form: Form, found: FoundRec
 
 
 async def as_file(request: web.Request) -> web.StreamResponse:
-    """Export the hits."""
+    """Export the hits with all their names."""
     asked, who, following = asked_in(request), who_asks(request), ""
 
     async def behind(last: Hit | None) -> Sequence[Hit]:
@@ -311,7 +318,9 @@ async def as_file(request: web.Request) -> web.StreamResponse:
         if last is not None and not following:
             return []
         after = following if last is not None else None
-        page = await database_of(request).run(find_hits, who, asked, after=after, limit=AT_ONCE)
+        page = await database_of(request).run(
+            find_hits, who, asked, after=after, limit=AT_ONCE, all_names=True
+        )
         following = page.next or ""
         return page.hits
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harvester.rule_lab.fields import FoundField
-from harvester.rule_lab.operators import WITHOUT_VALUE, YEARS, Condition, Operator, condition_of
+from harvester.rule_lab.operators import FIRST_ONLY, WITHOUT_VALUE, YEARS, Condition, Operator, condition_of
 from harvester.rule_lab.rows import RuleRows
 from harvester.rules.filters import FilterMatch
 from web.rules.forms import numbers
@@ -32,17 +32,23 @@ def operators() -> dict[str, str]:
         Operator.BEGINS: _("begins with %(value)s"),
         Operator.ONE_OF: _("is one of: %(value)s"),
         Operator.MATCHES: _("matches the regular expression %(value)s"),
+        Operator.FIRST_SINCE: _("has %(value)s or later in the first four characters of its first value"),
+        Operator.FIRST_UNTIL: _("has %(value)s or earlier in the first four characters of its first value"),
     }
 
 
-def choices() -> dict[str, str]:
-    """Return the operators to choose from, in the order of need; the value stands beside them."""
+def choices(values: Mapping[str, object]) -> dict[str, str]:
+    """Return the operators to choose from, in the order of need; the value stands beside them.
+
+    The operators that only rules of earlier versions have are among them if the form has them.
+    """
     order = (
         Operator.CONTAINS, Operator.EQUALS, Operator.BEGINS, Operator.ONE_OF, Operator.SINCE, Operator.UNTIL,
         Operator.PRESENT, Operator.ABSENT, Operator.LACKS, Operator.DIFFERS, Operator.MATCHES,
     )  # fmt: skip
     labels = operators()
-    return {one: (labels[one] % {"value": "…"}) for one in order}
+    old = sorted(FIRST_ONLY & set(values.values()))
+    return {one: (labels[one] % {"value": "…"}) for one in (*order, *old)}
 
 
 @dataclass(frozen=True, kw_only=True)

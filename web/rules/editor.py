@@ -253,7 +253,7 @@ async def _page(request: web.Request, state: _EditorState) -> web.Response:
         kinds=kinds(),
         view=_view(values, fields),
         fields=fields,
-        operators=choices_of_operators(),
+        operators=choices_of_operators(values),
         conditions=range(max(used(values), default=-1) + 1 + _blank(values)),
         owners=[
             *([("", _("All users who see all repositories"))] if who.sees_everything else []),

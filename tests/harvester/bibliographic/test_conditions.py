@@ -7,6 +7,7 @@ from harvester.bibliographic.condition_trial import never_true, try_conditions
 from harvester.bibliographic.conditions import Conditions, Match, parse_condition
 from harvester.bibliographic.filtering_sets import add_set, edit_set, get_set, list_sets, remove_set
 from harvester.bibliographic.marc21.converter import Marc21Converter
+from harvester.bibliographic.record import RawField
 from harvester.bibliographic.sources import SourceSettings, save_source
 from oai.database import Database
 from oai.errors import UsageError
@@ -25,6 +26,9 @@ _FIELDS = list(
         )
     )
 )
+
+
+_DECOMPOSED = "Pr\u030ci\u0301lis\u030c C++"
 
 
 @pytest.mark.parametrize(
@@ -50,6 +54,35 @@ _FIELDS = list(
 )
 def test_conditions_on_marc_fields(line: str, true: bool) -> None:  # noqa: FBT001 a value of the table
     assert parse_condition(line).accepts(_FIELDS) is true
+
+
+@pytest.mark.parametrize(
+    ("line", "selected"),
+    [
+        ("653$a equals C", ["C", "c."]),
+        ("653$a equals C++", ["C++", "c++ /"]),
+        ("653$a equals c#", ["C#"]),
+        ("653$a contains C++", ["C++", "c++ /", "Visual C++ (computer language)", _DECOMPOSED]),
+        ("653$a contains R&D", ["R&D management"]),
+        ("653$a equals rd", []),
+        ("653$a equals R D management", []),
+        ("653$a equals prilis c++", [_DECOMPOSED]),
+        ("653$a equals slovnik maly", ["Slovník + malý"]),
+        ("653$a contains slovnik + maly", ["Slovník + malý"]),
+        ("653$a contains art", ["Departure"]),
+        ("653$a matches (?i)\\bart", []),
+    ],
+)
+def test_signs_of_words_count_and_punctuation_does_not(line: str, selected: list[str]) -> None:
+    values = [
+        "C", "c.", "C++", "c++ /", "C#", "Visual C++ (computer language)", "R&D management",
+        _DECOMPOSED, "Slovník + malý", "Departure",
+    ]  # fmt: skip
+    condition = parse_condition(line)
+
+    found = [value for value in values if condition.accepts([RawField(name="653", values=(("a", value),))])]
+
+    assert found == selected
 
 
 @pytest.mark.parametrize("match", list(Match))

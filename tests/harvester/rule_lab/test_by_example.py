@@ -58,6 +58,11 @@ def marc(**subfields: str) -> etree._Element:
         ([dublin(date="1900"), dublin(date="1950")], [dublin(date="1999"), dublin(date="2001")],
             "dc:date", Operator.UNTIL, "1950"),
         (
+            [dublin(date=["1990", "2001-05"]), dublin(date=["2010", "1985"])],
+            [dublin(date=["1999", "1970"]), dublin(date=["n.d.", "1995"])],
+            "dc:date", Operator.SINCE, "2001",
+        ),
+        (
             [dublin(subject="Old maps of Brno"), dublin(subject="Maps, old")],
             [dublin(subject="Old books"), dublin(subject="Mapping tools")],
             "dc:subject", Operator.CONTAINS, "maps",
@@ -75,7 +80,7 @@ def marc(**subfields: str) -> etree._Element:
             "dc:source", Operator.EQUALS, "a+b (c)",
         ),
     ],
-    ids=["equals", "differs", "present", "since", "until", "word", "set", "marc", "signs"],
+    ids=["equals", "differs", "present", "since", "until", "years", "word", "set", "marc", "signs"],
 )  # fmt: skip
 def test_the_simplest_condition_comes_first(
     kept: list[etree._Element], dropped: list[etree._Element], field: str, operator: Operator, value: str

@@ -85,6 +85,48 @@ def test_a_record_without_the_field_meets_what_is_denied_and_nothing_else(match:
     assert met == [Operator.ABSENT, Operator.DIFFERS, Operator.LACKS]
 
 
+@pytest.mark.parametrize("match", FilterMatch)
+@pytest.mark.parametrize(
+    ("dates", "since", "until"),
+    [
+        (["1999", "2015-03-01T10:00:00Z"], True, True),
+        (["2015", "1999"], True, True),
+        (["1999", "2001"], False, True),
+        (["2011", "2015"], True, False),
+        (["2010"], True, True),
+        (["\n  2015 "], True, False),
+        (["  1999"], False, True),
+        (["c2015", "", "20. century", "12.3.2015"], False, False),
+        ([], False, False),
+    ],
+)
+def test_one_value_of_the_years_is_enough(
+    match: FilterMatch,
+    dates: list[str],
+    since: bool,  # noqa: FBT001 a parameter of the test
+    until: bool,  # noqa: FBT001 a parameter of the test
+) -> None:
+    record = "".join(("<r>", *(f"<date>{date}</date>" for date in dates), "</r>"))
+
+    assert accepts(match, record, ("//date", Operator.SINCE, "2010")) is since
+    assert accepts(match, record, ("//date", Operator.UNTIL, "2010")) is until
+
+
+@pytest.mark.parametrize("match", FilterMatch)
+@pytest.mark.parametrize(("sign", "operator"), [(">=", Operator.FIRST_SINCE), ("<=", Operator.FIRST_UNTIL)])
+def test_a_stored_rule_that_reads_only_the_first_year_says_so(
+    match: FilterMatch, sign: str, operator: Operator
+) -> None:
+    row = FilterRow(
+        xpath=f"number(substring(//dc:date, 1, 4)) {sign} 2010", regexp="^true$", ignore_case=True
+    )
+
+    found = condition_of(row, match)
+
+    assert found == Condition(xpath="//dc:date", operator=operator, value="2010")
+    assert found.row(match) == row
+
+
 def test_conditions_are_joined_by_all_or_any() -> None:
     record = "<r><type>text</type><type>map</type><date>1990-05</date></r>"
     good, bad = ("//type", Operator.EQUALS, "map"), ("//date", Operator.SINCE, "2000")

@@ -25,8 +25,11 @@ from harvester.sru.client import SruClient, UnreadableResultError
 from oai.errors import UsageError
 from oai.sections import HarvesterSettings
 from oai.vocabulary import OAI_DC_NAMESPACE, Verb
-from tests.harvester.sru.fake_sru import Answer, Book, FakeSru, books, serve_sru
+from tests.harvester.sru.fake_sru import ONE, Answer, Book, FakeSru, Fault, books, diagnostics, serve_sru
 
+_EMPTY = (
+    f'<searchRetrieveResponse xmlns="{ONE}"><numberOfRecords>15</numberOfRecords></searchRetrieveResponse>'
+)
 MARC = Selection(metadata_prefix="marcxml", set_spec='dc.title="water"')
 
 
@@ -154,6 +157,69 @@ async def test_a_server_that_does_not_count_is_followed_by_its_next_positions() 
     assert found[-1].complete_list_size is None
 
 
+def _counting(number: str) -> Fault:
+    """Return the fault of a server that always declares this number of records instead of 25."""
+
+    def counting(_asked: dict[str, str], good: bytes) -> bytes:
+        return good.replace(b"<numberOfRecords>25<", f"<numberOfRecords>{number}<".encode())
+
+    return counting
+
+
+@pytest.mark.parametrize("tells_next", [True, False])
+@pytest.mark.parametrize("number", ["15", "19", "24"])
+async def test_a_number_of_records_that_is_too_small_does_not_end_the_list(
+    number: str,
+    tells_next: bool,  # noqa: FBT001 a parameter of the test
+) -> None:
+    fake = FakeSru(books=books(25), cap=10, tells_next=tells_next, fault=_counting(number))
+    found = await pages(fake)
+    assert names(found) == numbers(25)
+    assert found[-1].complete_list_size == 25
+    assert not [fault for page in found for fault in page.faults]
+    notes = [note for page in found for note in page.notes]
+    assert f"numberOfRecords is {number}, but records were returned up to position 25" in notes
+    assert tells_next is not any("nextRecordPosition is missing" in note for note in notes)
+
+
+@pytest.mark.parametrize("number", ["0", "10", "20"])
+async def test_next_positions_lead_beyond_any_number_of_records(number: str) -> None:
+    assert names(await pages(FakeSru(books=books(25), cap=10, fault=_counting(number)))) == numbers(25)
+
+
+@pytest.mark.parametrize(
+    ("position", "limit", "requests"), [(26, None, 4), (26, 25, 4), (1, None, 3), (0, None, 3)]
+)
+async def test_a_next_position_behind_the_last_record_ends_the_list(
+    position: int, limit: int | None, requests: int
+) -> None:
+    def always(asked: dict[str, str], good: bytes) -> bytes | None:
+        following = f"</records><nextRecordPosition>{position}</nextRecordPosition>".encode()
+        return good.replace(b"</records>", following) if asked.get("startRecord") == "21" else None
+
+    fake = FakeSru(books=books(25), cap=10, limit=limit, fault=always)
+    found = await pages(fake)
+    assert names(found) == numbers(25)
+    assert found[-1].complete_list_size == 25
+    assert not [said for page in found for said in (*page.faults, *page.notes)]
+    assert len(fake.searches()) == requests
+
+
+async def test_announced_records_that_are_not_returned_are_missing() -> None:
+    def stopping(asked: dict[str, str], good: bytes) -> bytes | None:
+        if asked.get("startRecord") == "21":
+            return _EMPTY.encode()
+        return good.replace(b"<numberOfRecords>25<", b"<numberOfRecords>15<")
+
+    found = await pages(FakeSru(books=books(25), cap=10, fault=stopping))
+    assert names(found) == numbers(20)
+    assert found[-1].complete_list_size == 21
+    assert "no records were returned from position 21, although there are 21" in found[-1].notes
+
+    with pytest.raises(SruError, match="no records from this position"):
+        await pages(FakeSru(books=books(25), cap=10, limit=20, fault=_counting("15")))
+
+
 async def test_a_result_that_shrinks_while_it_is_read_is_a_fault() -> None:
     def shrinking(asked: dict[str, str], good: bytes) -> bytes | None:
         return good.replace(b">25<", b">24<") if asked.get("startRecord") == "11" else None
@@ -210,6 +276,29 @@ async def test_a_server_that_does_not_explain_itself_can_be_harvested() -> None:
     for version in ("1.1", "1.2"):
         fake = FakeSru(books=books(3), version=version, explains=False)
         assert names(await pages(fake)) == numbers(3)
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.2", "2.0"])
+async def test_each_version_is_tried_on_a_server_that_names_none(version: str) -> None:
+    def silent(asked: dict[str, str], good: bytes) -> bytes | None:
+        return good.replace(f"<details>{version}<".encode(), b"<details><") if "query" in asked else None
+
+    fake = FakeSru(books=books(3), version=version, explains=False, fault=silent)
+    assert names(await pages(fake)) == numbers(3)
+
+
+async def test_a_server_that_supports_no_version_is_asked_with_each_once() -> None:
+    def refusing(asked: dict[str, str], _good: bytes) -> bytes | None:
+        return (
+            f"<searchRetrieveResponse xmlns='{ONE}'>{diagnostics('5', '')}</searchRetrieveResponse>".encode()
+            if "query" in asked
+            else None
+        )
+
+    fake = FakeSru(books=books(3), explains=False, fault=refusing)
+    with pytest.raises(SruError, match="diagnostic 5"):
+        await pages(fake)
+    assert [asked.get("version") for asked in fake.searches()] == ["1.2", "1.1", None]
 
 
 async def test_a_page_that_one_record_breaks_loses_that_record_alone() -> None:

@@ -115,6 +115,18 @@ async def test_what_is_gone_from_all_records_counts_as_deleted(shelf: Shelf) -> 
     assert shelf.records()["sru:127.0.0.1:sru:books:nkc0024"] == "deleted"
 
 
+async def test_a_number_of_records_that_is_too_small_deletes_nothing(shelf: Shelf) -> None:
+    await shelf.run(set_spec="")
+    shelf.fake.fault = lambda _asked, good: good.replace(b"<numberOfRecords>25<", b"<numberOfRecords>15<")
+    again = await shelf.run(set_spec="")
+    assert again.verdict is Verdict.COMPLETE, again.failure_reason
+    assert (again.counts["deleted"], again.counts["unchanged"]) == (0, 25)
+    shelf.fake.limit = 20
+    cut_off = await shelf.run(set_spec="")
+    assert (cut_off.exit_code, cut_off.counts["deleted"]) == (ExitCode.REMOTE_FAILED, 0)
+    assert set(shelf.records().values()) == {"active"}
+
+
 async def test_a_query_deletes_nothing_that_it_finds_no_more(shelf: Shelf) -> None:
     await shelf.run()
     del shelf.fake.books[20:]

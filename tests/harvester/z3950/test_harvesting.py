@@ -11,8 +11,8 @@ from harvester.bibliographic.models import BibliographicRow
 from harvester.client.selection import Selection
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.verdict import Verdict
-from harvester.models import Record
+from harvester.harvest.verdict import End, Verdict
+from harvester.models import History, Record
 from harvester.reading.errors import CannotDisseminateFormatError, OaiError, TransportError, TransportKind
 from harvester.repositories import add_repository
 from harvester.z3950 import session
@@ -68,6 +68,20 @@ async def test_what_came_by_z3950_becomes_bibliographic_rows(
         ("marc21", "marcxml", True)
     }
     assert all(row.identifier.startswith("z3950:127.0.0.1:Default:") for row in rows)
+
+
+async def test_a_query_without_hits_warns_of_nothing(
+    ztest: str, database: Database, settings: Settings, tmp_path: Path
+) -> None:
+    with database.session() as open_session:
+        repository_id = add_repository(open_session, base_url=ztest, base_dir=str(tmp_path)).repository_id
+        open_session.commit()
+    request = HarvestRequest(repository_id=repository_id, metadata_prefix="marcxml", set_spec="@attr 1=4 0")
+    outcome = await harvest(database, settings, request, stop=asyncio.Event())
+    with database.session() as open_session:
+        row = open_session.scalars(select(History)).one()
+    assert (outcome.verdict, outcome.evidence.end) == (Verdict.COMPLETE, End.NO_RECORDS_MATCH)
+    assert row.warnings == []
 
 
 async def test_a_result_is_gone_on_with_at_its_position(ztest: str) -> None:
