@@ -256,9 +256,9 @@ class NoticeSender:
             raise
         except Exception as error:
             logger.exception("notification %d cannot be sent", claimed.notice_id)
-            await self._transactions.run(
-                outbox.not_sent, claimed, f"internal error: {error!r}", tries=self._tries(claimed)
-            )
+            # Only the name, because partners read it, and the text may contain values of the settings.
+            reason = f"internal error: {type(error).__name__}; the manager's log has the details"
+            await self._transactions.run(outbox.not_sent, claimed, reason, tries=self._tries(claimed))
         else:
             await self._transactions.run(outbox.sent, claimed)
 
