@@ -96,6 +96,18 @@ def test_a_muted_repository_sends_nothing_and_reports_afterwards(
     assert announcer.states() == ["muted", "muted", "waiting"]
 
 
+def test_rejected_records_that_begin_during_a_mute_are_reported_once_after_it(
+    announcer: Announcer, database: Database
+) -> None:
+    announcer.rule()
+    kind, refused = MuteKind.MUTED, "completed with errors"
+    act(database, lambda session: mute(session, announcer.repository, kind, note="moving", ends=later()))
+    assert (announcer.after(refused), announcer.states()) == (["failing"], ["muted"])
+    act(database, lambda session: end_mute(session, 1))
+    assert (announcer.after(refused), announcer.after(refused)) == (["failing"], [])
+    assert announcer.states() == ["muted", "waiting"]
+
+
 def test_a_mute_of_all_repositories_and_a_planned_one(announcer: Announcer, database: Database) -> None:
     run = announcer.run("failed")
     planned = later(1)
