@@ -28,7 +28,7 @@ def act(database: Database, work: Callable[[Session], object]) -> None:
 
 def shown(database: Database, *, muted: bool = False) -> list[int]:
     with database.session() as session:
-        return [one.history_id for one in failed_runs(session, muted=muted)]
+        return [one.history_id for one in failed_runs(session, muted=muted).rows]
 
 
 def later(hours: float = 1) -> datetime:
