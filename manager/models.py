@@ -233,7 +233,7 @@ class Job(_JobParameters, Base):
     """The machine on which the process runs."""
     started: Mapped[datetime | None]
     attempt: Mapped[int] = mapped_column(SmallInteger, server_default="0")
-    """How many times the process of this harvest was lost before; each try is a separate job."""
+    """How many times this harvest was tried before; each try is a separate job."""
     waiting: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     """Why it waits although it is due, or why it was rejected: a `code`, with the facts that belong to it."""
     worker_id: Mapped[int | None]

@@ -110,7 +110,7 @@ class JobView:
     host: str | None
     process_id: int | None
     attempt: int
-    """How many times its process was lost before."""
+    """How many times it was tried before: its process was lost, or the repository asked to wait."""
     priority: int
     owner: str | None
     progress: JobProgress | None

@@ -7,11 +7,10 @@ status, so that a job cannot be started twice, nor after it was deleted.
 
 import logging
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Select, and_, bindparam, case, func, select, update
+from sqlalchemy import Select, and_, bindparam, func, select, update
 from sqlalchemy.orm import Session
 
 from harvester.locks import find_locks
@@ -22,6 +21,7 @@ from manager.jobs.rejection import is_valid
 from manager.leader.admission import AdmissionJob, AdmissionLimits, Admitted, admit, host_of
 from manager.models import UNDER_WAY, Job, JobStatus
 from manager.notices.mutes import maintenance_end
+from manager.waits import wait_end
 from manager.worker import registry
 from oai.sections import ManagerSettings
 
@@ -30,7 +30,6 @@ logger = logging.getLogger("manager.launching")
 _LEAST_LOOKAHEAD: Final = 32
 _TURNS_AHEAD: Final = 4
 """How many times workers may refill their places from the queue before the leader runs again."""
-_LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 def launch_due(session: Session, settings: ManagerSettings, data: Path | None = None) -> list[int]:
@@ -66,12 +65,10 @@ def _is_due() -> Any:  # noqa: ANN401 an SQL expression
 
 def _admission_jobs(session: Session, condition: Any) -> list[tuple[AdmissionJob, Any]]:  # noqa: ANN401 as above
     """Return the jobs that match the condition, each with its stored `waiting` value."""
-    # PostgreSQL's timestamps reach further than Python's datetime.
-    waits = case((Repository.not_before > func.now(), func.least(Repository.not_before, _LATEST)))
     query: Select[Any] = (
         select(
             Job.job_id, Job.repository_id, Repository.base_url, Job.owner, Job.priority,
-            Job.harvest_start_time, waits.label("not_before"), Job.waiting,
+            Job.harvest_start_time, wait_end(func.now()).label("not_before"), Job.waiting,
             maintenance_end(Job.repository_id).label("maintained"),
         )
         .join(Repository, Repository.repository_id == Job.repository_id)

@@ -10,16 +10,17 @@ from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Any, Final
 
-from sqlalchemy import exists, func, or_, select
+from sqlalchemy import and_, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from harvester.models import History, Repository
 from harvester.store.models import AuditState, StoreAudit, damage
 from harvester.vocabulary import RunStatus
-from manager.models import UNDER_WAY, Job
+from manager.models import UNDER_WAY, Job, JobStatus
 from manager.notices.models import Channel, Kind, Mute, Notice, NoticeRule, NoticeStreak, Occasion
 from manager.notices.mutes import mute_notices, mute_of_repository, mute_of_run
 from manager.schedules.service import database_now
+from manager.waits import due_after_wait
 from oai.failure_codes import NOT_STARTED
 from oai.failures import Failure, FailureCode
 from oai.outgoing import HookSettings
@@ -102,7 +103,7 @@ def _next_try(session: Session, run: History) -> str | None:
             func.coalesce(Job.set_spec, "") == (run.set_spec or ""),
         )
     )
-    return None if due is None else moment(due)
+    return None if due is None else moment(due_after_wait(session, run.repository_id, due))
 
 
 def _short(text: str | None) -> str | None:
@@ -131,7 +132,8 @@ _RULES_AT_ONCE: Final = (
     select(NoticeRule).where(NoticeRule.kind.not_in((Kind.DAILY, Kind.WEEKLY))).order_by(NoticeRule.rule_id)
 )
 """The kinds of rules that are notified at once rather than by a summary."""
-_MAY_GO_ON: Final = frozenset({RunStatus.INCOMPLETE, RunStatus.LOST})
+_MAY_GO_ON: Final = frozenset({RunStatus.INCOMPLETE, RunStatus.LOST, RunStatus.FAILED})
+_SAYS_NOTHING: Final = NOT_STARTED | {FailureCode.JOB_STOPPED}
 
 
 def announce(session: Session, hooks: Sequence[HookSettings] = (), *, most: int = _AT_ONCE) -> int:
@@ -267,7 +269,7 @@ def gravity_of(session: Session, run: History) -> Gravity | None:
 
     None if it says nothing: a user ended it, it was kept off its repository, or it continues by itself.
     """
-    if run.failure_code in NOT_STARTED:
+    if run.failure_code in _SAYS_NOTHING:
         return None
     if run.status in _MAY_GO_ON and _goes_on(session, run):
         return None
@@ -329,7 +331,7 @@ def _apply(
         if muted is not None:
             mute_notices(notices, muted, now)
             if streak is not None:
-                # So that the first failure after the mute is reported.
+                # So that the first failure, or the first rejected records, after the mute are reported.
                 streak.told = _LONG_AGO
         session.add_all(notices)
 
@@ -354,9 +356,10 @@ def _streak(
     if gravity > streak.gravity:
         streak.gravity, streak.told = gravity, now
         return Occasion.FAILING, streak
-    if gravity is Gravity.FAILED and now - streak.told >= REMINDER:
+    failed, was_muted = gravity is Gravity.FAILED, streak.told == _LONG_AGO
+    if now - streak.told >= REMINDER and (failed or was_muted):
         streak.told = now
-        return Occasion.STILL_FAILING, streak
+        return Occasion.STILL_FAILING if failed else Occasion.FAILING, streak
     return None, streak
 
 
@@ -389,10 +392,15 @@ def _concerns(rule: NoticeRule, repository_id: int, recurring_id: int | None) ->
 
 def _goes_on(session: Session, run: History) -> bool:
     """Return whether a job continues the run, or will: paused, at once after a shutdown, or as a retry."""
+    # A retry that a user has paused, or that was rejected, could hide failures of the source for ever.
+    retried = and_(Job.attempt > 0, Job.status.not_in((JobStatus.PAUSED, JobStatus.SET_ASIDE)))
+    continues = [Job.job_id == run.job_id, retried]
+    if run.status != RunStatus.FAILED:
+        continues.append(Job.harvest_start_time <= func.now())
     again = exists().where(
         Job.repository_id == run.repository_id,
         Job.metadata_prefix == (run.metadata_prefix or "oai_dc"),
         func.coalesce(Job.set_spec, "") == (run.set_spec or ""),
-        or_(Job.job_id == run.job_id, Job.attempt > 0, Job.harvest_start_time <= func.now()),
+        or_(*continues),
     )
     return bool(session.scalar(select(again)))

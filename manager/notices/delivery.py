@@ -75,7 +75,7 @@ def _facts(session: Session, rule: NoticeRule, until: datetime) -> Facts:
         "since": moment(rule.summarised),
         "until": moment(until),
         **_figures(session, window),
-        "failing": _failing(session, window),
+        **_failing(session, window),
     }
 
 
@@ -95,8 +95,8 @@ def _figures(session: Session, window: tuple[ColumnElement[bool], ...]) -> Facts
     }
 
 
-def _failing(session: Session, window: tuple[ColumnElement[bool], ...]) -> list[Facts]:
-    """Return the sources whose last run in the window failed."""
+def _failing(session: Session, window: tuple[ColumnElement[bool], ...]) -> Facts:
+    """Return the first sources whose last run in the window failed, and the number of all of them."""
     source = (History.repository_id, History.metadata_prefix, History.set_spec)
     last = (
         select(func.max(History.history_id))
@@ -105,13 +105,14 @@ def _failing(session: Session, window: tuple[ColumnElement[bool], ...]) -> list[
         .scalar_subquery()
     )
     query = (
-        select(History, func.coalesce(Repository.repository_name, Repository.base_url))
+        select(History, func.coalesce(Repository.repository_name, Repository.base_url), func.count().over())
         .join(Repository, Repository.repository_id == History.repository_id)
         .where(History.history_id.in_(last), History.status.in_(_BAD))
         .order_by(History.history_id)
         .limit(_SHOWN)
     )
-    return [
+    rows = session.execute(query).all()
+    failing = [
         {
             "repository_name": name,
             "metadata_prefix": run.metadata_prefix or "",
@@ -120,8 +121,9 @@ def _failing(session: Session, window: tuple[ColumnElement[bool], ...]) -> list[
             "failure_reason": run.failure_reason,
             "history_id": run.history_id,
         }
-        for run, name in session.execute(query)
+        for run, name, _total in rows
     ]
+    return {"failing": failing, "failing_count": rows[0][-1] if rows else 0}
 
 
 logger = logging.getLogger("manager.notices.sending")
@@ -256,9 +258,9 @@ class NoticeSender:
             raise
         except Exception as error:
             logger.exception("notification %d cannot be sent", claimed.notice_id)
-            await self._transactions.run(
-                outbox.not_sent, claimed, f"internal error: {error!r}", tries=self._tries(claimed)
-            )
+            # Only the name, because partners read it, and the text may contain values of the settings.
+            reason = f"internal error: {type(error).__name__}; the manager's log has the details"
+            await self._transactions.run(outbox.not_sent, claimed, reason, tries=self._tries(claimed))
         else:
             await self._transactions.run(outbox.sent, claimed)
 

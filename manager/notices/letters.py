@@ -220,7 +220,7 @@ def send(
     try:
         server = _connected(settings, context or ssl.create_default_context())
     except (OSError, smtplib.SMTPException) as error:
-        raise NotSentError(f"{where}: {error}") from None
+        raise NotSentError(f"{where}: {_message_of(error)}") from None
     try:
         _envelope(server, message, where)
         if before_sending is not None:
@@ -239,18 +239,17 @@ def _envelope(server: smtplib.SMTP, message: EmailMessage, where: str) -> None:
         _agree(server.mail(sender), where, f"the sender {sender!r}")
         _agree(server.rcpt(to), where, f"the recipient {to!r}")
     except (OSError, smtplib.SMTPException) as error:
-        raise NotSentError(f"{where}: {error}") from None
+        raise NotSentError(f"{where}: {_message_of(error)}") from None
 
 
 def _hand_in(server: smtplib.SMTP, message: EmailMessage, where: str) -> None:
     try:
         _agree(server.data(message.as_bytes()), where, "the message")
     except smtplib.SMTPDataError as error:
-        text = error.smtp_error
-        _agree((error.smtp_code, text if isinstance(text, bytes) else text.encode()), where, "the message")
+        _agree((error.smtp_code, error.smtp_error), where, "the message")
     except (OSError, smtplib.SMTPException) as error:
         raise UnconfirmedError(
-            f"{where}: the message was sent, but the server did not confirm it: {error}"
+            f"{where}: the message was sent, but the server did not confirm it: {_message_of(error)}"
         ) from None
 
 
@@ -267,17 +266,38 @@ def _connected(settings: MailSettings, context: ssl.SSLContext) -> smtplib.SMTP:
             server.starttls(context=context)
             server.ehlo_or_helo_if_needed()
         if settings.user is not None:
-            password = secret_of(settings.password, settings.password_file, setting="mail.password_file")
-            server.login(settings.user, password or "")
+            server.login(settings.user, _password(settings))
     except BaseException:
         server.close()
         raise
     return server
 
 
-def _agree(answer: tuple[int, bytes], where: str, what: str) -> None:
+def _password(settings: MailSettings) -> str:
+    password = secret_of(settings.password, settings.password_file, setting="mail.password_file") or ""
+    # Checked here, because the error of smtplib contains the user name and the whole password.
+    if not f"{settings.user}{password}".isascii():
+        raise NotSentError(
+            "mail.user or the password of mail.password_file has characters beyond ASCII, which cannot be "
+            "sent to the mail server; choose others"
+        )
+    return password
+
+
+def _agree(answer: tuple[int, bytes | str], where: str, what: str) -> None:
     code, text = answer
     if code < 400:  # noqa: PLR2004 SMTP: 4xx is transient, 5xx is permanent
         return
-    words = f"{where}: rejected {what}: {code} {text.decode('utf-8', errors='replace')}"
+    words = f"{where}: rejected {what}: {_answer(code, text)}"
     raise RefusedError(words) if code in _PERMANENT else NotSentError(words)
+
+
+def _answer(code: int, text: bytes | str) -> str:
+    return f"{code} {text.decode('utf-8', errors='replace') if isinstance(text, bytes) else text}"
+
+
+def _message_of(error: Exception) -> str:
+    """Return the error in words; smtplib writes the answers of servers as tuples of Python."""
+    if isinstance(error, smtplib.SMTPResponseException):
+        return _answer(error.smtp_code, error.smtp_error)
+    return str(error)

@@ -56,10 +56,10 @@ def _address(service: ServiceSettings) -> str:
         address = read_secret(service.url, service.url_file, setting=f"manager.services: {service.name}")
     except SettingsError as error:
         raise NotSentError(str(error)) from None
-    scheme = (address or "").partition(":")[0].lower()
-    if not address or scheme not in SCHEMES:
+    if not address or address.partition(":")[0].lower() not in SCHEMES:
+        # Without what the address begins with: it may be a secret in the wrong place.
         raise RefusedError(
-            f"{service.name}: {scheme!r} is not a service that Zatva uses: {', '.join(SCHEMES)}"
+            f"{service.name}: its address is not of a service that Zatva uses: {', '.join(SCHEMES)}"
         )
     return address
 

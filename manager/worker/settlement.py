@@ -21,6 +21,7 @@ from manager import queue
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.schedules.failures import GOOD, NO_ROOM, note_end, pause_after
 from manager.schedules.service import database_now
+from manager.waits import due_after_wait
 from manager.worker.claim import Run, run_of
 from manager.worker.process import last_message
 from oai.datestamps import format_datestamp
@@ -186,6 +187,7 @@ WANTED: Final = {
 """What the status of a job under way requests."""
 _ASKED_FOR: Final = {
     Cause.STOPPED: Failure(code=FailureCode.JOB_STOPPED),
+    Cause.DELETED: Failure(code=FailureCode.JOB_STOPPED),
     Cause.PAUSED: Failure(code=FailureCode.JOB_PAUSED),
     Cause.RESTARTED: Failure(code=FailureCode.JOB_RESTARTED),
     Cause.SHUTDOWN: Failure(code=FailureCode.MANAGER_ENDED),
@@ -225,17 +227,24 @@ def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings
     if job is None or ended is None:
         if written is not None and written.status in GOOD:
             _withdraw(session, run, written, settings)
+        elif written is not None and ending.cause is Cause.DELETED:
+            _name_cause(written, ending)
         return
-    if written is not None and ended.status == RunStatus.INCOMPLETE and ending.cause in _ASKED_FOR:
-        # The harvester itself knows only that it was interrupted.
-        failure = _ASKED_FOR[ending.cause]
-        ended.failure_reason, ended.failure_code = failure.sentence(), failure.code.value
-        ended.failure_facts = {}
+    if written is not None:
+        _name_cause(written, ending)
     if ending.cause is Cause.PAUSED and ended.status not in GOOD:
         _put_by(job, ended)
     else:
         _close(session, job, ending, ended, written=written is not None, settings=settings)
     session.flush()
+
+
+def _name_cause(written: History, ending: Ending) -> None:
+    """Write why the harvest was interrupted; the harvester itself knows only that it was."""
+    failure = _ASKED_FOR.get(ending.cause)
+    if failure is not None and written.status == RunStatus.INCOMPLETE:
+        written.failure_reason, written.failure_code = failure.sentence(), failure.code.value
+        written.failure_facts = {}
 
 
 def settle_lost(session: Session, job_id: int, settings: ManagerSettings) -> None:
@@ -349,7 +358,8 @@ def _another_try(
             return None
         # Earlier due times of the schedule are skipped, because they would fail in the same way.
         pause = max(pause, pause_after(schedule.failures, settings))
-    return _copy(job, due=database_now(session) + pause, attempt=attempt)
+    due = due_after_wait(session, job.repository_id, database_now(session) + pause)
+    return _copy(job, due=due, attempt=attempt)
 
 
 def _copy(job: Job, *, due: datetime, attempt: int) -> Job:

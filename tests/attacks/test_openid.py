@@ -120,6 +120,30 @@ async def test_groups_give_role_and_organisation_at_each_sign_in(
     assert (status, "None of your groups at eduID.cz has a role here" in text) == (403, True)
 
 
+@pytest.mark.parametrize("auth_time", [1_700_000_000_000, -(10**18), 10**300, float("nan")])
+async def test_a_time_of_proof_that_is_no_time_counts_as_none(
+    dashboard: Server, provider: FakeProvider, stranger: Browser, auth_time: object
+) -> None:
+    provider.claims = {"auth_time": auth_time}
+    assert (await _go(stranger))[0] == 303
+    status, text = await _go(stranger, "/sign-in/openid?again=1&next=/account")
+    assert (status, "eduID.cz did not ask you who you are" in text) == (403, True)
+    with dashboard.database.session() as session:
+        assert session.scalars(select(UserSession.way)).all() == ["openid"]
+
+
+@pytest.mark.parametrize("text", ["Ev\0a", "Ev\ud800a", "Ev\na"])
+async def test_a_name_or_an_account_that_no_user_can_have_is_refused(
+    server: Server, provider: FakeProvider, stranger: Browser, text: str
+) -> None:
+    _use(server, provider, create_users=True)
+    provider.account = {"sub": "eva-3", "preferred_username": text}
+    status, page = await _go(stranger)
+    assert (status, "all printable" in page) == (403, True)
+    provider.account = {"sub": text, "preferred_username": "Eva"}
+    assert (await _go(stranger))[0] == 403
+
+
 async def test_disabled_users_stay_out(dashboard: Server, stranger: Browser) -> None:
     with dashboard.database.session() as session:
         get_user(session, "Katka").role = "administrator"

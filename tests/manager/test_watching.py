@@ -64,6 +64,35 @@ def test_each_further_try_comes_twice_as_late(
     assert (again.set_spec, again.metadata_prefix, again.incremental) == ("a:b", "mods", False)
 
 
+def test_a_retry_is_not_due_before_the_time_for_which_the_repository_asked(
+    database: Database, tables: Tables
+) -> None:
+    running_job(tables)
+    tables.add("oai_history", repository_id=1, job_id=1, status="failed", harvest_start_time="2026-01-01")
+    tables("UPDATE oai_repository SET not_before = now() + interval '2 hours'")
+    settle_job(database, Ending(cause=Cause.ENDED, exit_code=75))
+    assert minutes_to_the_next_try(tables) == pytest.approx(120, abs=1)
+
+
+@pytest.mark.parametrize("way", ["stopped", "deleted"])
+def test_a_harvest_that_a_person_stopped_after_a_page_says_so(
+    database: Database, tables: Tables, way: str
+) -> None:
+    running_job(tables)
+    with database.session() as session:
+        run = run_of(session.get_one(Job, 1))
+    tables("DELETE FROM oai_job" if way == "deleted" else "UPDATE oai_job SET status = 3")
+    tables.add(
+        "oai_history", repository_id=1, job_id=1, status="incomplete", failure_code="interrupted",
+        harvest_start_time="2026-01-01",
+    )  # fmt: skip
+    with database.session() as session:
+        settle(session, run, Ending(cause=Cause.DELETED if way == "deleted" else Cause.ENDED), SETTINGS)
+        session.commit()
+    assert tables.one("SELECT failure_code FROM oai_history") == "job_stopped"
+    assert minutes_to_the_next_try(tables) is None
+
+
 def test_after_the_last_try_it_is_left(database: Database, tables: Tables) -> None:
     running_job(tables, attempt=8)
     settle_job(database, CRASHED)

@@ -5,6 +5,7 @@ from sqlalchemy import func, select
 
 from harvester.models import History
 from harvester.vocabulary import RunStatus
+from manager.notices.mutes import acknowledge
 from oai.datestamps import utc_now
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run, a_schedule
@@ -127,6 +128,27 @@ async def test_an_entry_is_removed_after_a_page_that_names_it(server: Server, ad
     assert target == "/runs?done=run-removed"
     with server.database.session() as session:
         assert session.scalars(select(func.count()).select_from(History)).one() == 0
+
+
+async def test_what_needs_attention_beyond_the_rows_shown_is_counted(server: Server, viewer: Browser) -> None:
+    now = utc_now()
+    with server.database.session() as session:
+        telc = a_repository(session)
+        for number in range(64):
+            run = a_run(session, telc, status=RunStatus.FAILED, harvest_end_time=now, set_spec=f"s{number}")
+            if number < 13:
+                session.flush()
+                acknowledge(session, run.history_id)
+        session.commit()
+
+    _, overview = await viewer.get("/")
+    _, alerts = await viewer.get("/alerts")
+
+    assert '<a href="/alerts">and 41 more</a>' in overview
+    assert '<a href="/alerts">and 3 more</a>' in overview
+    assert '<a href="/runs?status=trouble">and 1 more</a>' in alerts
+    for page in (overview, alerts):
+        assert "13 failures, acknowledged or muted" in page
 
 
 async def test_the_overview_names_what_needs_attention_until_it_went_well(

@@ -175,6 +175,7 @@ async def test_a_retry_runs_at_once_when_asked_but_no_planned_job(
 
     assert "/jobs/1/run" in page
     assert "/jobs/2/run" not in page
+    assert page.count("1 earlier attempt") == 1
     assert (run, target, planned) == (303, "/jobs?done=harvest-asked", 409)
     assert "no longer possible" in text_of_planned
     with server.database.session() as session:

@@ -34,7 +34,7 @@ from web.alerts.forms import (
     values_of,
 )
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
-from web.overview.situation import damaged_stores, failed_runs, figures
+from web.overview.situation import attention, figures
 from web.repositories.forms import repository_choices
 from web.schedules.timing import often_here
 from web.site.export import AT_ONCE, KINDS, columns_of, export
@@ -75,9 +75,7 @@ async def show(request: web.Request) -> web.Response:
         unconfirmed=await database.run(unconfirmed_of, [view.rule for view in rules]),
         notices=await database.run(list_notices, _SHOWN, among=among) if who.may_change else [],
         leader=await database.run(leader),
-        failed_runs=await database.run(failed_runs, among),
-        muted=await database.run(failed_runs, among, muted=True),
-        damaged=await database.run(damaged_stores, among),
+        attention=await database.run(attention, among, most=PAGE),
         figures=await database.run(figures, among),
         mail_is_set=request.config_dict[SETTINGS].mail.host is not None,
         **_words(),

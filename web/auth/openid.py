@@ -272,16 +272,18 @@ class OpenIdProvider:
         return dict(found)
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
-        groups, since = claims.get(self._settings.groups_claim, ()), claims.get("auth_time")
+        groups = claims.get(self._settings.groups_claim, ())
         if isinstance(groups, str):
             groups = (groups,)
-        name = claims.get(self._settings.user_claim, "")
+        name, subject = claims.get(self._settings.user_claim, ""), str(claims["sub"])
+        if not subject.isprintable():
+            raise OpenIdError(f"the ID token's sub, {subject!r}, is not printable")
         return Identity(
             issuer=self._issuer,
-            subject=str(claims["sub"]),
+            subject=subject,
             name=name if isinstance(name, str) else "",
             groups=tuple(map(str, groups)) if isinstance(groups, list | tuple) else (),
-            since=datetime.fromtimestamp(since, UTC) if isinstance(since, int | float) else None,
+            since=_moment(claims.get("auth_time")),
         )
 
     async def _fetch(
@@ -316,6 +318,17 @@ class OpenIdProvider:
         timeout = aiohttp.ClientTimeout(total=self._settings.timeout)
         async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
             yield session
+
+
+def _moment(auth_time: object) -> datetime | None:
+    """Return the time of a proof; None if it is missing or no time, such as one in milliseconds."""
+    if not isinstance(auth_time, int | float):
+        return None
+    try:
+        return datetime.fromtimestamp(auth_time, UTC)
+    except (ValueError, OverflowError, OSError):
+        _log.warning("auth_time of the ID token, %r, is not in seconds since 1970; it is ignored", auth_time)
+        return None
 
 
 def _usable(found: Mapping[str, Any]) -> Any:  # noqa: ANN401 joserfc's own type of key sets

@@ -110,17 +110,19 @@ def _added(
             )
             % {"provider": settings.name}
         )
-    # A name proves nothing: whoever can choose theirs at the provider would become that user.
-    if find_user(session, identity.name.strip()) is not None:
+    name = identity.name.strip()
+    # A name proves nothing: whoever can choose theirs at the provider would become that user. Names that are
+    # not printable are left to `add_user`, which refuses them; the database cannot look for some of them.
+    if name.isprintable() and find_user(session, name) is not None:
         raise UsageError(
             _(
                 "There is a user %(name)s already. If it is you, sign in with a password or a one-time link, "
                 "and connect your %(provider)s account on the page of your account."
             )
-            % {"name": identity.name.strip(), "provider": settings.name}
+            % {"name": name, "provider": settings.name}
         )
     role, organisation_id = place or (Role.VIEWER, None)
-    user = add_user(session, identity.name, role, organisation_id=organisation_id)
+    user = add_user(session, name, role, organisation_id=organisation_id)
     session.add(UserIdentity(issuer=identity.issuer, subject=identity.subject, user_id=user.user_id))
     session.flush()
     return user

@@ -20,7 +20,7 @@ from web.auth.access import Right, visible_repositories, who_asks
 from web.auth.organisations import StorageUse, storage_use
 from web.auth.sessions import SignedIn
 from web.jobs.pages import visible_jobs
-from web.overview.situation import damaged_stores, failed_runs, figures
+from web.overview.situation import attention, figures
 from web.runs.words import STRIP_DAYS, day_link, first_day
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
@@ -49,9 +49,7 @@ async def show(request: web.Request) -> web.Response:
         upcoming=waiting[:_NEXT],
         waiting=await database.run(count_jobs, among=among),
         stopped=[job for job in jobs if job.state in {"paused", "set aside"}],
-        failed_runs=await database.run(failed_runs, among),
-        muted=await database.run(failed_runs, among, muted=True),
-        damaged=await database.run(damaged_stores, among),
+        attention=await database.run(attention, among),
         days=days,
         **_plots(days, today()),
         health=health,

@@ -1,5 +1,6 @@
 """Data of the overview: key figures, and last runs that need attention."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -27,7 +28,8 @@ _COUNTS: Final = (
     History.deleted_count,
     History.invalid_count,
 )
-_ATTENTION_ROWS: Final = 10
+MOST: Final = 10
+"""Rows that an overview shows of what needs attention."""
 
 Among = Select[int] | None
 """Repositories to count; None for all."""
@@ -73,6 +75,26 @@ class FailedRun:
     """By which it needs no attention, if it was asked for."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class FailedRuns:
+    """The newest failed runs, and how many there are in all."""
+
+    rows: Sequence[FailedRun]
+    total: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention:
+    """What needs attention, and the failures that do not because they are acknowledged or muted."""
+
+    failed: FailedRuns
+    muted: FailedRuns
+    damaged: Sequence[AuditView]
+    """Last audits of stores that found something or did not finish, by repository."""
+    more_damaged: bool
+    """Whether there are further ones."""
+
+
 def figures(session: Session, among: Among = None) -> Figures:
     """Return the present figures."""
     day = select(
@@ -113,15 +135,17 @@ def figures(session: Session, among: Among = None) -> Figures:
     )
 
 
-def failed_runs(session: Session, among: Among = None, *, muted: bool = False) -> list[FailedRun]:
-    """Return, per repository, format and set, the last run of 30 days if it failed; newest first.
+def failed_runs(
+    session: Session, among: Among = None, *, muted: bool = False, most: int = MOST
+) -> FailedRuns:
+    """Return, per repository, format and set, the last run of 30 days if it failed; the `most` newest first.
 
     With `muted`, only those that are acknowledged, muted or in a maintenance window; otherwise the others.
     """
     name = func.coalesce(Repository.repository_name, Repository.base_url)
     covering = select(func.min(Mute.mute_id)).where(mutes_run()).correlate(History).scalar_subquery()
     statement = (
-        select(History, name, Repository.protocol, Mute)
+        select(History, name, Repository.protocol, Mute, func.count().over())
         .join(Repository, Repository.repository_id == History.repository_id)
         .outerjoin(Mute, Mute.mute_id == covering)
         .where(
@@ -132,14 +156,21 @@ def failed_runs(session: Session, among: Among = None, *, muted: bool = False) -
             *_seen(History.repository_id, among),
         )
         .order_by(History.history_id.desc())
-        .limit(_ATTENTION_ROWS)
+        .limit(most)
     )
-    return [_failed_run(*row) for row in session.execute(statement)]
+    found = session.execute(statement).all()
+    return FailedRuns(rows=[_failed_run(*row[:-1]) for row in found], total=found[0][-1] if found else 0)
 
 
-def damaged_stores(session: Session, among: Among = None) -> list[AuditView]:
-    """Return the last audits of stores that found something or did not finish, by repository."""
-    return last_audits(session, among=among, troubled=True, limit=_ATTENTION_ROWS)
+def attention(session: Session, among: Among = None, *, most: int = MOST) -> Attention:
+    """Return what needs attention: at most `most` of each kind."""
+    damaged = last_audits(session, among=among, troubled=True, limit=most + 1)
+    return Attention(
+        failed=failed_runs(session, among, most=most),
+        muted=failed_runs(session, among, muted=True, most=most),
+        damaged=damaged[:most],
+        more_damaged=len(damaged) > most,
+    )
 
 
 def _followed() -> ColumnElement[bool]:

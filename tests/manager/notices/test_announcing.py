@@ -73,8 +73,30 @@ def test_a_harvest_that_goes_on_by_itself_is_not_told_as_failing(announcer: Anno
     )
     assert announcer.after("incomplete") == []
     assert announcer.after("lost") == []
+    assert announcer.after("failed", failure_code="server_busy") == []
     announcer.tables("DELETE FROM oai_job")
     assert announcer.after("incomplete") == ["failing"]
+
+
+@pytest.mark.parametrize(
+    "job", [{"attempt": 1, "status": 4}, {"attempt": 1, "status": 8}, {"harvest_start_time": "2026-01-01"}]
+)
+def test_a_failed_harvest_is_reported_if_no_retry_is_going_to_run(
+    announcer: Announcer, job: dict[str, object]
+) -> None:
+    announcer.rule()
+    announcer.tables.add(
+        "oai_job", repository_id=announcer.repository, **{"harvest_start_time": "2999-01-01T00:00Z", **job}
+    )
+    assert announcer.after("failed", failure_code="server_busy") == ["failing"]
+
+
+def test_a_harvest_that_a_person_stopped_says_nothing(announcer: Announcer) -> None:
+    announcer.rule()
+    assert announcer.after("incomplete", failure_code="job_stopped") == []
+    announcer.after("failed")
+    assert announcer.after("incomplete", failure_code="job_stopped") == []
+    assert announcer.after("completed") == ["works again"]
 
 
 def test_a_run_whose_job_is_not_settled_waits(announcer: Announcer) -> None:
@@ -218,6 +240,21 @@ def test_the_next_harvest_is_that_of_the_same_repository_and_set(announcer: Anno
         )
     announcer.after("failed", set_spec="b")
     assert announcer.tables.one("SELECT facts ->> 'next' FROM notice") == "2999-01-04T00:00:00+00:00"
+
+
+def test_the_next_harvest_is_not_before_the_time_for_which_the_repository_asked(
+    announcer: Announcer,
+) -> None:
+    announcer.rule()
+    announcer.tables.add(
+        "oai_job", repository_id=announcer.repository, harvest_start_time="2999-01-01T00:00Z"
+    )
+    for asked, expected in (("2998-01-01", "2999-01-01"), ("2999-02-03", "2999-02-03")):
+        announcer.tables("UPDATE oai_repository SET not_before = :asked", asked=f"{asked}T00:00Z")
+        announcer.after("failed", set_spec=None)
+        announcer.after("completed")
+        facts = announcer.tables.one("SELECT facts FROM notice ORDER BY notice_id DESC LIMIT 1")
+        assert facts["next"] == f"{expected}T00:00:00+00:00"
 
 
 def test_a_run_with_as_many_new_as_deleted_records_has_changed_something(announcer: Announcer) -> None:

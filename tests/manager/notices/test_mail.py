@@ -90,9 +90,21 @@ async def test_a_wrong_password_may_be_put_right_so_it_is_tried_again() -> None:
         settings = MailSettings.model_validate(
             {"host": "127.0.0.1", "port": server.port, "security": "none", "user": "z", "password": "wrong"}
         )
-        with pytest.raises(NotSentError, match="535") as raised:
+        with pytest.raises(NotSentError, match=r", port \d+: 535 wrong password$") as raised:
             await asyncio.to_thread(letters.send, MESSAGE, settings)
     assert not isinstance(raised.value, RefusedError)
+
+
+@pytest.mark.parametrize(("user", "password"), [("z", "tajné-heslo"), ("žofie", "tajne-heslo")])
+async def test_a_password_beyond_ascii_is_reported_without_its_value(user: str, password: str) -> None:
+    async with mail_server(password=password) as server:
+        settings = MailSettings.model_validate(
+            {"host": "127.0.0.1", "port": server.port, "security": "none", "user": user, "password": password}
+        )
+        with pytest.raises(NotSentError, match=r"mail\.password_file has characters beyond ASCII") as raised:
+            await asyncio.to_thread(letters.send, MESSAGE, settings)
+    assert user not in str(raised.value).split()
+    assert password not in str(raised.value)
 
 
 @pytest.mark.parametrize(("answer", "again"), [("452 full", True), ("554 spam", False)])

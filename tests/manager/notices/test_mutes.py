@@ -28,7 +28,7 @@ def act(database: Database, work: Callable[[Session], object]) -> None:
 
 def shown(database: Database, *, muted: bool = False) -> list[int]:
     with database.session() as session:
-        return [one.history_id for one in failed_runs(session, muted=muted)]
+        return [one.history_id for one in failed_runs(session, muted=muted).rows]
 
 
 def later(hours: float = 1) -> datetime:
@@ -94,6 +94,18 @@ def test_a_muted_repository_sends_nothing_and_reports_afterwards(
     assert shown(database) == [first]
     assert announcer.after("failed") == ["still failing"], "though it is less than a day since"
     assert announcer.states() == ["muted", "muted", "waiting"]
+
+
+def test_rejected_records_that_begin_during_a_mute_are_reported_once_after_it(
+    announcer: Announcer, database: Database
+) -> None:
+    announcer.rule()
+    kind, refused = MuteKind.MUTED, "completed with errors"
+    act(database, lambda session: mute(session, announcer.repository, kind, note="moving", ends=later()))
+    assert (announcer.after(refused), announcer.states()) == (["failing"], ["muted"])
+    act(database, lambda session: end_mute(session, 1))
+    assert (announcer.after(refused), announcer.after(refused)) == (["failing"], [])
+    assert announcer.states() == ["muted", "waiting"]
 
 
 def test_a_mute_of_all_repositories_and_a_planned_one(announcer: Announcer, database: Database) -> None:

@@ -110,6 +110,45 @@ def test_letters_name_the_command_where_one_helps() -> None:
     assert "approve the run if they are correct. To approve it, use `zatva job release 17`.\n" in held
 
 
+@pytest.mark.parametrize(
+    ("language", "job", "schedule"),
+    [
+        ("en", "Job rejected: City Library", "Schedule rejected: City Library"),
+        ("cs", "Úloha zamítnuta: City Library", "Plán zamítnut: City Library"),
+        ("sk", "Úloha zamietnutá: City Library", "Plán zamietnutý: City Library"),
+    ],
+)
+def test_a_rejected_job_is_told_apart_from_a_rejected_schedule(
+    language: str, job: str, schedule: str
+) -> None:
+    base_url = "https://zatva.example"
+    for numbers, subject, page in (
+        ({"job_id": 5, "recurring_id": None}, job, "jobs"),
+        ({"job_id": 5, "recurring_id": 3}, job, "jobs"),
+        ({"job_id": None, "recurring_id": 3}, schedule, "schedules"),
+    ):
+        letter = render(Occasion.SET_ASIDE, language, {**RUN, **numbers}, dashboard=base_url)
+        assert letter.subject == subject
+        assert f"{base_url}/{page}" in letter.body
+        assert "None" not in letter.body
+        assert ("`zatva job resume 5`" in letter.body) is (page == "jobs")
+
+
+@pytest.mark.parametrize(
+    ("language", "subject"),
+    [("en", "Completed with errors"), ("cs", "Dokončeno s chybami"), ("sk", "Dokončené s chybami")],
+)
+def test_a_harvest_with_missing_records_is_not_called_failed(language: str, subject: str) -> None:
+    facts = {
+        **RUN,
+        "status": "completed with errors",
+        "failure_kind": "missing",
+        "failure": {"code": "records_missing", "count": 470},
+    }
+    letter = render(Occasion.FAILING, language, facts, dashboard=None)
+    assert letter.subject.startswith(f"{subject}: City Library")
+
+
 def test_languages_differ_and_numbers_are_written_as_their_readers_do() -> None:
     english, czech = (
         render("works again", language, RUN, dashboard=None, zone=zone)

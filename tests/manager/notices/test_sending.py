@@ -354,3 +354,16 @@ def closed_port() -> int:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
         return port
+
+
+async def test_an_internal_error_is_listed_without_the_values_in_its_text(
+    settings: Settings, database: Database, announcer: Announcer
+) -> None:
+    announcer.rule()
+    announcer.run("failed")
+    announcer.announce()
+    announcer.tables("UPDATE notice SET facts = '{}'")
+    async with notice_sender(settings, database) as tick:
+        await tick()
+    reason = "internal error: UndefinedError; the manager's log has the details"
+    assert announcer.tables.one("SELECT last_error FROM notice") == reason

@@ -68,11 +68,12 @@ async def test_a_service_cannot_be_led_into_the_private_network() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["exec://touch%20/tmp/x", "file:///tmp/x", "syslog://", "mailto://a@b.cz"]
+    "address", ["exec://touch%20/tmp/x", "file:///tmp/x", "syslog://", "mailto://a@b.cz", "s3cret-token"]
 )
 async def test_addresses_that_are_no_services_in_the_network_are_refused(address: str) -> None:
-    with pytest.raises(RefusedError, match="is not a service that Zatva uses"):
+    with pytest.raises(RefusedError, match="is not of a service that Zatva uses") as raised:
         await services.send("night-shift", _LETTER, _service(address), _NEAR)
+    assert address not in str(raised.value)
 
 
 async def test_a_service_that_was_removed_is_reported() -> None:

@@ -1,6 +1,8 @@
 """Daily and weekly summaries."""
 
 from manager.notices.delivery import summarise
+from manager.notices.letters import render
+from manager.notices.models import Occasion
 from oai.database import Database
 from tests.manager.notices.conftest import Announcer
 
@@ -30,6 +32,23 @@ def test_a_summary_counts_what_was_harvested_and_names_what_fails(
     assert (facts["record"], facts["new"]) == (10, 4)
     assert [one["failure_reason"] for one in facts["failing"]] == ["the reason"]
     assert summaries(database) == 0
+
+
+def test_a_summary_counts_all_failing_sources_although_it_lists_the_first(
+    database: Database, announcer: Announcer
+) -> None:
+    announcer.rule(kind="daily")
+    for number in range(53):
+        announcer.run("failed", set_spec=f"s{number}", harvest_end_time="now")
+    announcer.tables("UPDATE notice_rule SET summarised = now() - interval '24 hours'")
+    announcer.tables("UPDATE oai_history SET harvest_end_time = now() - interval '1 hour'")
+    assert summaries(database) == 1
+    facts = announcer.tables.one("SELECT facts FROM notice")
+    assert (len(facts["failing"]), facts["failing_count"]) == (50, 53)
+    for language, more in (("en", "… and 3 more"), ("cs", "… a dalších 3"), ("sk", "… a ďalších 3")):
+        letter = render(Occasion.SUMMARY, language, facts, dashboard=None)
+        assert "53" in letter.subject
+        assert f"\n{more}\n" in letter.body
 
 
 def test_a_late_summary_makes_up_for_those_that_were_missed_and_keeps_its_time_of_day(
