@@ -29,10 +29,9 @@ def matching_repositories(search: str | None, among: Among = None) -> Select[Any
     if among is not None:
         query = query.where(Repository.repository_id.in_(among))
     if search:
-        name, address = Repository.repository_name, Repository.base_url
-        query = query.where(
-            or_(name.icontains(search, autoescape=True), address.icontains(search, autoescape=True))
-        )
+        # By what is shown, so that a search cannot find out a password letter by letter.
+        columns = (Repository.display_name, Repository.display_url)
+        query = query.where(or_(*(column.icontains(search, autoescape=True) for column in columns)))
     return query
 
 
@@ -46,9 +45,9 @@ def repositories_at(session: Session, base_url: str, among: Among = None) -> Seq
     return session.scalars(query.order_by(Repository.repository_id)).all()
 
 
-def name_repositories(session: Session, *, among: Among = None) -> Sequence[Row[int, str | None, str]]:
-    """Return number, name and base URL of the repositories, for a choice."""
-    query = select(Repository.repository_id, Repository.repository_name, Repository.base_url)
+def name_repositories(session: Session, *, among: Among = None) -> Sequence[Row[int, str, str]]:
+    """Return number, name and address of the repositories, for a choice."""
+    query = select(Repository.repository_id, Repository.display_name, Repository.display_url)
     if among is not None:
         query = query.where(Repository.repository_id.in_(among))
     return session.execute(query.order_by(Repository.repository_id)).all()

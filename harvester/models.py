@@ -11,25 +11,44 @@ from sqlalchemy import (
     ARRAY,
     BigInteger,
     CheckConstraint,
+    ColumnElement,
+    Dialect,
     ForeignKey,
     Identity,
     Index,
     LargeBinary,
     SmallInteger,
     Text,
+    TypeDecorator,
     UniqueConstraint,
     false,
     func,
+    literal_column,
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column
 
 from harvester.vocabulary import AccessProtocol, Change, DeletionPolicy, RecordStatus
 from oai.failures import Failure, FailureCode
 from oai.models import Base
+from oai.reach import CREDENTIALS, without_credentials
 
 _PLAUSIBLE: Final = "BETWEEN '1970-01-01 00:00:00+00' AND '9000-01-01 00:00:00+00'"
+
+
+class _Name(TypeDecorator[str]):
+    """A name. If it is an address, credentials in it are neither stored nor, if SQL stored them, read."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        return value and without_credentials(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        return value and without_credentials(value)
 
 
 class Repository(Base):
@@ -43,7 +62,7 @@ class Repository(Base):
     )
 
     repository_id: Mapped[int] = mapped_column(Identity(), primary_key=True)
-    repository_name: Mapped[str | None] = mapped_column(Text)
+    repository_name: Mapped[str | None] = mapped_column(_Name)
     name_given: Mapped[bool] = mapped_column(server_default=false())
     """Whether a person entered the name: Identify does not overwrite it then."""
     base_url: Mapped[str] = mapped_column(Text)
@@ -83,6 +102,31 @@ class Repository(Base):
     """What harvests repair in broken records (`reading.repairs.Repair`), as a person has chosen."""
     protocol: Mapped[str] = mapped_column(Text, server_default=AccessProtocol.OAI_PMH)
     """oai-pmh, sru or z39.50. For the latter two, a harvest's set is its query, in CQL or PQF."""
+
+    @hybrid_property
+    def display_name(self) -> str:
+        """The name, or the base URL of a repository without a name; never with credentials."""
+        return without_credentials(self.repository_name or self.base_url)
+
+    @display_name.inplace.expression
+    @classmethod
+    def _display_name(cls) -> ColumnElement[str]:
+        return _without_credentials(func.coalesce(func.nullif(cls.repository_name, ""), cls.base_url))
+
+    @hybrid_property
+    def display_url(self) -> str:
+        """The base URL without user name and password."""
+        return without_credentials(self.base_url)
+
+    @display_url.inplace.expression
+    @classmethod
+    def _display_url(cls) -> ColumnElement[str]:
+        return _without_credentials(cls.base_url)
+
+
+def _without_credentials(url: Any) -> ColumnElement[str]:  # noqa: ANN401 an SQL expression
+    # Literals instead of parameters, so that equal expressions are equal to PostgreSQL, too.
+    return func.regexp_replace(url, literal_column(f"'{CREDENTIALS}'"), literal_column(r"'\1'"))
 
 
 class RepositoryLock(Base):

@@ -20,6 +20,7 @@ from harvester.reading.repairs import Repair
 from harvester.recognition import RepositoryFacts, check_base_url, checked_protocol
 from harvester.vocabulary import DeletionPolicy
 from oai.errors import UsageError
+from oai.reach import without_credentials
 from oai.settings import Settings
 
 
@@ -62,8 +63,8 @@ def free_folder(session: Session, base_dir: str) -> str:
     Capitals make no difference, because some file systems do not tell them apart.
     """
     folder = _folder(base_dir)
-    for repository_id, base_url, taken in session.execute(
-        select(Repository.repository_id, Repository.base_url, Repository.base_dir)
+    for repository_id, display_url, taken in session.execute(
+        select(Repository.repository_id, Repository.display_url, Repository.base_dir)
     ):
         if folder_key(taken) == folder_key(folder):
             raise FolderTakenError(
@@ -71,7 +72,7 @@ def free_folder(session: Session, base_dir: str) -> str:
                 "choose another",
                 folder=taken,
                 repository_id=repository_id,
-                base_url=base_url,
+                base_url=display_url,
             )
     return folder
 
@@ -113,7 +114,8 @@ def find_repository(
     found = session.scalars(known.order_by(Repository.repository_id)).all()
     if len(found) > 1:
         ids = ", ".join(str(repository.repository_id) for repository in found)
-        raise UsageError(f"{base_url} matches the repositories {ids}; give one number, or --out")
+        shown = without_credentials(base_url)
+        raise UsageError(f"{shown} matches the repositories {ids}; give one number, or --out")
     return found[0] if found else None
 
 

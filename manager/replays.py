@@ -55,7 +55,7 @@ def kept_runs(
     """Return the latest replayable runs of these repositories, or of one; newest first."""
     latest = select(History.history_id).order_by(History.history_id.desc()).limit(_LATEST)
     query = (
-        select(History, Repository.repository_name, Repository.base_url)
+        select(History, Repository.display_name)
         .join(Repository, Repository.repository_id == History.repository_id)
         .where(
             History.history_id.in_(latest),
@@ -73,13 +73,13 @@ def kept_runs(
         KeptRun(
             history_id=run.history_id,
             repository_id=run.repository_id,
-            repository_name=name or address,
+            repository_name=name,
             metadata_prefix=run.metadata_prefix or "",
             set_spec=run.set_spec or "",
             ended=run.harvest_end_time,
             records=run.record_count,
         )
-        for run, name, address in rows
+        for run, name in rows
     ]
 
 

@@ -105,7 +105,7 @@ def _value(order: Order, last: Any) -> ColumnElement[Any]:  # noqa: ANN401 an SQ
     )
     values: dict[Order, ColumnElement[Any]] = {
         Order.NUMBER: Repository.repository_id.expression,
-        Order.NAME: func.lower(func.coalesce(Repository.repository_name, Repository.base_url)),
+        Order.NAME: func.lower(Repository.display_name),
         Order.STATE: case((needs_attention(last.c), 0), (last.c.status.is_(None), 1), else_=2),
         Order.RECORDS: func.coalesce(last.c.record_count, -1),
         Order.LAST: func.coalesce(_microseconds(last.c.harvest_end_time), 0),

@@ -49,7 +49,7 @@ def uses_of(session: Session, settings: Settings, rule: Rule, *, among: Among = 
     spellings = spellings_of(rule, settings.data)
     named = or_(RecurringJob.filter_file_path.in_(spellings), RecurringJob.normalize_file_path.in_(spellings))
     query = (
-        select(RecurringJob, Repository.repository_name, Repository.base_url)
+        select(RecurringJob, Repository.display_name)
         .join(Repository, Repository.repository_id == RecurringJob.repository_id)
         .where(named)
     )
@@ -59,13 +59,13 @@ def uses_of(session: Session, settings: Settings, rule: Rule, *, among: Among = 
         Use(
             schedule_id=job.id,
             repository_id=job.repository_id,
-            repository_name=name or address,
+            repository_name=name,
             metadata_prefix=job.metadata_prefix,
             set_spec=job.set_spec,
             frequency=job.frequency,
             time_zone=job.time_zone,
         )
-        for job, name, address in session.execute(query.order_by(RecurringJob.id).limit(_MOST))
+        for job, name in session.execute(query.order_by(RecurringJob.id).limit(_MOST))
     ]
 
 

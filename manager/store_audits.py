@@ -4,7 +4,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from sqlalchemy import ColumnElement, Select, func, literal, select, text, update
 from sqlalchemy.dialects.postgresql import insert
@@ -21,8 +20,6 @@ from oai.errors import UsageError
 from oai.failures import Failure, FailureCode
 
 logger = logging.getLogger("manager.store_audits")
-
-_NAME: Final = func.coalesce(Repository.repository_name, Repository.base_url)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +88,7 @@ def list_schedules(
     concerns each.
     """
     query = (
-        select(StoreAuditSchedule, _NAME)
+        select(StoreAuditSchedule, Repository.display_name)
         .outerjoin(Repository, Repository.repository_id == StoreAuditSchedule.repository_id)
         .where(StoreAuditSchedule.schedule_id > after)
         .order_by(StoreAuditSchedule.schedule_id)
@@ -235,7 +232,7 @@ def last_audits(
 
 
 def _views(repository_id: int | None, among: Select[int] | None) -> Select[StoreAudit, str]:
-    query: Select[StoreAudit, str] = select(StoreAudit, _NAME).join(
+    query: Select[StoreAudit, str] = select(StoreAudit, Repository.display_name).join(
         Repository, Repository.repository_id == StoreAudit.repository_id
     )
     if repository_id is not None:

@@ -30,6 +30,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from oai.actions import OLD_WORDS
 from oai.models import Base
+from oai.reach import without_credentials
 
 BEGUN: Final = 0
 _PAGE: Final = 50
@@ -338,8 +339,8 @@ def _complete(session: Session, entry: AuditEntry, begun: Begun, subject: Subjec
         before = None
     known = after or before
     entry.object_kind = subject.kind
-    entry.object_id = known.number if known else number
-    entry.object_name = subject.name or (known.name if known else None)
+    entry.object_id = _public(known.number if known else number)
+    entry.object_name = _public(subject.name or (known.name if known else None))
     was, now = before.columns if before else {}, after.columns if after else {}
     if before is None and not entry.action.endswith(_ADDS):
         # Without the earlier row, what changed is unknown; the whole row would read as new.
@@ -351,7 +352,7 @@ def _complete(session: Session, entry: AuditEntry, begun: Begun, subject: Subjec
 
 def _abridged(columns: Mapping[str, Any], names: set[str]) -> dict[str, Any] | None:
     """Return these columns without NULLs; long values are truncated so that one entry cannot fill the log."""
-    found = {name: columns[name] for name in sorted(names) if columns.get(name) is not None}
+    found = {name: _public(columns[name]) for name in sorted(names) if columns.get(name) is not None}
     for name, value in found.items():
         if len(str(value)) > _LONGEST_VALUE:
             found[name] = f"{str(value)[:_LONGEST_VALUE]}…"
@@ -359,7 +360,16 @@ def _abridged(columns: Mapping[str, Any], names: set[str]) -> dict[str, Any] | N
 
 
 def _details(subject: Subject | None) -> dict[str, Any] | None:
-    return dict(subject.details) if subject is not None and subject.details else None
+    return _public(dict(subject.details)) if subject is not None and subject.details else None
+
+
+def _public(value: Any) -> Any:  # noqa: ANN401 any JSON value
+    """Return the value with all URLs, such as base URLs and targets of rules, without credentials."""
+    if isinstance(value, str):
+        return without_credentials(value)
+    if isinstance(value, Mapping):
+        return {name: _public(one) for name, one in value.items()}
+    return [_public(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _columns(action: str, who: Actor, subject: Subject | None) -> dict[str, Any]:
@@ -370,8 +380,8 @@ def _columns(action: str, who: Actor, subject: Subject | None) -> dict[str, Any]
         "via": who.via,
         "address": who.address,
         "object_kind": subject.kind if subject else None,
-        "object_id": subject.number if subject else None,
-        "object_name": subject.name if subject else None,
+        "object_id": _public(subject.number) if subject else None,
+        "object_name": _public(subject.name) if subject else None,
     }
 
 

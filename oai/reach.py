@@ -35,7 +35,9 @@ _CARRIERS: Final = tuple(
 )
 """Networks whose addresses have an IPv4 address in their last four bytes."""
 _IPV4_BITS: Final = 0xFFFF_FFFF
-_CREDENTIALS: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")
+CREDENTIALS: Final = r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@"
+"""Matches a URL up to its host, for Python and for PostgreSQL; the group is what stays."""
+_CREDENTIALS: Final = re.compile(CREDENTIALS)
 
 
 class Zone(Enum):

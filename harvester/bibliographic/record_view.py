@@ -77,7 +77,7 @@ def get_record(session: Session, bibliographic_id: int) -> FoundRecord:
     source = session.get(ImportSource, row.repository_id)
     return FoundRecord(
         **{name: getattr(row, name) for name in _GIVEN},
-        repository_name=repository.repository_name or repository.base_url,
+        repository_name=repository.display_name,
         original_url=record_url(
             source.record_url_template if source is not None else None,
             {

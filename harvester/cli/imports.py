@@ -80,7 +80,7 @@ def sources(invocation: Invocation) -> ExitCode:
         last = imports.last_imports(session, [one.repository_id for one in repositories])
         rows = [
             {
-                "repository_name": one.repository_name or one.base_url,
+                "repository_name": one.display_name,
                 **_shown(session, source_settings(session, one.repository_id)),
                 **_last(last.get(one.repository_id)),
             }

@@ -19,6 +19,7 @@ class ProtocolClient(Protocol):
     """
 
     base_url: str
+    """Without credentials."""
     traffic: Traffic
 
     def with_retries(self, retries: int) -> Self:

@@ -38,6 +38,7 @@ from harvester.reading.errors import (
 from harvester.reading.repairs import Repair
 from oai.failures import FailureCode
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
+from oai.reach import without_credentials
 from oai.sections import HarvesterSettings
 from oai.vocabulary import Verb
 
@@ -68,6 +69,7 @@ class Traffic:
 class Client:
     """A client of one repository; usually made by `open_client`.
 
+    Requests go to `address`; `base_url`, for messages and reports, is without its credentials.
     The transport is any function that sends arguments to a base URL, `read_page` any function that reads
     pages; the default reads them in threads. `limits` apply to each answer, `lists` says when a list counts
     as endless, and `repairs` what is repaired in broken records. For the other arguments see `Retrying`. Each
@@ -85,7 +87,8 @@ class Client:
         repairs: tuple[Repair, ...] = (),
         **retry_options: Unpack[RetryOptions],
     ) -> None:
-        self.base_url = base_url
+        self.base_url = without_credentials(base_url)
+        self.address = base_url
         self._lists = lists or ListLimits()
         self._read_page = read_page or _read_in_thread
         self._limits = limits
@@ -286,7 +289,7 @@ class Client:
 
     async def _send(self, request: Arguments) -> HttpReply:
         self.traffic.requests += 1
-        reply = await self._transport(self.base_url, request)
+        reply = await self._transport(self.address, request)
         self.traffic.bytes += len(reply.content)
         self.traffic.public |= reply.public
         return reply

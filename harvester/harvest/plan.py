@@ -13,6 +13,7 @@ from harvester.vocabulary import Method, Slice
 from oai.console import counted
 from oai.datestamps import format_datestamp, parse_datestamp
 from oai.errors import UsageError, required
+from oai.reach import without_credentials
 from oai.vocabulary import DeletedRecord, Granularity, Verb
 
 _SHOWN_WINDOWS = 12
@@ -66,6 +67,7 @@ class RunPlan:
     """What will be requested, and why. Bounds are datestamps in the repository's granularity."""
 
     base_url: str
+    """Without credentials: plans are shown, and stored with raw answers."""
     verb: Verb
     metadata_prefix: str
     set_spec: str
@@ -182,7 +184,7 @@ def plan(
         from_, why = _from(target.possible(request), saved_state, times.granularity, overlap)
         windows = [_whole(request, from_, times)]
     return RunPlan(
-        base_url=target.base_url,
+        base_url=without_credentials(target.base_url),
         verb=Verb.LIST_RECORDS if request.method is Method.RECORDS else Verb.LIST_IDENTIFIERS,
         metadata_prefix=request.metadata_prefix,
         set_spec=request.set_spec,

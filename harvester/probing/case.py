@@ -47,7 +47,7 @@ class Case:
 
     async def ask(self, *arguments: tuple[str, str]) -> HttpReply:
         """Send a request once and unchanged. Raises ClientError if there is no answer."""
-        return await self.send(self.client.base_url, arguments)
+        return await self.send(self.client.address, arguments)
 
     async def listed(self, selection: Selection, verb: Verb = Verb.LIST_IDENTIFIERS) -> Page:
         """Return the first page of a list, read leniently. Raises ClientError."""

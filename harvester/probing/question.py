@@ -19,6 +19,7 @@ from harvester.reading.answers import FormatPage, Identity, Page, SetPage
 from harvester.reading.errors import ClientError, HttpStatusError
 from harvester.vocabulary import AccessProtocol
 from oai.limits import AnswerLimits
+from oai.reach import without_credentials
 from oai.settings import Settings
 from oai.vocabulary import Verb
 
@@ -106,8 +107,9 @@ async def _ask_by_query(
     if verb is Verb.LIST_RECORDS:
         access.check(given.get("set"))
     exchanges: list[ProbeExchange] = []
+    shown = without_credentials(base_url)
     watched = partial(Watching, exchanges=exchanges)
-    asked = Asked(verb=verb, arguments=arguments, url=base_url, seconds=0.0)
+    asked = Asked(verb=verb, arguments=arguments, url=shown, seconds=0.0)
     begun = clock()
     try:
         opened = open_protocol_client(access.protocol, base_url, settings.harvester, retries=0, over=watched)
@@ -118,7 +120,7 @@ async def _ask_by_query(
     except ClientError as error:
         asked = replace(asked, error=error)
     reply = exchanges[-1].reply if exchanges else None
-    return replace(asked, seconds=clock() - begun, reply=reply, url=reply.url if reply else base_url)
+    return replace(asked, seconds=clock() - begun, reply=reply, url=reply.url if reply else shown)
 
 
 async def _explained(client: ProtocolClient, asked: Asked, _prefix: str) -> Asked:

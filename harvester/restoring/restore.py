@@ -33,6 +33,7 @@ from harvester.restoring.warc_files import WarcKeeper
 from harvester.store.files import FileStore
 from oai.disk import DiskFloor
 from oai.errors import RemoteError
+from oai.reach import without_credentials
 from oai.sections import HarvesterSettings
 
 NAME: Final = "wanted.jsonl"
@@ -300,7 +301,7 @@ async def _restored(
         if asked.form == FILES:
             absent += _copied(asked, manifest, store, fetched=bool(to_fetch))
     write_lines(asked.folder / MISSING, (one.as_json() for one in absent))
-    manifest.finish(asked.request, source=asked.base_url)
+    manifest.finish(asked.request, source=without_credentials(asked.base_url))
     drop(asked.folder)
     return _outcome(asked, manifest, wanted, fetcher, absent, len(to_fetch), time.monotonic() - began)
 
@@ -338,7 +339,7 @@ def _retrying(asked: Restore) -> Retrying:
 def _keeper(asked: Restore, manifest: Manifest, wanted: Wanted, store: FileStore) -> Keeper:
     if asked.form == WARC:
         known = manifest.entries.values()
-        return WarcKeeper(asked.folder, asked.scope.asked, asked.base_url, known)
+        return WarcKeeper(asked.folder, asked.scope.asked, without_credentials(asked.base_url), known)
     named = {url: entry.file.removeprefix(f"{SITE}/") for url, entry in manifest.entries.items()}
     return FileKeeper(asked.folder, store, Names(wanted.captures, named))
 

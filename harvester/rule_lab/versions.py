@@ -59,21 +59,18 @@ def list_rules(
     if repository_id is not None:
         query = query.where(Rule.repository_id == repository_id)
     rows = session.execute(query.order_by(Rule.rule_id).limit(limit))
-    return [
-        RuleView(rule=rule, version=version, repository_name=name or address)
-        for rule, version, name, address in rows
-    ]
+    return [RuleView(rule=rule, version=version, repository_name=name) for rule, version, name in rows]
 
 
-def _with_last_versions() -> Select[Rule, RuleVersion, str | None, str]:
-    """Select rules, each with its last version, and the name and address of its repository."""
+def _with_last_versions() -> Select[Rule, RuleVersion, str | None]:
+    """Select rules, each with its last version, and the name of its repository."""
     newest = (
         select(RuleVersion.rule_id, func.max(RuleVersion.number).label("number"))
         .group_by(RuleVersion.rule_id)
         .subquery()
     )
     return (
-        select(Rule, RuleVersion, Repository.repository_name, Repository.base_url)
+        select(Rule, RuleVersion, Repository.display_name)
         .join(newest, newest.c.rule_id == Rule.rule_id)
         .join(
             RuleVersion,

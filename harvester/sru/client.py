@@ -57,6 +57,7 @@ from harvester.sru.answers import (
 from harvester.sru.steps import Step, next_step
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import UsageError, failure_of
+from oai.reach import without_credentials
 from oai.vocabulary import DeletedRecord, Granularity, Verb
 
 EVERYTHING: Final = "cql.allRecords=1"
@@ -219,7 +220,8 @@ class SruClient:
         lists: ListLimits | None = None,
         **retry_options: Unpack[RetryOptions],
     ) -> None:
-        self.base_url = base_url
+        self.base_url = without_credentials(base_url)
+        self._address = base_url
         self._lists = lists or ListLimits()
         self.traffic = Traffic()
         self._transport = transport
@@ -372,7 +374,7 @@ class SruClient:
 
     async def _send(self, arguments: Arguments) -> HttpReply:
         self.traffic.requests += 1
-        reply = await self._transport(self.base_url, arguments)
+        reply = await self._transport(self._address, arguments)
         self.traffic.bytes += len(reply.body)
         self.traffic.public |= reply.public
         return reply

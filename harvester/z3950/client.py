@@ -50,7 +50,7 @@ from oai.console import counted
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import MalformedXmlError, UsageError
 from oai.failures import Failure, FailureCode
-from oai.reach import Zone, ZoneOf, zone_of
+from oai.reach import Zone, ZoneOf, without_credentials, zone_of
 from oai.sections import HarvesterSettings
 from oai.vocabulary import DeletedRecord, Granularity, Verb
 from oai.xml import parse
@@ -131,7 +131,7 @@ class Z3950Client:
         on_wait: Callable[[float, str], None] = lambda _seconds, _reason: None,
         zone_of: ZoneOf = zone_of,
     ) -> None:
-        self.base_url = base_url
+        self.base_url = without_credentials(base_url)
         self.traffic = Traffic()
         self._address = read_address(base_url)
         self._settings = settings

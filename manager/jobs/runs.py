@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
+from harvester.listing import matching_repositories
 from harvester.models import Harvest, History, Repository
 from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.jobs.views import HistoryView
@@ -122,7 +123,7 @@ def find_runs(
 ) -> list[HistoryView]:
     """Return up to `limit` runs, newest first; `before` is the last `history_id` of the previous page."""
     query = (
-        select(History, _name(), Repository.protocol)
+        select(History, Repository.display_name, Repository.protocol)
         .join(Repository, Repository.repository_id == History.repository_id)
         .where(*_conditions(choice))
         .order_by(History.history_id.desc())
@@ -298,19 +299,9 @@ def _conditions(choice: RunFilter) -> list[ColumnElement[bool]]:
 
 
 def _has_words(words: str) -> ColumnElement[bool]:
-    # The few repositories are searched once, not with each of their runs.
-    named = select(Repository.repository_id).where(
-        or_(
-            Repository.repository_name.icontains(words, autoescape=True),
-            Repository.base_url.icontains(words, autoescape=True),
-        )
-    )
+    # The repositories are looked through once, not again for each of their runs.
+    named = matching_repositories(words).with_only_columns(Repository.repository_id)
+    columns = (History.set_spec, History.failure_reason)
     return or_(
-        History.repository_id.in_(named),
-        History.set_spec.icontains(words, autoescape=True),
-        History.failure_reason.icontains(words, autoescape=True),
+        History.repository_id.in_(named), *(column.icontains(words, autoescape=True) for column in columns)
     )
-
-
-def _name() -> Any:  # noqa: ANN401 an SQL expression
-    return func.coalesce(Repository.repository_name, Repository.base_url)

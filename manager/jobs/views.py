@@ -245,14 +245,16 @@ def remove_history(session: Session, history_id: int) -> None:
     session.execute(delete(History).where(History.continued_by == history_id))
 
 
-def _rows(most: int | None, *conditions: ColumnElement[bool], after: JobPlace | None = None) -> Select[Any]:
+def _rows(
+    most: int | None, *conditions: ColumnElement[bool], after: JobPlace | None = None
+) -> Select[Job, str, Harvest | None, str]:
     """Select the first jobs with the repository's name and the harvest's row, in the order of lists."""
     first = union_all(
         *(_first(most, *conditions, under_way=under_way, after=after) for under_way in (True, False))
     ).subquery()
     order = (Job.status.not_in(IN_HAND), Job.harvest_start_time, Job.job_id)
     return (
-        select(Job, _repository_name(), Harvest, Repository.protocol)
+        select(Job, Repository.display_name, Harvest, Repository.protocol)
         .join(first, first.c.job_id == Job.job_id)
         .join(Repository, Repository.repository_id == Job.repository_id)
         .outerjoin(Harvest, Harvest.harvest_id == func.coalesce(_running(), _paused()))
@@ -294,10 +296,6 @@ def _first(
     # As a subquery, because PostgreSQL accepts ORDER BY and LIMIT in part of a UNION only within parentheses.
     part = numbers.order_by(Job.harvest_start_time, Job.job_id).limit(most).subquery()
     return select(part.c.job_id)
-
-
-def _repository_name() -> Any:  # noqa: ANN401 an SQL expression
-    return func.coalesce(Repository.repository_name, Repository.base_url)
 
 
 def _view(

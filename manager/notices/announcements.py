@@ -78,8 +78,8 @@ def facts_of_repository(session: Session, repository_id: int | None) -> Facts:
         return {"repository_id": repository_id, "repository_name": "", "base_url": "", "admin_email": None}
     return {
         "repository_id": repository.repository_id,
-        "repository_name": repository.repository_name or repository.base_url,
-        "base_url": repository.base_url,
+        "repository_name": repository.display_name,
+        "base_url": repository.display_url,
         "admin_email": repository.admin_email,
     }
 

@@ -105,7 +105,7 @@ def _failing(session: Session, window: tuple[ColumnElement[bool], ...]) -> Facts
         .scalar_subquery()
     )
     query = (
-        select(History, func.coalesce(Repository.repository_name, Repository.base_url), func.count().over())
+        select(History, Repository.display_name, func.count().over())
         .join(Repository, Repository.repository_id == History.repository_id)
         .where(History.history_id.in_(last), History.status.in_(_BAD))
         .order_by(History.history_id)

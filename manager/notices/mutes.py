@@ -100,7 +100,7 @@ def list_mutes(
     For readers with a limited view (`among`), mutes of all repositories are included.
     """
     wanted = (
-        select(Mute, func.coalesce(Repository.repository_name, Repository.base_url))
+        select(Mute, Repository.display_name)
         .outerjoin(Repository, Repository.repository_id == Mute.repository_id)
         .order_by(Mute.mute_id.desc())
         .limit(limit)

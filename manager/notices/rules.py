@@ -147,7 +147,7 @@ def list_rules(
     `among` selects the repositories whose rules are returned; rules about all repositories are then excluded.
     """
     query = (
-        select(NoticeRule, func.coalesce(Repository.repository_name, Repository.base_url))
+        select(NoticeRule, Repository.display_name)
         .outerjoin(Repository, Repository.repository_id == NoticeRule.repository_id)
         .where(NoticeRule.rule_id > after)
         .order_by(NoticeRule.rule_id)

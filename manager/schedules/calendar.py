@@ -100,9 +100,13 @@ def due_times(group: DueGroup, now: datetime, end: datetime, *, most: int) -> li
 
 def schedule_names(session: Session, numbers: Collection[int]) -> Mapping[int, ScheduleName]:
     """Return the names of these schedules."""
-    name = func.coalesce(Repository.repository_name, Repository.base_url)
     rows = session.execute(
-        select(RecurringJob.id, RecurringJob.repository_id, name, RecurringJob.metadata_prefix)
+        select(
+            RecurringJob.id,
+            RecurringJob.repository_id,
+            Repository.display_name,
+            RecurringJob.metadata_prefix,
+        )
         .join(Repository, Repository.repository_id == RecurringJob.repository_id)
         .where(RecurringJob.id.in_(numbers))
     )

@@ -239,8 +239,7 @@ def _views() -> Any:  # noqa: ANN401 an SQL expression
         .where(Job.recurring_id == RecurringJob.id, planned)
         .scalar_subquery()
     )
-    name = func.coalesce(Repository.repository_name, Repository.base_url)
-    return select(RecurringJob, name, Repository.protocol, next_due).join(
+    return select(RecurringJob, Repository.display_name, Repository.protocol, next_due).join(
         Repository, Repository.repository_id == RecurringJob.repository_id
     )
 

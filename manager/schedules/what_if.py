@@ -180,9 +180,8 @@ def _clashes(
     if not windows:
         return []
     host = host_of(session.get_one(Repository, repository_id).base_url)
-    name = func.coalesce(Repository.repository_name, Repository.base_url)
     rows = session.execute(
-        select(RecurringJob, name, Repository.base_url)
+        select(RecurringJob, Repository.display_name, Repository.base_url)
         .join(Repository, Repository.repository_id == RecurringJob.repository_id)
         .where(
             RecurringJob.state.in_((RecurringState.NEW, RecurringState.RECURRING)),

@@ -8,7 +8,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
-from oai.reach import without_credentials
+from oai.reach import CREDENTIALS, without_credentials
 from provider.aggregate import harvested
 from provider.aggregate.identifiers import Identifiers, source_name, suggested_name
 from provider.aggregate.models import AggregateFeed, AggregateSet, AggregateSource
@@ -29,15 +29,17 @@ ON CONFLICT DO NOTHING
 """
 _NAMES_CHANGED: Final = """
 UPDATE aggregate_source AS source
-SET title = coalesce(repository.repository_name, public.url), base_url = public.url
+SET title = public.title, base_url = public.base_url
 FROM oai_repository AS repository
 CROSS JOIN LATERAL (
-    -- Without user name and password, as in `oai.reach.without_credentials`.
-    SELECT regexp_replace(repository.base_url, '^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@', '\\1') AS url
+    -- As in `find_repository`.
+    SELECT regexp_replace(
+            coalesce(nullif(repository.repository_name, ''), repository.base_url), :credentials, '\\1'
+        ) AS title,
+        regexp_replace(repository.base_url, :credentials, '\\1') AS base_url
 ) AS public
 WHERE repository.repository_id = source.repository_id
-    AND (source.title, source.base_url)
-        IS DISTINCT FROM (coalesce(repository.repository_name, public.url), public.url)
+    AND (source.title, source.base_url) IS DISTINCT FROM (public.title, public.base_url)
 """
 _SET_NAMES_CHANGED: Final = """
 UPDATE aggregate_set AS known SET name = current.name
@@ -84,8 +86,11 @@ def find_repository(session: Session, named: str) -> SourceRepository:
         ids = ", ".join(str(row[0]) for row in found)
         raise UsageError(f"{named!r} matches the repositories {ids}; give one number")
     repository_id, name, base_url = found[0]
-    base_url = without_credentials(base_url)
-    return SourceRepository(repository_id=repository_id, title=name or base_url, base_url=base_url)
+    return SourceRepository(
+        repository_id=repository_id,
+        title=without_credentials(name or base_url),
+        base_url=without_credentials(base_url),
+    )
 
 
 def add_source(
@@ -205,7 +210,7 @@ def list_sources(session: Session) -> Sequence[AggregateSource]:
 
 def refresh_sources(session: Session) -> None:
     """Copy changed names and base URLs, and withdraw sources whose repository has been removed."""
-    session.execute(text(_NAMES_CHANGED))
+    session.execute(text(_NAMES_CHANGED), {"credentials": CREDENTIALS})
     session.execute(text(_SET_NAMES_CHANGED))
     session.execute(text(_VANISHED), {"withdrawal": WITHDRAWAL})
 

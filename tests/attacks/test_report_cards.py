@@ -11,7 +11,8 @@ from sqlalchemy import func, select, update
 from harvester.harvest.models import Quarantined
 from harvester.models import Repository
 from harvester.vocabulary import RunStatus
-from manager.notices.models import NoticeDigest
+from manager.notices.digests import offer_digest
+from manager.notices.models import Language, Notice, NoticeDigest
 from oai.datestamps import utc_now
 from oai.outgoing import MailSettings
 from oai.owners import RepositoryOwner
@@ -73,6 +74,30 @@ async def test_a_stranger_sees_the_repository_and_nothing_of_partners(
     # Whole words, because the page's random tokens may contain these letters.
     assert not re.search(r"(?<![\w-])(mzk|Olga)(?![\w-])", text)
     assert (await stranger.get("/repositories/1"))[0] == 303
+
+
+@pytest.mark.usefixtures("repository")
+@pytest.mark.parametrize("name", ["Library of Telč", None])
+async def test_a_stranger_sees_no_credentials_of_the_base_url(
+    server: Server, owner: Browser, stranger: Browser, name: str | None
+) -> None:
+    path = await _link(owner)
+    with server.database.session() as session:
+        telc = session.get_one(Repository, 1)
+        telc.base_url, telc.repository_name = "https://me:s%40cret@telc.example/oai", name
+        telc.admin_email = "librarian@telc.example"
+        session.commit()
+    _, card = await stranger.get(path)
+    with server.database.session() as session:
+        row = session.get_one(Repository, 1)
+        offer_digest(session, row, "librarian@telc.example", Language.ENGLISH, path.rpartition("/")[2])
+        session.commit()
+        digest = session.scalars(select(NoticeDigest)).one()
+        facts = session.scalars(select(Notice.facts)).one()
+    _, page = await stranger.get(f"/digests/{digest.token}")
+    for text in (card, page, str(facts)):
+        assert "telc.example/oai" in text or "Library of Telč" in text
+        assert "cret@" not in text
 
 
 @pytest.mark.usefixtures("repository")

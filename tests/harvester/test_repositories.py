@@ -1,5 +1,6 @@
 """Rows of repositories are made once and replaced whole, whoever else does the same at that moment."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,11 +10,18 @@ import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
+from harvester.listing import find_repositories
 from harvester.models import OaiSet, Repository
 from harvester.reading.answers import SetInfo
 from harvester.recognition import RepositoryFacts
-from harvester.repositories import add_repository, ensure_repository, note_facts
+from harvester.repositories import (
+    add_repository,
+    change_repository,
+    ensure_repository,
+    note_facts,
+)
 from oai.database import Database
+from tests.measures import PACKAGES, ROOT
 
 URL = "http://archive.example/oai"
 _WAITING = text(
@@ -85,3 +93,59 @@ def test_two_that_note_what_a_repository_says_replace_each_other(
     at_once(database, beside, note, note)
     with database.session() as session:
         assert session.scalars(select(OaiSet.set_spec)).all() == ["maps"]
+
+
+_SECRET_URL = "http://me:s%40cret@a.example/oai?to=x@y.example"
+_PUBLIC_URL = "http://a.example/oai?to=x@y.example"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (None, _PUBLIC_URL),
+        ("", _PUBLIC_URL),
+        (_SECRET_URL, _PUBLIC_URL),
+        ("Library of Telč", "Library of Telč"),
+        ("us@telc.example", "us@telc.example"),
+    ],
+)
+def test_a_name_is_shown_without_credentials_by_python_and_by_sql(
+    database: Database, name: str | None, shown: str
+) -> None:
+    with database.session() as session:
+        made = add_repository(session, base_url=_SECRET_URL, base_dir="a")
+        session.execute(text("UPDATE oai_repository SET repository_name = :name"), {"name": name})
+        row = session.get_one(Repository, made.repository_id, populate_existing=True)
+        assert (row.display_name, row.display_url) == (shown, _PUBLIC_URL)
+        columns = (Repository.display_name, Repository.display_url, Repository.base_url)
+        assert session.execute(select(*columns)).one() == (shown, _PUBLIC_URL, _SECRET_URL)
+        assert "cret" not in str(row.repository_name)
+        found = {words: find_repositories(session, limit=9, search=words) for words in ("cret", "A.example")}
+        assert found == {"cret": [], "A.example": [row]}
+
+
+def test_a_name_is_stored_without_credentials(database: Database) -> None:
+    with database.session() as session:
+        row = add_repository(session, base_url=_SECRET_URL, base_dir="a")
+        change_repository(session, row.repository_id, repository_name=_SECRET_URL)
+        assert session.scalar(text("SELECT repository_name FROM oai_repository")) == _PUBLIC_URL
+
+
+def test_what_a_repository_is_called_is_decided_in_one_place() -> None:
+    """`Repository.display_name` leaves out credentials; a name or address chosen elsewhere might not."""
+    by_hand = re.compile(
+        r"repository_name\)? or [\w.]*(?:base_url|address)"
+        r"|coalesce\([^()]*repository_name"
+        r"|Repository\.repository_name, Repository\.base_url"
+        r"|\{\{[^}]*\b(?:repository|row)\.base_url"
+    )
+    found = {
+        f"{file.relative_to(ROOT)}: {line.strip()}"
+        for package in PACKAGES
+        for kind in ("py", "html", "txt")
+        for file in (ROOT / package).rglob(f"*.{kind}")
+        for line in file.read_text().splitlines()
+        if by_hand.search(line) and file.name != "models.py"
+    }
+    # Identify's base URL is the repository's own words.
+    assert {line.partition(":")[0] for line in found} == {"harvester/probing/checks.py"}

@@ -240,6 +240,46 @@ def test_documents_that_were_never_listed_are_counted_and_addresses_in_rules_are
     assert {tuple(row) for row in keys} == {(None, None)}
 
 
+def test_credentials_of_base_urls_are_removed_from_what_earlier_versions_copied(settings: Settings) -> None:
+    with open_database(settings, check_tables=False) as database:
+        _back_to(database, "0062", _ROWS_WITH_CREDENTIALS)
+        migrations.upgrade(database.engine)
+        with database.engine.connect() as connection:
+            rows = connection.execute(
+                sa.text(
+                    "SELECT a.object_name, a.before, a.after, n.facts, r.examination, r.repository_name,"
+                    " r.base_url"
+                    " FROM web_audit a, notice n, oai_repository r"
+                )
+            ).all()
+    url = "http://a.example/oai?to=x@y.example"
+    assert [tuple(row) for row in rows] == [
+        (
+            url,
+            {"base_url": url, "admin_email": "x@y.example"},
+            None,
+            {"base_url": url, "failing": [{"repository_name": url}], "failure": "Not http://b:c@d.example"},
+            {"base_url": url},
+            url,
+            'http://me:s"c@a.example/oai?to=x@y.example',
+        )
+    ]
+
+
+_ROWS_WITH_CREDENTIALS = """
+WITH url AS (SELECT 'http://me:s"c@a.example/oai?to=x@y.example' AS url),
+a AS (INSERT INTO web_audit (action, object_name, before)
+      SELECT 'repository.edit', url, jsonb_build_object('base_url', url, 'admin_email', 'x@y.example')
+      FROM url),
+n AS (INSERT INTO notice (occasion, channel, target, facts)
+      SELECT 'fails', 'webhook', 'https://a.example/', jsonb_build_object('base_url', url, 'failing',
+          jsonb_build_array(jsonb_build_object('repository_name', url)), 'failure', 'Not http://b:c@d.example')
+      FROM url)
+INSERT INTO oai_repository (base_url, base_dir, repository_name, examination)
+SELECT url, 'a', url, jsonb_build_object('base_url', url) FROM url
+"""
+
+
 _OLD_RULES = """
 WITH o AS (INSERT INTO web_organisation (short_name, name) VALUES ('a', 'A') RETURNING organisation_id),
 r AS (INSERT INTO oai_repository (base_url, base_dir)

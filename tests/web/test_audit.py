@@ -8,6 +8,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, insert, select, update
 
+from harvester.models import Repository
+from harvester.repositories import add_repository
 from manager.models import RecurringState
 from manager.worker.process import environment_for
 from oai.actions import ACTIONS, VERB_TITLES
@@ -291,6 +293,31 @@ def test_no_secret_and_no_endless_value_gets_into_the_log(database: Database) ->
         assert "password_hash" not in made.after
         assert changed.before == {"name": "M" * 1000 + "…"}
         assert changed.after == {"name": "N" * 1000 + "…"}
+
+
+def test_no_credentials_of_a_url_get_into_the_log(database: Database) -> None:
+    who = Actor(name="Alena", via="command")
+    old, new = "https://me:0ld@a.example/oai", "https://me:n3w@a.example/oai"
+    with database.session() as session:
+        number = str(add_repository(session, base_url=old, base_dir="a").repository_id)
+        session.commit()
+        subject = Subject(kind="repository", number=number, name=old, details={"targets": [old]})
+        begun = begin(session, "repository.edit", who, subject)
+        session.execute(update(Repository).values(base_url=new))
+        session.commit()
+        settle(session, begun, who, subject, status=200, audit_days=0)
+        begin(session, "repository.refresh", who, Subject(kind="repository", number=new))
+        record(
+            session, "alert.test", who, Subject(kind="notification rule", name=new), status=200, audit_days=0
+        )
+
+        changed, killed, recorded = session.scalars(select(AuditEntry).order_by(AuditEntry.audit_id))
+        url = "https://a.example/oai"
+        assert changed.object_name == url
+        # That the base URL was changed is shown; a password is neither shown nor compared with another.
+        assert changed.before == {"base_url": url}
+        assert changed.after == {"base_url": url, "targets": [url]}
+        assert (killed.object_id, recorded.object_name) == (url, url)
 
 
 def test_entries_of_earlier_versions_are_found_by_the_verb(database: Database) -> None:

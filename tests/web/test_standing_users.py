@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
-from tests.web.conftest import Browser, Server
+from tests.web.conftest import Browser, Server, browser_of
 from tests.web.standing import MARK, OBJECTS, OWN_ACCOUNT, PUBLIC, a_neighbour, a_world, fingerprint
 from web.api.operations import PREFIX
 from web.api.table import OPERATIONS
@@ -159,6 +160,38 @@ async def test_strangers_can_post_nothing(server: Server, stranger: Browser, wor
             assert (status, target) == (303, "/sign-in"), route.key
 
     assert _fingerprint(server) == before
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("reader", ["Viktor", "Alena"])
+async def test_credentials_of_base_urls_are_shown_to_those_who_may_change_the_repository_alone(
+    server: Server, world: dict[str, int], reader: str, *, named: bool
+) -> None:
+    """Without a name, the base URL is shown instead; a name may also be an address."""
+    address = "'http://me:s%40cret@' || base_dir || '.example/oai?a=@b'"
+    report = "jsonb_build_object('base_url', 'http://owner.example/oai')"
+    with server.database.session() as session:
+        session.execute(
+            text(
+                f"UPDATE oai_repository SET base_url = {address}, examination = {report},"  # noqa: S608
+                f" repository_name = {address if named else 'NULL'}"
+            )
+        )
+        session.commit()
+    shown, found = set(), set()
+    async with browser_of(server, reader) as browser:
+        for route in _routes(server):
+            if route.method == "GET" and not route.path.startswith("/static"):
+                _, answer = await _ask(browser, route, route.address(world), "")
+                shown |= {route.path} if "cret@" in answer else set()
+                found |= {route.path} if "owner-" in answer else set()
+    assert len(found) > 40
+    form_and_api = {
+        "/repositories/{id}/settings",
+        "/api/v1/repositories",
+        "/api/v1/repositories/{repository}",
+    }
+    assert shown == (form_and_api if reader == "Alena" else set())
 
 
 async def test_a_colleague_is_told_that_what_is_the_owners_is_not_there(

@@ -162,7 +162,7 @@ async def give(request: web.Request) -> web.Response:
         subject = Subject(
             kind="repository",
             number=str(row.repository_id),
-            name=row.repository_name or row.base_url,
+            name=row.display_name,
             details={"organisation": None if back else organisation.short_name},
         )
         work = partial(

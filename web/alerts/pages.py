@@ -368,7 +368,7 @@ async def _form(
         form=form,
         rule=rule,
         repository=repository,
-        name=(repository.repository_name or repository.base_url) if repository else _("all repositories"),
+        name=repository.display_name if repository else _("all repositories"),
         schedules=[("", _("All schedules, and harvests without a schedule")), *schedules],
         kinds=kinds(),
         channels=channels() if services_for(request) else channels()[:-1],

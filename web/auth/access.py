@@ -293,7 +293,7 @@ def _find_with_name(
     row = find_visible(session, who, kind, number)
     repository_id = getattr(row, "repository_id", None)
     repository = session.get(Repository, repository_id) if repository_id is not None else None
-    return row, None if repository is None else repository.repository_name or repository.base_url
+    return row, None if repository is None else repository.display_name
 
 
 def _no_such(kind: type[Any]) -> str:

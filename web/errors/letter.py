@@ -96,7 +96,7 @@ def _organisation_name(session: Session, organisation_id: int | None) -> str | N
 
 def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:
     """Return the letter about a run that failed; `curl` is a command that repeats its first request."""
-    name = repository.repository_name or repository.base_url
+    name = repository.display_name
     failure = of_run(run)
     lines = [
         _("we harvest your repository %(name)s over OAI-PMH. The last harvest failed.") % {"name": name},
@@ -133,7 +133,7 @@ def letter_about(
     proposal: Proposal | None,
 ) -> Letter:
     """Return the letter about a record; `address` requests it alone, if its identifier is known."""
-    name = repository.repository_name or repository.base_url
+    name = repository.display_name
     words = in_words(error.failure)
     faulty = next((line for line in view.lines if line.faulty), None)
     lines = [

@@ -137,7 +137,7 @@ async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Res
         "error.html",
         error=error,
         repository=repository,
-        name=repository.repository_name or repository.base_url,
+        name=repository.display_name,
         plain=plain,
         view=view,
         **await letter_part(

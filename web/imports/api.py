@@ -134,7 +134,7 @@ async def _source(call: Call) -> ImportSourceOut:
 
 async def _change(call: Call) -> ImportSourceOut:
     repository = await repository_asked(call)
-    about(call.request, "import source", repository.repository_id, repository.repository_name)
+    about(call.request, "import source", repository.repository_id, repository.display_name)
     try:
         await call.database.run(change_source, call.who, repository.repository_id, call.sent(SourceChange))
     except UsageError as error:
@@ -156,7 +156,7 @@ async def _imports(call: Call) -> Page[ImportOut]:
 
 async def _begin(call: Call) -> Begun:
     repository = await repository_asked(call)
-    about(call.request, "import source", repository.repository_id, repository.repository_name)
+    about(call.request, "import source", repository.repository_id, repository.display_name)
     processes = call.request.config_dict[IMPORTS]
     return Begun(begun=bool(await processes.begin([repository.repository_id], by=call.who.name)))
 

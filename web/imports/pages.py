@@ -74,7 +74,7 @@ async def show(request: web.Request) -> web.Response:
 async def change(request: web.Request) -> web.Response:
     """Change the import settings of a source."""
     _who, repository = await asked_for(request, Repository)
-    about(request, "import source", repository.repository_id, repository.repository_name)
+    about(request, "import source", repository.repository_id, repository.display_name)
     wanted, form = read_form(TypedSource, await request.post())
     if wanted is None:
         return await _source(request, repository.repository_id, form)

@@ -89,7 +89,7 @@ async def show(request: web.Request) -> web.Response:
         request,
         "import_marc.html",
         repository=repository,
-        name=repository.repository_name or repository.base_url,
+        name=repository.display_name,
         report=report,
         levels=[(int(one), _(title), _of_level(report, one)) for one, title in _LEVELS.items()],
         level=int(level),

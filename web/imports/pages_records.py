@@ -264,7 +264,7 @@ def find_with_facets(
     facets = count_facets(session, restricted(session, who, asked))
     numbers = {int(one.value) for one in facets.sources} | {hit.repository_id for hit in page.hits}
     rows = [session.get_one(Repository, number) for number in sorted(numbers)]
-    names = {row.repository_id: row.repository_name or row.base_url for row in rows}
+    names = {row.repository_id: row.display_name for row in rows}
     return FoundRecords(page=page, facets=facets, names=names)
 
 

@@ -224,7 +224,7 @@ def _view(
     settings = SourceSettings(repository_id=row.repository_id, **given)
     return SourceView(
         repository_id=row.repository_id,
-        name=row.repository_name or row.base_url,
+        name=row.display_name,
         settings=settings,
         set_name=None if settings.set_id is None else names.get(settings.set_id),
         last=last,

@@ -1,6 +1,7 @@
 """File exports of the harvesting lists, filtered by the query string."""
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Final
 
 from aiohttp import web
@@ -24,7 +25,7 @@ _REPOSITORY: Final = columns_of(
     "repository_id", "repository_name", "base_url", "base_dir", "admin_email", "protocol_version",
     "granularity", "deleted_record", "earliest_datestamp", "date_added", "identified", "deletion_policy",
     of="repository",
-)  # fmt: skip
+) | {"base_url": attrgetter("repository.display_url")}  # fmt: skip
 _RECORD: Final = columns_of(
     "record_id", "identifier", "metadata_prefix", "datestamp", "status", "update_flag", "harvest_time",
     "filename", "deletion_reason",

@@ -71,9 +71,9 @@ def _repositories(session: Session, who: SignedIn, words: str) -> Group:
     found = find_repositories(session, limit=_MOST + 1, search=words, among=visible_repositories(who))
     hits = [
         Found(
-            title=one.repository_name or one.base_url,
+            title=one.display_name,
             address=f"/repositories/{one.repository_id}",
-            details=one.base_url,
+            details=one.display_url,
         )
         for one in found
     ]

@@ -142,10 +142,9 @@ def failed_runs(
 
     With `muted`, only those that are acknowledged, muted or in a maintenance window; otherwise the others.
     """
-    name = func.coalesce(Repository.repository_name, Repository.base_url)
     covering = select(func.min(Mute.mute_id)).where(mutes_run()).correlate(History).scalar_subquery()
     statement = (
-        select(History, name, Repository.protocol, Mute, func.count().over())
+        select(History, Repository.display_name, Repository.protocol, Mute, func.count().over())
         .join(Repository, Repository.repository_id == History.repository_id)
         .outerjoin(Mute, Mute.mute_id == covering)
         .where(

@@ -38,6 +38,7 @@ from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
 from web.auth.organisations import add_own_repository
+from web.auth.sessions import SignedIn
 from web.repositories.forms import PlacedForm, store_context
 from web.site.timeouts import ask_apart
 
@@ -58,7 +59,9 @@ class RepositoryOut(Out):
 
     repository_id: int
     repository_name: str | None
-    base_url: str
+    base_url: str = Field(
+        description="Any user name and password in it are only for callers that may change the repository."
+    )
     base_dir: str
     protocol: str = Field(description="oai-pmh, sru or z39.50.")
     protocol_version: str | None
@@ -143,7 +146,10 @@ async def _list(call: Call) -> Page[RepositoryOut]:
     )
     locks = await call.database.run(find_locks, [row.repository_id for row in rows])
     return page_of(
-        call, rows, lambda row: _out(row, locks.get(row.repository_id)), lambda row: row.repository_id
+        call,
+        rows,
+        lambda row: _out(call.who, row, locks.get(row.repository_id)),
+        lambda row: row.repository_id,
     )
 
 
@@ -160,7 +166,7 @@ async def _add(call: Call) -> RepositoryOut:
         )
 
     row = await call.database.run(add)
-    about(call.request, "repository", row.repository_id, row.repository_name or row.base_url)
+    about(call.request, "repository", row.repository_id, row.display_name)
     return await _with_lock(call, row)
 
 
@@ -213,11 +219,13 @@ async def _unlock(call: Call) -> None:
 
 
 async def _with_lock(call: Call, row: Repository) -> RepositoryOut:
-    return _out(row, await call.database.run(find_lock, row.repository_id))
+    return _out(call.who, row, await call.database.run(find_lock, row.repository_id))
 
 
-def _out(row: Repository, lock: RepositoryLock | None) -> RepositoryOut:
+def _out(who: SignedIn, row: Repository, lock: RepositoryLock | None) -> RepositoryOut:
     values = {name: getattr(row, name) for name in RepositoryOut.model_fields if name != "lock"}
+    if not who.may(Right.HARVEST):
+        values["base_url"] = row.display_url
     return RepositoryOut(**values, lock=None if lock is None else LockOut.model_validate(lock))
 
 

@@ -179,7 +179,7 @@ async def _sample(call: Call) -> Started:
         )
 
     job = await call.database.run(plan)
-    about(call.request, "repository", number, repository.repository_name, job_id=job.job_id)
+    about(call.request, "repository", number, repository.display_name, job_id=job.job_id)
     return Started(job_id=job.job_id)
 
 

@@ -100,7 +100,7 @@ class DiagnosticsRuns:
             at_hand.problem = problem_of(error)
             self._failed[repository_id] = at_hand
         except Exception:
-            _log.exception("the diagnostics of %s", base_url)
+            _log.exception("the diagnostics of repository %d", repository_id)
             raise
         finally:
             del self._under_way[repository_id]

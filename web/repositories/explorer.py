@@ -86,7 +86,7 @@ def _identity(asked: Asked, repository: Repository) -> Iterator[str]:
     identity = asked.identity
     if identity is None:
         return
-    if identity.base_url != repository.base_url:
+    if identity.base_url != repository.display_url:
         yield _("Identify gives another base URL: %(address)s.") % {"address": identity.base_url or _NONE}
     if identity.protocol_version != PROTOCOL_VERSION:
         yield _("The protocol version is %(version)s, not 2.0.") % {"version": identity.protocol_version}

@@ -17,7 +17,6 @@ from harvester.protocols import protocol_of
 from harvester.recognition import check_base_url
 from harvester.repositories import unused_folder
 from oai.errors import RemoteError, SettingsError, TryLaterError, UsageError
-from oai.reach import without_credentials
 from web.auth.access import visible_repositories, who_asks
 from web.auth.organisations import own_folder
 from web.auth.sessions import SignedIn
@@ -94,12 +93,11 @@ async def repository_choices(request: web.Request) -> list[tuple[int, str]]:
     return told_apart(await database_of(request).run(name_repositories, among=among))
 
 
-def told_apart(rows: Sequence[Row[int, str | None, str]]) -> list[tuple[int, str]]:
+def told_apart(rows: Sequence[Row[int, str, str]]) -> list[tuple[int, str]]:
     """Return number and name of each repository; a name that several have, with host, address or number."""
     named: dict[str, list[tuple[int, str]]] = {}
-    for number, name, base_url in rows:
-        address = without_credentials(base_url)
-        named.setdefault(name or address, []).append((number, address))
+    for number, name, address in rows:
+        named.setdefault(name, []).append((number, address))
     labels: dict[int, str] = {}
     for name, same in named.items():
         for detail in _DETAILS if len(same) > 1 else ():
@@ -124,7 +122,7 @@ class Details:
     @property
     def name(self) -> str:
         """Return the repository's name, or its address if it has no name."""
-        return self.repository.repository_name or self.repository.base_url
+        return self.repository.display_name
 
 
 def details(session: Session, repository_id: int) -> Details | None:

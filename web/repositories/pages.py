@@ -232,7 +232,7 @@ async def unlock(request: web.Request) -> web.Response:
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a repository is removed."""
     _who, repository = await asked_for(request, Repository)
-    name = repository.repository_name or repository.base_url
+    name = repository.display_name
     address = f"/repositories/{repository.repository_id}"
     return render(
         request,

@@ -233,7 +233,7 @@ async def show(request: web.Request) -> web.Response:
 async def check(request: web.Request) -> web.Response:
     """Check the repository again, at most once an hour by its link."""
     repository = await _of_link(request)
-    about(request, "repository", repository.repository_id, repository.repository_name or repository.base_url)
+    about(request, "repository", repository.repository_id, repository.display_name)
     claimed = await database_of(request).run(claim_check, request.match_info["card"])
     if claimed:
         request.config_dict[DIAGNOSTICS].begin(repository.repository_id, repository.base_url)
@@ -249,7 +249,7 @@ async def ask_for_digest(request: web.Request) -> web.Response:
     language_of = str(posted.get("language", ""))
     if not _can_mail(request) or language_of not in set(Language):
         raise web.HTTPBadRequest(text=_("Choose one of the options."), headers=_HEADERS)
-    about(request, "repository", repository.repository_id, repository.repository_name or repository.base_url)
+    about(request, "repository", repository.repository_id, repository.display_name)
 
     def work(session: Session) -> None:
         address, card = str(posted.get("address", "")), request.match_info["card"]

@@ -87,7 +87,7 @@ async def _change(request: web.Request, change: _Change) -> web.StreamResponse:
     if not numbers:
         return await list_page(request, _("Select repositories first."))
     ticked = {number: (await asked_for(request, Repository, number))[1] for number in numbers[:PAGE]}
-    names = {number: row.repository_name or row.base_url for number, row in ticked.items()}
+    names = {number: row.display_name for number, row in ticked.items()}
     if len(names) > change.most and posted.get("sure") != "yes":
         return _confirmation(request, change, names, back)
     problems = []

@@ -371,7 +371,7 @@ async def _save(request: web.Request, form: Form, facts: RepositoryFacts, action
     except UsageError as error:
         field = field_of(error, otherwise="base_dir")
         return await _plan_step(request, form.with_error(field, error_text(error)), facts)
-    about(request, "repository", number, name or asked.base_url)
+    about(request, "repository", number)
     job, done = f"/{job_id}" if job_id is not None else "", "planned" if asked.frequency else "added"
     raise web.HTTPSeeOther(
         {

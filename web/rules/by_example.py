@@ -89,7 +89,7 @@ async def _page(request: web.Request, number: int, ticks: Mapping[int, str] | No
     decisions = ticks or {}
     _who, repository = await asked_for(request, Repository, number)
     prefix = await _prefix(request)
-    name, fault = repository.repository_name or repository.base_url, ""
+    name, fault = repository.display_name, ""
     examples: list[Example] = []
     try:
         examples = await _stored_examples(request, number, prefix)

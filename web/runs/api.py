@@ -127,7 +127,7 @@ async def _show(call: Call) -> RunOut:
     row = await run_asked(call)
     repository = await call.database.run(lambda session: session.get_one(Repository, row.repository_id))
     pieces = await call.database.run(pieces_of, row.history_id)
-    columns = _columns(RunOut, row, repository.repository_name or repository.base_url)
+    columns = _columns(RunOut, row, repository.display_name)
     return RunOut(**columns, pieces=[piece.history_id for piece in pieces])
 
 

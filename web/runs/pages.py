@@ -165,7 +165,7 @@ async def run_page(request: web.Request) -> tuple[History, dict[str, Any]]:
     """Return the run in the path, and what each of its pages shows."""
     _who, run = await asked_for(request, History)
     _again, repository = await asked_for(request, Repository, run.repository_id)
-    name = repository.repository_name or repository.base_url
+    name = repository.display_name
     return run, {"run": run, "repository": repository, "name": name}
 
 
@@ -203,7 +203,7 @@ def _curl(repository: Repository, run: History) -> str:
     arguments = " ".join(
         f"--data-urlencode {shlex.quote(f'{name}={value}')}" for name, value in parts if value
     )
-    return f"curl --compressed --get {arguments} {shlex.quote(repository.base_url)}"
+    return f"curl --compressed --get {arguments} {shlex.quote(repository.display_url)}"
 
 
 def _digits(text: str) -> int:

@@ -181,7 +181,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before an entry is removed."""
     _who, run = await asked_for(request, History)
     _again, repository = await asked_for(request, Repository, run.repository_id)
-    name = repository.repository_name or repository.base_url
+    name = repository.display_name
     return render(
         request,
         "confirm.html",

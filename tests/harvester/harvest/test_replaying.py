@@ -1,6 +1,7 @@
 """What was kept of a run is taken in again, with other rules, without asking the repository."""
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,14 @@ async def test_a_replay_gives_the_same_files_without_asking(library: Library) ->
     assert len(library.fake.asked) == asked
     last = library.history()[-1]
     assert (last.replay_of, last.raw_path) == (library.history()[0].history_id, None)
+
+
+async def test_raw_answers_have_no_credentials_of_the_base_url_and_can_be_replayed(library: Library) -> None:
+    library.change_repository(base_url=library.fake.url.replace("://", "://me:s%40cret@"))
+    await library.run()
+    assert b"cret" not in gzip.decompress(warc(library).read_bytes())
+    outcome = await replay(library, library.history()[0].history_id)
+    assert (outcome.verdict, outcome.counts["unchanged"]) == ("complete", 25)
 
 
 async def test_a_replay_applies_the_rules_of_today(library: Library, tmp_path: Path) -> None:

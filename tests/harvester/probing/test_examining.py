@@ -46,6 +46,15 @@ async def test_a_good_repository_has_few_troubles_and_the_usual_profile() -> Non
     assert (report.profile.method, report.profile.slice, report.profile.incremental) == (0, None, True)
 
 
+async def test_a_report_has_no_credentials_of_the_base_url() -> None:
+    async with serve(FakeRepository(items=many(3))) as served:
+        report = await diagnose(served.url.replace("://", "://me:s%40cret@"), Settings(), sleep=_no_pause)
+
+    assert report.base_url == served.url
+    assert _found(report)["base url"] == "well"
+    assert "cret" not in str(report.as_json())
+
+
 async def test_a_token_that_is_good_once_asks_for_slices() -> None:
     used: set[str] = set()
 

@@ -20,7 +20,7 @@ from harvester.reading.errors import (
     NotOaiPmhError,
 )
 from harvester.reading.parts import read_record
-from harvester.sru.answers import SruError, SruQueryError
+from harvester.sru.answers import SruError, SruFormatError, SruQueryError
 from harvester.sru.client import SruClient, UnreadableResultError
 from oai.errors import UsageError
 from oai.sections import HarvesterSettings
@@ -343,6 +343,17 @@ async def test_explain_says_who_the_service_is() -> None:
     assert identity.admin_emails == ("books@fake.example",)
     assert [found.metadata_prefix for found in formats] == ["marcxml", "dc"]
     assert sets == []
+
+
+async def test_what_a_service_is_called_has_no_credentials() -> None:
+    fake = FakeSru(books=books(1))
+    async with serve_sru(fake), open_transport(HarvesterSettings()) as transport:
+        client = SruClient(fake.url.replace("://", "://me:s%40cret@"), transport, retries=1)
+        identity = await client.identify()
+        with pytest.raises(SruFormatError) as raised:
+            await anext(client.pages(Verb.LIST_RECORDS, Selection(metadata_prefix="mods")))
+    assert (client.base_url, identity.base_url) == (fake.url, fake.url)
+    assert "cret" not in str(raised.value)
 
 
 async def test_one_record_is_asked_for_by_its_identifier() -> None:

@@ -183,6 +183,19 @@ def test_the_facts_have_the_numbers_the_failed_request_and_what_kind_of_failure_
     assert (facts["repository_name"], facts["warnings"]) == ("City Library", ["w1"])
 
 
+def test_the_facts_have_no_credentials_of_the_base_url(announcer: Announcer) -> None:
+    announcer.tables(
+        "UPDATE oai_repository SET base_url = 'http://me:s%40cret@a.example/oai', repository_name = NULL"
+    )
+    announcer.rule()
+    announcer.run("failed")
+    announcer.announce()
+
+    facts = announcer.tables.one("SELECT facts FROM notice")
+    assert (facts["base_url"], facts["repository_name"]) == ("http://a.example/oai",) * 2
+    assert "cret" not in str(facts)
+
+
 def test_hooks_are_called_after_runs_of_their_repository(announcer: Announcer) -> None:
     announcer.run("completed")
     everywhere = HookSettings(name="all", command=("true",))

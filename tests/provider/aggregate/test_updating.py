@@ -181,15 +181,12 @@ def test_an_update_does_not_go_through_all_memberships(harvested: Harvested) -> 
 def test_credentials_in_a_base_url_are_not_published(
     harvested: Harvested, database: Database, *, known: bool
 ) -> None:
+    url = {"url": "http://me:s%40cret@one.example/oai?a=@b"}
     with database.session() as session:
         harvested.write(session, "1")
-        session.execute(
-            text("UPDATE oai_repository SET base_url = 'http://me:s%40cret@one.example/oai?a=@b'")
-        )
+        session.execute(text("UPDATE oai_repository SET base_url = :url, repository_name = :url"), url)
         if known:  # As an earlier version copied it.
-            session.execute(
-                text("UPDATE aggregate_source SET base_url = 'http://me:s%40cret@one.example/oai?a=@b'")
-            )
+            session.execute(text("UPDATE aggregate_source SET base_url = :url, title = :url"), url)
         session.commit()
     until(lambda: harvested.update() == 1)
 
@@ -198,6 +195,6 @@ def test_credentials_in_a_base_url_are_not_published(
 
     records = ("verb", "ListRecords"), ("metadataPrefix", "oai_dc")
     until(lambda: b"<record>" in answer(*records))
-    for body in (answer(("verb", "Identify")), answer(*records)):
+    for body in (answer(("verb", "Identify")), answer(("verb", "ListSets")), answer(*records)):
         assert b"http://one.example/oai?a=@b" in body
         assert b"cret" not in body
