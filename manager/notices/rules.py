@@ -229,17 +229,17 @@ def _check_source(session: Session, wanted: RuleColumns) -> None:
     if wanted.recurring_id is None:
         return
     schedule = session.get(RecurringJob, wanted.recurring_id)
+    if number is not None and (schedule is None or schedule.repository_id != number):
+        # The same words for one of another repository, which the caller may not see.
+        raise UsageError(
+            "repository %(number)s has no schedule %(schedule)s; choose one of its schedules",
+            number=number,
+            schedule=wanted.recurring_id,
+        )
     if schedule is None:
         raise UsageError(
             "no schedule %(number)s; list schedules with `zatva schedule list`",
             number=wanted.recurring_id,
-        )
-    if number not in (None, schedule.repository_id):
-        raise UsageError(
-            "schedule %(schedule)s belongs to repository %(its)s, not to %(given)s",
-            schedule=schedule.id,
-            its=schedule.repository_id,
-            given=number,
         )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import select, update
 
+from harvester.models import Repository
 from manager.notices.models import Notice, NoticeRule
 from manager.notices.rules import put_trial_into_outbox
 from tests.web.conftest import Browser, Server
@@ -67,7 +68,7 @@ _FAULTY = (
     ({"channel": "hook"}, "Choose one of the options."),
     ({"channel": "webhook", "target": "ftp://x.example"}, "not a web address"),
     ({"channel": "webhook", "target": "http://127.0.0.1:5432/"}, "not on the public internet"),
-    ({"recurring_id": "77"}, "no schedule 77; list schedules"),
+    ({"recurring_id": "77"}, "repository 1 has no schedule 77; choose one of its schedules"),
 )
 
 
@@ -80,16 +81,31 @@ async def test_a_form_with_faults_comes_back_with_what_is_wrong(server: Server, 
         assert _rules(server) == [], given
 
 
-async def test_a_schedule_of_somebody_else_cannot_be_followed(server: Server, owner: Browser) -> None:
+async def test_a_schedule_of_somebody_else_is_refused_like_one_that_does_not_exist(
+    server: Server, owner: Browser
+) -> None:
     number, other = _repository(server, "mzk"), _repository(server, "nk", "Other")
+    rule = _rule(server, repository_id=number)
     with server.database.session() as session:
-        repository = session.get_one(type(a_repository(session, name="X", folder="x")), other)
-        schedule = a_schedule(session, repository).id
+        schedule = a_schedule(session, session.get_one(Repository, other)).id
         session.commit()
-    given = {**FORM, "recurring_id": str(schedule)}
-    status, _, _ = await owner.post(f"/alerts/rules/new?repository={number}", given)
-    assert status == 422
-    assert _rules(server) == []
+    headers, api = {"X-CSRF-Token": await owner.token()}, f"{server.base_url}/api/v1/alert-rules"
+    answers = set()
+    for one in (schedule, 77):
+        given = {**FORM, "recurring_id": str(one)}
+        for path in (f"/alerts/rules/new?repository={number}", f"/alerts/rules/{rule}"):
+            status, page, _ = await owner.post(path, given)
+            assert (status, f"has no schedule {one};" in page) == (422, True), path
+        for method, place, more in (
+            ("POST", "", {"repository_id": number}),
+            ("PUT", f"/{rule}", {}),
+        ):
+            body = {**given, "recurring_id": one, **more}
+            async with owner.http.request(method, api + place, json=body, headers=headers) as answer:
+                detail = (await answer.json())["detail"]
+                answers.add((answer.status, detail.replace(f"schedule {one};", "schedule N;")))
+    assert answers == {(422, f"repository {number} has no schedule N; choose one of its schedules")}
+    assert [one.recurring_id for one in _rules(server)] == [None]
 
 
 async def test_a_trial_goes_into_the_outbox_once_a_minute_and_shows_its_state(
