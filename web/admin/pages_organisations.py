@@ -187,6 +187,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
         ],
         lines=[
             _("Its repositories and schedules are kept and become the administrators'."),
+            _("Its filtering sets do, too: only they see them, and users whose repositories use them."),
             _("It cannot be removed while users belong to it; move them to another organisation first."),
         ],
         button=_("Remove organisation"),

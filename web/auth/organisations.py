@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -15,8 +14,6 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from harvester.bibliographic.filtering_sets import NamedSet, list_sets, set_by_id
-from harvester.bibliographic.models import FilteringSet
 from harvester.listing import matching_repositories
 from harvester.models import Repository
 from harvester.recognition import RepositoryFacts
@@ -24,89 +21,14 @@ from harvester.repositories import FolderTakenError, add_repository, folder_key
 from manager.models import Job, RecurringJob
 from oai.errors import UsageError
 from oai.owners import Organisation, RepositoryOwner, folder_of, limits_of
-from oai.rights import Right
 from oai.sections import HarvesterSettings
 from web.auth.sessions import SignedIn
+from web.auth.set_owners import follow_organisation
 from web.models import User
 from web.site.i18n import _
 
-_MARK: Final = "/"
-_NOBODYS: Final = " / "
-"""Owner mark after the organisation is removed: a new organisation of that name does not inherit."""
 _SHORT_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
 _LONGEST_NAME: Final = 200
-
-
-def sets_seen(session: Session, who: SignedIn) -> list[NamedSet]:
-    """Return the named sets that the user may see, by name: all except those of other organisations."""
-    found = list_sets(session)
-    if who.sees_everything:
-        return found
-    others = set(session.scalars(select(Organisation.short_name))) - {who.organisation}
-    return [one for one in found if _owner_in(one.name) not in others]
-
-
-def set_seen(session: Session, who: SignedIn, set_id: int) -> NamedSet | None:
-    """Return the named set with that id if it exists and the user may see it."""
-    if session.get(FilteringSet, set_id) is None:
-        return None
-    found = set_by_id(session, set_id)
-    return found if found in sets_seen(session, who) else None
-
-
-def may_change(who: SignedIn, found: NamedSet) -> bool:
-    """Return whether the user may change and remove the named set."""
-    if Right.HARVEST not in who.rights:
-        return False
-    return who.sees_everything or (who.organisation is not None and _owner_in(found.name) == who.organisation)
-
-
-def name_for(who: SignedIn, name: str) -> str:
-    """Return the full name of a new named set. Raises UsageError for a user without organisation."""
-    if who.sees_everything:
-        return name
-    if who.organisation is None:
-        raise UsageError(_("You do not belong to an organisation. Ask an administrator."))
-    mine = f"{who.organisation}{_MARK}"
-    return name if name.startswith(mine) else mine + name
-
-
-def follow_organisation(session: Session, before: str, after: str | None) -> None:
-    """Rename an organisation's named sets after its new short name; None: assign them to administrators.
-
-    Raises UsageError if a new name is taken. The administrators' sets get a number instead, because those of
-    a former organisation of that name do not keep this one from being removed.
-    """
-    if after == before:
-        return
-    mine = f"{before}{_MARK}"
-    taken = set(session.scalars(select(FilteringSet.name)))
-    chosen = select(FilteringSet).where(FilteringSet.name.startswith(mine, autoescape=True))
-    for row in session.scalars(chosen.order_by(FilteringSet.set_id)):
-        rest = row.name.removeprefix(mine)
-        name = f"{before}{_NOBODYS}{rest}" if after is None else f"{after}{_MARK}{rest}"
-        if after is not None and name in taken:
-            words = _(
-                "the filtering set %(name)s already exists; remove it first, or choose another short name"
-            )
-            raise UsageError(words % {"name": repr(name)})
-        numbered = (f"{name} ({number})" for number in count(2))
-        row.name = next(one for one in chain([name], numbered) if one not in taken)
-        taken.add(row.name)
-    session.flush()
-
-
-def choices_for(session: Session, who: SignedIn, present: int | None) -> Sequence[NamedSet]:
-    """Return the named sets that a source may use: those the user sees, and the one that it uses now."""
-    seen = sets_seen(session, who)
-    if present is None or any(one.set_id == present for one in seen):
-        return seen
-    return [*seen, set_by_id(session, present)]
-
-
-def _owner_in(name: str) -> str | None:
-    owner, mark, _rest = name.partition(_MARK)
-    return owner if mark else None
 
 
 MOST_RECORDS: Final = 10**12
