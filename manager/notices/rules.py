@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from sqlalchemy import Select, exists, func, select
+from sqlalchemy import Select, delete, exists, func, select
 from sqlalchemy.orm import Session
 
 from harvester.models import Repository
@@ -137,6 +137,18 @@ def remove_rule(session: Session, rule_id: int) -> None:
     """Remove a rule and its notices; raises UsageError if there is no such rule. The caller commits."""
     session.delete(get_rule(session, rule_id))
     session.flush()
+
+
+def end_rules(session: Session, repository_ids: Collection[int]) -> int:
+    """Remove the rules about repositories that leave their organisation; return their number.
+
+    Their messages end with them. Rules about all repositories and rules that send to services stay: only
+    administrators add them. The caller commits.
+    """
+    ended = delete(NoticeRule).where(
+        NoticeRule.repository_id.in_(repository_ids), NoticeRule.channel != Channel.SERVICE
+    )
+    return len(session.scalars(ended.returning(NoticeRule.rule_id)).all())
 
 
 def list_rules(

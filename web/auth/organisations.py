@@ -4,7 +4,7 @@ Schedules and jobs carry the organisation's short name as owner, because the man
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,12 +19,14 @@ from harvester.models import Repository
 from harvester.recognition import RepositoryFacts
 from harvester.repositories import FolderTakenError, add_repository, folder_key
 from manager.models import Job, RecurringJob
+from manager.notices.digests import end_digests
+from manager.notices.rules import end_rules
 from oai.errors import UsageError
 from oai.owners import Organisation, RepositoryOwner, folder_of, limits_of
 from oai.sections import HarvesterSettings
 from web.auth.sessions import SignedIn
 from web.auth.set_owners import follow_organisation
-from web.models import User
+from web.models import ReportCard, User
 from web.site.i18n import _
 
 _SHORT_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
@@ -179,8 +181,11 @@ def storage_use(
     return found
 
 
-def remove_organisation(session: Session, organisation_id: int) -> Organisation:
-    """Remove it and assign its repositories to the administrators. Raises UsageError while it has users."""
+def remove_organisation(session: Session, organisation_id: int) -> Mapping[str, Any]:
+    """Remove it and assign its repositories to the administrators, who get its filtering sets, too.
+
+    Returns how much has ended, as `give_repository`. Raises UsageError while it has users.
+    """
     organisation = _organisation(session, organisation_id)
     users = session.scalars(
         select(func.count()).select_from(User).where(User.organisation_id == organisation_id)
@@ -190,27 +195,31 @@ def remove_organisation(session: Session, organisation_id: int) -> Organisation:
             _("%(name)s has users (%(count)s); move them to another organisation first")
             % {"name": repr(organisation.short_name), "count": users}
         )
-    theirs = select(RepositoryOwner.repository_id).where(RepositoryOwner.organisation_id == organisation_id)
+    owned = select(RepositoryOwner.repository_id).where(RepositoryOwner.organisation_id == organisation_id)
+    theirs = session.scalars(owned).all()
     for table in (RecurringJob, Job):
         session.execute(update(table).where(table.repository_id.in_(theirs)).values(owner=None))
     follow_organisation(session, organisation.short_name, None)
+    ended = _end_messages(session, theirs)
     session.delete(organisation)
     session.flush()
-    return organisation
+    return ended
 
 
-def give_repository(session: Session, repository_id: int, organisation_id: int | None) -> None:
+def give_repository(session: Session, repository_id: int, organisation_id: int | None) -> Mapping[str, Any]:
     """Assign the repository, its schedules and jobs to the organisation, or (None) to the administrators.
 
-    Raises UsageError if the repository or the organisation does not exist.
+    If another organisation owned it, its notification rules and report card end, so that they tell that
+    organisation nothing more, and the new owner nothing of it. Returns how many, as details for the audit
+    log. Raises UsageError if the repository or the organisation does not exist.
     """
     if session.get(Repository, repository_id) is None:
         raise UsageError(f"there is no repository {repository_id}; see `zatva repository list`")
-    owner = None
+    owner = None if organisation_id is None else _organisation(session, organisation_id).short_name
+    leaves = find_leaving(session, [repository_id], organisation_id)
     if organisation_id is None:
         session.execute(delete(RepositoryOwner).where(RepositoryOwner.repository_id == repository_id))
     else:
-        owner = _organisation(session, organisation_id).short_name
         row = insert(RepositoryOwner).values(repository_id=repository_id, organisation_id=organisation_id)
         # One statement: two simultaneous assignments both succeed, and the later one counts.
         session.execute(
@@ -222,6 +231,30 @@ def give_repository(session: Session, repository_id: int, organisation_id: int |
         session.execute(update(table).where(table.repository_id == repository_id).values(owner=owner))
     guarded = update(Repository).where(Repository.repository_id == repository_id)
     session.execute(guarded.values(guarded=owner is not None))
+    return _end_messages(session, leaves)
+
+
+def find_leaving(
+    session: Session, repository_ids: Collection[int], organisation_id: int | None
+) -> Sequence[int]:
+    """Return those that an organisation owns and loses if they are assigned to `organisation_id`.
+
+    Locked until commit: of two simultaneous assignments, the later one sees the owner that the other set.
+    """
+    owned = select(RepositoryOwner.repository_id).where(
+        RepositoryOwner.repository_id.in_(repository_ids),
+        RepositoryOwner.organisation_id.is_distinct_from(organisation_id),
+    )
+    return session.scalars(owned.with_for_update()).all()
+
+
+def _end_messages(session: Session, repository_ids: Collection[int]) -> Mapping[str, Any]:
+    """End what sends facts about the repositories to whom their former organisation chose."""
+    rules = end_rules(session, repository_ids)
+    end_digests(session, repository_ids)
+    cards = delete(ReportCard).where(ReportCard.repository_id.in_(repository_ids))
+    revoked = len(session.scalars(cards.returning(ReportCard.repository_id)).all())
+    return {name: count for name, count in (("removed_rules", rules), ("revoked_cards", revoked)) if count}
 
 
 class Candidate(NamedTuple):
