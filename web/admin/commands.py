@@ -47,11 +47,18 @@ def invite(invocation: Invocation) -> ExitCode:
     """Print an invitation link; add the user if no user has that name."""
     settings, name = invocation.settings, invocation.arguments.name
     with open_database(settings) as database, database.session() as session:
-        user = find_user(session, name) or _add(session, invocation)
+        known = find_user(session, name)
+        user = known or _add(session, invocation)
+        role = user.role
         address = make_link(session, settings, user.name, _base_url(invocation), kind=LinkKind.INVITATION)
         session.commit()
     hours = settings.web.invitation_hours
     invocation.console.result({"link": address, "hours": hours}, address)
+    if known is not None:
+        invocation.console.note(
+            f"{name!r} already exists: role ({role}) and organisation stay; "
+            "change them with `zatva user role`"
+        )
     invocation.console.note(f"the link works once, within {hours:g} hours, and asks for a password")
     return ExitCode.DONE
 
