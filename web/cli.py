@@ -89,7 +89,7 @@ def _add_organisation_commands(organisation: "Subcommands") -> None:
     give = add_command(
         organisation,
         "give",
-        help="assign a repository to an organisation",
+        help="assign a repository to an organisation; rules and report card of the former one end",
         handler="web.admin.commands:give",
     )
     give.add_argument("short_name", metavar="SHORT", help="short name, or - for the administrators")

@@ -6,6 +6,7 @@ card's link is revoked.
 """
 
 import secrets
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from sqlalchemy import (
     LargeBinary,
     and_,
     column,
+    delete,
     exists,
     func,
     select,
@@ -94,6 +96,17 @@ def stop_digest(session: Session, token: str) -> None:
     row = session.scalars(select(NoticeDigest).where(NoticeDigest.token == token)).one_or_none()
     if row is not None:
         session.delete(row)
+
+
+def end_digests(session: Session, repository_ids: Collection[int]) -> None:
+    """Send no more digests of these repositories, nor those that wait to be sent. The caller commits."""
+    session.execute(delete(NoticeDigest).where(NoticeDigest.repository_id.in_(repository_ids)))
+    waiting = delete(Notice).where(
+        Notice.repository_id.in_(repository_ids),
+        Notice.occasion.in_((Occasion.DIGEST, Occasion.DIGEST_CONFIRM)),
+        Notice.ended.is_(None),
+    )
+    session.execute(waiting)
 
 
 def write_digests(session: Session) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from sqlalchemy import Select, exists, func, select
+from sqlalchemy import Select, delete, exists, func, select
 from sqlalchemy.orm import Session
 
 from harvester.models import Repository
@@ -139,6 +139,18 @@ def remove_rule(session: Session, rule_id: int) -> None:
     session.flush()
 
 
+def end_rules(session: Session, repository_ids: Collection[int]) -> int:
+    """Remove the rules about repositories that leave their organisation; return their number.
+
+    Their messages end with them. Rules about all repositories and rules that send to services stay: only
+    administrators add them. The caller commits.
+    """
+    ended = delete(NoticeRule).where(
+        NoticeRule.repository_id.in_(repository_ids), NoticeRule.channel != Channel.SERVICE
+    )
+    return len(session.scalars(ended.returning(NoticeRule.rule_id)).all())
+
+
 def list_rules(
     session: Session, *, among: Select[int] | None = None, limit: int | None = None, after: int = 0
 ) -> list[RuleView]:
@@ -229,17 +241,17 @@ def _check_source(session: Session, wanted: RuleColumns) -> None:
     if wanted.recurring_id is None:
         return
     schedule = session.get(RecurringJob, wanted.recurring_id)
+    if number is not None and (schedule is None or schedule.repository_id != number):
+        # The same words for one of another repository, which the caller may not see.
+        raise UsageError(
+            "repository %(number)s has no schedule %(schedule)s; choose one of its schedules",
+            number=number,
+            schedule=wanted.recurring_id,
+        )
     if schedule is None:
         raise UsageError(
             "no schedule %(number)s; list schedules with `zatva schedule list`",
             number=wanted.recurring_id,
-        )
-    if number not in (None, schedule.repository_id):
-        raise UsageError(
-            "schedule %(schedule)s belongs to repository %(its)s, not to %(given)s",
-            schedule=schedule.id,
-            its=schedule.repository_id,
-            given=number,
         )
 
 

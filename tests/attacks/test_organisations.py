@@ -281,3 +281,15 @@ def test_a_folder_elsewhere_that_differs_only_in_capitals_is_refused_before_anyt
         session.commit()
     done = zatva(environment, "harvest", "http://127.0.0.1:9/oai", "--out", tmp_path / "Maps")
     assert (done.returncode, "already belongs to repository" in done.stderr) == (ExitCode.USAGE, True)
+
+
+def test_the_command_that_gives_a_repository_to_another_organisation_says_what_ends(
+    world: World, environment: dict[str, str]
+) -> None:
+    rule = ("notify", "add", "--mail", "olga@mzk.example", "--repository", str(world.ours))
+    assert zatva(environment, *rule).returncode == ExitCode.DONE
+    give = ("organisation", "give", "nk", str(world.ours))
+    first, again = zatva(environment, *give), zatva(environment, *give)
+    words = "the organisation that owned it had 1 notification rule, which ended"
+    assert (words in first.stderr, words in again.stderr) == (True, False)
+    assert zatva(environment, "notify", "list").stdout.startswith("no ")

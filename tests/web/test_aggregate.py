@@ -2,10 +2,16 @@
 
 import re
 
+from sqlalchemy import update
+
+from harvester.models import Repository
+from provider.aggregate.sources import add_source, find_repository
 from tests.provider.aggregate.harvested_rows import Harvested
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository
 from web.archive.address import aggregate_address
+from web.auth.organisations import give_repository
+from web.models import User
 
 
 def _given_out(server: Server) -> None:
@@ -102,3 +108,36 @@ async def test_programs_do_the_same(server: Server, curator: Browser) -> None:
     assert added == (201, "telc-example")
     assert removed == (200, "withdrawn")
     assert unknown == 404
+
+
+async def test_a_curator_of_an_organisation_puts_back_what_was_withdrawn_and_sees_no_other_repository(
+    server: Server, curator: Browser
+) -> None:
+    with server.database.session() as session:
+        for name in ("Telč", "Brno"):
+            number = a_repository(session, name=name, folder=name).repository_id
+            give_repository(session, number, 2)
+        add_source(session, find_repository(session, "1"))
+        session.execute(update(User).where(User.name == "Katka").values(organisation_id=1))
+        session.commit()
+    api = f"{server.base_url}/api/v1/archive/aggregate/sources"
+    headers = {"X-CSRF-Token": await curator.token()}
+
+    withdrawn, _, _ = await curator.post("/archive/aggregate/1/remove")
+    _, page = await curator.get("/archive/aggregate")
+    added, _, _ = await curator.post("/archive/aggregate", {"repository_id": "1"})
+    async with curator.http.delete(f"{api}/1", headers=headers) as answer:
+        removed = answer.status
+    async with curator.http.post(api, json={"repository_id": 1}, headers=headers) as answer:
+        again = answer.status
+    unseen, _, _ = await curator.post("/archive/aggregate", {"repository_id": "2"})
+
+    assert (withdrawn, added, removed, again, unseen) == (303, 303, 200, 201, 404)
+    assert '<option value="1"' in page
+    assert 'href="/repositories/1"' not in page, "the curator may not open it"
+    assert "Brno" not in page
+    with server.database.session() as session:
+        session.delete(session.get_one(Repository, 1))
+        session.commit()
+    gone, _, _ = await curator.post("/archive/aggregate", {"repository_id": "1"})
+    assert (gone, '<option value="1"' in (await curator.get("/archive/aggregate"))[1]) == (404, False)

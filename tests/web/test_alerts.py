@@ -3,13 +3,18 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import select, update
+import pytest
+from sqlalchemy import delete, select, update
 
-from manager.notices.models import Notice, NoticeRule
+from harvester.models import Repository
+from manager.notices.models import Notice, NoticeDigest, NoticeRule
 from manager.notices.rules import put_trial_into_outbox
+from oai.audit import AuditEntry
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run, a_schedule
-from web.auth.organisations import find_organisation, give_repository
+from web.auth.organisations import find_organisation, give_repository, remove_organisation
+from web.models import ReportCard, User
+from web.repositories.report_card import make_card
 
 FORM = {"kind": "change", "channel": "mail", "target": "jana@mzk.example, petr@mzk.example", "language": "cs"}
 
@@ -67,7 +72,7 @@ _FAULTY = (
     ({"channel": "hook"}, "Choose one of the options."),
     ({"channel": "webhook", "target": "ftp://x.example"}, "not a web address"),
     ({"channel": "webhook", "target": "http://127.0.0.1:5432/"}, "not on the public internet"),
-    ({"recurring_id": "77"}, "no schedule 77; list schedules"),
+    ({"recurring_id": "77"}, "repository 1 has no schedule 77; choose one of its schedules"),
 )
 
 
@@ -80,16 +85,31 @@ async def test_a_form_with_faults_comes_back_with_what_is_wrong(server: Server, 
         assert _rules(server) == [], given
 
 
-async def test_a_schedule_of_somebody_else_cannot_be_followed(server: Server, owner: Browser) -> None:
+async def test_a_schedule_of_somebody_else_is_refused_like_one_that_does_not_exist(
+    server: Server, owner: Browser
+) -> None:
     number, other = _repository(server, "mzk"), _repository(server, "nk", "Other")
+    rule = _rule(server, repository_id=number)
     with server.database.session() as session:
-        repository = session.get_one(type(a_repository(session, name="X", folder="x")), other)
-        schedule = a_schedule(session, repository).id
+        schedule = a_schedule(session, session.get_one(Repository, other)).id
         session.commit()
-    given = {**FORM, "recurring_id": str(schedule)}
-    status, _, _ = await owner.post(f"/alerts/rules/new?repository={number}", given)
-    assert status == 422
-    assert _rules(server) == []
+    headers, api = {"X-CSRF-Token": await owner.token()}, f"{server.base_url}/api/v1/alert-rules"
+    answers = set()
+    for one in (schedule, 77):
+        given = {**FORM, "recurring_id": str(one)}
+        for path in (f"/alerts/rules/new?repository={number}", f"/alerts/rules/{rule}"):
+            status, page, _ = await owner.post(path, given)
+            assert (status, f"has no schedule {one};" in page) == (422, True), path
+        for method, place, more in (
+            ("POST", "", {"repository_id": number}),
+            ("PUT", f"/{rule}", {}),
+        ):
+            body = {**given, "recurring_id": one, **more}
+            async with owner.http.request(method, api + place, json=body, headers=headers) as answer:
+                detail = (await answer.json())["detail"]
+                answers.add((answer.status, detail.replace(f"schedule {one};", "schedule N;")))
+    assert answers == {(422, f"repository {number} has no schedule N; choose one of its schedules")}
+    assert [one.recurring_id for one in _rules(server)] == [None]
 
 
 async def test_a_trial_goes_into_the_outbox_once_a_minute_and_shows_its_state(
@@ -128,6 +148,78 @@ async def test_partners_see_neither_the_houses_rules_nor_their_messages(
         _, page = await administrator.get(address)
         assert ("jana@" in page, "admin@" in page) == (True, True), address
     assert (await owner.get("/alerts/rules/1"))[0] == 404
+
+
+def _shared(server: Server, owner: str | None) -> int:
+    """Add a repository of that owner with rules, open messages, a report card and a digest."""
+    number = _repository(server, owner)
+    everywhere = _rule(server)
+    _rule(server, repository_id=number, channel="service", target="chat")
+    rules = [_rule(server, repository_id=number), everywhere]
+    with server.database.session() as session:
+        for rule in rules:
+            put_trial_into_outbox(session, rule)
+        make_card(session, number)
+        session.add(
+            NoticeDigest(repository_id=number, address="a@t.example", language="en", token="t", card="c")
+        )
+        session.add(
+            Notice(repository_id=number, occasion="digest", channel="mail", target="a@t.example", facts={})
+        )
+        session.commit()
+    return number
+
+
+def _left(server: Server) -> tuple[list[str], list[str], int]:
+    with server.database.session() as session:
+        notices = session.scalars(select(Notice.occasion).order_by(Notice.notice_id)).all()
+        cards = len(session.scalars(select(ReportCard)).all()) + len(
+            session.scalars(select(NoticeDigest)).all()
+        )
+    return [f"{rule.channel} {rule.repository_id or '-'}" for rule in _rules(server)], list(notices), cards
+
+
+@pytest.mark.parametrize("to", [2, None])
+def test_rules_messages_and_card_end_when_their_repository_leaves_the_organisation(
+    server: Server, to: int | None
+) -> None:
+    number = _shared(server, "mzk")
+    with server.database.session() as session:
+        assert give_repository(session, number, 1) == {}, "it stays where it is"
+        ended = give_repository(session, number, to)
+        session.commit()
+    assert ended == {"removed_rules": 1, "revoked_cards": 1}
+    assert _left(server) == (["mail -", f"service {number}"], ["test"], 0)
+
+
+def test_rules_messages_and_card_end_with_their_organisation(server: Server) -> None:
+    number = _shared(server, "mzk")
+    with server.database.session() as session:
+        session.execute(delete(User).where(User.organisation_id == 1))
+        remove_organisation(session, 1)
+        session.commit()
+    assert _left(server) == (["mail -", f"service {number}"], ["test"], 0)
+
+
+def test_the_administrators_rules_and_card_stay_when_their_repository_gets_an_owner(server: Server) -> None:
+    number = _shared(server, None)
+    with server.database.session() as session:
+        assert give_repository(session, number, 1) == {}
+        session.commit()
+    rules, notices, cards = _left(server)
+    assert rules == ["mail -", f"service {number}", f"mail {number}"]
+    assert (notices, cards) == (["test", "test", "digest"], 2)
+
+
+async def test_the_audit_log_says_what_ended_with_a_move(server: Server, administrator: Browser) -> None:
+    number = _shared(server, "mzk")
+    form = {"repository": str(number), "sure": "yes"}
+    assert (await administrator.post("/admin/organisations/2/repositories", form))[0] == 303
+    with server.database.session() as session:
+        entry = session.scalars(select(AuditEntry).order_by(AuditEntry.audit_id.desc())).first()
+    assert entry is not None
+    assert entry.after == {"organisation": "nk", "removed_rules": 1, "revoked_cards": 1}
+    assert "Notification rules removed" in (await administrator.get("/admin/audit"))[1]
 
 
 async def test_only_those_who_see_everything_make_rules_about_all(

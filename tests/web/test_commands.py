@@ -56,8 +56,16 @@ def test_users_are_invited_given_roles_and_disabled(zatva: Zatva) -> None:
     assert without.returncode == 2
     assert "must belong to an organisation" in without.stderr
     assert invited.stdout.startswith("http://127.0.0.1:8090/sign-in?token=")
+    again = zatva("user", "invite", "Olga", "--role", "viewer")
+    assert (again.returncode, again.stdout.startswith("http")) == (0, True)
+    assert "'Olga' already exists: role (partner) and organisation stay" in again.stderr
+    assert "already exists" not in invited.stderr
     assert zatva("user", "role", "Olga", "curator").returncode == 0
     assert zatva("user", "disable", "Olga").returncode == 0
+    for refused in (("user", "link", "Olga"), ("user", "invite", "Olga"), ("token", "add", "Olga", "x")):
+        done = zatva(*refused)
+        assert (done.returncode, done.stdout) == (2, ""), refused
+        assert "user 'Olga' is disabled; enable the user first" in done.stderr
     assert zatva("user", "disable", "Alena").returncode == 2
     assert zatva("user", "enable", "Alena").returncode == 0
     users = [json.loads(line) for line in zatva("user", "list", "--json").stdout.splitlines()]

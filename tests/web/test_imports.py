@@ -19,6 +19,7 @@ from tests.harvester.bibliographic.marc import marcxml
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_bibliographic_record, a_filtering_set, a_repository
 from web.auth.organisations import (
+    add_organisation,
     change_organisation,
     find_organisation,
     give_repository,
@@ -324,19 +325,61 @@ def test_sets_follow_their_organisations_short_name(server: Server) -> None:
         remove_organisation(session, 1)
 
         assert renamed == "mzk.cz/maps"
-        assert set_by_id(session, number).name == "mzk.cz / maps"
+        assert set_by_id(session, number).name == "/mzk.cz/maps"
         assert set_by_id(session, other).name == "mzk2/maps"
 
 
 def test_sets_of_removed_organisations_with_the_same_name_are_numbered(server: Server) -> None:
     with server.database.session() as session:
-        former = [a_filtering_set(session, f"mzk / {name}") for name in ("maps", "maps (2)")]
+        former = [a_filtering_set(session, f"/mzk/{name}") for name in ("maps", "maps (2)")]
         sets = [a_filtering_set(session, f"mzk/{name}") for name in ("maps", "maps (2)", "books")]
         session.execute(delete(User).where(User.organisation_id == 1))
         remove_organisation(session, 1)
 
         names = [set_by_id(session, number).name for number in (*former, *sets)]
-    assert names == ["mzk / maps", "mzk / maps (2)", "mzk / maps (3)", "mzk / maps (2) (2)", "mzk / books"]
+    assert names == ["/mzk/maps", "/mzk/maps (2)", "/mzk/maps (3)", "/mzk/maps (2) (2)", "/mzk/books"]
+
+
+async def test_sets_of_a_removed_organisation_are_seen_by_administrators_and_by_who_uses_them(
+    server: Server, owner: Browser, colleague: Browser, administrator: Browser, repository: int
+) -> None:
+    with server.database.session() as session:
+        kv = add_organisation(session, short_name="kv")
+        used = a_filtering_set(session, "kv/used")
+        a_filtering_set(session, "kv/secret")
+        save_source(session, SourceSettings(repository_id=repository, set_id=used))
+        remove_organisation(session, kv.organisation_id)
+        add_organisation(session, short_name="kv")
+        session.commit()
+    seen = []
+    for browser in (administrator, owner, colleague):
+        _, page = await browser.get("/imports/sets")
+        async with browser.http.get(f"{server.base_url}/api/v1/filtering-sets") as answer:
+            names = [one["name"] for one in (await answer.json())["items"]]
+        assert [name for name in ("/kv/secret", "/kv/used") if name in page] == names
+        seen.append(names)
+    assert seen == [["/kv/secret", "/kv/used"], ["/kv/used"], []]
+    assert (await owner.get(f"/imports/sets/{used}/edit"))[0] == 403
+
+
+async def test_a_set_whose_repository_has_moved_is_released_by_an_administrator(
+    server: Server, owner: Browser, administrator: Browser, repository: int
+) -> None:
+    await owner.post("/imports/sets/new", {**_SET, "name": "maps", "do": "save"})
+    await owner.post(f"/imports/{repository}", {"set_id": "1"})
+    with server.database.session() as session:
+        give_repository(session, repository, 2)
+        session.commit()
+    status, page, _ = await owner.post("/imports/sets/1/remove")
+    url, headers = f"{server.base_url}/api/v1/filtering-sets/1", {"X-CSRF-Token": await owner.token()}
+    async with owner.http.delete(url, headers=headers) as answer:
+        refused = answer.status, (await answer.json())["detail"]
+    released, _, _ = await administrator.post(f"/imports/{repository}", {"set_id": ""})
+
+    assert (status, refused[0], released) == (409, 409, 303)
+    for words in (page, refused[1]):
+        assert "a repository that does not belong to your organisation uses this set" in words
+    assert (await owner.post("/imports/sets/1/remove"))[0] == 303
 
 
 async def test_an_organisation_does_not_get_a_short_name_under_which_a_set_of_it_exists(

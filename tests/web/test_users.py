@@ -231,7 +231,13 @@ async def test_an_administrator_keeps_organisations(server: Server, administrato
     assert (await administrator.post(f"{at}/repositories", {"repository": "99"}))[0] == 404
     assert (await administrator.post(f"{at}/repositories"))[0] == 422
     given = {"repository": str(number), "back": "yes"}
-    assert (await administrator.post(f"{at}/repositories", given))[0] == 303
+    status, question, _ = await administrator.post(f"{at}/repositories", given)
+    assert (status, "Notification rules about these repositories are removed" in question) == (
+        200,
+        True,
+    )
+    assert f'id="repository-{number}"' in (await administrator.get(at))[1]
+    assert (await administrator.post(f"{at}/repositories", {**given, "sure": "yes"}))[0] == 303
     assert f'id="repository-{number}"' not in (await administrator.get(at))[1]
     renamed = {"name": "", "short_name": "snk2"}
     assert (await administrator.post("/admin/organisations/3", renamed))[0] == 303

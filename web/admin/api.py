@@ -270,13 +270,15 @@ async def _change_organisation(call: Call) -> OrganisationOut:
 
 
 async def _remove_organisation(call: Call) -> None:
-    await call.database.run(organisations.remove_organisation, await _organisation(call))
+    number = await _organisation(call)
+    ended = await call.database.run(organisations.remove_organisation, number)
+    about(call.request, "organisation", number, **ended)
 
 
 async def _own(call: Call) -> None:
     repository_id, owner = call.place["repository"], call.sent(OwnerBody).organisation_id
-    await call.database.run(organisations.give_repository, repository_id, owner)
-    about(call.request, "repository", repository_id, organisation_id=owner)
+    ended = await call.database.run(organisations.give_repository, repository_id, owner)
+    about(call.request, "repository", repository_id, organisation_id=owner, **ended)
 
 
 async def _organisation_out(call: Call, number: int) -> OrganisationOut:
@@ -400,7 +402,7 @@ OPERATIONS: Final = (
         "setOwner",
         "PUT",
         "/repositories/{repository}/owner",
-        "Assign a repository to an organisation.",
+        "Assign a repository to an organisation; notification rules and report card of the former one end.",
         _own,
         body=OwnerBody,
         status=204,

@@ -120,6 +120,8 @@ LABELS: Final[Mapping[str, str]] = MappingProxyType(
         "asked_by": mark("Requested by"),
         "removed": mark("Removed"),
         "removed_by": mark("Removed by"),
+        "removed_rules": mark("Notification rules removed"),
+        "revoked_cards": mark("Report cards revoked"),
         "captures": mark("Captures"),
         "path": mark("File"),
         "harvest_start_time": mark("Started"),

@@ -1,5 +1,6 @@
 """Commands for users, organisations and API tokens (`zatva user`, …), including one-time sign-in links."""
 
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
@@ -46,11 +47,18 @@ def invite(invocation: Invocation) -> ExitCode:
     """Print an invitation link; add the user if no user has that name."""
     settings, name = invocation.settings, invocation.arguments.name
     with open_database(settings) as database, database.session() as session:
-        user = find_user(session, name) or _add(session, invocation)
+        known = find_user(session, name)
+        user = known or _add(session, invocation)
+        role = user.role
         address = make_link(session, settings, user.name, _base_url(invocation), kind=LinkKind.INVITATION)
         session.commit()
     hours = settings.web.invitation_hours
     invocation.console.result({"link": address, "hours": hours}, address)
+    if known is not None:
+        invocation.console.note(
+            f"{name!r} already exists: role ({role}) and organisation stay; "
+            "change them with `zatva user role`"
+        )
     invocation.console.note(f"the link works once, within {hours:g} hours, and asks for a password")
     return ExitCode.DONE
 
@@ -173,12 +181,13 @@ def give(invocation: Invocation) -> ExitCode:
     short_name, number = invocation.arguments.short_name, invocation.arguments.repository
     with open_database(invocation.settings) as database, database.session() as session:
         owner = None if short_name == _NOBODY else get_organisation(session, short_name).organisation_id
-        give_repository(session, number, owner)
+        ended = give_repository(session, number, owner)
         session.commit()
-    invocation.about(number, organisation=None if short_name == _NOBODY else short_name)
+    invocation.about(number, organisation=None if short_name == _NOBODY else short_name, **ended)
     whose = "the administrators" if short_name == _NOBODY else repr(short_name)
     result = {"repository_id": number, "organisation": None if short_name == _NOBODY else short_name}
     invocation.console.result(result, f"repository {number} now belongs to {whose}")
+    _note_ended(invocation, ended)
     return ExitCode.DONE
 
 
@@ -187,10 +196,19 @@ def remove(invocation: Invocation) -> ExitCode:
     short_name = invocation.arguments.short_name
     with open_database(invocation.settings) as database, database.session() as session:
         number = get_organisation(session, short_name).organisation_id
-        remove_organisation(session, number)
+        ended = remove_organisation(session, number)
         session.commit()
+    invocation.about(number, short_name, **ended)
     invocation.console.result({"short_name": short_name, "removed": True}, f"removed {short_name!r}")
+    _note_ended(invocation, ended)
     return ExitCode.DONE
+
+
+def _note_ended(invocation: Invocation, ended: Mapping[str, int]) -> None:
+    units = {"removed_rules": "notification rule", "revoked_cards": "report card"}
+    if ended:
+        counts = " and ".join(counted(count, units[name]) for name, count in ended.items())
+        invocation.console.note(f"the organisation that owned it had {counts}, which ended")
 
 
 def limit(invocation: Invocation) -> ExitCode:

@@ -1,6 +1,6 @@
 """Administration of organisations and of the repositories that they own."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Final
@@ -24,6 +24,7 @@ from web.auth.organisations import (
     add_organisation,
     change_organisation,
     find_candidates,
+    find_leaving,
     give_repository,
     limit_organisation,
     list_organisations,
@@ -150,26 +151,63 @@ async def change(request: web.Request) -> web.Response:
 
 @administrators_only
 async def give(request: web.Request) -> web.Response:
-    """Assign the ticked repositories to the organisation, or return them to the administrators."""
+    """Assign the ticked repositories to the organisation, or return them to the administrators.
+
+    If an organisation loses some by that, the user confirms it first.
+    """
     organisation, posted = await _organisation_of(request), await request.post()
     back = "back" in posted
     numbers = sorted({int(text) for text in map(str, posted.getall("repository", [])) if is_id(text)})
     if not numbers:
         return await _page(request, organisation, None, unticked="back" if back else "assign")
-    number = organisation.organisation_id
     ticked = [(await asked_for(request, Repository, one))[1] for one in numbers[:_MOST_TICKED]]
-    for row in ticked:
-        subject = Subject(
-            kind="repository",
-            number=str(row.repository_id),
-            name=row.display_name,
-            details={"organisation": None if back else organisation.short_name},
+    names = {row.repository_id: row.display_name for row in ticked}
+    target = None if back else organisation.organisation_id
+    leaving = await database_of(request).run(find_leaving, list(names), target)
+    if leaving and posted.get("sure") != "yes":
+        return _confirm_move(request, organisation, names, leaving, back=back)
+    for number, name in names.items():
+        details = {"organisation": None if back else organisation.short_name}
+        subject = Subject(kind="repository", number=str(number), name=name, details=details)
+        await change_one(
+            request, subject, partial(give_repository, repository_id=number, organisation_id=target)
         )
-        work = partial(
-            give_repository, repository_id=row.repository_id, organisation_id=None if back else number
-        )
-        await change_one(request, subject, work)
-    raise web.HTTPSeeOther(f"/admin/organisations/{number}?done=repositories-given")
+    raise web.HTTPSeeOther(f"/admin/organisations/{organisation.organisation_id}?done=repositories-given")
+
+
+def _confirm_move(
+    request: web.Request,
+    organisation: Organisation,
+    names: Mapping[int, str],
+    leaving: Sequence[int],
+    *,
+    back: bool,
+) -> web.Response:
+    """Ask for confirmation before organisations lose repositories."""
+    title = (
+        _("Return the repositories to the administrators?")
+        if back
+        else _("Assign the repositories to %(name)s?") % {"name": organisation.name}
+    )
+    return render(
+        request,
+        "confirm.html",
+        title=title,
+        steps=[*_steps(), (organisation.name, f"/admin/organisations/{organisation.organisation_id}")],
+        lines=[
+            _("Schedules and jobs follow."),
+            _what_ends(),
+            _("These repositories leave their organisation:"),
+        ],
+        names=[names[number] for number in leaving],
+        kept=[
+            ("sure", "yes"),
+            *([("back", "yes")] if back else []),
+            *(("repository", number) for number in names),
+        ],
+        button=_("Return to the administrators") if back else _("Assign"),
+        back=f"/admin/organisations/{organisation.organisation_id}",
+    )
 
 
 @administrators_only
@@ -180,13 +218,11 @@ async def confirm_removal(request: web.Request) -> web.Response:
         request,
         "confirm.html",
         title=_("Remove the organisation %(name)s?") % {"name": organisation.name},
-        steps=[
-            (_("Overview"), "/"),
-            (_("Administration"), "/admin"),
-            (_("Organisations"), "/admin/organisations"),
-        ],
+        steps=_steps(),
         lines=[
             _("Its repositories and schedules are kept and become the administrators'."),
+            _what_ends(),
+            _("Its filtering sets do, too: only they see them, and users whose repositories use them."),
             _("It cannot be removed while users belong to it; move them to another organisation first."),
         ],
         button=_("Remove organisation"),
@@ -199,10 +235,26 @@ async def remove(request: web.Request) -> web.StreamResponse:
     """Remove the organisation."""
     organisation = await _organisation_of(request)
     try:
-        await database_of(request).run(remove_organisation, organisation.organisation_id)
+        ended = await database_of(request).run(remove_organisation, organisation.organisation_id)
     except UsageError as error:
         raise web.HTTPConflict(text=error_text(error)) from None
+    about(request, "organisation", organisation.organisation_id, organisation.short_name, **ended)
     raise web.HTTPSeeOther("/admin/organisations?done=organisation-removed")
+
+
+def _what_ends() -> str:
+    return _(
+        "Notification rules about these repositories are removed with their messages, also those that are "
+        "not sent yet, and the links to their report cards are revoked. Rules about all repositories stay."
+    )
+
+
+def _steps() -> list[tuple[str, str]]:
+    return [
+        (_("Overview"), "/"),
+        (_("Administration"), "/admin"),
+        (_("Organisations"), "/admin/organisations"),
+    ]
 
 
 async def _organisation_of(request: web.Request) -> Organisation:

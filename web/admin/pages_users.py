@@ -248,9 +248,10 @@ def base_url(request: web.Request) -> str:
 
 async def _linked(request: web.Request, kind: LinkKind) -> web.Response:
     user, settings = await _user_of(request), request.config_dict[SETTINGS]
-    if user.disabled is not None:
-        raise web.HTTPConflict(text=_("The user is disabled; enable the user first."))
-    made = await database_of(request).run(make_link, settings, user.name, base_url(request), kind=kind)
+    try:
+        made = await database_of(request).run(make_link, settings, user.name, base_url(request), kind=kind)
+    except UsageError as error:
+        raise web.HTTPConflict(text=error_text(error)) from None
     return await _page(request, user, None, link=made, invitation=kind is LinkKind.INVITATION)
 
 

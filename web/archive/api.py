@@ -8,7 +8,6 @@ from typing import Any, Final
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from harvester.models import Repository
 from oai.rights import Right
 from oai.settings import Settings
 from provider.aggregate.identifiers import Identifiers
@@ -28,7 +27,8 @@ from web.api.operations import Call, Operation
 from web.api.paging import after, link, page_of
 from web.api.shapes import Done, In, Moment, Out, Page, Paged
 from web.archive.address import aggregate_address, document_address, provider_address
-from web.auth.access import about, asked_for
+from web.archive.pages_aggregate import asked_to_publish
+from web.auth.access import about
 
 _TAG: Final = "archive"
 _CHANGE: Final = {"method": "POST", "right": Right.ARCHIVE}
@@ -176,7 +176,7 @@ class SourceOut(Out):
 
 async def _add_source(call: Call) -> SourceOut:
     asked = call.sent(NewSource)
-    await asked_for(call.request, Repository, asked.repository_id)
+    await asked_to_publish(call.request, asked.repository_id)
 
     def work(session: Session) -> dict[str, Any]:
         made = add_source(

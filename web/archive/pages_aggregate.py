@@ -1,7 +1,10 @@
 """The aggregate: which repositories it republishes, its address, its records and its delay."""
 
+from collections.abc import Collection, Sequence
+
 from aiohttp import web
 from pydantic import Field, field_validator
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from harvester.models import Repository
@@ -13,7 +16,7 @@ from provider.aggregate.models import AggregateSource
 from provider.aggregate.overview import read_overview
 from provider.aggregate.sources import add_source, find_repository, withdraw_source
 from web.archive.address import aggregate_address
-from web.auth.access import about, asked_for, needs
+from web.auth.access import about, asked_for, needs, who_asks
 from web.repositories.forms import repository_choices
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _, error_text
@@ -48,10 +51,10 @@ async def add(request: web.Request) -> web.Response:
     asked, form = read_form(SourceForm, await request.post())
     if asked is None:
         return await _page(request, form)
-    _who, repository = await asked_for(request, Repository, asked.repository_id)
+    await asked_to_publish(request, asked.repository_id)
 
     def work(session: Session) -> AggregateSource:
-        found = find_repository(session, str(repository.repository_id))
+        found = find_repository(session, str(asked.repository_id))
         return add_source(session, found, name=asked.name, identifiers=asked.identifiers)
 
     try:
@@ -92,6 +95,20 @@ async def remove(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther("/archive/aggregate?done=aggregate-withdrawn")
 
 
+async def asked_to_publish(request: web.Request, number: int) -> None:
+    """Respond 404 unless the user sees the repository, or it is a source that this page lists anyway."""
+    if not await database_of(request).run(_still_harvested, [number]):
+        await asked_for(request, Repository, number)
+
+
+def _still_harvested(session: Session, numbers: Collection[int]) -> Sequence[int]:
+    """Return those of the numbers whose repositories are, or were, in the aggregate and still exist."""
+    both = select(Repository.repository_id).join(
+        AggregateSource, AggregateSource.repository_id == Repository.repository_id
+    )
+    return session.scalars(both.where(Repository.repository_id.in_(numbers))).all()
+
+
 async def _source(request: web.Request) -> AggregateSource:
     number = number_of(request)
     source = await database_of(request).run(lambda session: session.get(AggregateSource, number))
@@ -103,7 +120,11 @@ async def _source(request: web.Request) -> AggregateSource:
 async def _page(request: web.Request, form: Form) -> web.Response:
     found = await database_of(request).run(read_overview)
     present = {one.repository_id for one in found.sources if one.state in {"followed", "being read"}}
-    choices = [choice for choice in await repository_choices(request) if choice[0] not in present]
+    known = dict(await repository_choices(request))
+    others = {one.repository_id: one.title for one in found.sources if one.repository_id not in known}
+    withdrawn = await database_of(request).run(_still_harvested, others.keys() - present)
+    offered = known | {number: others[number] for number in withdrawn}
+    choices = [(number, name) for number, name in offered.items() if number not in present]
     return render(
         request,
         "archive_aggregate.html",
@@ -113,6 +134,7 @@ async def _page(request: web.Request, form: Form) -> web.Response:
         present=present,
         # Nothing is published that nobody has chosen, for instance where the one of the link is present.
         choices=[("", "…"), *choices] if choices else [],
+        unseen=set() if who_asks(request).sees_everything else others.keys(),
         base_url=aggregate_address(request.config_dict[SETTINGS]),
         prefixes=list(dict.fromkeys(prefix for source in found.sources for prefix in source.formats)),
         lag=(utc_now() - found.followed).total_seconds() if found.followed else None,

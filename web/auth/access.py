@@ -28,7 +28,7 @@ from manager.notices.models import Mute, NoticeRule
 from oai.audit import Subject
 from oai.models import Base
 from oai.owners import RepositoryOwner
-from oai.rights import Right
+from oai.rights import Right, Role, rights_of
 from web.auth.sessions import SignedIn
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
@@ -280,9 +280,9 @@ def _sign_in_at(path: str, page: str) -> web.HTTPSeeOther:
 
 
 def _refusal(who: SignedIn, right: Right) -> str:
-    if who.scopes is not None:
+    if right in rights_of(who.role, organisation_id=who.organisation_id, scopes=None):
         return _("The token does not have the required scope.")
-    if who.may_change or right is not Right.HARVEST:
+    if who.role is not Role.VIEWER or right is not Right.HARVEST:
         return _("Your role does not allow that. Ask an administrator.")
     return _("Your role is viewer: you cannot make changes.")
 

@@ -14,6 +14,7 @@ from oai.owners import Organisation
 from oai.rights import Scope, scopes_for
 from oai.sections import WebSettings
 from web.auth.sessions import SignedIn, hashed, new_token
+from web.auth.users import check_enabled
 from web.models import ApiToken, Role, User
 from web.site.i18n import _
 
@@ -55,8 +56,8 @@ def make_token(
 ) -> tuple[int, str]:
     """Create a token for the user, valid for `days` (None: the greatest age); return its id and its secret.
 
-    The caller commits. Raises UsageError for an empty or overlong name, no scope or one that the user's role
-    does not have, and for more days than `web.token_days`.
+    The caller commits. Raises UsageError for a disabled user, an empty or overlong name, no scope or one that
+    the user's role does not have, and for more days than `web.token_days`.
     """
     name = name.strip()
     if not name or len(name) > _LONGEST_NAME:
@@ -66,7 +67,9 @@ def make_token(
     wanted = sorted({Scope(scope).value for scope in scopes})
     if not wanted:
         raise UsageError("a token must have a scope; give at least 'read'")
-    _check_scopes(session, user_id, wanted)
+    user = session.get_one(User, user_id)
+    check_enabled(user)
+    _check_scopes(Role(user.role), wanted)
     most = settings.token_days
     if days is not None and not 0 < days <= most:
         raise UsageError(
@@ -86,9 +89,8 @@ def make_token(
     return row.token_id, token
 
 
-def _check_scopes(session: Session, user_id: int, wanted: Iterable[str]) -> None:
+def _check_scopes(role: Role, wanted: Iterable[str]) -> None:
     """Raise UsageError for a scope beyond the user's role; it would take effect with a higher role."""
-    role = Role(session.scalars(select(User.role).where(User.user_id == user_id)).one())
     beyond = sorted(set(wanted) - {scope.value for scope in scopes_for(role)})
     if beyond:
         raise UsageError(

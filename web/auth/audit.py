@@ -3,8 +3,9 @@
 The action comes from the route (`oai.actions`), the object from the path or from `about`.
 """
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -60,8 +61,13 @@ async def _follow(request: web.Request, handler: Handler, action: Action) -> web
     return response
 
 
-async def change_one(request: web.Request, subject: Subject, work: Callable[[Session], None]) -> None:
-    """Make one of several changes of a request, with an entry of its own instead of the request's."""
+async def change_one(
+    request: web.Request, subject: Subject, work: Callable[[Session], Mapping[str, Any] | None]
+) -> None:
+    """Make one of several changes of a request, with an entry of its own instead of the request's.
+
+    `work` may return further details for the entry.
+    """
     action = _action(request)
     if action is None:
         raise RuntimeError(f"{request.path}: no action in oai.actions")
@@ -69,7 +75,8 @@ async def change_one(request: web.Request, subject: Subject, work: Callable[[Ses
     begun = await database_of(request).run(begin, action.verb, actor(request), subject)
     status = _NO_RESPONSE
     try:
-        await database_of(request).run(work)
+        more = await database_of(request).run(work)
+        subject = replace(subject, details={**(subject.details or {}), **(more or {})})
         status = _REDIRECT
     except ZatvaError:
         status = _WRONG_INPUT

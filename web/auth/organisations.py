@@ -4,10 +4,9 @@ Schedules and jobs carry the organisation's short name as owner, because the man
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -15,98 +14,23 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from harvester.bibliographic.filtering_sets import NamedSet, list_sets, set_by_id
-from harvester.bibliographic.models import FilteringSet
 from harvester.listing import matching_repositories
 from harvester.models import Repository
 from harvester.recognition import RepositoryFacts
 from harvester.repositories import FolderTakenError, add_repository, folder_key
 from manager.models import Job, RecurringJob
+from manager.notices.digests import end_digests
+from manager.notices.rules import end_rules
 from oai.errors import UsageError
 from oai.owners import Organisation, RepositoryOwner, folder_of, limits_of
-from oai.rights import Right
 from oai.sections import HarvesterSettings
 from web.auth.sessions import SignedIn
-from web.models import User
+from web.auth.set_owners import follow_organisation
+from web.models import ReportCard, User
 from web.site.i18n import _
 
-_MARK: Final = "/"
-_NOBODYS: Final = " / "
-"""Owner mark after the organisation is removed: a new organisation of that name does not inherit."""
 _SHORT_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
 _LONGEST_NAME: Final = 200
-
-
-def sets_seen(session: Session, who: SignedIn) -> list[NamedSet]:
-    """Return the named sets that the user may see, by name: all except those of other organisations."""
-    found = list_sets(session)
-    if who.sees_everything:
-        return found
-    others = set(session.scalars(select(Organisation.short_name))) - {who.organisation}
-    return [one for one in found if _owner_in(one.name) not in others]
-
-
-def set_seen(session: Session, who: SignedIn, set_id: int) -> NamedSet | None:
-    """Return the named set with that id if it exists and the user may see it."""
-    if session.get(FilteringSet, set_id) is None:
-        return None
-    found = set_by_id(session, set_id)
-    return found if found in sets_seen(session, who) else None
-
-
-def may_change(who: SignedIn, found: NamedSet) -> bool:
-    """Return whether the user may change and remove the named set."""
-    if Right.HARVEST not in who.rights:
-        return False
-    return who.sees_everything or (who.organisation is not None and _owner_in(found.name) == who.organisation)
-
-
-def name_for(who: SignedIn, name: str) -> str:
-    """Return the full name of a new named set. Raises UsageError for a user without organisation."""
-    if who.sees_everything:
-        return name
-    if who.organisation is None:
-        raise UsageError(_("You do not belong to an organisation. Ask an administrator."))
-    mine = f"{who.organisation}{_MARK}"
-    return name if name.startswith(mine) else mine + name
-
-
-def follow_organisation(session: Session, before: str, after: str | None) -> None:
-    """Rename an organisation's named sets after its new short name; None: assign them to administrators.
-
-    Raises UsageError if a new name is taken. The administrators' sets get a number instead, because those of
-    a former organisation of that name do not keep this one from being removed.
-    """
-    if after == before:
-        return
-    mine = f"{before}{_MARK}"
-    taken = set(session.scalars(select(FilteringSet.name)))
-    chosen = select(FilteringSet).where(FilteringSet.name.startswith(mine, autoescape=True))
-    for row in session.scalars(chosen.order_by(FilteringSet.set_id)):
-        rest = row.name.removeprefix(mine)
-        name = f"{before}{_NOBODYS}{rest}" if after is None else f"{after}{_MARK}{rest}"
-        if after is not None and name in taken:
-            words = _(
-                "the filtering set %(name)s already exists; remove it first, or choose another short name"
-            )
-            raise UsageError(words % {"name": repr(name)})
-        numbered = (f"{name} ({number})" for number in count(2))
-        row.name = next(one for one in chain([name], numbered) if one not in taken)
-        taken.add(row.name)
-    session.flush()
-
-
-def choices_for(session: Session, who: SignedIn, present: int | None) -> Sequence[NamedSet]:
-    """Return the named sets that a source may use: those the user sees, and the one that it uses now."""
-    seen = sets_seen(session, who)
-    if present is None or any(one.set_id == present for one in seen):
-        return seen
-    return [*seen, set_by_id(session, present)]
-
-
-def _owner_in(name: str) -> str | None:
-    owner, mark, _rest = name.partition(_MARK)
-    return owner if mark else None
 
 
 MOST_RECORDS: Final = 10**12
@@ -257,8 +181,11 @@ def storage_use(
     return found
 
 
-def remove_organisation(session: Session, organisation_id: int) -> Organisation:
-    """Remove it and assign its repositories to the administrators. Raises UsageError while it has users."""
+def remove_organisation(session: Session, organisation_id: int) -> Mapping[str, Any]:
+    """Remove it and assign its repositories to the administrators, who get its filtering sets, too.
+
+    Returns how much has ended, as `give_repository`. Raises UsageError while it has users.
+    """
     organisation = _organisation(session, organisation_id)
     users = session.scalars(
         select(func.count()).select_from(User).where(User.organisation_id == organisation_id)
@@ -268,27 +195,31 @@ def remove_organisation(session: Session, organisation_id: int) -> Organisation:
             _("%(name)s has users (%(count)s); move them to another organisation first")
             % {"name": repr(organisation.short_name), "count": users}
         )
-    theirs = select(RepositoryOwner.repository_id).where(RepositoryOwner.organisation_id == organisation_id)
+    owned = select(RepositoryOwner.repository_id).where(RepositoryOwner.organisation_id == organisation_id)
+    theirs = session.scalars(owned).all()
     for table in (RecurringJob, Job):
         session.execute(update(table).where(table.repository_id.in_(theirs)).values(owner=None))
     follow_organisation(session, organisation.short_name, None)
+    ended = _end_messages(session, theirs)
     session.delete(organisation)
     session.flush()
-    return organisation
+    return ended
 
 
-def give_repository(session: Session, repository_id: int, organisation_id: int | None) -> None:
+def give_repository(session: Session, repository_id: int, organisation_id: int | None) -> Mapping[str, Any]:
     """Assign the repository, its schedules and jobs to the organisation, or (None) to the administrators.
 
-    Raises UsageError if the repository or the organisation does not exist.
+    If another organisation owned it, its notification rules and report card end, so that they tell that
+    organisation nothing more, and the new owner nothing of it. Returns how many, as details for the audit
+    log. Raises UsageError if the repository or the organisation does not exist.
     """
     if session.get(Repository, repository_id) is None:
         raise UsageError(f"there is no repository {repository_id}; see `zatva repository list`")
-    owner = None
+    owner = None if organisation_id is None else _organisation(session, organisation_id).short_name
+    leaves = find_leaving(session, [repository_id], organisation_id)
     if organisation_id is None:
         session.execute(delete(RepositoryOwner).where(RepositoryOwner.repository_id == repository_id))
     else:
-        owner = _organisation(session, organisation_id).short_name
         row = insert(RepositoryOwner).values(repository_id=repository_id, organisation_id=organisation_id)
         # One statement: two simultaneous assignments both succeed, and the later one counts.
         session.execute(
@@ -300,6 +231,30 @@ def give_repository(session: Session, repository_id: int, organisation_id: int |
         session.execute(update(table).where(table.repository_id == repository_id).values(owner=owner))
     guarded = update(Repository).where(Repository.repository_id == repository_id)
     session.execute(guarded.values(guarded=owner is not None))
+    return _end_messages(session, leaves)
+
+
+def find_leaving(
+    session: Session, repository_ids: Collection[int], organisation_id: int | None
+) -> Sequence[int]:
+    """Return those that an organisation owns and loses if they are assigned to `organisation_id`.
+
+    Locked until commit: of two simultaneous assignments, the later one sees the owner that the other set.
+    """
+    owned = select(RepositoryOwner.repository_id).where(
+        RepositoryOwner.repository_id.in_(repository_ids),
+        RepositoryOwner.organisation_id.is_distinct_from(organisation_id),
+    )
+    return session.scalars(owned.with_for_update()).all()
+
+
+def _end_messages(session: Session, repository_ids: Collection[int]) -> Mapping[str, Any]:
+    """End what sends facts about the repositories to whom their former organisation chose."""
+    rules = end_rules(session, repository_ids)
+    end_digests(session, repository_ids)
+    cards = delete(ReportCard).where(ReportCard.repository_id.in_(repository_ids))
+    revoked = len(session.scalars(cards.returning(ReportCard.repository_id)).all())
+    return {name: count for name, count in (("removed_rules", rules), ("revoked_cards", revoked)) if count}
 
 
 class Candidate(NamedTuple):

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from oai.datestamps import utc_now
 from oai.settings import Settings
 from web.auth.sessions import hashed, new_token
-from web.auth.users import add_user, find_user, get_user
+from web.auth.users import add_user, check_enabled, find_user, get_user
 from web.models import LinkKind, Role, SignInLink, User
 
 
@@ -46,11 +46,12 @@ def make_link(
 
     An invitation is valid for `web.invitation_hours`, invalidates earlier ones, and asks for a password. With
     `create_administrator`, an unknown user is created as administrator. Raises UsageError if there is no such
-    user.
+    user, or if the user is disabled.
     """
     if create_administrator and find_user(session, user_name) is None:
         add_user(session, user_name, Role.ADMINISTRATOR)
     user = get_user(session, user_name)
+    check_enabled(user)
     session.execute(delete(SignInLink).where(SignInLink.expires <= func.now()))
     lasts = timedelta(minutes=settings.web.link_minutes)
     if kind is LinkKind.INVITATION:

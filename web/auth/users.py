@@ -62,6 +62,12 @@ def get_user(session: Session, name: str) -> User:
     return user
 
 
+def check_enabled(user: User) -> None:
+    """Raise UsageError for a disabled user, whose new links and tokens would work unexpectedly later."""
+    if user.disabled is not None:
+        raise UsageError(_("user %(name)s is disabled; enable the user first") % {"name": repr(user.name)})
+
+
 def change_role(session: Session, user_id: int, role: Role, *, organisation_id: int | None = None) -> User:
     """Change the user's role and organisation.
 

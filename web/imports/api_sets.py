@@ -15,8 +15,8 @@ from oai.rights import Right
 from web.api.faults import ApiError, FieldFault, not_found
 from web.api.operations import Call, Operation
 from web.api.shapes import In, Out
-from web.auth.access import about, asked_for, visible_repositories
-from web.auth.organisations import may_change, name_for, set_seen, sets_seen
+from web.auth.access import about, asked_for
+from web.auth.set_owners import may_change, name_for, remove_seen_set, set_seen, sets_seen
 
 _TAG: Final = "imports"
 _ONE: Final = "/filtering-sets/{filtering_set}"
@@ -110,12 +110,7 @@ class FilteringSetTrialOut(Out):
 
 
 async def _list(call: Call) -> Sets:
-    found = await call.database.run(sets_seen, call.who)
-    seen = visible_repositories(call.who)
-    if seen is None:
-        return Sets(items=[_shown(one, one.used_by) for one in found])
-    own = set(await call.database.run(lambda session: session.scalars(seen).all()))
-    return Sets(items=[_shown(one, [number for number in one.used_by if number in own]) for one in found])
+    return Sets(items=[_shown(one) for one in await call.database.run(sets_seen, call.who)])
 
 
 async def _add(call: Call) -> FilteringSetOut:
@@ -132,31 +127,30 @@ async def _add(call: Call) -> FilteringSetOut:
     except UsageError as error:
         raise _at_fault("/name", error) from None
     about(call.request, "filtering set", made.set_id, made.name)
-    return _shown(made, made.used_by)
+    return _shown(made)
 
 
 async def _show(call: Call) -> FilteringSetOut:
-    found = await _asked(call, to_change=False)
-    return _shown(found, found.used_by)
+    return _shown(await _asked(call, to_change=False))
 
 
 async def _change(call: Call) -> FilteringSetOut:
     found, asked = await _asked(call), call.sent(SetChange)
     rules = asked.rules
-    changed = await call.database.run(
+    await call.database.run(
         filtering_sets.edit_set,
         found.name,
         match=rules.match,
         conditions=rules.conditions,
         description=asked.description,
     )
-    return _shown(changed, changed.used_by)
+    return _shown(await _asked(call))
 
 
 async def _remove(call: Call) -> None:
     found = await _asked(call)
     try:
-        await call.database.run(filtering_sets.remove_set, found.name)
+        await call.database.run(remove_seen_set, found)
     except UsageError as error:
         raise ApiError(409, str(error)) from None
 
@@ -180,7 +174,7 @@ async def _asked(call: Call, *, to_change: bool = True) -> NamedSet:
     return found
 
 
-def _shown(found: NamedSet, used_by: Sequence[int]) -> FilteringSetOut:
+def _shown(found: NamedSet) -> FilteringSetOut:
     return FilteringSetOut(
         set_id=found.set_id,
         name=found.name,
@@ -188,7 +182,7 @@ def _shown(found: NamedSet, used_by: Sequence[int]) -> FilteringSetOut:
         revision=found.revision,
         match=found.rules.match.value,
         conditions=[str(one) for one in found.rules.conditions],
-        used_by=list(used_by),
+        used_by=list(found.used_by),
     )
 
 

@@ -11,7 +11,7 @@ from harvester.bibliographic.sources import SourceSettings, harvested_prefixes, 
 from harvester.models import Repository
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
-from web.auth.organisations import choices_for
+from web.auth.set_owners import choices_for
 from web.imports.sources import (
     IMPORTS,
     SourceForm,

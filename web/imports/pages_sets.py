@@ -18,7 +18,7 @@ from harvester.bibliographic.models import FilteringSet
 from harvester.models import Repository
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, who_asks
-from web.auth.organisations import may_change, name_for, set_seen, sets_seen
+from web.auth.set_owners import may_change, name_for, remove_seen_set, set_seen, sets_seen
 from web.repositories.forms import repository_choices
 from web.site.forms import (
     Form,
@@ -185,7 +185,10 @@ async def remove(request: web.Request) -> web.Response:
     found = await _asked(request)
     if found.used_by:
         raise web.HTTPConflict(text=_("This set is used by sources. Choose another set for them first."))
-    await database_of(request).run(filtering_sets.remove_set, found.name)
+    try:
+        await database_of(request).run(remove_seen_set, found)
+    except UsageError as error:
+        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther("/imports/sets?done=set-removed")
 
 

@@ -22,8 +22,8 @@ from oai.child import module_command
 from oai.errors import ExitCode, UsageError
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings
-from web.auth.organisations import choices_for
 from web.auth.sessions import SignedIn
+from web.auth.set_owners import choices_for
 from web.site.forms import FormModel
 from web.site.i18n import _, error_text, mark
 

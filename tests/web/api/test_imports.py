@@ -52,7 +52,13 @@ async def test_partners_do_not_see_who_else_uses_a_set(program: Program, using: 
         seen = (await partner.get("/filtering-sets")).body["items"]
         records = (await partner.get("/bibliographic-records?repository=1")).body["items"]
         changed = await partner.ask("PUT", "/filtering-sets/1", {"conditions": ["245 exists"]})
+        shown = (await partner.get("/filtering-sets/1")).body
+        mine = (await partner.post("/filtering-sets", {"name": "maps", "conditions": ["245 exists"]})).body
+        own = f"/filtering-sets/{mine['set_id']}"
+        await program.ask("PUT", "/repositories/1/import-source", {"set_id": mine["set_id"]})
+        edited = (await partner.ask("PUT", own, {"conditions": ["655 exists"]})).body
 
     assert [one["used_by"] for one in seen] == [[]]
+    assert (shown["used_by"], edited["used_by"], edited["conditions"]) == ([], [], ["655 exists"])
     assert records == []
     assert changed.status == 403

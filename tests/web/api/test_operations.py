@@ -24,6 +24,7 @@ from tests.web.rows import a_repository, a_run
 from web.api.dispatch import CSRF_HEADER, LIMITER, Limiter
 from web.api.operations import PLACES, Operation
 from web.api.table import OPERATIONS, whole_document
+from web.auth.users import change_role, get_user
 from web.schedules.api import NewSchedule
 
 _JSON: Final = {"Content-Type": "application/json"}
@@ -71,6 +72,26 @@ async def test_a_token_reaches_no_further_than_its_scopes(using: Using) -> None:
         assert (await reader.get("/repositories/1")).status == 200
         assert (await reader.ask("DELETE", "/repositories/1")).status == 403
         assert (await reader.get("/users")).status == 403
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_a_refusal_says_whether_the_token_or_the_role_lacks_the_right(
+    server: Server, using: Using
+) -> None:
+    lacks_scope, asks_role = "The token does not have the required scope.", "Your role"
+    async with using("Olga", Scope.READ, Scope.HARVEST) as both, using("Olga", Scope.READ) as reader:
+        assert (await reader.post("/schedules/1/pause")).body["detail"] == lacks_scope
+        assert (await both.get("/users")).body["detail"].startswith(asks_role)
+        with server.database.session() as session:
+            change_role(session, get_user(session, "Olga").user_id, Role.VIEWER, organisation_id=1)
+            session.commit()
+        for program in (both, reader):
+            answer = await program.post("/schedules/1/pause")
+            assert answer.body["detail"] == "Your role is viewer: you cannot make changes."
+    async with using("Katka") as curator:
+        assert (
+            (await curator.post("/schedules/1/pause")).body["detail"].startswith("Your role does not allow")
+        )
 
 
 @pytest.mark.usefixtures("one_of_each")
@@ -348,6 +369,11 @@ async def test_users_tokens_and_organisations_are_kept_over_the_api(
         assert (await other.ask("GET", "/me", headers=headers)).status == 401
     assert (await program.ask("DELETE", f"/organisations/{organisation}")).status == 409
     assert (await program.post(f"/users/{number}/disable")).body["state"] == "disabled"
+    path, body = f"/api/v1/users/{number}/tokens", {"name": "later", "scopes": ["read"]}
+    async with administrator.http.post(
+        administrator.base_url + path, json=body, headers={"X-CSRF-Token": csrf}
+    ) as answer:
+        assert (answer.status, "is disabled" in (await answer.json())["detail"]) == (422, True)
 
 
 def test_a_caller_gets_so_many_requests_a_minute_and_no_more() -> None:
