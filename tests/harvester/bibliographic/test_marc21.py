@@ -251,6 +251,7 @@ def test_a_name_with_a_title_is_of_a_work() -> None:
         ("r19951848", Years(first=1995, last=1995)),
         ("e19980423", Years(first=1998, last=1998)),
         ("suuuu    ", Years(first=1371, last=1415)),
+        ("s0000    ", Years(first=1371, last=1415)),
         ("nuuuuuuuu", Years(first=1371, last=1415)),
         ("|||||||||", Years(first=1371, last=1415)),
     ],
