@@ -49,7 +49,7 @@ def find_years(text: str) -> Years:
     """
     if not any(sign.isdigit() for sign in text) and not any(sign in text for sign in "MDCLXVImdclxvi"):
         return Years()
-    plain = fold(_ABBREVIATED.sub(" stol", text))
+    plain = fold(_ABBREVIATED.sub(" stol", text) if "st" in text else text)
     for look in _LOOKS:
         found = look(text, plain)
         if found is not None and _sensible(found):
