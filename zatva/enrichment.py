@@ -119,7 +119,11 @@ def as_catalogue_record(
     Of several statements of publication (field 264 or 260), the last one with a place counts: for an
     integrating resource it is the current one (MARC 21, field 264, first indicator).
     """
-    places = [one.place for one in record.publications if one.function == "publication" and one.place]
+    places = [
+        one.place
+        for one in record.publications
+        if one.function == "publication" and one.place and not one.other_script
+    ]
     first = record.years.first
     known_country = record.country in COUNTRIES | FORMER_COUNTRIES and record.country != _UNKNOWN_COUNTRY
     return CatalogueRecord(

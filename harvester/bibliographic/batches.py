@@ -78,7 +78,7 @@ def values_of(record: BibliographicRecord) -> Values:
 
     `words_*` hold its search words.
     """
-    main = record.publications[0] if record.publications else Publication()
+    main = next((one for one in record.publications if one.place or one.publisher), Publication())
     values = {
         "control_number": record.control_number,
         "control_source": record.control_source,

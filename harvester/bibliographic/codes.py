@@ -10,8 +10,15 @@ _ISBN: Final = re.compile(
     r"(?<!\d)(?:97[89][-\s\u2010-\u2015]?)?(?:\d[-\s\u2010-\u2015]?){9}[\dXx](?![\dXx])"
 )
 _ISSN: Final = re.compile(r"(?<![\d-])(\d{4})[-\s\u2010-\u2015]?(\d{3}[\dXx])(?![\d-])")
-_ISMN: Final = re.compile(r"(?:979-?0|M)[-\s]?(?:\d[-\s]?){8}\d", re.IGNORECASE)
+_ISMN: Final = re.compile(r"(?:979[-\s]?0|\bM)[-\s]?(?:\d[-\s]?){8}\d", re.IGNORECASE)
 _DOI: Final = re.compile(r"\b10\.\d{4,9}/\S+")
+_ISMN_PREFIX: Final = "9790"
+_QUERY: Final = re.compile("[?#&]")
+_ADDRESS: Final = re.compile(r"(?:https?|ftp)://\S+", re.IGNORECASE)
+_LABELLED: Final = re.compile(
+    r"(?:urn|info|hdl|ark):\S+|(?:urn:)?is[bms]n[ :]\s*[\dMX -]+|doi:\s*\S+|10\.\d{4,9}/\S+", re.IGNORECASE
+)
+_DIGITS: Final = re.compile(r"m?[\dx \u2010-\u2015-]+", re.IGNORECASE)
 _NO_DIGIT: Final = re.compile(r"[^\dXx]")
 
 
@@ -80,19 +87,19 @@ def split_codes(text: str) -> list[str]:
 def find_isbn(text: str) -> tuple[str, bool] | None:
     """Return the first ISBN in the text as 13 digits and whether its check digit is right; None without one.
 
-    An ISBN with a wrong check digit is returned with its own digits.
+    An ISBN with a wrong check digit is returned with its own digits. An ISMN or a row of zeros is none.
 
     >>> find_isbn("80-200-0129-8 (váz.)")
     ('9788020001290', True)
     """
-    found = _ISBN.search(text)
-    if found is None:
-        return None
-    digits = _NO_DIGIT.sub("", found[0]).upper()
-    if len(digits) == 10:  # noqa: PLR2004 an ISBN before 2007
-        return (_as_13_digits("978" + digits[:9]), True) if _good_ten(digits) else (digits, False)
-    good = "X" not in digits and digits == _as_13_digits(digits[:12])
-    return digits, good
+    for found in _ISBN.finditer(text):
+        digits = _NO_DIGIT.sub("", found[0]).upper()
+        if digits.startswith(_ISMN_PREFIX) or not digits.strip("0"):
+            continue
+        if len(digits) == 10:  # noqa: PLR2004 an ISBN before 2007
+            return (_as_13_digits("978" + digits[:9]), True) if _good_ten(digits) else (digits, False)
+        return digits, "X" not in digits and digits == _as_13_digits(digits[:12])
+    return None
 
 
 def find_issn(text: str) -> tuple[str, bool] | None:
@@ -111,14 +118,68 @@ def find_ismn(text: str) -> tuple[str, bool] | None:
     found = _ISMN.search(text)
     if found is None:
         return None
-    digits = "9790" + re.sub(r"\D", "", found[0]).removeprefix("9790")
+    digits = _ISMN_PREFIX + re.sub(r"\D", "", found[0]).removeprefix(_ISMN_PREFIX)
     return digits, digits == _as_13_digits(digits[:12])
 
 
 def find_doi(text: str) -> str | None:
-    """Return the first DOI in the text, in lower case and without a preceding `doi:` or address."""
+    """Return the first DOI in the text, in lower case, without a preceding `doi:` and parts of an address."""
     found = _DOI.search(text)
-    return found[0].rstrip(".,;)").lower() if found else None
+    if found is None:
+        return None
+    doi = found[0] if "://" not in text[: found.start()] else _QUERY.split(found[0], maxsplit=1)[0]
+    return doi.rstrip(".,;)").lower()
+
+
+CHECKED: Final = (("isbn", find_isbn, {10, 13}), ("ismn", find_ismn, {9, 13}), ("issn", find_issn, {8}))
+"""Schemes with a check digit, and how many digits a number has."""
+
+
+def checked_number(text: str) -> tuple[str, str] | None:
+    """Return scheme and value of the only number in the text, if its check digit is right.
+
+    >>> checked_number("M-2600-0043-8"), checked_number("1990-1995")
+    (('ismn', '9790260000438'), None)
+    """
+    length = len(_NO_DIGIT.sub("", text))
+    for scheme, find, lengths in CHECKED:
+        found = find(text) if length in lengths else None
+        if found is not None and found[1]:
+            return scheme, found[0]
+    return None
+
+
+def identify(text: str, scheme: str) -> tuple[str, str, bool]:
+    """Return the scheme, the normalised value, and whether its check digit is right."""
+    doi = find_doi(text)
+    if doi:
+        return "doi", doi, True
+    if is_address(text):
+        return "uri", text, True
+    plain = text.lower().removeprefix("urn:")
+    for name, find, _lengths in CHECKED:
+        if scheme == name or plain.startswith(name):
+            return (name, *(find(text) or (text, False)))
+    number = checked_number(text)
+    if number is not None and number[0] != "issn":  # a number of eight digits can be any other one
+        return *number, True
+    return scheme or "other", text, True
+
+
+def is_address(text: str) -> bool:
+    """Return whether the text is only an address that starts with http, https or ftp."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
+def is_identifier(text: str) -> bool:
+    """Return whether the text is only an address, another URI, a DOI, or an ISBN, ISMN or ISSN.
+
+    >>> is_identifier("10.1000/1"), is_identifier("0317-8471"), is_identifier("1990-1995")
+    (True, True, False)
+    """
+    if is_address(text) or _LABELLED.fullmatch(text):
+        return True
+    return _DIGITS.fullmatch(text) is not None and checked_number(text) is not None
 
 
 def _good_ten(digits: str) -> bool:

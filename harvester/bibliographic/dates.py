@@ -7,7 +7,9 @@ from typing import Final
 from harvester.bibliographic.record import Years
 from harvester.bibliographic.text import fold
 
-_CENTURY_WORD: Final = r"(?:stoleti|storoci|stol|stor|st|century|cent|jahrhundert|jh)"
+_CENTURY_WORD: Final = r"(?:stoleti|storoci|stol|stor|century|cent|jahrhundert|jh)"
+_ABBREVIATED: Final = re.compile(r"(?<=[\divxIVX])\.\s?st\b")
+"""The abbreviation of "století" ("15. st."), but neither "21st" nor "21 St. James Street"."""
 _CENTURY: Final = re.compile(rf"\b(\d{{1,2}}|[ivx]+) ?(?:th|st|nd|rd)? ?{_CENTURY_WORD}\b")
 _CENTURIES: Final = re.compile(
     rf"\b(\d{{1,2}})(?: a | az | and | to | )(\d{{1,2}}) ?(?:th|st|nd|rd)? ?{_CENTURY_WORD}\b"
@@ -23,9 +25,10 @@ _SPAN_WORDS: Final = (("pocatek", 0, 33), ("zacatek", 0, 33), ("zaciatok", 0, 33
 _BEFORE: Final = re.compile(r"^(?:nejpozdeji|pred|before|do|ante|until) (\d{3,4})$")
 _AFTER: Final = re.compile(r"^(?:nejdrive|po|after|od|post|since) (\d{3,4})$")
 _NO_END: Final = re.compile(r"(?<!\d)(\d{4})\s*-\s*[\])>?]*\s*$")
-_SHORT_SPAN: Final = re.compile(r"(?<!\d)(\d{2})(\d{2})\s*[-/]\s*(\d{2})(?!\d)")
+_SHORT_SPAN: Final = re.compile(r"(?<!\d)(\d{2})(\d{2})\s*[-/]\s*(\d{2})(?!\d|[-/]\d)")
 _MASKED: Final = re.compile(r"(?<!\w)(\d[\dux?-]{3})(?![\dux-])", re.IGNORECASE)
 _ISO: Final = re.compile(r"(?<!\d)(\d{4})-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?(?=$|[T\s/;,\])])")
+_DECADE: Final = re.compile(r"(?<!\d)(\d{3}0)['\u2019]?s\b")
 _YEAR: Final = re.compile(r"(?<!\d)(\d{4})(?!\d)")
 _THREE: Final = re.compile(r"(?<!\d)([1-9]\d{2})(?![\d-])")
 _BC: Final = re.compile(r"\b(?:pr n l|pred n l|b c|bc|bce|pred kr|pr kr)\b")
@@ -46,7 +49,7 @@ def find_years(text: str) -> Years:
     """
     if not any(sign.isdigit() for sign in text) and not any(sign in text for sign in "MDCLXVImdclxvi"):
         return Years()
-    plain = fold(text)
+    plain = fold(_ABBREVIATED.sub(" stol", text) if "st" in text else text)
     for look in _LOOKS:
         found = look(text, plain)
         if found is not None and _sensible(found):
@@ -55,18 +58,22 @@ def find_years(text: str) -> Years:
 
 
 def masked_years(digits: str) -> Years | None:
-    """Return the span for four characters with `u`, `-`, `?` or `x` for unknown digits, such as "19uu"."""
+    """Return the span for four characters with `u`, `-`, `?` or `x` for unknown digits, such as "19uu".
+
+    There is no year 0: "0000" gives None.
+    """
     shape = re.fullmatch(r"(\d{1,4})[ux?-]*", digits, re.IGNORECASE)
     if len(digits) != 4 or shape is None:  # noqa: PLR2004 a year
         return None
-    known = shape[1]
-    return Years(first=int(known.ljust(4, "0")), last=int(known.ljust(4, "9")))
+    first, last = (int(shape[1].ljust(4, digit)) for digit in "09")
+    return Years(first=max(first, 1), last=last) if last else None
 
 
 def _sensible(years: Years) -> bool:
     given = [year for year in (years.first, years.last) if year is not None]
     in_order = years.first is None or years.last is None or years.first <= years.last
-    return bool(given) and in_order and all(-9999 <= year <= _LATEST for year in given)  # noqa: PLR2004
+    possible = all(year and -9999 <= year <= _LATEST for year in given)  # noqa: PLR2004
+    return bool(given) and in_order and possible
 
 
 def _century(_text: str, plain: str) -> Years | None:
@@ -123,7 +130,7 @@ def _open(text: str, _plain: str) -> Years | None:
 
 
 def _short(text: str, _plain: str) -> Years | None:
-    """Parse a span with a two-digit second year: "1998/99"; not a month, as in ISO dates."""
+    """Parse a span with a two-digit second year: "1998/99"; not a month, as in "2005-10" or "2005/10/03"."""
     found = _SHORT_SPAN.search(text)
     if found is None or (found[3] <= found[2]):
         return None
@@ -131,7 +138,7 @@ def _short(text: str, _plain: str) -> Years | None:
 
 
 def _plain_years(text: str, _plain: str) -> Years | None:
-    years = [int(found) for found in _YEAR.findall(text)]
+    years = [year for year in map(int, _YEAR.findall(text)) if year]
     masks = [
         mask
         for mask in map(masked_years, _MASKED.findall(text))
@@ -139,7 +146,8 @@ def _plain_years(text: str, _plain: str) -> Years | None:
     ]
     years = [year for year in years if year <= _LATEST] or years
     firsts = [*years, *(mask.first for mask in masks if mask.first is not None)]
-    lasts = [*years, *(mask.last for mask in masks if mask.last is not None)]
+    lasts = [*years, *(int(decade) + 9 for decade in _DECADE.findall(text))]
+    lasts += [mask.last for mask in masks if mask.last is not None]
     if not firsts:
         return None
     if text.count("[") == 1 and len(years) > 1 and "i.e." in text.replace(" ", "").lower():

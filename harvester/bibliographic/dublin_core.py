@@ -11,8 +11,9 @@ from typing import Final
 
 from lxml import etree
 
-from harvester.bibliographic.codes import find_doi, find_isbn, find_issn, language_code
+from harvester.bibliographic.codes import identify, is_address, is_identifier, language_code
 from harvester.bibliographic.dates import find_years
+from harvester.bibliographic.marc21.code_lists import RELATORS
 from harvester.bibliographic.marc21.relators import relator
 from harvester.bibliographic.punctuation import clean
 from harvester.bibliographic.record import (
@@ -65,6 +66,8 @@ _REFINED: Final = {
 _NOT_PUBLISHED: Final = frozenset({"modified", "available", "valid", "dateSubmitted", "dateAccepted"})
 _DATING: Final = {"issued": 0, "date": 1, "dateCopyrighted": 2, "created": 3}
 """Of the dates of publication, the one with the lowest number is preferred."""
+_BEGINNING: Final = 60
+"""How many characters of a text identify it in a note about it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +79,8 @@ class Element:
     term: str
     """As written: the element, or the term that refines it."""
     text: str
+    written: str
+    """The text as harvested."""
     scheme: str
     """The value of `xsi:type` without its prefix."""
     language: str
@@ -85,14 +90,16 @@ def open_element(child: etree._Element) -> Element:
     """Parse an element of the record; a term that refines an element is treated as that element."""
     written = etree.QName(child)
     term = written.localname
-    text = tidy("".join(str(piece) for piece in child.itertext()))
+    text = "".join(str(piece) for piece in child.itertext())
+    tidied = tidy(text)
     resource = child.get(_RESOURCE, "").strip()
     return Element(
         name="contributor" if written.namespace in _RELATORS else _REFINED.get(term, term),
         term=term,
-        text=text or resource,
+        text=tidied or resource,
+        written=text,
         scheme=child.get(_XSI_TYPE, "").rpartition(":")[2].strip()
-        or ("URI" if resource and not text else ""),
+        or ("URI" if resource and not tidied else ""),
         language=child.get(_XML_LANG, "").strip(),
     )
 
@@ -118,6 +125,12 @@ class DublinCoreDraft:
     def note(self, found: Element, kind: NoteKind = NoteKind.NOTE, fault: str = "") -> None:
         """Add the element to the notes."""
         self.notes.append(Note(kind=kind, field=f"dc:{found.term}", text=found.text, fault=fault))
+
+    def keep_language(self, found: Element) -> None:
+        """Keep the language of an element that has no column for it, with the beginning of the element."""
+        text = found.text if len(found.text) <= _BEGINNING else f"{found.text[:_BEGINNING]}…"
+        text = f"{found.language}: {text}"
+        self.notes.append(Note(kind=NoteKind.KEPT, field=f"dc:{found.term}", text=text))
 
     def finish(self) -> BibliographicRecord:
         """Return the record, combining the values of all elements."""
@@ -156,7 +169,11 @@ class DublinCoreDraft:
             fault = "no title (dc:title)"
             self.notes.append(Note(kind=NoteKind.BROKEN, field="dc:title", text="", fault=fault))
             return ""
-        return next((one.text for one in self.titles if one.term == "title"), self.titles[0].text)
+        title = next((one.text for one in self.titles if one.term == "title"), self.titles[0].text)
+        for one in self.titles:
+            if one.text == title and one.language:
+                self.keep_language(one)
+        return title
 
     def _extent(self) -> str:
         """Return the extents; without any, all formats. Formats beside an extent become notes."""
@@ -182,9 +199,6 @@ class DublinCoreDraft:
 
 
 _CONTAINERS: Final = frozenset({"dc", "qualifieddc"})
-_ADDRESS: Final = re.compile(r"(?i)^(?:https?|ftp)://\S+$")
-_NUMBER: Final = re.compile(r"(?i)^(?:urn:\S+|(?:urn:)?is[sb]n[ :]\s*[\dX -]+|doi:\s*\S+)$")
-"""A relation that is an identifier and not a title."""
 _CLASSES: Final = frozenset({"DDC", "LCC", "UDC"})
 _STRUCTURED: Final = frozenset({"Point", "Box", "Period"})
 """Encoding schemes whose values are labelled components: `name=Praha; east=14.4; north=50.1`."""
@@ -219,7 +233,7 @@ class DublinCoreConverter:
     """Dublin Core in any container, such as `oai_dc`."""
 
     name = "dublin_core"
-    version = 3
+    version = 4
     namespaces = frozenset({"http://www.openarchives.org/OAI/2.0/oai_dc/", DC})
     rank = 1
 
@@ -271,18 +285,17 @@ class QualifiedDublinCoreConverter(DublinCoreConverter):
 
 def _read(child: etree._Element, root: etree._Element, draft: DublinCoreDraft) -> None:
     """Read one element at any depth; text between elements is recorded as a note."""
-    stray = tidy(" ".join((child.text or "", *(one.tail or "" for one in child)))) if len(child) else ""
-    if child is root or len(child):
-        stray = stray or (tidy(child.text or "") if child is root else "")
+    if child is root or (len(child) > 0 and next(child.iterchildren(etree.Element), None) is not None):
+        stray = tidy(" ".join((child.text or "", *(one.tail or "" for one in child))))
         if stray:
             name = etree.QName(child).localname
             fault = "text between the elements"
             draft.notes.append(Note(kind=NoteKind.BROKEN, field=f"dc:{name}", text=stray, fault=fault))
         return
     found = open_element(child)
-    if has_controls(child.text or ""):
+    if has_controls(found.written):
         fault = "control characters, which are removed"
-        text = ascii(child.text)
+        text = ascii(found.written)
         draft.notes.append(Note(kind=NoteKind.BROKEN, field=f"dc:{found.term}", text=text, fault=fault))
     if found.text:
         _TAKERS.get(found.name, _take_unknown)(found, draft)
@@ -290,10 +303,12 @@ def _read(child: etree._Element, root: etree._Element, draft: DublinCoreDraft) -
 
 
 def _keep_qualifiers(found: Element, draft: DublinCoreDraft) -> None:
-    """Keep the scheme of an element that has no column for it."""
+    """Keep the scheme and the language of an element that has no column for them."""
     if found.scheme and found.name not in {"subject", "language", "identifier"}:
         text = f"{found.scheme}: {found.text}"
         draft.notes.append(Note(kind=NoteKind.KEPT, field=f"dc:{found.term}", text=text))
+    if found.language and found.text and found.name != "title":
+        draft.keep_language(found)
 
 
 def _take_title(found: Element, draft: DublinCoreDraft) -> None:
@@ -304,7 +319,7 @@ def _take_name(found: Element, draft: DublinCoreDraft) -> None:
     default = {"creator": "cre", "contributor": "ctb"}.get(found.term) or relator(found.term)
     text, roles = clean(found.text), [default]
     role = _ROLE.search(text)
-    if role and len(relator(role[1])) == 3:  # noqa: PLR2004 a three-letter code in brackets is a role
+    if role and relator(role[1]) in RELATORS:
         text, roles = text[: role.start()], [relator(role[1])]
     life = _LIFE.search(text)
     dates = ""
@@ -363,43 +378,23 @@ def _take_language(found: Element, draft: DublinCoreDraft) -> None:
 
 def _take_identifier(found: Element, draft: DublinCoreDraft) -> None:
     text = found.text
-    scheme, value, good = _identified(text, found.scheme.lower())
+    scheme, value, good = identify(text, found.scheme.lower())
     state = "valid" if good else "invalid"
     draft.identifiers.append(Identifier(scheme=scheme, value=value, found=text, state=state))
     if not good:
         draft.note(found, NoteKind.BROKEN, f"the check digit of this {scheme.upper()} is wrong")
-    if _ADDRESS.match(text):
+    if is_address(text):
         draft.links.append(Link(url=text))
-
-
-def _identified(text: str, scheme: str) -> tuple[str, str, bool]:
-    """Return the scheme, the normalised value, and whether its check digit is right."""
-    doi = find_doi(text)
-    if doi:
-        return "doi", doi, True
-    if _ADDRESS.match(text):
-        return "uri", text, True
-    plain = text.lower().removeprefix("urn:")
-    if scheme == "isbn" or plain.startswith("isbn"):
-        isbn = find_isbn(text)
-        return ("isbn", *isbn) if isbn else ("isbn", text, False)
-    if scheme == "issn" or plain.startswith("issn"):
-        issn = find_issn(text)
-        return ("issn", *issn) if issn else ("issn", text, False)
-    isbn = find_isbn(text)
-    if isbn and isbn[1] and len(re.sub(r"[^\dXx]", "", text)) in {10, 13}:
-        return "isbn", isbn[0], True
-    return scheme or "other", text, True
 
 
 def _take_relation(found: Element, draft: DublinCoreDraft) -> None:
     relation = "original" if found.name == "source" else _RELATIONS.get(found.term, "related")
     label = found.term if found.term not in {"relation", "source"} else ""
-    if found.scheme == "URI" or _NUMBER.match(found.text):
+    if found.scheme == "URI" or is_identifier(found.text):
         draft.related.append(Related(relation=relation, label=label, identifiers=(found.text,)))
     else:
         draft.related.append(Related(relation=relation, title=found.text, label=label))
-    if found.scheme == "URI" and _ADDRESS.match(found.text):
+    if is_address(found.text):
         draft.links.append(Link(url=found.text, label=label, relation="related"))
 
 

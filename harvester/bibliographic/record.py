@@ -98,6 +98,8 @@ class Publication:
     date: str = ""
     function: str = "publication"
     """production, publication, distribution, manufacture or copyright."""
+    other_script: bool = False
+    """Whether it repeats another statement in another script (MARC 880)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,13 +12,14 @@ from typing import Any, Final
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from harvester.bibliographic.codes import find_isbn, find_issn
+from harvester.bibliographic.codes import CHECKED, checked_number, find_doi
 from harvester.bibliographic.text import fold
 from harvester.store import records as arrays
 from oai.errors import UsageError
 
 _PIECE: Final = re.compile(r'(?P<not>(?<!\S)-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
-_NUMBER: Final = re.compile(r"[\dXx][\dXx\s\u2010-\u2015-]{6,16}[\dXx]")
+_NUMBER: Final = re.compile(r"\b10\.\d{4,9}/\S+|(?:\b[Mm]-?)?[\dXx][\dXx\s\u2010-\u2015-]{6,16}[\dXx]")
+"""A DOI, in which other numbers do not count, or the digits of an ISBN, ISMN or ISSN."""
 _OR: Final = frozenset({"or", "nebo", "alebo"})
 _SHOWN_WORD: Final = re.compile("[^\\W_](?:[^\\W_]|[\u0300-\u036f'\u2019])*")
 _WHOLE: Final = 2
@@ -63,25 +64,18 @@ def full_text(query: str) -> str:
 
 
 def _with_numbers(query: str) -> str:
-    """Replace each ISBN and ISSN in the query by the single word under which records are indexed."""
+    """Replace each ISBN, ISMN and ISSN in the query by the single word under which records are indexed."""
     return _NUMBER.sub(lambda found: _number(found[0]), query)
 
 
 def _number(text: str) -> str:
-    isbn = find_isbn(text)
-    if isbn and isbn[1] and len(re.sub(r"[^\dXx]", "", text)) in {10, 13}:
-        return isbn[0].lower()
-    issn = find_issn(text)
-    return (
-        issn[0].replace("-", "").lower()
-        if issn and issn[1] and len(text.strip()) <= len("1234-5678")
-        else text
-    )
+    number = checked_number(text)
+    return text if number is None else number[1].replace("-", "").lower()
 
 
 def _word(text: str) -> str:
-    """Return a word; a word with signs inside becomes a phrase of its parts."""
-    words = fold(text).split()
+    """Return a word; a word with signs inside becomes a phrase of its parts, the address of a DOI the DOI."""
+    words = fold(find_doi(text) or text).split()
     if not words:
         return ""
     return _joined([*words[:-1], _beginning(words[-1])])
@@ -158,7 +152,7 @@ class Search:
     year_to: int | None = None
     """Records whose years overlap with this span."""
     identifier: str = ""
-    """A whole number: an ISBN or ISSN in any spelling, a control number, a DOI, or any other one."""
+    """A whole number: an ISBN, ISMN, ISSN or DOI in any spelling, a control number, or any other one."""
     authority_id: str = ""
     """An authority id of a contributor."""
 
@@ -213,9 +207,9 @@ def _add_numbers(wanted: Search, conditions: list[str], values: dict[str, Any]) 
 
 
 def _spellings(given: str) -> list[str]:
-    """Return the number as given and, if it is an ISBN or ISSN, in its stored form."""
-    known = [found[0] for found in (find_isbn(given), find_issn(given)) if found is not None]
-    return list(dict.fromkeys([given, given.lower(), *known]))
+    """Return the number as given and, if it is an ISBN, ISMN, ISSN or DOI, in its stored form."""
+    known = [found[0] for _scheme, find, _lengths in CHECKED if (found := find(given))]
+    return list(dict.fromkeys([given, given.lower(), find_doi(given) or given, *known]))
 
 
 class SearchOrder(StrEnum):

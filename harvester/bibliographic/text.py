@@ -29,6 +29,8 @@ _INSIDE: Final = re.compile("['\u2019\u02bc\u02bb\u02b9\u00ad]")
 
 _SORTED: Final = 200
 """The number of characters of a title used for sorting, because an index entry is limited in size."""
+_DIRECTION: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Marks of writing direction, which systems add around punctuation; no letter depends on them."""
 _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
 
 
@@ -53,13 +55,13 @@ def sort_key(title: str) -> str:
 
 
 def tidy(text: str) -> str:
-    r"""Return the text with single blanks, and with blanks in place of control characters.
+    r"""Return the text with single blanks, blanks in place of control characters, and no marks of direction.
 
     >>> tidy("  Praha \x07 : ")
     'Praha :'
     """
-    if not text.isprintable() and _CONTROL.search(text):
-        text = _CONTROL.sub(" ", text)
+    if not text.isprintable():
+        text = _CONTROL.sub(" ", _DIRECTION.sub("", text))
     return " ".join(text.split())
 
 

@@ -56,6 +56,16 @@ ENRICH = ("provider", "titles", "enrich", "--source", "test")
         (("264 #1 $a[Místo vydání není známé] :$bN",), FIXED, {"place": None}),
         (("260 ## $a[S.l.] :$bN",), FIXED, {"place": None}),
         (
+            (
+                "245 10 $6880-01$aZhongguo wang zhan /$cWang Xiaoming.",
+                "264 #1 $6880-02$aBeijing :$bPub,$c[2013]-",
+                "880 10 $6245-01/$a中国网站 /$c王小明.",
+                "880 #1 $6264-02/$a北京 :$b出版社,$c[2013]-",
+            ),
+            FIXED.replace("1998", "20uu"),
+            {"place": "Beijing", "alternative_names": ("中国网站",), "first_published": 2013},
+        ),
+        (
             ("245 00 $aPříklad =$bExample", "246 1# $iObálka:$aBeispiel", "247 10 $aStarý", "730 0# $aJiný"),
             FIXED,
             {"alternative_names": ("Example", "Beispiel", "Starý")},

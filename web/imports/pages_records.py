@@ -144,7 +144,8 @@ def _labels() -> dict[str, str]:
     return {
         "kind": _("kind"), "roles": _("roles"), "dates": _("dates"), "titles": _("additions to the name"),
         "authority_ids": _("authority"), "work": _("work"), "main": _("main entry"),
-        "linked": _("in another script"), "label": _("label"), "function": _("function"),
+        "linked": _("in another script"), "other_script": _("in another script"), "label": _("label"),
+        "function": _("function"),
         "number": _("volume"), "source": _("vocabulary"), "scheme": _("kind of number"),
         "found": _("in the record"), "state": _("validity"), "qualifier": _("qualifier"),
         "relation": _("relation"), "author": _("author"), "part": _("part"),

@@ -1,6 +1,7 @@
-"""MARC's codes for countries and languages.
+"""MARC's codes for countries, languages and relators.
 
-Source: MARC Code List for Countries; MARC Code List for Languages (ISO 639-2/B with MARC's additions).
+Source: MARC Code List for Countries; MARC Code List for Languages (ISO 639-2/B with MARC's additions); MARC
+Code List for Relators.
 """
 
 from typing import Final
@@ -62,3 +63,19 @@ FORMER_LANGUAGES: Final = _codes(
 """
 )
 """Codes that were valid once, such as `scc` for Serbian."""
+RELATORS: Final = _codes(
+    """
+    abr acp act adi adp aft anc anl anm ann ant ape apl app aqt arc ard arr art asg asn ato att auc aud aue
+    aui aup aus aut bdd bjd bka bkd bkp blw bnd bpd brd brl bsl cad cas ccp chr cli cll clr clt cmm cmp cmt
+    cnd cng cns coe col com con cop cor cos cot cou cov cpc cpe cph cpl cpt cre crp crr crt csl csp cst ctb
+    cte ctg ctr cts ctt cur cwt dbd dbp dfd dfe dft dgc dgg dgs dis djo dln dnc dnr dpc dpt drm drt dsr dst
+    dtc dte dtm dto dub edc edd edm edt egr elg elt eng enj etr evp exp fac fds fld flm fmd fmk fmo fmp fnd
+    fon fpy frg gdv gis grt his hnr hst ill ilu ink ins inv isb itr ive ivr jud jug lbr lbt ldr led lee lel
+    len let lgd lie lil lit lsa lse lso ltg ltr lyr mcp mdc med mfp mfr mka mod mon mrb mrk msd mte mtk mup
+    mus mxe nan nrt onp opn org orm osp oth own pad pan pat pbd pbl pdr pfr pht plt pma pmn pnc pop ppm ppt
+    pra prc prd pre prf prg prm prn pro prp prs prt prv pta pte ptf pth ptt pup rap rbr rcd rce rcp rdd red
+    ren res rev rpc rps rpt rpy rse rsg rsp rsr rst rth rtm rxa sad sce scl scr sde sds sec sfx sgd sgn sht
+    sll sng spk spn spy srv std stg stl stm stn str swd tad tau tcd tch ths tld tlg tlh tlp trc trl tyd tyg
+    uvp vac vdg vfx voc wac wal wam wat waw wdc wde wfs wft wfw win wit wpr wst wts
+"""
+)

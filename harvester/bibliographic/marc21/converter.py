@@ -88,7 +88,7 @@ def take_subject(found: OpenField, draft: MarcDraft) -> None:
     subjects = [Subject(text=text, kind=kind, source=source, authority_ids=ids) for text in texts if text]
     (draft.genres if kind == "genre" else draft.subjects).extend(subjects)
     if not subjects:
-        rest = " ".join((found.rest(), source, *ids)).strip()
+        rest = " ".join((found.take_rest(), source, *ids)).strip()
         draft.broken(found.written, rest, "a subject without a heading")
 
 
@@ -164,7 +164,7 @@ class Marc21Converter:
     """MARC 21 in MARCXML, MarcXchange or `oai_marc`."""
 
     name = "marc21"
-    version = 2
+    version = 3
     namespaces = NAMESPACES
     rank = 10
 

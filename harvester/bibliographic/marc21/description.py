@@ -43,23 +43,29 @@ _PARALLEL: Final = re.compile(r"(?:^|\s)=\s+")
 
 
 def take_title(found: OpenField, draft: MarcDraft) -> None:
-    """Read field 245; a second one is kept as a variant and reported as broken."""
+    """Read field 245; a second one is reported as broken."""
     if found.linked:
         _take_linked(found, draft)
         return
     if draft.title:
-        draft.broken("245", found.rest(), "a second title")
+        draft.broken("245", found.take_rest(), "a second title")
         return
     raw = found.raw("a")
     sorting = _sorting(found, draft, raw, found.indicators[1])
     parallel = any(code in "ahnp" and value.endswith("=") for code, value, _ in found.left)
     parts = [(code, clean(value)) for code, value in found.pairs("anp")]
+    if not raw:  # an archival description
+        parts[:0] = [("a", ", ".join(map(clean, found.take("kfg"))))]
     draft.title = sentences(value for _, value in parts)
     rest = [value for code, value in parts if code != "a"]
     draft.sorting = " ".join([sorting, *rest]) if raw else ""
     _read_remainder(found.take("b"), draft, parallel=parallel)
-    draft.statement = " ; ".join(clean(value) for value in found.take("c"))
+    draft.statement = _statement(found)
     _drop_link(found)
+
+
+def _statement(found: OpenField) -> str:
+    return " ; ".join(map(clean, found.take("c")))
 
 
 def _read_remainder(values: Iterable[str], draft: MarcDraft, *, parallel: bool) -> None:
@@ -83,7 +89,7 @@ def take_variant(found: OpenField, draft: MarcDraft) -> None:
     text = _joined(found, "abfgklmnoprs")
     draft.keep(found.written, " ".join(f"$0 {one}" for one in authority_ids(found)))
     if not text:
-        rest = " ".join(filter(None, (f"$i {introduction}" if introduction else "", found.rest())))
+        rest = " ".join(filter(None, (f"$i {introduction}" if introduction else "", found.take_rest())))
         draft.broken(found.written, rest, "a title without subfield a")
     else:
         kind = "linked" if found.linked else _VARIANTS[found.tag]
@@ -92,9 +98,10 @@ def take_variant(found: OpenField, draft: MarcDraft) -> None:
 
 
 def _take_linked(found: OpenField, draft: MarcDraft) -> None:
-    text = _joined(found, "abnpc")
+    text = _joined(found, "abnp")
     if text:
         draft.variants.append(TitleVariant(kind="linked", text=text))
+    draft.statement = " = ".join(filter(None, (draft.statement, _statement(found))))
     _drop_link(found)
 
 
@@ -108,7 +115,7 @@ def _joined(found: OpenField, codes: str) -> str:
     """Join title, remainder and parts with a catalogue's punctuation."""
     text = ""
     for code, value in found.pairs(codes):
-        sign = {"b": " : ", "c": " / "}.get(code, separator(text))
+        sign = " : " if code == "b" else separator(text)
         text = f"{text}{sign if text else ''}{clean(value)}"
     return text
 
@@ -174,7 +181,7 @@ def take_series(found: OpenField, draft: MarcDraft) -> None:
     if title or number or issn:
         draft.add_series(Series(title=title, number=number, issn=issn))
     if not title:
-        draft.broken(found.written, found.rest(), "a series without a title")
+        draft.broken(found.written, found.take_rest(), "a series without a title")
 
 
 def take_series_name(found: OpenField, draft: MarcDraft) -> None:
@@ -214,6 +221,7 @@ def _statements(found: OpenField, codes: str, function: str) -> list[Publication
                     publisher=" : ".join(names),
                     date=", ".join(dates),
                     function=function,
+                    other_script=found.linked,
                 )
             )
         places.clear()

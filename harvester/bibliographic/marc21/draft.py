@@ -30,7 +30,7 @@ _LISTS: Final = (
 )  # fmt: skip
 """The repeatable parts of a record."""
 _DATING: Final = {"publication": 0, "production": 0, "distribution": 1, "manufacture": 2, "copyright": 3}
-"""Functions of a statement; the date of the one with the lowest number is preferred."""
+"""The order of statements by their functions: the first ones give place, publisher and date."""
 
 
 @dataclass(kw_only=True)
@@ -80,7 +80,7 @@ class MarcDraft:
 
     def keep_rest(self, found: OpenField) -> None:
         """Keep the subfields that no function has taken, with indicators that carry meaning."""
-        rest = found.rest()
+        rest = found.take_rest()
         if rest:
             marks = found.indicators.replace(" ", "#")
             self.keep(found.written, rest if marks == "##" else f"{marks} {rest}")
@@ -102,8 +102,9 @@ class MarcDraft:
             self.series.append(series)
 
     def finish(self) -> BibliographicRecord:
-        """Return the record, combining the values of all fields."""
+        """Return the record, combining the values of all fields; statements of publication come first."""
         self._name_it()
+        self.publications.sort(key=lambda one: _DATING[one.function])
         self.variants = list(dict.fromkeys(self.variants))
         date = self._date()
         years = self._years(date)
@@ -125,8 +126,7 @@ class MarcDraft:
 
     def _date(self) -> str:
         """Return the date of publication, or else of distribution, manufacture or copyright."""
-        dated = [one for one in self.publications if one.date]
-        return min(dated, key=lambda one: _DATING[one.function]).date if dated else ""
+        return next((one.date for one in self.publications if one.date), "")
 
     def _years(self, date: str) -> Years:
         """Return the years of field 008; where it knows none, or not all digits, those of the date."""
@@ -137,7 +137,7 @@ class MarcDraft:
             if date and found == _UNKNOWN:
                 self.broken("264", date, "no year recognized in this date")
             return found if found != _UNKNOWN else self.likely_years
-        return found if _within(found, self.years) else self.years
+        return _completed(self.years, found)
 
     def _name_it(self) -> None:
         """Give a record without field 245 the first of its other titles."""
@@ -158,7 +158,9 @@ class MarcDraft:
         )
 
 
-def _within(inner: Years, outer: Years) -> bool:
-    if inner.first is None or inner.last is None or outer.first is None or outer.last is None:
-        return False
-    return outer.first <= inner.first and inner.last <= outer.last
+def _completed(vague: Years, found: Years) -> Years:
+    """Return the years with unknown digits, narrowed to those found in words if they begin within them."""
+    if vague.first is None or found.first is None or found.first < vague.first:
+        return vague
+    last = vague.last if vague.last is None or found.last is None else min(vague.last, found.last)
+    return vague if last is not None and last < found.first else Years(first=found.first, last=last)

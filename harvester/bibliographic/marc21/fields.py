@@ -107,9 +107,12 @@ class OpenField:
             return ""
         return next((one.raw for one in self.left if one.code == code), "")
 
-    def rest(self) -> str:
-        """Return the subfields that were not taken, each as `$a value`."""
-        return " ".join([f"${code} {value}" for code, value, _ in self.left if value]) if self.left else ""
+    def take_rest(self) -> str:
+        """Take the subfields that were not taken before, each as `$a value`."""
+        if not self.left:
+            return ""
+        rest, self.left = self.left, []
+        return " ".join([f"${code} {value}" for code, value, _ in rest if value])
 
 
 @dataclass(kw_only=True)

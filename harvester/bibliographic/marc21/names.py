@@ -32,7 +32,7 @@ def take_name(found: OpenField, draft: MarcDraft) -> None:
             found.take("6")
         draft.contributors.append(name)
     else:
-        parts = (name.titles, name.dates, *name.roles, *name.authority_ids, found.rest())
+        parts = (name.titles, name.dates, *name.roles, *name.authority_ids, found.take_rest())
         draft.broken(found.written, " ".join(filter(None, parts)), "a name without subfield a")
 
 

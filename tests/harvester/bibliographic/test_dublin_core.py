@@ -123,9 +123,78 @@ def test_relations_are_titles_numbers_or_addresses() -> None:
         Related(relation="other edition", label="isVersionOf", identifiers=("https://x.example/1",)),
         Related(relation="preceding", label="replaces", identifiers=("urn:x:2",)),
         Related(relation="related", label="references", identifiers=("ISBN 80-200-0129-8",)),
-        Related(relation="related", title="https://x.example/3"),
+        Related(relation="related", identifiers=("https://x.example/3",)),
     )
-    assert record.links == (Link(url="https://x.example/1", label="isVersionOf", relation="related"),)
+    assert record.links == (
+        Link(url="https://x.example/1", label="isVersionOf", relation="related"),
+        Link(url="https://x.example/3", relation="related"),
+    )
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["10.1000/1", "doi:10.1000/1", "https://doi.org/10.1000/1", "0317-8471", "80-200-0129-8", "info:eu/1",
+     "hdl:2027/abc", "ISMN 979-0-2600-0043-8", "urn:nbn:cz:1"],
+)  # fmt: skip
+@pytest.mark.parametrize("element", ["dcterms:isPartOf", "dc:relation", "dc:source"])
+def test_a_relation_that_is_only_a_number_is_an_identifier(element: str, number: str) -> None:
+    (related,) = _converted(f"<{element}>{number}</{element}>").related
+    assert (related.title, related.identifiers) == ("", (number,))
+
+
+@pytest.mark.parametrize("title", ["1990-1995", "Metro: 2033", "Nature, doi:10.1000/1", "ISSN", "12345"])
+def test_a_relation_in_words_is_a_title(title: str) -> None:
+    (related,) = _converted(f"<dcterms:isPartOf>{title}</dcterms:isPartOf>").related
+    assert (related.title, related.identifiers) == (title, ())
+
+
+def test_comments_in_an_element_are_no_part_of_its_text() -> None:
+    record = _converted(
+        "<!-- a --><dc:title>First part<!-- note --> second</dc:title>"
+        "<dc:creator>Novák, Jan<?x?></dc:creator>"
+        "<dc:date>1999<!-- --></dc:date><dc:identifier><!-- -->ISBN 80-200-0129-8</dc:identifier>"
+    )
+    assert (record.title, record.years) == ("First part second", Years(first=1999, last=1999))
+    assert [one.name for one in record.contributors] == ["Novák, Jan"]
+    assert [one.value for one in record.identifiers] == ["9788020001290"]
+    assert record.notes == ()
+
+
+def test_control_characters_behind_a_comment_are_reported() -> None:
+    record = _converted("<dc:title>Kni<!-- -->\x85ha</dc:title>")
+    assert record.title == "Kni ha"
+    assert [note.fault for note in record.notes] == ["control characters, which are removed"]
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "roles"),
+    [
+        ("World Health Organization (WHO)", "World Health Organization (WHO)", ("cre",)),
+        ("Bank, World (USA)", "Bank, World (USA)", ("cre",)),
+        ("Novák, Jan (xyz)", "Novák, Jan (xyz)", ("cre",)),
+        ("Novák, Jan (pdr)", "Novák, Jan", ("pdr",)),
+        ("Novák, Jan [ed.]", "Novák, Jan", ("edt",)),
+        ("Novák, Jan (překladatel)", "Novák, Jan", ("trl",)),
+    ],
+)
+def test_only_roles_in_brackets_are_taken_off_a_name(written: str, name: str, roles: tuple[str, ...]) -> None:
+    (found,) = _converted(f"<dc:creator>{written}</dc:creator>").contributors
+    assert (found.name, found.roles) == (name, roles)
+
+
+def test_languages_of_elements_are_kept() -> None:
+    long = "slovo " * 40
+    record = _converted(
+        '<dc:title xml:lang="cs">Kočky</dc:title><dc:title xml:lang="en">Cats</dc:title>'
+        '<dc:subject xml:lang="en">cats</dc:subject><dc:subject>kočky</dc:subject>'
+        f'<dc:description xml:lang="cs">{long}</dc:description>'
+    )
+    assert record.variants == (TitleVariant(kind="alternative", text="Cats", label="en"),)
+    kept = {(note.field, note.text) for note in record.notes if note.kind == NoteKind.KEPT}
+    assert {("dc:title", "cs: Kočky"), ("dc:subject", "en: cats")} < kept
+    (description,) = (text for field, text in kept if field == "dc:description")
+    assert description.startswith("cs: slovo slovo")
+    assert len(description) < 100
 
 
 @pytest.mark.parametrize(
@@ -220,6 +289,8 @@ def test_identifiers_are_told_apart() -> None:
         "<dc:identifier>http://repository.example/1</dc:identifier>"
         "<dc:identifier>ISSN 0027-8203</dc:identifier>"
         "<dc:identifier>uuid:1234</dc:identifier><dc:identifier>ISBN 80-200-0129-0</dc:identifier>"
+        "<dc:identifier>ISMN 979-0-2600-0043-8</dc:identifier><dc:identifier>0000000000</dc:identifier>"
+        "<dc:identifier>9790260000438</dc:identifier><dc:identifier>M-2600-0043-8</dc:identifier>"
     )
     assert [(one.scheme, one.value, one.state) for one in record.identifiers] == [
         ("doi", "10.1000/a.1", "valid"),
@@ -227,6 +298,10 @@ def test_identifiers_are_told_apart() -> None:
         ("issn", "0027-8203", "valid"),
         ("other", "uuid:1234", "valid"),
         ("isbn", "8020001290", "invalid"),
+        ("ismn", "9790260000438", "valid"),
+        ("other", "0000000000", "valid"),
+        ("ismn", "9790260000438", "valid"),
+        ("ismn", "9790260000438", "valid"),
     ]
     assert record.links == (Link(url="https://doi.org/10.1000/A.1"), Link(url="http://repository.example/1"))
 

@@ -4,6 +4,7 @@
 
 import pytest
 
+from harvester.bibliographic.batches import values_of
 from harvester.bibliographic.record import (
     Contributor,
     Identifier,
@@ -156,8 +157,40 @@ def test_a_record_without_245_gets_another_title_and_says_so() -> None:
 def test_a_second_245_is_kept() -> None:
     record = converted("245 10 $aPrvní", "245 10 $aDruhý")
     assert record.title == "První"
-    assert any("Druhý" in note.text for note in record.notes)
-    assert faults(record)["245"] == "a second title"
+    assert [(note.text, note.fault) for note in record.notes if note.field == "245"] == [
+        ("$a Druhý", "a second title")
+    ]
+
+
+@pytest.mark.parametrize("line", ["245 00 $hx", "246 1# $hx", "700 1# $xx", "490 0# $lx", "653 ## $xx"])
+def test_a_field_without_its_main_subfield_is_noted_once(line: str) -> None:
+    assert [note.text for note in converted("245 10 $aX", line).notes if "x" in note.text.split()] != []
+    assert len([note for note in converted("245 10 $aX", line).notes if note.field == line[:3]]) == 1
+
+
+def test_an_archival_title_without_subfield_a_is_its_form_and_dates() -> None:
+    record = converted("245 00 $kLetter,$f1901 March 6,$bto Anna.")
+    assert (record.title, record.subtitle) == ("Letter, 1901 March 6", "to Anna")
+    assert faults(record) == {}
+    assert converted("245 00 $aPapers,$f1901-1910.").title == "Papers"
+
+
+def test_place_and_publisher_are_those_of_the_publication_whatever_comes_first() -> None:
+    record = converted(
+        "245 10 $aX",
+        "264 #4 $c©1999",
+        "264 #3 $aBrno :$bTiskárna",
+        "264 #1 $c1998",
+        "264 #1 $aPraha :$bVydavatel,$c1999",
+    )
+    values = values_of(record)
+    assert (values["place"], values["publisher"], values["date_text"]) == ("Praha", "Vydavatel", "1998")
+    assert [one.function for one in record.publications] == [
+        "publication",
+        "publication",
+        "manufacture",
+        "copyright",
+    ]
 
 
 def test_other_scripts_join_what_they_are_linked_to() -> None:
@@ -173,8 +206,12 @@ def test_other_scripts_join_what_they_are_linked_to() -> None:
     )
     assert [one.name for one in record.contributors] == ["Dostojevskij, Fedor Michajlovič"]
     assert record.contributors[0].linked == "Достоевский, Фёдор Михайлович, 1821-1881"
-    assert record.variants == (TitleVariant(kind="linked", text="Братья Карамазовы / Ф. М. Достоевский"),)
-    assert [one.publisher for one in record.publications] == ["Eksmo", "Эксмо"]
+    assert record.variants == (TitleVariant(kind="linked", text="Братья Карамазовы"),)
+    assert record.statement == "F. M. Dostojevskij = Ф. М. Достоевский"
+    assert [(one.publisher, one.other_script) for one in record.publications] == [
+        ("Eksmo", False),
+        ("Эксмо", True),
+    ]
     assert Note(field="500", text="Примечание") in record.notes
 
 
@@ -251,6 +288,7 @@ def test_a_name_with_a_title_is_of_a_work() -> None:
         ("r19951848", Years(first=1995, last=1995)),
         ("e19980423", Years(first=1998, last=1998)),
         ("suuuu    ", Years(first=1371, last=1415)),
+        ("s0000    ", Years(first=1371, last=1415)),
         ("nuuuuuuuu", Years(first=1371, last=1415)),
         ("|||||||||", Years(first=1371, last=1415)),
     ],
@@ -272,6 +310,13 @@ def test_years_come_from_008_and_else_from_the_imprint(fixed: str, years: Years)
         ("s19xx    ", "1987-1989", Years(first=1987, last=1989)),
         ("n19uu    ", "", Years(first=1900, last=1999)),
         ("s19uu    ", "[19--]", Years(first=1900, last=1999)),
+        ("s19uu    ", "1987-2005", Years(first=1987, last=1999)),
+        ("s19uu    ", "1875", Years(first=1900, last=1999)),
+        ("m19uu9999", "<1973-c1980 >", Years(first=1973)),
+        ("m19uu9999", "[1973]-", Years(first=1973)),
+        ("m19uu1985", "1973-", Years(first=1973, last=1985)),
+        ("m19uu9999", "1875-", Years(first=1900)),
+        ("m19uu9999", "", Years(first=1900)),
     ],
 )
 def test_a_date_in_words_and_the_digits_of_008_complete_each_other(
@@ -300,6 +345,9 @@ def test_a_continuing_type_of_date_is_a_span_only_in_a_continuing_resource() -> 
     assert converted("245 10 $aX", fixed=fixed).years == Years(first=2005, last=2005)
     serial = converted("245 10 $aX", fixed=fixed, leader="00000nas a2200000 i 4500")
     assert serial.years == Years(first=2005)
+    vague = f"240115c19uu9999{FIXED[15:]}"
+    serial = converted("245 10 $aX", "264 #1 $c1973-", fixed=vague, leader="00000nas a2200000 i 4500")
+    assert serial.years == Years(first=1973)
     integrating = converted("245 10 $aX", fixed=fixed, leader="00000nmi a2200000 i 4500")
     assert integrating.years == Years(first=2005)
 

@@ -1,5 +1,7 @@
 """Punctuation of ISBD and AACR2, and marks of non-sorting words, in records as libraries publish them."""
 
+# ruff: noqa: RUF001 Arabic letters on purpose
+
 import pytest
 
 from harvester.bibliographic.punctuation import clean, unmarked
@@ -15,6 +17,21 @@ from tests.harvester.bibliographic.marc import converted
 def test_a_person_has_one_spelling_whatever_follows_the_name(written: str) -> None:
     record = converted("245 10 $aX", f"700 1# $a{written}")
     assert [one.name for one in record.contributors] == ["Hus, Jan"]
+
+
+def test_marks_of_writing_direction_are_no_part_of_a_name_or_title() -> None:
+    record = converted(
+        "100 1# $6880-01$aMahfuz, Najib,\u200f$d1911-2006.\u200f",
+        "245 10 $6880-02$aKitab al-hayah",
+        "880 1# $6100-01/(3/r$a\u200fنجيب محفوظ،\u200f$d1911-2006.\u200f",
+        "880 10 $6245-02/(3/r$a\u200fكتاب الحياة /\u200f$c\u202bابن سينا.\u202c",
+    )
+    assert record.contributors == (
+        Contributor(name="Mahfuz, Najib", dates="1911-2006", linked="نجيب محفوظ, 1911-2006", main=True),
+    )
+    assert record.variants == (TitleVariant(kind="linked", text="كتاب الحياة"),)
+    assert record.statement == "ابن سينا"
+    assert not [note for note in record.notes if note.fault]
 
 
 def test_a_name_in_decomposed_letters_is_the_same_name() -> None:

@@ -85,6 +85,20 @@ def test_numbers_and_names_are_looked_up_whole(filled: Catalogue) -> None:
     assert _found(filled, identifier="nr") == []
 
 
+async def test_numbers_are_found_as_the_record_writes_them(catalogue: Catalogue) -> None:
+    catalogue.put(4, "024 7# $a10.1000/ABC.1$2doi", "024 2# $aM-2600-0043-8", "245 10 $aNoty")
+    await catalogue.harvest()
+    catalogue.imported()
+    for number in (
+        "https://doi.org/10.1000/ABC.1",
+        "doi:10.1000/abc.1",
+        "M-2600-0043-8",
+        "979-0-2600-0043-8",
+    ):
+        assert _found(catalogue, identifier=number) == ["Noty"]
+        assert _found(catalogue, text=number) == ["Noty"]
+
+
 def test_restrictions_are_joined(filled: Catalogue) -> None:
     assert len(_found(filled, languages=["cze"], kinds=["book"], year_from=2010, year_to=2020)) == 3
     assert _found(filled, languages=["ger"]) == []

@@ -5,7 +5,14 @@ import doctest
 import pytest
 
 from harvester.bibliographic import codes, dates, punctuation, search, text
-from harvester.bibliographic.codes import find_doi, find_isbn, find_issn, language_code, split_codes
+from harvester.bibliographic.codes import (
+    find_doi,
+    find_isbn,
+    find_ismn,
+    find_issn,
+    language_code,
+    split_codes,
+)
 from harvester.bibliographic.dates import find_years
 from harvester.bibliographic.marc21 import relators
 from harvester.bibliographic.punctuation import clean
@@ -35,6 +42,19 @@ def test_the_examples_in_docstrings_hold(module: object) -> None:
         ("<1998->", 1998, None),
         ("1998-03-04", 1998, 1998),
         ("1998-03", 1998, 1998),
+        ("2005/10/03", 2005, 2005),
+        ("2005-10-3", 2005, 2005),
+        ("2001-12-5", 2001, 2001),
+        ("2003-13-45", 2003, 2003),
+        ("1998/99-", 1998, 1999),
+        ("1998-99.", 1998, 1999),
+        ("1970s", 1970, 1979),
+        ("1960s-1980's", 1960, 1989),
+        ("0000-00-00", None, None),
+        ("0000", None, None),
+        ("0000-01-01", None, None),
+        ("0000-00-00 (1998)", 1998, 1998),
+        ("0uuu", 1, 999),
         ("03.04.1998", 1998, 1998),
         ("mezi 1410 a 1420", 1410, 1420),
         ("15. století", 1401, 1500),
@@ -44,6 +64,15 @@ def test_the_examples_in_docstrings_hold(module: object) -> None:
         ("1. polovina 15. století", 1401, 1450),
         ("konec 15. stol.", 1468, 1500),
         ("15th century", 1401, 1500),
+        ("15. st.", 1401, 1500),
+        ("konec XV.st.", 1468, 1500),
+        ("14.-15. st.", 1301, 1500),
+        ("21st century", 2001, 2100),
+        ("21st March 2005", 2005, 2005),
+        ("1st May 1998", 1998, 1998),
+        ("Jan. 1st, 2010", 2010, 2010),
+        ("1st ed. 1965", 1965, 1965),
+        ("21 St. James Street", None, None),
         ("před 1500", None, 1500),
         ("po 1420", 1420, None),
         ("44 př. n. l.", -44, -44),
@@ -67,6 +96,15 @@ def test_check_digits_tell_numbers_that_are_wrong() -> None:
     assert find_issn("ISSN 0027-8203") == ("0027-8203", True)
     assert find_issn("0027-8204") == ("0027-8204", False)
     assert find_doi("https://doi.org/10.1000/Abc.") == "10.1000/abc"
+    assert find_doi("https://x.example/doi/full/10.1080/1234?scroll=top") == "10.1080/1234"
+    assert find_doi("https://x.example/?doi=10.1080/1234&page=1#top") == "10.1080/1234"
+    assert find_doi("10.1080/a?b#c") == "10.1080/a?b#c"
+    assert find_isbn("979-0-2600-0043-8") is None
+    assert find_isbn("979-10-90636-07-1") == ("9791090636071", True)
+    assert find_isbn("ISMN 979-0-2600-0043-8, ISBN 80-200-0129-8") == ("9788020001290", True)
+    assert find_isbn("0000000000") is None
+    assert find_ismn("ISMN 979-0-2600-0043-8") == ("9790260000438", True)
+    assert find_ismn("M-2600-0043-8") == ("9790260000438", True)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +145,10 @@ def test_isbd_punctuation_is_taken_off(text: str, cleaned: str) -> None:
         ("kniha nebo rukopis", "(knih:*) | (rukopis:*)"),
         ("978-80-200-0129-0", "9788020001290:*"),
         ("0027-8203", "00278203:*"),
+        ("979-0-2600-0043-8", "9790260000438:*"),
+        ("M-2600-0043-8", "9790260000438:*"),
+        ("10.1007/978-80-200-0129-0", "(10 <-> 1007 <-> 978 <-> 80 <-> 200 <-> 0129 <-> 0)"),
+        ("https://doi.org/10.1000/ABC.1", "(10 <-> 1000 <-> abc <-> 1)"),
         ("česko-slovenský", "(cesko <-> slovensk:*)"),
         ("&|!():*<->", ""),
         ("'); DROP TABLE", "drop:* & tabl:*"),
