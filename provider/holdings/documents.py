@@ -18,6 +18,7 @@ from oai.database import Database
 from oai.errors import ZatvaError
 from oai.proxies import Address
 from oai.sections import ProviderSettings
+from provider.holdings.record_matching import difference
 from provider.holdings.revisits import MOST_CANDIDATES, Revisit
 from provider.holdings.rules import Rule, in_reading_room, rights_of, strictest
 from provider.models import UNLISTED, Access, Arc, Document
@@ -57,6 +58,7 @@ class Holding:
     access: str
     embargo_until: datetime | None
     digest: str | None
+    record_type: str
     length: int | None
     """Bytes of the payload, if the file has been read."""
     offset: int
@@ -179,6 +181,7 @@ class _Rights(NamedTuple):
 
 
 def _record(holding: Holding) -> ArchivedRecord:
+    """Return the document's open record. Raises NotServedError, also if another record is in its place."""
     if holding.path is None:
         raise NotServedError(
             503,
@@ -188,11 +191,16 @@ def _record(holding: Holding) -> ArchivedRecord:
         file = open_record(
             holding.path, size=holding.size, tag=holding.tag, packed_length=holding.packed_length
         )
-        return ArchivedRecord(file, holding.offset, length=holding.length)
+        record = ArchivedRecord(file, holding.offset, length=holding.length)
     except OSError as error:
         raise unreadable(holding, error) from None
     except DamageError as damage:
         raise damaged(holding, damage) from None
+    differs = difference(record.description, holding)
+    if differs is not None:
+        record.close()
+        raise damaged(holding, DamageError(differs))
+    return record
 
 
 def unreadable(holding: Holding, error: OSError) -> NotServedError:
@@ -208,9 +216,12 @@ def unreadable(holding: Holding, error: OSError) -> NotServedError:
 
 
 def damaged(holding: Holding, fault: DamageError | DigestError) -> NotServedError:
-    """Log that a record differs from what was archived, and return the error for the client."""
+    """Log that a record differs from what was archived, and return the error for the client.
+
+    The fault is for the log only: it may quote what is in the file now, which may be another document.
+    """
     _log.error("document %s: %s: %s", holding.key, holding.place, fault)
-    return NotServedError(500, f"the archived record is damaged and is not served: {fault}")
+    return NotServedError(500, "the archived record is damaged and is not served")
 
 
 def _checked(asked: Holding, holder: Holding, rule: Rule, record: ArchivedRecord, most: int) -> OpenDocument:
@@ -247,6 +258,7 @@ def _holdings() -> Select[Any]:
         Document.access,
         Document.embargo_until,
         Document.digest,
+        Document.record_type,
         Document.length,
         Document.offset,
         Document.packed_length,

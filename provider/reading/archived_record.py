@@ -52,6 +52,9 @@ class Description:
     record_type: str
     target: str
     """The URL as the record writes it."""
+    date: str
+    """The time of capture, likewise."""
+    is_arc: bool
     http_status: int | None
     content_type: str | None
     """As archived, including parameters."""
@@ -97,6 +100,7 @@ class ArchivedRecord:
         self._file = file
         try:
             opened = self._open()
+            self._header = opened.header
             self._end = opened.header.end
             self._block = opened.header.block
             self.has_http_header = bool(opened.head)
@@ -118,7 +122,7 @@ class ArchivedRecord:
 
     def block(self) -> Iterator[bytes]:
         """Yield the content as archived, with the HTTP header. Raises DamageError if it is truncated."""
-        opened = self._open()
+        opened = self._opened_again()
         yield from self._from(opened, opened.header.block)
 
     def blocks(self, digest: str | None) -> Iterator[bytes]:
@@ -150,6 +154,13 @@ class ArchivedRecord:
             front=content.front
         )
 
+    def _opened_again(self) -> _Opened:
+        opened = self._open()
+        # The caller has compared the first header with the index; the file may be overwritten meanwhile.
+        if opened.header != self._header:
+            raise DamageError("another record was written in its place while it was read")
+        return opened
+
     def _source(self) -> ContentSource:
         self._file.seek(self._offset)
         first = self._file.read(len(MAGIC))
@@ -159,7 +170,7 @@ class ArchivedRecord:
         return kind(self._file, self._offset)
 
     def _raw(self, check: DigestCheck) -> Iterator[bytes]:
-        opened = self._open()
+        opened = self._opened_again()
         for block in self._from(opened, opened.begin):
             check.see(block)
             yield block
@@ -183,6 +194,8 @@ def _described(opened: _Opened, end: int) -> Description:
     return Description(
         record_type=header.record_type,
         target=header.target,
+        date=header.date,
+        is_arc=header.is_arc,
         http_status=http_status(head),
         content_type=http.get("content-type") if head else own_type,
         content_encoding=http.get("content-encoding"),
