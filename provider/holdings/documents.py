@@ -1,7 +1,7 @@
 """Archived documents by key: who may read one, where its bytes are, and whether they are intact.
 
 A revisit has no payload of its own: it refers to that of another capture (`provider.holdings.revisits`). The
-rules of both captures apply.
+rules of both captures apply. Its HTTP header is its own, unless the server answered "not modified".
 """
 
 import logging
@@ -283,7 +283,7 @@ def _holding(row: Row[Any]) -> Holding:
 def _original(
     session: Session, rights: _Rights, asked: Holding, record: ArchivedRecord
 ) -> tuple[Holding, ArchivedRecord]:
-    """Return the capture whose payload a revisit refers to, and its open record.
+    """Return the capture whose payload a revisit refers to, and its open record with the revisit's answer.
 
     The revisit's own record is that of a revisit of empty content. Raises OriginalNotServedError if the
     archive does not have the original, and if the reader may not have it.
@@ -295,6 +295,8 @@ def _original(
         rights.admit_original(holder)
         original = _record(holder)
         if is_certain or revisit.has_length(original.description):
+            if revisit.has_answer:
+                original.answer_as(record)
             return holder, original
         original.close()
     if revisit.is_empty:

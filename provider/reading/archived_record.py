@@ -7,7 +7,7 @@ response that now carries the payload has its own framing.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO, Final, NamedTuple
 
 from oai.errors import ZatvaError
@@ -37,6 +37,12 @@ _LONGEST_CHUNK_LINE: Final = 4096
 _CHUNK_LINE: Final = re.compile(rb"(?:\r\n)?([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
 _FOLDED: Final = re.compile(rb"\r?\n[ \t]+")
 _FIELD: Final = re.compile(rb"\n([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([^\r\n]*)")
+_LENGTH: Final = "content-length"
+_CODINGS: Final = ("content-encoding", "transfer-encoding")
+_FRAMING: Final = re.compile(
+    rb"^(?:content-length|content-encoding|transfer-encoding)[ \t]*:[^\n]*\n(?:[ \t]+[^\r\n][^\n]*\n)*",
+    re.IGNORECASE | re.MULTILINE,
+)
 _NOT_IN_VALUE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _NOT_ASCII: Final = re.compile(rb"[\x80-\xff]")
 
@@ -102,8 +108,7 @@ class ArchivedRecord:
             opened = self._open()
             self._header = opened.header
             self._end = opened.header.end
-            self._block = opened.header.block
-            self.has_http_header = bool(opened.head)
+            self.head = opened.head
             if length is not None and http_length(opened.head) == length:
                 self._end = opened.begin + length
             self.description = _described(opened, self._end)
@@ -117,13 +122,29 @@ class ArchivedRecord:
 
     @property
     def block_length(self) -> int:
-        """Bytes of the record's content, the HTTP header included."""
-        return self._end - self._block
+        """Bytes of the content with its HTTP header."""
+        return len(self.head) + self.description.length
 
     def block(self) -> Iterator[bytes]:
-        """Yield the content as archived, with the HTTP header. Raises DamageError if it is truncated."""
+        """Yield the content as archived, after the HTTP header. Raises DamageError if it is truncated."""
+        if self.head:
+            yield self.head
         opened = self._opened_again()
-        yield from self._from(opened, opened.header.block)
+        yield from self._from(opened, opened.begin)
+
+    def answer_as(self, revisit: "ArchivedRecord") -> None:
+        """Replace the HTTP header by that of a revisit with this payload (WARC 1.1, section 6.7.2).
+
+        The payload's bytes are those of this record, so the fields that say how they are encoded stay.
+        """
+        self.head = _with_framing_of(self, revisit.head)
+        fields = _fields(self.head)
+        self.description = replace(
+            self.description,
+            http_status=http_status(self.head),
+            content_type=fields.get("content-type"),
+            http_fields=fields,
+        )
 
     def blocks(self, digest: str | None) -> Iterator[bytes]:
         """Yield the payload from its beginning, in blocks of at most 64 KiB.
@@ -206,6 +227,19 @@ def _described(opened: _Opened, end: int) -> Description:
         profile=warc.get("warc-profile"),
         http_fields=http,
     )
+
+
+def _with_framing_of(record: ArchivedRecord, head: bytes) -> bytes:
+    """Return a header with a record's fields for encoding and length in place of its own, if they differ."""
+    own, kept = _fields(head), record.description.http_fields
+    lengths = {None, kept.get(_LENGTH), str(record.description.length)}
+    framing = b""
+    if own.get(_LENGTH) not in lengths or any(own.get(name) != kept.get(name) for name in _CODINGS):
+        framing = b"".join(line.rstrip() + b"\r\n" for line in _FRAMING.findall(record.head))
+        head = _FRAMING.sub(b"", head)
+    elif head.endswith((b"\n\n", b"\n\r\n")):
+        return head
+    return head.rstrip() + b"\r\n" + framing + b"\r\n"
 
 
 def _fields(head: bytes) -> dict[str, str]:
