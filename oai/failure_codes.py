@@ -156,7 +156,7 @@ class FailureCode(StrEnum):
     ARCHIVE_RECORD_LENGTH = "archive_record_length"
     """A record with a wrong length whose content is complete and was indexed."""
     ARCHIVE_RECORD_INVALID = "archive_record_invalid"
-    """A record without a type, valid URL or capture time."""
+    """A record without a type, valid URL or capture time, or with too long an HTTP header."""
     ARCHIVE_RECORD_SEGMENTED = "archive_record_segmented"
     """A response that is written as several records, which are not joined."""
     ARCHIVE_RECORDS_JOINED = "archive_records_joined"

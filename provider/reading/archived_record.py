@@ -35,10 +35,12 @@ _GZIP: Final = b"\x1f\x8b"
 _BLOCK: Final = 65_536
 _LONGEST_CHUNK_LINE: Final = 4096
 _CHUNK_LINE: Final = re.compile(rb"(?:\r\n)?([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
+_CUT_CHUNK_LINE: Final = re.compile(rb"(?:\r\n)?[0-9A-Fa-f]{1,15}[ \t]*(?:;[^\r\n]*)?\r?")
 _FOLDED: Final = re.compile(rb"\r?\n[ \t]+")
 _FIELD: Final = re.compile(rb"\n([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([^\r\n]*)")
 _LENGTH: Final = "content-length"
 _CODINGS: Final = ("content-encoding", "transfer-encoding")
+_COMPRESSIONS: Final = frozenset({"gzip", "x-gzip", "deflate", "compress", "x-compress"})
 _FRAMING: Final = re.compile(
     rb"^(?:content-length|content-encoding|transfer-encoding)[ \t]*:[^\n]*\n(?:[ \t]+[^\r\n][^\n]*\n)*",
     re.IGNORECASE | re.MULTILINE,
@@ -65,6 +67,7 @@ class Description:
     content_type: str | None
     """As archived, including parameters."""
     content_encoding: str | None
+    """Of the payload without chunks: the archived field, or otherwise what is left of Transfer-Encoding."""
     length: int
     """Bytes as archived, including chunk framing."""
     chunked: bool
@@ -219,7 +222,7 @@ def _described(opened: _Opened, end: int) -> Description:
         is_arc=header.is_arc,
         http_status=http_status(head),
         content_type=http.get("content-type") if head else own_type,
-        content_encoding=http.get("content-encoding"),
+        content_encoding=http.get("content-encoding") or _transfer_codings(http),
         length=end - opened.begin,
         chunked="chunked" in http.get("transfer-encoding", "").lower(),
         refers_to_url=warc.get("warc-refers-to-target-uri"),
@@ -227,6 +230,12 @@ def _described(opened: _Opened, end: int) -> Description:
         profile=warc.get("warc-profile"),
         http_fields=http,
     )
+
+
+def _transfer_codings(fields: Mapping[str, str]) -> str | None:
+    """Return the codings of Transfer-Encoding that stay when chunks are joined (RFC 9112, section 7.2)."""
+    codings = (one.strip() for one in fields.get("transfer-encoding", "").lower().split(","))
+    return ", ".join(one for one in codings if one in _COMPRESSIONS) or None
 
 
 def _with_framing_of(record: ArchivedRecord, head: bytes) -> bytes:
@@ -255,8 +264,12 @@ def _escaped(name: str, value: bytes) -> bytes:
 
 
 def _without_chunks(raw: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the joined content of chunks. Content that is not chunked, despite its header, is unchanged."""
+    """Yield the joined content of chunks. Content that is not chunked, despite its header, is unchanged.
+
+    The last chunk may be cut off in a complete record: crawlers end a response at limits of time and length.
+    """
     held = b""
+    is_joined = False
     for block in raw:
         held += block
         while held:
@@ -270,14 +283,15 @@ def _without_chunks(raw: Iterator[bytes]) -> Iterator[bytes]:
             left = int(line[1], 16)
             if left == 0:
                 return
+            is_joined = True
             held = held[line.end() :]
             while left > len(held):
                 yield held
                 left -= len(held)
                 held = next(raw, b"")
                 if not held:
-                    raise EndedEarlyError(f"a chunk is truncated {left:,} bytes before its end")
+                    return
             yield held[:left]
             held = held[left:]
-    if held.strip(b"\r\n"):
+    if held.strip(b"\r\n") and not (is_joined and _CUT_CHUNK_LINE.fullmatch(held)):
         yield held

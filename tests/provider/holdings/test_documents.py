@@ -183,6 +183,37 @@ async def test_what_is_in_no_chunks_though_its_header_says_so_is_given_as_it_is(
     assert await (await archive.get()).read() == PAGE.body
 
 
+CUT = b"2000\r\n" + b"x" * 3000
+
+
+@pytest.mark.parametrize("sent", [CUT, chunked(b"x" * 3000, 3000).removesuffix(b"0\r\n\r\n") + b"1f4"])
+@pytest.mark.parametrize("digest_of", [CUT, b"x" * 3000, None])
+async def test_what_the_crawler_cut_off_is_given_as_far_as_it_was_archived(
+    archive: DocumentArchive, sent: bytes, digest_of: bytes | None
+) -> None:
+    body = sent if digest_of is CUT else digest_of
+    page = replace(PAGE, body=body or b"", digest=body is not None)
+    archive.index(http(page, "Transfer-Encoding: chunked", body=sent))
+    response = await archive.get()
+    assert (response.status, await response.read()) == (200, b"x" * 3000)
+
+
+async def test_a_coding_below_the_chunks_is_declared_as_that_of_the_content(
+    archive: DocumentArchive,
+) -> None:
+    packed = gzip.compress(b"<p>packed", mtime=0)
+    sent = chunked(packed, 7)
+    archive.index(http(replace(PAGE, body=sent), "Transfer-Encoding: gzip, chunked", body=sent))
+    response = await archive.get()
+    assert (response.headers["Content-Encoding"], await response.read()) == ("gzip", packed)
+
+
+async def test_a_long_http_header_is_no_part_of_the_payload(archive: DocumentArchive) -> None:
+    archive.index(http(PAGE, f"X-Long: {'x' * 1_000_000}"))
+    response = await archive.get()
+    assert (response.status, await response.read()) == (200, PAGE.body)
+
+
 async def test_a_large_document_is_sent_whole(archive: DocumentArchive) -> None:
     page = replace(PAGE, body=bytes(range(251)) * 4000)
     archive.index(warc_record(page))
