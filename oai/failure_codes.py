@@ -176,6 +176,8 @@ class FailureCode(StrEnum):
     """A CDX file lists a name that several archive files have; facts: name, count."""
     ARCHIVE_DOCUMENTS_GONE = "archive_documents_gone"
     """Facts: count."""
+    ARCHIVE_CONTENT_REPLACED = "archive_content_replaced"
+    """Documents that got the content that their file has now; facts: count."""
     ARCHIVE_MORE_PROBLEMS = "archive_more_problems"
     """Problems that are not stored one by one; facts: count."""
     ARCHIVE_NOT_INDEXED = "archive_not_indexed"
