@@ -27,7 +27,7 @@ def capture_header(opened: OpenDocument, digest: str | None) -> bytes:
     """Return the record's header of a capture; `digest` is that of its payload."""
     asked, record = opened.asked, opened.record
     fields = {
-        "WARC-Type": "response" if record.has_http_header else "resource",
+        "WARC-Type": "response" if record.head else "resource",
         "WARC-Record-ID": f"<urn:uuid:{asked.key}>",
         "WARC-Date": warc_date(asked.archived),
         "WARC-Target-URI": asked.url,
@@ -35,7 +35,7 @@ def capture_header(opened: OpenDocument, digest: str | None) -> bytes:
     if digest and digest.startswith("sha1:"):
         fields["WARC-Payload-Digest"] = digest
     kind = "application/http; msgtype=response"
-    if not record.has_http_header:
+    if not record.head:
         kind = record.description.content_type or "application/octet-stream"
     return _header({**fields, "Content-Type": kind, "Content-Length": str(record.block_length)})
 

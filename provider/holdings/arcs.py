@@ -50,6 +50,8 @@ class AssignedRow:
     """The row existed before, and may have documents."""
     moved: bool
     """The row belonged to a missing file with the same name."""
+    whole: bool = True
+    """The file was read to its end."""
 
 
 def find_unchanged(session: Session, file: ArchiveFile) -> Arc | None:
@@ -115,7 +117,7 @@ def settle(session: Session, file: ArchiveFile, *, whole: bool) -> AssignedRow:
     change = update(Arc).values(values).returning(Arc.id)
     own = session.scalar(change.where(Arc.path == path))
     if own is not None:
-        return AssignedRow(arc_id=own, known=True, moved=False)
+        return AssignedRow(arc_id=own, known=True, moved=False, whole=whole)
     for row in session.scalars(select(Arc).where(Arc.name == file.name).order_by(Arc.id)).all():
         former = row.path
         if presence(former) is Presence.GONE and (
@@ -125,9 +127,9 @@ def settle(session: Session, file: ArchiveFile, *, whole: bool) -> AssignedRow:
             # place.
             own = session.scalar(change.where(Arc.id == row.id, Arc.path.is_not_distinct_from(former)))
             if own is not None:
-                return AssignedRow(arc_id=own, known=True, moved=former is not None)
+                return AssignedRow(arc_id=own, known=True, moved=former is not None, whole=whole)
     arc_id = session.execute(insert(Arc).values(values).returning(Arc.id)).scalar_one()
-    return AssignedRow(arc_id=arc_id, known=False, moved=False)
+    return AssignedRow(arc_id=arc_id, known=False, moved=False, whole=whole)
 
 
 def save_problems(session: Session, arc_id: int, problems: Sequence[FramingProblem]) -> None:

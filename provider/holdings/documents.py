@@ -1,7 +1,7 @@
 """Archived documents by key: who may read one, where its bytes are, and whether they are intact.
 
 A revisit has no payload of its own: it refers to that of another capture (`provider.holdings.revisits`). The
-rules of both captures apply.
+rules of both captures apply. Its HTTP header is its own, unless the server answered "not modified".
 """
 
 import logging
@@ -18,6 +18,7 @@ from oai.database import Database
 from oai.errors import ZatvaError
 from oai.proxies import Address
 from oai.sections import ProviderSettings
+from provider.holdings.record_matching import difference
 from provider.holdings.revisits import MOST_CANDIDATES, Revisit
 from provider.holdings.rules import Rule, in_reading_room, rights_of, strictest
 from provider.models import UNLISTED, Access, Arc, Document
@@ -57,6 +58,7 @@ class Holding:
     access: str
     embargo_until: datetime | None
     digest: str | None
+    record_type: str
     length: int | None
     """Bytes of the payload, if the file has been read."""
     offset: int
@@ -179,6 +181,7 @@ class _Rights(NamedTuple):
 
 
 def _record(holding: Holding) -> ArchivedRecord:
+    """Return the document's open record. Raises NotServedError, also if another record is in its place."""
     if holding.path is None:
         raise NotServedError(
             503,
@@ -188,11 +191,16 @@ def _record(holding: Holding) -> ArchivedRecord:
         file = open_record(
             holding.path, size=holding.size, tag=holding.tag, packed_length=holding.packed_length
         )
-        return ArchivedRecord(file, holding.offset, length=holding.length)
+        record = ArchivedRecord(file, holding.offset, length=holding.length)
     except OSError as error:
         raise unreadable(holding, error) from None
     except DamageError as damage:
         raise damaged(holding, damage) from None
+    differs = difference(record.description, holding)
+    if differs is not None:
+        record.close()
+        raise damaged(holding, DamageError(differs))
+    return record
 
 
 def unreadable(holding: Holding, error: OSError) -> NotServedError:
@@ -208,9 +216,12 @@ def unreadable(holding: Holding, error: OSError) -> NotServedError:
 
 
 def damaged(holding: Holding, fault: DamageError | DigestError) -> NotServedError:
-    """Log that a record differs from what was archived, and return the error for the client."""
+    """Log that a record differs from what was archived, and return the error for the client.
+
+    The fault is for the log only: it may quote what is in the file now, which may be another document.
+    """
     _log.error("document %s: %s: %s", holding.key, holding.place, fault)
-    return NotServedError(500, f"the archived record is damaged and is not served: {fault}")
+    return NotServedError(500, "the archived record is damaged and is not served")
 
 
 def _checked(asked: Holding, holder: Holding, rule: Rule, record: ArchivedRecord, most: int) -> OpenDocument:
@@ -247,6 +258,7 @@ def _holdings() -> Select[Any]:
         Document.access,
         Document.embargo_until,
         Document.digest,
+        Document.record_type,
         Document.length,
         Document.offset,
         Document.packed_length,
@@ -271,7 +283,7 @@ def _holding(row: Row[Any]) -> Holding:
 def _original(
     session: Session, rights: _Rights, asked: Holding, record: ArchivedRecord
 ) -> tuple[Holding, ArchivedRecord]:
-    """Return the capture whose payload a revisit refers to, and its open record.
+    """Return the capture whose payload a revisit refers to, and its open record with the revisit's answer.
 
     The revisit's own record is that of a revisit of empty content. Raises OriginalNotServedError if the
     archive does not have the original, and if the reader may not have it.
@@ -283,6 +295,8 @@ def _original(
         rights.admit_original(holder)
         original = _record(holder)
         if is_certain or revisit.has_length(original.description):
+            if revisit.has_answer:
+                original.answer_as(record)
             return holder, original
         original.close()
     if revisit.is_empty:

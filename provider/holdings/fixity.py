@@ -16,10 +16,10 @@ from sqlalchemy.orm import Session
 from oai.errors import UsageError
 from oai.failures import Failure, FailureCode
 from provider.holdings.arcs import is_file
+from provider.holdings.record_matching import difference
 from provider.models import Arc, Document
 from provider.protocol.scopes import find_scope
 from provider.reading.archived_record import ArchivedRecord, DigestError
-from provider.reading.capture_facts import RefusedError, address_of
 from provider.reading.content import DamageError
 from provider.reading.digests import DigestCheck
 from provider.storage.files import look_at, open_record
@@ -207,7 +207,7 @@ class Checker:
         if self.choice.sample is not None:
             wanted = wanted.order_by(func.random()).limit(self.choice.sample)
         place = (Document.url, Document.offset, Document.length, Document.packed_length)
-        columns = (Document.key, *place, Document.digest, Document.record_type)
+        columns = (Document.key, *place, Document.archived, Document.digest, Document.record_type)
         rows = select(*columns).where(Document.id.in_(wanted)).order_by(Document.offset, Document.id)
         return self.session.execute(rows, execution_options={"yield_per": _TOGETHER})
 
@@ -221,7 +221,7 @@ def _fault_of_capture(file: FileCheck, arc: Any, row: Any) -> str | None:  # noq
     except (OSError, DamageError) as error:
         return str(error)
     try:
-        differs = _differs(record, row)
+        differs = difference(record.description, row)
         if differs is None:
             _read(file, record, row)
     except (OSError, DamageError, DigestError) as error:
@@ -238,23 +238,6 @@ def _read(file: FileCheck, record: ArchivedRecord, row: Any) -> None:  # noqa: A
     for _ in record.blocks(digest):
         pass
     file.without_digest += row.record_type != _REVISIT and not DigestCheck(digest).known
-
-
-def _differs(record: ArchivedRecord, row: Any) -> str | None:  # noqa: ANN401 a row of the index
-    """Return how the record's headers differ from the index."""
-    description = record.description
-    if description.record_type != row.record_type:
-        return f"a record of type {description.record_type!r} was found, not {row.record_type!r}"
-    try:
-        url = address_of(description.target)[0]
-    except RefusedError as refused:
-        return f"a different record was found: {refused}"
-    if url != row.url:
-        return f"a record of {url} was found"
-    if row.length is not None and description.length != row.length:
-        declared = f"the record declares {description.length:,} bytes of content"
-        return f"{declared}, but {row.length:,} when it was indexed"
-    return None
 
 
 def _altered(file: FileCheck, row: Any, reason: str) -> FixityFinding:  # noqa: ANN401 as above

@@ -44,6 +44,14 @@ class Revisit:
         )
 
     @property
+    def has_answer(self) -> bool:
+        """Whether its HTTP header is that of the response whose content was unchanged.
+
+        The header of a response that was not modified is that of the earlier capture (RFC 9110, 15.4.5).
+        """
+        return self.description.http_status is not None and not self.is_not_modified
+
+    @property
     def is_empty(self) -> bool:
         """Whether the content that was compared is empty, so that the record itself is complete.
 

@@ -23,6 +23,7 @@ from provider.reading.framing import FramingProblem
 from provider.storage.files import Presence, presence
 from provider.titles.access import follow_new, hold_titles
 from provider.titles.document_sets import TITLE_OF
+from provider.titles.front_pages import forget_front_pages
 
 # `:unlisted` is 1 for documents that are withheld from the beginning, otherwise 0.
 _DOMAINS: Final = """
@@ -108,18 +109,37 @@ SELECT key, id, arc_id, host_id, mime_major_id, mime_id, title_id,
 FROM inserted
 """  # noqa: S608 constant text
 
+# A capture that equals the document comes before others of its key: its content is still in the file.
 _KNOWN: Final = """
 INSERT INTO known
 SELECT DISTINCT ON (candidate.key)
     candidate.key, document.id, document.arc_id, candidate."offset", document."offset",
     pg_temp.differ(candidate.digest, document.digest),
+    pg_temp.differ(candidate.digest, document.digest) OR coalesce(candidate.length <> document.length, false)
+        OR document.length IS NOT NULL AND candidate.record_type <> document.record_type AS alters,
     candidate.length IS NOT NULL
         AND (document.length IS NULL OR document.title IS NULL AND candidate.title IS NOT NULL
             OR document.language IS NULL AND candidate.language IS NOT NULL)
 FROM candidate
 JOIN document USING (key)
 WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.key = candidate.key)
-ORDER BY candidate.key, candidate."offset"
+ORDER BY candidate.key, alters, candidate."offset"
+"""
+# The file itself has other content for its document. What is known of the former content is removed; then the
+# document gets its facts and its new datestamp like one that only a CDX file had listed. One of another type
+# is left as it is: a document stays in its sets.
+_REPLACE: Final = """
+WITH replaced AS (
+    UPDATE known SET differs = false, lacks = true
+    FROM candidate JOIN document USING (key)
+    WHERE known.alters AND known.arc_id = :arc_id AND document.mime_id = candidate.mime_id
+        AND candidate.key = known.key AND candidate."offset" = known.new_offset
+    RETURNING known.id, known.new_offset, candidate.declared_type
+)
+UPDATE document SET length = NULL, digest = NULL, title = NULL, language = NULL, http_status = NULL,
+    recognised_type = NULL, declared_type = replaced.declared_type
+FROM replaced WHERE document.id = replaced.id
+RETURNING document.id, replaced.new_offset
 """
 _ELSEWHERE: Final = """
 SELECT id, path FROM arc WHERE id IN (SELECT arc_id FROM known WHERE arc_id <> :arc_id) ORDER BY id
@@ -222,7 +242,8 @@ class Merged:
     moved: int = 0
     duplicates: int = 0
     completed: int = 0
-    """Unchanged and moved documents that were known only from a CDX file, or had no title or language."""
+    """Unchanged and moved documents that were known only from a CDX file, or had no title or language, or
+    whose content was replaced in their file."""
     problems: tuple[FramingProblem, ...] = ()
     gone: tuple[int, ...] = field(default=(), repr=False)
     """Ids of missing files from which documents were moved here."""
@@ -316,6 +337,7 @@ def _merge_known(session: Session, assigned: AssignedRow, new: int, datestamp: d
     session.execute(text("ANALYZE candidate"))
     session.execute(text("ANALYZE fresh"))
     session.execute(text(_KNOWN))
+    replaced = _replaced(session, assigned)
     elsewhere = session.execute(text(_ELSEWHERE), here).all()
     gone = tuple(row.id for row in elsewhere if presence(row.path) is Presence.GONE)
     session.execute(text(_CLASSIFY), {**here, "gone": list(gone)})
@@ -333,7 +355,7 @@ def _merge_known(session: Session, assigned: AssignedRow, new: int, datestamp: d
         moved=states.get("moved", 0) + (unchanged if assigned.moved else 0),
         duplicates=states.get("duplicate", 0) + sum(not row.differs for row in repeated),
         completed=completed,
-        problems=tuple(_conflicts(session, repeated)),
+        problems=(*replaced, *_conflicts(session, repeated)),
         gone=gone,
     )
 
@@ -359,6 +381,25 @@ def _vanished(session: Session, assigned: AssignedRow) -> tuple[FramingProblem, 
     reason = f"{row.documents:,} documents that were indexed from this file earlier are no longer in it"
     code = FailureCode.ARCHIVE_DOCUMENTS_GONE
     return (FramingProblem.of(code, reason, offset=row.first, count=row.documents),)
+
+
+def _replaced(session: Session, assigned: AssignedRow) -> tuple[FramingProblem, ...]:
+    """Make documents whose content was replaced in their own file ready for the content that is there now.
+
+    A file that was not read to its end may have the former content in the rest.
+    """
+    if not (assigned.known and assigned.whole):
+        return ()
+    rows = session.execute(text(_REPLACE), {"arc_id": assigned.arc_id}).all()
+    if not rows:
+        return ()
+    forget_front_pages(session, [row.id for row in rows])
+    reason = (
+        f"{len(rows):,} documents have other content in this file than when it was indexed; it was replaced"
+    )
+    first = min(row.new_offset for row in rows)
+    code = FailureCode.ARCHIVE_CONTENT_REPLACED
+    return (FramingProblem.of(code, reason, offset=first, count=len(rows)),)
 
 
 def _conflicts(session: Session, repeated: Sequence[Row[Any]]) -> list[FramingProblem]:

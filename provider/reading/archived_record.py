@@ -7,7 +7,7 @@ response that now carries the payload has its own framing.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO, Final, NamedTuple
 
 from oai.errors import ZatvaError
@@ -35,8 +35,16 @@ _GZIP: Final = b"\x1f\x8b"
 _BLOCK: Final = 65_536
 _LONGEST_CHUNK_LINE: Final = 4096
 _CHUNK_LINE: Final = re.compile(rb"(?:\r\n)?([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
+_CUT_CHUNK_LINE: Final = re.compile(rb"(?:\r\n)?[0-9A-Fa-f]{1,15}[ \t]*(?:;[^\r\n]*)?\r?")
 _FOLDED: Final = re.compile(rb"\r?\n[ \t]+")
 _FIELD: Final = re.compile(rb"\n([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([^\r\n]*)")
+_LENGTH: Final = "content-length"
+_CODINGS: Final = ("content-encoding", "transfer-encoding")
+_COMPRESSIONS: Final = frozenset({"gzip", "x-gzip", "deflate", "compress", "x-compress"})
+_FRAMING: Final = re.compile(
+    rb"^(?:content-length|content-encoding|transfer-encoding)[ \t]*:[^\n]*\n(?:[ \t]+[^\r\n][^\n]*\n)*",
+    re.IGNORECASE | re.MULTILINE,
+)
 _NOT_IN_VALUE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _NOT_ASCII: Final = re.compile(rb"[\x80-\xff]")
 
@@ -52,10 +60,14 @@ class Description:
     record_type: str
     target: str
     """The URL as the record writes it."""
+    date: str
+    """The time of capture, likewise."""
+    is_arc: bool
     http_status: int | None
     content_type: str | None
     """As archived, including parameters."""
     content_encoding: str | None
+    """Of the payload without chunks: the archived field, or otherwise what is left of Transfer-Encoding."""
     length: int
     """Bytes as archived, including chunk framing."""
     chunked: bool
@@ -97,9 +109,9 @@ class ArchivedRecord:
         self._file = file
         try:
             opened = self._open()
+            self._header = opened.header
             self._end = opened.header.end
-            self._block = opened.header.block
-            self.has_http_header = bool(opened.head)
+            self.head = opened.head
             if length is not None and http_length(opened.head) == length:
                 self._end = opened.begin + length
             self.description = _described(opened, self._end)
@@ -113,13 +125,29 @@ class ArchivedRecord:
 
     @property
     def block_length(self) -> int:
-        """Bytes of the record's content, the HTTP header included."""
-        return self._end - self._block
+        """Bytes of the content with its HTTP header."""
+        return len(self.head) + self.description.length
 
     def block(self) -> Iterator[bytes]:
-        """Yield the content as archived, with the HTTP header. Raises DamageError if it is truncated."""
-        opened = self._open()
-        yield from self._from(opened, opened.header.block)
+        """Yield the content as archived, after the HTTP header. Raises DamageError if it is truncated."""
+        if self.head:
+            yield self.head
+        opened = self._opened_again()
+        yield from self._from(opened, opened.begin)
+
+    def answer_as(self, revisit: "ArchivedRecord") -> None:
+        """Replace the HTTP header by that of a revisit with this payload (WARC 1.1, section 6.7.2).
+
+        The payload's bytes are those of this record, so the fields that say how they are encoded stay.
+        """
+        self.head = _with_framing_of(self, revisit.head)
+        fields = _fields(self.head)
+        self.description = replace(
+            self.description,
+            http_status=http_status(self.head),
+            content_type=fields.get("content-type"),
+            http_fields=fields,
+        )
 
     def blocks(self, digest: str | None) -> Iterator[bytes]:
         """Yield the payload from its beginning, in blocks of at most 64 KiB.
@@ -150,6 +178,13 @@ class ArchivedRecord:
             front=content.front
         )
 
+    def _opened_again(self) -> _Opened:
+        opened = self._open()
+        # The caller has compared the first header with the index; the file may be overwritten meanwhile.
+        if opened.header != self._header:
+            raise DamageError("another record was written in its place while it was read")
+        return opened
+
     def _source(self) -> ContentSource:
         self._file.seek(self._offset)
         first = self._file.read(len(MAGIC))
@@ -159,7 +194,7 @@ class ArchivedRecord:
         return kind(self._file, self._offset)
 
     def _raw(self, check: DigestCheck) -> Iterator[bytes]:
-        opened = self._open()
+        opened = self._opened_again()
         for block in self._from(opened, opened.begin):
             check.see(block)
             yield block
@@ -183,9 +218,11 @@ def _described(opened: _Opened, end: int) -> Description:
     return Description(
         record_type=header.record_type,
         target=header.target,
+        date=header.date,
+        is_arc=header.is_arc,
         http_status=http_status(head),
         content_type=http.get("content-type") if head else own_type,
-        content_encoding=http.get("content-encoding"),
+        content_encoding=http.get("content-encoding") or _transfer_codings(http),
         length=end - opened.begin,
         chunked="chunked" in http.get("transfer-encoding", "").lower(),
         refers_to_url=warc.get("warc-refers-to-target-uri"),
@@ -193,6 +230,25 @@ def _described(opened: _Opened, end: int) -> Description:
         profile=warc.get("warc-profile"),
         http_fields=http,
     )
+
+
+def _transfer_codings(fields: Mapping[str, str]) -> str | None:
+    """Return the codings of Transfer-Encoding that stay when chunks are joined (RFC 9112, section 7.2)."""
+    codings = (one.strip() for one in fields.get("transfer-encoding", "").lower().split(","))
+    return ", ".join(one for one in codings if one in _COMPRESSIONS) or None
+
+
+def _with_framing_of(record: ArchivedRecord, head: bytes) -> bytes:
+    """Return a header with a record's fields for encoding and length in place of its own, if they differ."""
+    own, kept = _fields(head), record.description.http_fields
+    lengths = {None, kept.get(_LENGTH), str(record.description.length)}
+    framing = b""
+    if own.get(_LENGTH) not in lengths or any(own.get(name) != kept.get(name) for name in _CODINGS):
+        framing = b"".join(line.rstrip() + b"\r\n" for line in _FRAMING.findall(record.head))
+        head = _FRAMING.sub(b"", head)
+    elif head.endswith((b"\n\n", b"\n\r\n")):
+        return head
+    return head.rstrip() + b"\r\n" + framing + b"\r\n"
 
 
 def _fields(head: bytes) -> dict[str, str]:
@@ -208,8 +264,12 @@ def _escaped(name: str, value: bytes) -> bytes:
 
 
 def _without_chunks(raw: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the joined content of chunks. Content that is not chunked, despite its header, is unchanged."""
+    """Yield the joined content of chunks. Content that is not chunked, despite its header, is unchanged.
+
+    The last chunk may be cut off in a complete record: crawlers end a response at limits of time and length.
+    """
     held = b""
+    is_joined = False
     for block in raw:
         held += block
         while held:
@@ -223,14 +283,15 @@ def _without_chunks(raw: Iterator[bytes]) -> Iterator[bytes]:
             left = int(line[1], 16)
             if left == 0:
                 return
+            is_joined = True
             held = held[line.end() :]
             while left > len(held):
                 yield held
                 left -= len(held)
                 held = next(raw, b"")
                 if not held:
-                    raise EndedEarlyError(f"a chunk is truncated {left:,} bytes before its end")
+                    return
             yield held[:left]
             held = held[left:]
-    if held.strip(b"\r\n"):
+    if held.strip(b"\r\n") and not (is_joined and _CUT_CHUNK_LINE.fullmatch(held)):
         yield held

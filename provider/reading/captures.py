@@ -17,6 +17,7 @@ from provider.reading.digests import DigestCheck, PayloadDigest
 from provider.reading.framing import FramingProblem, read_records
 from provider.reading.headers import (
     SEGMENTED,
+    LongHeaderError,
     RecordHeader,
     http_head,
     http_length,
@@ -156,15 +157,13 @@ class _Captures:
             return Ignored.of(kind), header.end
         try:
             address, time = _address_and_time(header)
-        except RefusedError as refusal:
-            content.pass_to(header.end)
-            code = FailureCode.ARCHIVE_RECORD_INVALID
-            return FramingProblem.of(code, str(refusal), offset=offset), header.end
-        if header.is_segment:
-            content.pass_to(header.end)
-            code = FailureCode.ARCHIVE_RECORD_SEGMENTED
-            return FramingProblem.of(code, SEGMENTED, offset=offset), header.end
-        return self._capture(content, offset, header, address, time), header.end
+            if not header.is_segment:
+                return self._capture(content, offset, header, address, time), header.end
+            code, reason = FailureCode.ARCHIVE_RECORD_SEGMENTED, SEGMENTED
+        except (RefusedError, LongHeaderError) as refusal:
+            code, reason = FailureCode.ARCHIVE_RECORD_INVALID, str(refusal)
+        content.pass_to(header.end)
+        return FramingProblem.of(code, reason, offset=offset), header.end
 
     def rescue(self, content: Content, offset: int, damage: DamageError) -> tuple[Capture, int]:
         """Return the capture if its payload can be verified although the record's length is wrong."""

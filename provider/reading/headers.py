@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 from provider.reading.content import LINE_LIMIT, Content, DamageError, EndedEarlyError
 
 _HEADER_LIMIT: Final = 1 << 20
-_HTTP_LIMIT: Final = 256 * 1024
 _ARC_FIELDS: Final = 5
 _DATE_DIGITS: Final = 10
 _LENGTH_DIGITS: Final = 15
@@ -31,6 +30,10 @@ _STATUS = re.compile(rb"HTTP/[0-9.]+[ \t]+([0-9]{3})\b")
 _CONTENT_TYPE = re.compile(rb"\ncontent-type[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _CONTENT_LENGTH = re.compile(rb"\ncontent-length[ \t]*:[ \t]*([0-9]{1,15})[ \t]*\r?\n", re.IGNORECASE)
 _TRANSFER_ENCODING = re.compile(rb"\ntransfer-encoding[ \t]*:", re.IGNORECASE)
+
+
+class LongHeaderError(DamageError):
+    """A complete record has an HTTP header that is too long to be read."""
 
 
 SEGMENTED: Final = "segmented record: only its first part is in this record, and segments are not joined"
@@ -175,15 +178,20 @@ def _number(text: str, where: str) -> int:
 
 
 def http_head(content: Content, header: RecordHeader) -> bytes:
-    """Return the HTTP status line and headers with the blank line; empty if the block is not HTTP."""
+    """Return the HTTP status line and headers with the blank line; empty if the block is not HTTP.
+
+    Raises LongHeaderError if they are too long: a part of them would be taken for the payload.
+    """
     least = min(header.block + len(_HTTP), header.end)
     if header.record_type == "resource" or not content.extend(least).startswith(_HTTP, header.block):
         return b""
-    limit = min(header.end, header.block + _HTTP_LIMIT)
+    limit = min(header.end, header.block + _HEADER_LIMIT)
     blank = _BLANK_LINE.search(content.front, header.block, limit)
     if blank is None:
         front = content.extend(limit)
         blank = _BLANK_LINE.search(front, header.block, limit)
+    if blank is None and limit < header.end:
+        raise LongHeaderError(f"the HTTP header is longer than {_HEADER_LIMIT:,} bytes")
     return content.front[header.block : blank.end() if blank else limit]
 
 

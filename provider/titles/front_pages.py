@@ -57,6 +57,10 @@ WHERE title_id = :title_id
 """  # noqa: S608 constant text
 _SAME: Final = "UPDATE title_front_page SET seen = :changes WHERE title_id = :title_id"
 _MARK: Final = "UPDATE title_front_page SET changes = changes + 1 WHERE title_id = ANY(CAST(:ids AS int[]))"
+_FORGET: Final = """
+UPDATE title_front_page SET document_id = NULL, holder_id = NULL, words = NULL, changes = changes + 1
+WHERE document_id = ANY(CAST(:ids AS bigint[])) OR holder_id = ANY(CAST(:ids AS bigint[]))
+"""
 
 _MARK_DATED: Final = """
 UPDATE title_front_page SET changes = changes + 1
@@ -89,6 +93,11 @@ _NONE: Final = _Read(None, None, None)
 def mark_front_pages(session: Session, title_ids: Collection[int]) -> None:
     """Note that these titles may have another front page; costs little if none was ever read."""
     session.execute(text(_MARK), {"ids": sorted(title_ids)})
+
+
+def forget_front_pages(session: Session, documents: Sequence[int]) -> None:
+    """Remove the words that were read from these documents, whose content has been replaced."""
+    session.execute(text(_FORGET), {"ids": list(documents)})
 
 
 def mark_dated(session: Session) -> None:

@@ -10,7 +10,11 @@ from pytest_aiohttp import AiohttpClient
 from sqlalchemy import update
 
 from oai.database import Database
+from oai.sections import ProviderSettings
 from oai.settings import Settings
+from provider.export.warc_download import export_warc
+from provider.holdings.lookup import Query
+from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Arc
 from tests.provider.archives import arc_info, arc_record, offsets, warc_record
 from tests.provider.holdings.document_archive import (
@@ -22,6 +26,7 @@ from tests.provider.holdings.document_archive import (
     http,
     served,
 )
+from tests.provider.holdings.test_documents_access import revisit
 
 LINK = (
     f'<{URL}>; rel="original", <http://archive.example/timegate/{URL}>; rel="timegate", '
@@ -178,6 +183,37 @@ async def test_what_is_in_no_chunks_though_its_header_says_so_is_given_as_it_is(
     assert await (await archive.get()).read() == PAGE.body
 
 
+CUT = b"2000\r\n" + b"x" * 3000
+
+
+@pytest.mark.parametrize("sent", [CUT, chunked(b"x" * 3000, 3000).removesuffix(b"0\r\n\r\n") + b"1f4"])
+@pytest.mark.parametrize("digest_of", [CUT, b"x" * 3000, None])
+async def test_what_the_crawler_cut_off_is_given_as_far_as_it_was_archived(
+    archive: DocumentArchive, sent: bytes, digest_of: bytes | None
+) -> None:
+    body = sent if digest_of is CUT else digest_of
+    page = replace(PAGE, body=body or b"", digest=body is not None)
+    archive.index(http(page, "Transfer-Encoding: chunked", body=sent))
+    response = await archive.get()
+    assert (response.status, await response.read()) == (200, b"x" * 3000)
+
+
+async def test_a_coding_below_the_chunks_is_declared_as_that_of_the_content(
+    archive: DocumentArchive,
+) -> None:
+    packed = gzip.compress(b"<p>packed", mtime=0)
+    sent = chunked(packed, 7)
+    archive.index(http(replace(PAGE, body=sent), "Transfer-Encoding: gzip, chunked", body=sent))
+    response = await archive.get()
+    assert (response.headers["Content-Encoding"], await response.read()) == ("gzip", packed)
+
+
+async def test_a_long_http_header_is_no_part_of_the_payload(archive: DocumentArchive) -> None:
+    archive.index(http(PAGE, f"X-Long: {'x' * 1_000_000}"))
+    response = await archive.get()
+    assert (response.status, await response.read()) == (200, PAGE.body)
+
+
 async def test_a_large_document_is_sent_whole(archive: DocumentArchive) -> None:
     page = replace(PAGE, body=bytes(range(251)) * 4000)
     archive.index(warc_record(page))
@@ -239,12 +275,48 @@ async def test_a_file_that_has_changed_gives_no_other_document(archive: Document
     assert (await archive.get()).status == 500
 
 
-async def test_a_segment_is_not_given_for_the_whole(archive: DocumentArchive) -> None:
+async def test_a_segment_is_not_given_for_the_whole(
+    archive: DocumentArchive, caplog: pytest.LogCaptureFixture
+) -> None:
     """A CDX file, or an earlier version, may have listed it."""
     path = archive.index(warc_record(PAGE), name="x.warc")
     path.write_bytes(path.read_bytes().replace(b"WARC-Date", b"WARC-Segment-Number: 1\r\nWARC-Date"))
     response = await archive.get()
-    assert (response.status, "segmented record" in await response.text()) == (500, True)
+    assert (response.status, "segmented record" in caplog.text) == (500, True)
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_the_record_at_the_place_of_one_that_was_removed_is_not_given_in_its_stead(
+    archive: DocumentArchive,
+    caplog: pytest.LogCaptureFixture,
+    again: bool,  # noqa: FBT001 whether the file is indexed again
+) -> None:
+    """Not even if the document has no digest by which the difference would show."""
+    unchanged = revisit(replace(PAGE, status=304, digest=False))
+    secret = warc_record(replace(PAGE, url="http://a.example/secret", body=b"SECRET"))
+    original = warc_record(replace(PAGE, date="2006-01-01T00:00:00Z"))
+    path = archive.index(original, unchanged, secret, name="x.warc")
+    assert (await archive.get()).status == 200
+    path.write_bytes(original + secret)
+    if again:
+        index_file(archive.database, path, IndexOptions(margin=1))
+    response = await archive.get()
+    assert (response.status, "SECRET" in await response.text()) == (500, False)
+    assert "a record of type 'response' was found, not 'revisit'" in caplog.text
+    data = b"".join(export_warc(archive.database, ProviderSettings(), Query(url=URL, limit=10), None))
+    assert b"SECRET" not in gzip.decompress(data)
+
+
+async def test_what_is_in_a_replaced_file_is_for_the_log_only(
+    archive: DocumentArchive, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = archive.index(warc_record(PAGE), name="x.warc")
+    path.write_bytes(b"SECRET words of another document\n")
+    response = await archive.get()
+    assert (response.status, "SECRET" in await response.text()) == (500, False)
+    data = b"".join(export_warc(archive.database, ProviderSettings(), Query(url=URL, limit=10), None))
+    assert b"SECRET" not in gzip.decompress(data)
+    assert "SECRET" in caplog.text
 
 
 async def test_an_unknown_document_is_not_found(archive: DocumentArchive) -> None:

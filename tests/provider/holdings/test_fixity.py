@@ -6,7 +6,6 @@ from argparse import Namespace
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from oai.console import Console
 from oai.database import Database
 from oai.settings import Settings
 from provider.commands import verify
-from provider.holdings.fixity import Checker, Fault, FileCheck, FixityChoice, _differs
+from provider.holdings.fixity import Checker, Fault, FileCheck, FixityChoice
 from provider.indexing.indexer import IndexOptions, index_file
 from tests.provider.archives import Page, arc_record, offsets, warc_record, write_archive
 from tests.provider.test_commands import objects, zatva
@@ -211,23 +210,3 @@ def test_a_check_that_is_broken_off_says_how_to_go_on(
     with pytest.raises(KeyboardInterrupt):
         verify(Invocation(arguments=arguments, settings=settings, console=console))
     assert f"--after {number}" in errors.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("row", "expected"),
-    [
-        ({}, None),
-        ({"length": None}, None),
-        ({"length": 6}, "the record declares 5 bytes of content, but 6 when it was indexed"),
-        ({"length": 4}, "the record declares 5 bytes of content, but 4 when it was indexed"),
-        ({"record_type": "revisit"}, "a record of type 'response' was found, not 'revisit'"),
-        ({"url": "http://b.cz/"}, "a record of http://a.cz/ was found"),
-    ],
-)
-def test_a_record_differs_from_its_row_in_type_address_or_length(
-    row: dict[str, object], expected: str | None
-) -> None:
-    description = SimpleNamespace(record_type="response", target="http://a.cz/", length=5)
-    indexed = SimpleNamespace(**{"record_type": "response", "url": "http://a.cz/", "length": 5, **row})
-    record: Any = SimpleNamespace(description=description)
-    assert _differs(record, indexed) == expected

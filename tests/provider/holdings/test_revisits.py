@@ -21,7 +21,7 @@ from provider.holdings.lookup import MatchType, Query
 from provider.holdings.rules import Rule
 from provider.models import Access
 from tests.provider.archives import Page, warc_record
-from tests.provider.holdings.document_archive import PAGE, DocumentArchive, served
+from tests.provider.holdings.document_archive import PAGE, DocumentArchive, chunked, served
 from tests.provider.holdings.test_documents_access import AGAIN, ELSEWHERE, LATER, revisit, rule
 from tests.provider.http.test_cdx import compare_spellings
 
@@ -155,6 +155,68 @@ async def test_the_named_original_decides_who_may_read_it(archive: DocumentArchi
     for access, status in ((Access.READING_ROOM, 403), (Access.WITHHELD, 410), (Access.OPEN, 200)):
         rule(archive, Rule(access=access), ELSEWHERE.url)
         assert (await archive.get(AGAIN)).status == status, access
+
+
+def first_record(archive: DocumentArchive) -> tuple[str, list[tuple[str, str]], bytes]:
+    """Status line, HTTP fields and content of the revisit in an export."""
+    query = Query(url=PAGE.url, match=MatchType.EXACT, since=datetime(2008, 1, 1, tzinfo=UTC), limit=1)
+    data = b"".join(export_warc(archive.database, ProviderSettings(), query, None))
+    _, record = ((one, one.content_stream().read()) for one in ArchiveIterator(io.BytesIO(data)))
+    return record[0].http_headers.statusline, record[0].http_headers.headers, record[1]
+
+
+async def test_a_revisit_has_the_http_header_of_its_own_answer(archive: DocumentArchive) -> None:
+    first, second = "Location: /first\r\n", "Location: /second\r\n"
+    moved = replace(PAGE, status=302, http_headers=first)
+    again = replace(LATER, status=503, http_headers=second, mime_type="text/plain")
+    archive.index(warc_record(moved), revisit(again, IDENTICAL))
+    response = await archive.get(AGAIN)
+    assert await response.read() == PAGE.body
+    names = ("Content-Type", "X-Archive-Orig-Status", "X-Archive-Orig-Location")
+    assert [response.headers[name] for name in names] == ["text/plain", "503", "/second"]
+    status, fields, body = first_record(archive)
+    assert (status, dict(fields)["Location"], body) == ("503 Anything", "/second", PAGE.body)
+
+
+@pytest.mark.parametrize("status", [304, 200])
+async def test_a_revisit_that_was_not_modified_has_the_header_of_the_earlier_capture(
+    archive: DocumentArchive, status: int
+) -> None:
+    earlier = replace(PAGE, http_headers="Content-Language: cs\r\n")
+    again = replace(LATER, status=status, mime_type=None)
+    archive.index(warc_record(earlier), revisit(again, UNCHANGED))
+    headers = (await archive.get(AGAIN)).headers
+    names = ("Content-Type", "X-Archive-Orig-Status", "X-Archive-Orig-Content-Language")
+    assert [headers[name] for name in names] == ["text/html", "200", "cs"]
+    assert ("Content-Language", "cs") in first_record(archive)[1]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "fields", "kept"),
+    [
+        ("Transfer-Encoding: chunked\r\n", f"Content-Length: {len(PAGE.body)}\r\n", "Transfer-Encoding"),
+        (f"Content-Length: {len(PAGE.body)}\r\n", "transfer-encoding: chunked\r\n", "Content-Length"),
+        ("", "Content-Length: 1\r\n", None),
+        ("", f"Content-Length: {len(PAGE.body)}\r\n", "Content-Length"),
+        ("Content-Encoding:\r\n gzip\r\n", "", "Content-Encoding"),
+    ],
+)
+async def test_the_fields_about_the_bytes_of_the_content_are_those_of_the_earlier_capture(
+    archive: DocumentArchive, earlier: str, fields: str, kept: str | None
+) -> None:
+    body = chunked(PAGE.body, 7) if "chunked" in earlier else PAGE.body
+    archive.index(
+        warc_record(replace(PAGE, body=body, http_headers=earlier)),
+        revisit(replace(LATER, body=body, http_headers=f"ETag: x\r\n{fields}Date: now\r\n"), IDENTICAL),
+    )
+    assert await (await archive.get(AGAIN)).read() == PAGE.body
+    _, found, content = first_record(archive)
+    names = [name for name, _ in found]
+    assert [name for name in names if name.title().startswith(("Content-L", "Content-E", "Transfer"))] == (
+        [kept] if kept else []
+    )
+    assert {"ETag", "Date"} <= set(names)
+    assert "gzip" in earlier or content == PAGE.body
 
 
 def test_an_exported_revisit_has_the_content_of_the_named_capture(archive: DocumentArchive) -> None:

@@ -3,6 +3,8 @@
 import os
 import random
 import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -204,6 +206,52 @@ def test_a_capture_with_other_content_is_a_problem(database: Database, tmp_path:
     assert str(tmp_path / "one.warc.gz") in report.merged.problems[0].reason
     assert report.merged.problems[0].failure.code == FailureCode.ARCHIVE_DIGEST_DIFFERS
     assert places(database) == before
+
+
+def test_content_that_was_replaced_in_its_file_becomes_that_of_the_document(
+    database: Database, tmp_path: Path
+) -> None:
+    first, logo, other, last = PAGES
+    path = write_pages(tmp_path / "x.warc.gz", PAGES)
+    index_file(database, path, OPTIONS)
+    with database.session() as session:
+        session.execute(update(Document).values(datestamp=datetime(2020, 1, 1, tzinfo=UTC)))
+        session.execute(update(Document).where(Document.url == first.url).values(hidden=True, deleted=True))
+        session.commit()
+    repaired = replace(first, body=b"<html><title>Repaired</title>", status=203)
+    typed = replace(logo, body=b"text", mime_type="text/plain")
+    write_pages(path, [typed, repaired, replace(last, record_type="revisit", digest=False), other])
+    report = index_file(database, path, OPTIONS)
+    assert (*counts(report), report.merged.completed) == (0, 0, 3, 0, 2)
+    replaced, differs = sorted(report.merged.problems, key=lambda one: one.failure.code)
+    assert replaced.failure == Failure(code=FailureCode.ARCHIVE_CONTENT_REPLACED, facts={"count": 2})
+    assert differs.failure.code == FailureCode.ARCHIVE_DIGEST_DIFFERS
+    with database.session() as session:
+        found = {one.url: one for one in session.scalars(select(Document))}
+    document = found[first.url]
+    assert (document.digest, document.title, document.http_status) == (
+        repaired.payload_digest, "Repaired", 203,
+    )  # fmt: skip
+    assert (document.length, document.hidden, document.deleted) == (len(repaired.body), True, True)
+    assert document.datestamp > found[other.url].datestamp
+    assert (found[last.url].record_type, found[last.url].digest) == ("revisit", None)
+    assert found[logo.url].digest == logo.payload_digest
+    check_counts(database)
+    write_pages(path, PAGES)
+    assert index_file(database, path, OPTIONS).merged.completed == 2
+
+
+def test_content_that_has_another_record_of_its_url_and_time_before_it_stays(
+    database: Database, tmp_path: Path
+) -> None:
+    page, other = PAGES[0], replace(PAGES[0], body=b"<html>Another")
+    path = write_pages(tmp_path / "x.warc.gz", [page, other])
+    index_file(database, path, OPTIONS)
+    write_pages(path, [other, page])
+    report = index_file(database, path, OPTIONS)
+    assert (counts(report), report.merged.completed) == ((0, 0, 1, 0), 0)
+    with database.session() as session:
+        assert session.scalars(select(Document.digest)).one() == page.payload_digest
 
 
 def test_documents_that_vanish_from_a_file_are_told(database: Database, tmp_path: Path) -> None:

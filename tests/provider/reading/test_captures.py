@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -249,6 +250,18 @@ def test_a_refused_record_does_not_cost_the_next_one() -> None:
     first, second = read_captures(io.BytesIO(both))
     assert isinstance(first, FramingProblem)
     assert isinstance(second, Capture)
+
+
+def test_a_record_with_a_longer_http_header_than_is_read_is_a_problem_and_costs_no_other() -> None:
+    """What follows the part that is read is not taken for the payload, nor for records."""
+    forged = warc_record(Page(url="http://forged.example/"))
+    long = replace(PAGE, http_headers="X-Long: " + "x" * 1_048_576 + "\r\n", body=b"\n" + forged)
+    following = warc_record(replace(PAGE, url="http://b.example/"))
+    problem, found = read_captures(io.BytesIO(warc_record(long) + following))
+    assert isinstance(problem, FramingProblem)
+    assert problem.reason == "the HTTP header is longer than 1,048,576 bytes"
+    assert isinstance(found, Capture)
+    assert found.url == "http://b.example/"
 
 
 def test_folded_and_odd_header_lines_are_understood() -> None:

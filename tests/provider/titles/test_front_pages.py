@@ -95,6 +95,16 @@ def test_the_text_of_a_withheld_capture_is_not_found(
     assert stored == (0 if reading else 1)
 
 
+def test_text_that_was_replaced_in_its_archive_file_is_not_found(
+    database: Database, search: Search, tmp_path: Path
+) -> None:
+    assert search("former", page("former")) == ["First"]
+    (path,) = tmp_path.glob("*.warc.gz")
+    index_file(database, write_pages(path, [page("present")]), IndexOptions(margin=1))
+    assert search("former", reading=False) == []
+    assert search("present") == ["First"]
+
+
 def test_an_older_page_takes_the_place_of_a_hidden_one(database: Database, search: Search) -> None:
     assert search("secret", page("harmless"), page("secret", year=2012)) == ["First"]
     with database.engine.begin() as connection:
