@@ -60,9 +60,16 @@ class Traffic:
     """
 
     requests: int = 0
+    resent: int = 0
+    """Those of the requests that were sent again because the first answer broke the rules of HTTP."""
     bytes: int = 0
     public: bool = False
     """Whether an answer came from the public internet; it is then not trusted with private addresses."""
+
+    def note_resend(self) -> None:
+        """Count a request that is sent again."""
+        self.requests += 1
+        self.resent += 1
 
 
 class Client:
@@ -70,7 +77,8 @@ class Client:
 
     The transport is any function that sends arguments to a base URL, `read_page` any function that reads
     pages; the default reads them in threads. `limits` apply to each answer, `lists` says when a list counts
-    as endless, and `repairs` what is repaired in broken records. For the other arguments see `Retrying`. Each
+    as endless, and `repairs` what is repaired in broken records; `traffic` is where the transport counts what
+    it sends again. For the other arguments see `Retrying`. Each
     method raises ClientError or TryLaterError (the tree: `reading/errors.py`).
     """
 
@@ -83,6 +91,7 @@ class Client:
         limits: AnswerLimits = DEFAULT_LIMITS,
         lists: ListLimits | None = None,
         repairs: tuple[Repair, ...] = (),
+        traffic: Traffic | None = None,
         **retry_options: Unpack[RetryOptions],
     ) -> None:
         self.base_url = base_url
@@ -90,7 +99,7 @@ class Client:
         self._read_page = read_page or _read_in_thread
         self._limits = limits
         self._repairs = repairs
-        self.traffic = Traffic()
+        self.traffic = traffic or Traffic()
         self._transport = transport
         self._retrying = Retrying(**retry_options)
 
@@ -330,13 +339,22 @@ async def open_client(
     """
     chosen = settings or HarvesterSettings()
     politeness = Politeness(per_host=chosen.per_host, delay=chosen.delay, sleep=sleep)
-    opened = open_transport(chosen, session=session, method=method, politeness=politeness, spool=True)
+    traffic = Traffic()
+    opened = open_transport(
+        chosen,
+        session=session,
+        method=method,
+        politeness=politeness,
+        spool=True,
+        on_resend=traffic.note_resend,
+    )
     async with opened as transport:
         yield Client(
             base_url,
             transport,
             limits=chosen.limits,
             lists=list_limits(chosen),
+            traffic=traffic,
             retries=chosen.retries if retries is None else retries,
             max_wait=chosen.max_wait,
             max_wait_total=chosen.max_wait_total,
