@@ -104,10 +104,8 @@ async def open_protocol_client(  # noqa: PLR0913 options by name
         yield Z3950Client(base_url, settings, retries=retries, on_wait=on_wait)
         return
     # Only with OAI-PMH does the client not choose the size of the answers.
-    spool = protocol == AccessProtocol.OAI_PMH
-    traffic = Traffic()
-    opened = open_transport(settings, around=around, spool=spool, on_resend=traffic.note_resend)
-    async with opened as transport:
+    traffic, spool = Traffic(), protocol == AccessProtocol.OAI_PMH
+    async with open_transport(settings, around=around, spool=spool, on_resend=traffic.resend) as transport:
         yield http_client(
             protocol,
             base_url,

@@ -66,7 +66,7 @@ class Traffic:
     public: bool = False
     """Whether an answer came from the public internet; it is then not trusted with private addresses."""
 
-    def note_resend(self) -> None:
+    def resend(self) -> None:
         """Count a request that is sent again."""
         self.requests += 1
         self.resent += 1
@@ -341,12 +341,7 @@ async def open_client(
     politeness = Politeness(per_host=chosen.per_host, delay=chosen.delay, sleep=sleep)
     traffic = Traffic()
     opened = open_transport(
-        chosen,
-        session=session,
-        method=method,
-        politeness=politeness,
-        spool=True,
-        on_resend=traffic.note_resend,
+        chosen, session=session, method=method, politeness=politeness, spool=True, on_resend=traffic.resend
     )
     async with opened as transport:
         yield Client(
