@@ -8,7 +8,7 @@ from typing import Final, Unpack
 from harvester.client.exchange import Send
 from harvester.client.loops import ListLimits, list_limits
 from harvester.client.protocol_client import ProtocolClient
-from harvester.client.repository_client import Client, ReadPage
+from harvester.client.repository_client import Client, ReadPage, Traffic
 from harvester.client.retries import RetryOptions
 from harvester.client.transport import Transport, open_transport
 from harvester.reading.repairs import Repair
@@ -56,6 +56,7 @@ def http_client(
     limits: AnswerLimits = DEFAULT_LIMITS,
     lists: ListLimits | None = None,
     repairs: tuple[Repair, ...] = (),
+    traffic: Traffic | None = None,
     **retry_options: Unpack[RetryOptions],
 ) -> ProtocolClient:
     """Return a client of a protocol over HTTP.
@@ -66,9 +67,16 @@ def http_client(
         # A harvest is a process of its own, and most need only one protocol.
         from harvester.sru.client import SruClient  # noqa: PLC0415
 
-        return SruClient(base_url, transport, lists=lists, **retry_options)
+        return SruClient(base_url, transport, lists=lists, traffic=traffic, **retry_options)
     return Client(
-        base_url, transport, read_page=read_page, limits=limits, lists=lists, repairs=repairs, **retry_options
+        base_url,
+        transport,
+        read_page=read_page,
+        limits=limits,
+        lists=lists,
+        repairs=repairs,
+        traffic=traffic,
+        **retry_options,
     )
 
 
@@ -96,8 +104,8 @@ async def open_protocol_client(  # noqa: PLR0913 options by name
         yield Z3950Client(base_url, settings, retries=retries, on_wait=on_wait)
         return
     # Only with OAI-PMH does the client not choose the size of the answers.
-    spool = protocol == AccessProtocol.OAI_PMH
-    async with open_transport(settings, around=around, spool=spool) as transport:
+    traffic, spool = Traffic(), protocol == AccessProtocol.OAI_PMH
+    async with open_transport(settings, around=around, spool=spool, on_resend=traffic.resend) as transport:
         yield http_client(
             protocol,
             base_url,
@@ -106,6 +114,7 @@ async def open_protocol_client(  # noqa: PLR0913 options by name
             limits=settings.limits,
             lists=list_limits(settings),
             repairs=repairs,
+            traffic=traffic,
             retries=settings.retries if retries is None else retries,
             max_wait=settings.max_wait,
             max_wait_total=settings.max_wait_total,

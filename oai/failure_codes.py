@@ -67,6 +67,9 @@ class FailureCode(StrEnum):
     """noRecordsMatch instead of a last page."""
     LIST_UNCONFIRMED = "list_unconfirmed"
     """An answer was malformed, and the repository does not state how many records there are."""
+    LIST_PARTLY_READ = "list_partly_read"
+    """Date ranges that the repository could not list; facts: for, the first cause as `Failure.as_json`; url,
+    the request that failed; of a run count, of a date range range."""
     LIST_SHORTENED = "list_shortened"
     """Later pages announced fewer records, so some may have been skipped; facts: before, after."""
     REQUESTS_SPENT = "requests_spent"

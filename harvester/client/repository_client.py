@@ -61,9 +61,16 @@ class Traffic:
     """
 
     requests: int = 0
+    resent: int = 0
+    """Those of the requests that were sent again because the first answer broke the rules of HTTP."""
     bytes: int = 0
     public: bool = False
     """Whether an answer came from the public internet; it is then not trusted with private addresses."""
+
+    def resend(self) -> None:
+        """Count a request that is sent again."""
+        self.requests += 1
+        self.resent += 1
 
 
 class Client:
@@ -72,7 +79,8 @@ class Client:
     Requests go to `address`; `base_url`, for messages and reports, is without its credentials.
     The transport is any function that sends arguments to a base URL, `read_page` any function that reads
     pages; the default reads them in threads. `limits` apply to each answer, `lists` says when a list counts
-    as endless, and `repairs` what is repaired in broken records. For the other arguments see `Retrying`. Each
+    as endless, and `repairs` what is repaired in broken records; `traffic` is where the transport counts what
+    it sends again. For the other arguments see `Retrying`. Each
     method raises ClientError or TryLaterError (the tree: `reading/errors.py`).
     """
 
@@ -85,6 +93,7 @@ class Client:
         limits: AnswerLimits = DEFAULT_LIMITS,
         lists: ListLimits | None = None,
         repairs: tuple[Repair, ...] = (),
+        traffic: Traffic | None = None,
         **retry_options: Unpack[RetryOptions],
     ) -> None:
         self.base_url = without_credentials(base_url)
@@ -93,7 +102,7 @@ class Client:
         self._read_page = read_page or _read_in_thread
         self._limits = limits
         self._repairs = repairs
-        self.traffic = Traffic()
+        self.traffic = traffic or Traffic()
         self._transport = transport
         self._retrying = Retrying(**retry_options)
 
@@ -333,13 +342,17 @@ async def open_client(
     """
     chosen = settings or HarvesterSettings()
     politeness = Politeness(per_host=chosen.per_host, delay=chosen.delay, sleep=sleep)
-    opened = open_transport(chosen, session=session, method=method, politeness=politeness, spool=True)
+    traffic = Traffic()
+    opened = open_transport(
+        chosen, session=session, method=method, politeness=politeness, spool=True, on_resend=traffic.resend
+    )
     async with opened as transport:
         yield Client(
             base_url,
             transport,
             limits=chosen.limits,
             lists=list_limits(chosen),
+            traffic=traffic,
             retries=chosen.retries if retries is None else retries,
             max_wait=chosen.max_wait,
             max_wait_total=chosen.max_wait_total,

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -43,6 +43,8 @@ class SessionSender:
     """Whether large bodies go to files (`RawReply.spooled`)."""
     slow_seconds: float = 60
     slow_rate: int = 16
+    on_resend: Callable[[], None] = lambda: None
+    """Called before a request is sent again."""
     _corrected: set[str] = field(default_factory=set)
     """Servers with headers that had to be corrected; their answers are all read leniently."""
 
@@ -56,6 +58,7 @@ class SessionSender:
         except TransportError as error:
             if error.kind is not TransportKind.HTTP:
                 raise
+        self.on_resend()
         return await self._exchange(request, lenient=True)
 
     async def _exchange(self, request: HttpRequest, *, lenient: bool) -> RawReply:

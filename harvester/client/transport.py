@@ -210,12 +210,14 @@ async def open_transport(
     around: Callable[[Send], Send] = lambda send: send,
     spool: bool = False,
     zone_of: ZoneOf = zone_of,
+    on_resend: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[HttpTransport]:
     """Provide a transport over the session, or over its own, which is closed at the end of the block.
 
     `around` wraps the function that sends requests to the network, as the raw capture does. With `spool`,
     large answers are kept in files (`HttpReply.spooled`). `zone_of` says which addresses are private. Where a
-    given session connects to is up to the caller.
+    given session connects to is up to the caller. `on_resend` is called before a request is sent again
+    because its answer broke the rules of HTTP.
     """
     opened = open_sessions(session, zone_of, private=settings.private_addresses)
     async with opened as sessions:
@@ -227,6 +229,7 @@ async def open_transport(
             spool=spool,
             slow_seconds=settings.slow_seconds,
             slow_rate=settings.slow_rate,
+            on_resend=on_resend,
         )
         yield HttpTransport(
             send=around(send),

@@ -159,7 +159,8 @@ class RunState:
 
     def warn_of(self, refusal: Refusal) -> None:
         """Add a warning about a refused part of the repository."""
-        self.first_refusal = self.first_refusal or refusal.in_words()
+        if not refusal.is_range:
+            self.first_refusal = self.first_refusal or refusal.in_words()
         self.warnings.warn(refusal.in_words(), refusal.noted())
 
     def note_page(self, taken: PreparedPage) -> None:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import NamedTuple
 from xml.sax.saxutils import unescape
 
 from harvester.client.protocol_client import ProtocolClient
@@ -42,6 +43,16 @@ _PAGE_BYTES = 16 * 1024
 """Bytes that a page counts for besides its records, so that empty pages reach the limit, too."""
 
 
+class Begun(NamedTuple):
+    """Where work around a fault begins."""
+
+    seconds: float
+    resent: int
+
+
+_NOT_BEGUN = Begun(0, 0)
+
+
 @dataclass(kw_only=True)
 class RequestBudget:
     """How many requests a run may spend on isolating a faulty answer, and how long it may work around it.
@@ -55,9 +66,11 @@ class RequestBudget:
     spent: int = 0
     seconds: float = math.inf
     clock: Callable[[], float] = time.monotonic
+    resent: Callable[[], int] = lambda: 0
+    """Returns how many requests the run has sent again because an answer broke the rules of HTTP."""
     _worked: float = 0
     _under_way: int = 0
-    _since: float = 0
+    _since: Begun = _NOT_BEGUN
     _waits_until: float = -math.inf
     _waited: float = 0
 
@@ -72,22 +85,29 @@ class RequestBudget:
     @property
     def is_late(self) -> bool:
         """Whether the time is used up."""
-        under_way = max(self.now() - self._since, 0) if self._under_way else 0
+        under_way = max(self._now() - self._since.seconds, 0) if self._under_way else 0
         return self._worked + under_way >= self.seconds
 
-    def now(self) -> float:
+    def begin(self) -> Begun:
+        """Return what `count_since` counts from."""
+        return Begun(self._now(), self.resent())
+
+    def count_since(self, begun: Begun) -> None:
+        """Count the time since `begun`, and what was sent again since, as spent on a fault."""
+        self._worked += max(self._now() - begun.seconds, 0)
+        again = self.resent() - begun.resent
+        self.spent += again
+        self.left = max(self.left - again, 0)
+
+    def _now(self) -> float:
         """Return the clock's time, less all waits."""
         return self.clock() - self._waited
 
-    def count_since(self, begun: float) -> None:
-        """Count the time since `begun` (a value of `now`) as spent on a fault."""
-        self._worked += max(self.now() - begun, 0)
-
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Count the time of the block; overlapping blocks count once."""
+        """Count the block's time and what it sends again; overlapping blocks count once."""
         if not self._under_way:
-            self._since = self.now()
+            self._since = self.begin()
         self._under_way += 1
         try:
             yield
@@ -167,7 +187,7 @@ class PageFetcher:
 
     async def _next(self, pages: AsyncIterator[Page]) -> Page | None:
         """Return the next page, or None after the last one."""
-        begun = self.budget.now()
+        begun = self.budget.begin()
         try:
             page = await anext(pages, None)
         except ClientError:
@@ -177,7 +197,7 @@ class PageFetcher:
             self._spend_on_fault(begun)
         return page
 
-    def _spend_on_fault(self, begun: float) -> None:
+    def _spend_on_fault(self, begun: Begun) -> None:
         if self.around_fault:
             self.budget.count_since(begun)
 

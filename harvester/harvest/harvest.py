@@ -120,7 +120,8 @@ async def _harvest(attempt: _Attempt, stop: asyncio.Event, on_progress: Progress
                 thread.submit(attempt.phase.checkpointer.note_wait, seconds, reason, failure)
 
         async with prepared.source.client(prepared.base_url, on_wait=waits, read_page=reading) as client:
-            prepared.state.traffic = client.traffic
+            prepared.state.traffic = traffic = client.traffic
+            prepared.budget.resent = lambda: traffic.resent
             await introduce(prepared, client, steps)
             attempt.phase = run = prepared.begin(store)
             pipeline = PagePipeline(run=run, steps=steps, on_progress=on_progress)

@@ -12,6 +12,7 @@ from harvester.harvest.progress import RunProgress, StateChange
 from harvester.harvest.recovery import (
     BrokenAnswer,
     Isolation,
+    NoListError,
     RecoveryTimeError,
     Remedy,
     SplitWindow,
@@ -23,7 +24,7 @@ from harvester.harvest.run import PreparedRun, Run
 from harvester.harvest.seen_identifiers import Known, mark
 from harvester.harvest.source import MissingAnswerError
 from harvester.harvest.transform import Refusal
-from harvester.harvest.verdict import End
+from harvester.harvest.verdict import End, unlisted
 from harvester.harvest.windows import Window
 from harvester.reading.errors import (
     AnswerTooLargeError,
@@ -153,7 +154,7 @@ class ListHarvester:
             return False
         no_retry_client = self.client.with_retries(_TRIES_WHILE_SEARCHING)
         probe = probe_window(no_retry_client, self._plan.verb, self._plan.selection(window))
-        begun = self._allowance.now()
+        begun = self._allowance.begin()
         found = await self._steps.or_stop(probe)
         if found.failed:
             self._allowance.count_since(begun)
@@ -242,7 +243,9 @@ class ListHarvester:
             case Remedy.WHOLE_DAYS:
                 await self._ask_in_days(error)
             case Remedy.DIVIDE:
-                return await self._divide(window, error)
+                # A window that was divided has shown that the repository answers lists.
+                unanswered = broken.first and not window.halvings
+                return await self._divide(window, error, unanswered=unanswered)
             case Remedy.NONE:
                 await self._give_in(error)
         return state.end
@@ -282,21 +285,23 @@ class ListHarvester:
         words = f"the list was continued {later.in_words()}: {error}"
         await self._change(lambda state: state.take_up(later), words)
 
-    async def _divide(self, window: Window, error: ClientError) -> End:
+    async def _divide(self, window: Window, error: ClientError, *, unanswered: bool = False) -> End:
         if not self._allowance.left and not self._allowance.spent:
             raise error
         no_retry_client = self.client.with_retries(_TRIES_WHILE_SEARCHING)
         with self._allowance.working():
             await check_alive(no_retry_client, error)
-            isolation = Isolation(client=no_retry_client, plan=self._plan, budget=self._allowance)
+            isolation = Isolation(
+                client=no_retry_client, plan=self._plan, budget=self._allowance, unanswered=unanswered
+            )
             try:
                 division = await isolation.divide(window, self._progress.watch)
-            except AnswerTooLargeError:
+            except (AnswerTooLargeError, NoListError):
                 raise error from None  # the run resumes at this page, so report its error
         if division is None:
             return await self._put_off()
-        if division.cannot_split:
-            await self._leave_out(error, division)
+        if division.skipped is not None:
+            await self._leave_out(error, division, division.skipped)
             return self._progress.end
         self._skip = self._skip.with_more(self._progress.watch.marks)
         again = not any(part.one_by_one for part in division.windows)
@@ -309,11 +314,15 @@ class ListHarvester:
         if self._allowance.is_late:
             raise RecoveryTimeError(self.run.prepared.base_url, self._allowance.seconds) from error
 
-    async def _leave_out(self, error: ClientError, division: SplitWindow) -> None:
+    async def _leave_out(self, error: ClientError, division: SplitWindow, window: Window) -> None:
         url, raw = where(error)
-        refusal = Refusal(reason=f"{error}; {division.remark}", url=url, raw=raw, failure=failure_of(error))
+        cause = failure_of(error)
+        times = self._plan.calendar
+        bounds = " – ".join(times.write(moment) for moment in times.bounds(window))  # noqa: RUF001 a dash
+        failure = unlisted(cause, range=bounds)
+        refusal = Refusal(reason=f"{error}; {division.remark}", url=url, raw=raw, failure=failure)
         await self._steps.in_thread(partial(self.run.refuse, refusal))
-        await self._change(lambda state: state.leave_out(division.windows))
+        await self._change(lambda state: state.leave_out(cause, divided=division.dateless))
 
     async def _put_off(self) -> End:
         """Move the window to the end, or leave it to the next run if only such windows are left."""

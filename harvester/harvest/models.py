@@ -24,7 +24,7 @@ from oai.models import Base
 
 
 class Quarantined(Base):
-    """A record, or a part of an answer, that could not be read; its bytes are kept for diagnosis."""
+    """A record, a part of an answer, or a date range, that could not be read; its bytes are kept."""
 
     __tablename__ = "oai_quarantine"
     __table_args__ = (
@@ -54,6 +54,12 @@ class Quarantined(Base):
         """Return the reason why it could not be read."""
         found = Failure.stored(self.failure_code, self.failure_facts)
         return found or Failure(code=FailureCode.RECORD_OTHER)
+
+    @property
+    def date_range(self) -> str | None:
+        """The date range that could not be listed; None for a record."""
+        failure = self.failure
+        return failure.facts.get("range") if failure.code is FailureCode.LIST_PARTLY_READ else None
 
     url: Mapped[str] = mapped_column(Text)
     byte_offset: Mapped[int | None] = mapped_column(BigInteger)

@@ -11,6 +11,7 @@ from harvester.harvest.list_evidence import ListWatch, watch_from_json
 from harvester.harvest.seen_identifiers import Marks
 from harvester.harvest.verdict import End
 from harvester.harvest.windows import Calendar, Window, next_piece, window_from_json
+from oai.failures import Failure
 
 StateChange = Callable[["RunProgress"], None]
 _ONCE = frozenset({"new", "updated", "deleted", "tombstones"})
@@ -60,6 +61,8 @@ class RunProgress:
     """
     end: End = End.NO_RECORDS_MATCH
     """How the last list ended."""
+    unread_for: Failure | None = None
+    """Why the first date range could not be listed."""
 
     @property
     def window(self) -> Window | None:
@@ -153,6 +156,7 @@ class RunProgress:
 
     def replace_window(self, windows: Sequence[Window], watch: ListWatch | None = None) -> None:
         """Replace the current window by other windows, and start a new list."""
+        self.totals["announced"] = max(self.totals["announced"], self.watch.size or 0)
         self.windows[:1] = windows
         self.watch = watch or ListWatch()
         self.counted = Counter()
@@ -189,9 +193,16 @@ class RunProgress:
         self.windows = [window.in_days() for window in self.windows]
         self.replace_window(self.windows[:1])
 
-    def leave_out(self, windows: Sequence[Window]) -> None:
-        """Continue without the current window, or with others in its place."""
-        self.replace_window(windows)
+    def leave_out(self, cause: Failure, *, divided: bool = False) -> None:
+        """Continue without the current window, which cannot be listed; `divided`: without its siblings, too.
+
+        Siblings are the other windows that came of divisions.
+        """
+        if divided:
+            self.windows[1:] = [window for window in self.windows[1:] if not window.halvings]
+        self.totals["unread"] += 1
+        self.unread_for = self.unread_for or cause
+        self.replace_window([])
         self.end = End.NO_TOKEN
 
     def uncounted(self, counts: Counter[str]) -> Counter[str]:
@@ -216,6 +227,7 @@ class RunProgress:
             "end": self.end.value,
             **({"answer": self.answer.as_json()} if self.answer else {}),
             **({"last_page": self.last_page.value} if self.last_page else {}),
+            **({"unread_for": self.unread_for.as_json()} if self.unread_for else {}),
         }
 
 
@@ -230,6 +242,7 @@ def progress_from_json(found: dict[str, Any], marks: Marks) -> RunProgress:
         end=End(found.get("end", End.NO_RECORDS_MATCH)),
         answer=_answer_from_json(found.get("answer")),
         last_page=End(found["last_page"]) if "last_page" in found else None,
+        unread_for=Failure.from_json(found.get("unread_for")),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, exists, select, update
+from sqlalchemy import ColumnElement, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -14,7 +14,7 @@ from harvester.harvest.request import HarvestRequest
 from harvester.harvest.transform import Refusal
 from harvester.store.paths import identifier_key
 from oai.errors import UsageError
-from oai.failures import failure_columns
+from oai.failures import FailureCode, failure_columns
 
 _MOST_BYTES = 1_000_000
 
@@ -134,6 +134,31 @@ def quarantined(
     if not all_:
         query = query.where(Quarantined.resolved.is_(None))
     return session.scalars(query).all()
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnreadParts:
+    """What of a repository cannot be read at present, for its administrators."""
+
+    records: int
+    latest: Sequence[Quarantined]
+    """The latest of these records, newest first."""
+    unlisted: Quarantined | None
+    """The latest date range that could not be listed."""
+
+
+def unread_parts(session: Session, repository_id: int, *, most: int) -> UnreadParts:
+    """Return what of a repository cannot be read, with at most so many records."""
+    is_range = func.coalesce(Quarantined.failure_code, "") == FailureCode.LIST_PARTLY_READ
+    is_open = (Quarantined.repository_id == repository_id, Quarantined.resolved.is_(None))
+    count = select(func.count()).select_from(Quarantined).where(*is_open, ~is_range)
+    newest = (Quarantined.last_seen.desc(), Quarantined.quarantine_id.desc())
+    found = select(Quarantined).where(*is_open).order_by(*newest)
+    return UnreadParts(
+        records=session.scalars(count).one(),
+        latest=session.scalars(found.where(~is_range).limit(most)).all(),
+        unlisted=session.scalars(found.where(is_range).limit(1)).first(),
+    )
 
 
 def get_quarantined(session: Session, quarantine_id: int) -> Quarantined:

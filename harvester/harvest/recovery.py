@@ -9,6 +9,7 @@ from harvester.client.protocol_client import ProtocolClient
 from harvester.harvest.fetch import RequestBudget, is_of_the_answer
 from harvester.harvest.list_evidence import ListWatch
 from harvester.harvest.plan import RunPlan
+from harvester.harvest.source import MissingAnswerError
 from harvester.harvest.windows import Calendar, Window, halves
 from harvester.reading.answers import Page
 from harvester.reading.errors import (
@@ -57,6 +58,10 @@ class RecoveryTimeError(RemoteError):
         facts = {"limit": round(limit), "setting": "harvester.max_recovery_seconds"}
         self.failure = Failure(code=FailureCode.RECOVERY_TIME, facts=facts)
         super().__init__(f"{without_credentials(base_url)}: {self.failure.sentence()}")
+
+
+class NoListError(Exception):
+    """The repository answers requests for lists neither with a page nor with an error of OAI-PMH."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,8 +152,10 @@ class SplitWindow:
 
     windows: Sequence[Window]
     remark: str
-    cannot_split: bool = False
-    """Not even the headers can be read, and the window cannot be divided: it has to be skipped."""
+    skipped: Window | None = None
+    """What has to be skipped: not even its headers can be read, and it cannot be divided."""
+    dateless: bool = False
+    """The repository ignores datestamps, so that other windows would have the same list."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,11 +165,13 @@ class Isolation:
     client: ProtocolClient
     plan: RunPlan
     budget: RequestBudget
+    unanswered: bool
+    """Whether the repository has not answered any request for a list so far."""
 
     async def divide(self, window: Window, watch: ListWatch) -> SplitWindow | None:
         """Return what to request in place of the window; None if the budget is used up.
 
-        Raises ClientError if the repository cannot be reached at all.
+        Raises ClientError if the repository cannot be reached at all, NoListError if it answers no list.
         """
         rest = _unread(window, watch, self.plan.calendar)
         shorter = halves(rest, self.plan.calendar)
@@ -176,9 +185,14 @@ class Isolation:
             # If the headers alone are too large, a shorter window cannot be expected to be smaller.
             if isinstance(error, AnswerTooLargeError) or not is_of_the_answer(error):
                 raise
+            # Where every list fails, each of thousands of shorter windows would fail as well.
+            if self.unanswered and not await self._answers_short_list():
+                raise NoListError from error
             return _halved(shorter) if shorter else _skipped(rest, str(error))
-        if not _selective(page, rest, self.plan.calendar):
-            return self._unselective(window, "the repository does not select by datestamp")
+        places = _places(page, rest, self.plan.calendar)
+        if not all(places):
+            unselective = self._unselective(window, "the repository does not select by datestamp")
+            return replace(unselective, dateless=not any(places))
         if window.one_by_one or page.cut_off:
             return _halved(shorter) if shorter else _skipped(rest, "its headers cannot be read to the end")
         return _single(rest) if shorter is None or _few(page) else _halved(shorter)
@@ -187,6 +201,20 @@ class Isolation:
         """Return the first page of the window's headers."""
         pages = self.client.pages(Verb.LIST_IDENTIFIERS, self.plan.selection(window), loose=True)
         return await anext(pages)
+
+    async def _answers_short_list(self) -> bool:
+        """Return whether the repository answers, even with an error, a list of the latest records alone."""
+        times = self.plan.calendar
+        shortest = Window(from_=times.write(times.latest - times.resolution), until=times.write(times.latest))
+        if not self.budget.spend():
+            return False
+        try:
+            await self._probe(shortest)
+        except (OaiError, MissingAnswerError):  # a run of an earlier version, which is replayed, lacks it
+            return True
+        except ClientError:
+            return False
+        return True
 
     def _after_oai_error(self, error: OaiError, window: Window) -> SplitWindow:
         if error.code == ErrorCode.NO_RECORDS_MATCH:
@@ -207,23 +235,24 @@ def _unread(window: Window, watch: ListWatch, calendar: Calendar) -> Window:
     """Return the part of the window that the list has not shown, as far as it is sorted."""
     if not watch.orderly:
         return window
-    from_ = calendar.write(parse_datestamp(watch.settled).moment)
-    return replace(window, from_=from_)
+    # A list that ignores the bounds begins before the window, which must not grow, or divisions never end.
+    settled = max(parse_datestamp(watch.settled).moment, calendar.bounds(window)[0])
+    return replace(window, from_=calendar.write(settled))
 
 
-def _selective(page: Page, window: Window, calendar: Calendar) -> bool:
-    """Return whether the headers fall within the window; those without a valid datestamp are ignored."""
+def _places(page: Page, window: Window, calendar: Calendar) -> list[bool]:
+    """Return for each header whether it falls within the window, except those without a valid datestamp."""
     first, last = calendar.bounds(window)
+    found = []
     for header in page.headers:
         try:
             stamp = parse_datestamp(header.datestamp)
         except ValueError:
             continue
-        if window.until and stamp.moment > last + calendar.resolution:
-            return False
-        if window.from_ and stamp.last_second < first - calendar.resolution:
-            return False
-    return True
+        late = window.until and stamp.moment > last + calendar.resolution
+        early = window.from_ and stamp.last_second < first - calendar.resolution
+        found.append(not (late or early))
+    return found
 
 
 def _few(page: Page) -> bool:
@@ -245,5 +274,5 @@ def _single(window: Window) -> SplitWindow:
 
 def _skipped(window: Window, reason: str) -> SplitWindow:
     return SplitWindow(
-        windows=[], remark=f"the records {window.in_words()} are skipped: {reason}", cannot_split=True
+        windows=[], remark=f"the records {window.in_words()} are skipped: {reason}", skipped=window
     )

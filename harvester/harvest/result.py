@@ -23,7 +23,7 @@ from oai.datestamps import format_datestamp, read_moment
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, UsageError, ZatvaError, failure_of
 from oai.failure_codes import NOT_STARTED
-from oai.failures import Failure, FailureCode, failure_columns
+from oai.failures import Failure, FailureCode, explained, failure_columns
 
 _COLUMNS = {
     "records": "record_count",
@@ -114,6 +114,7 @@ class RunOutcome:
             "status": self.status.value,
             "received": received(self.counts),
             **{name: self.counts.get(name, 0) for name in _COLUMNS},
+            "unread_ranges": self.evidence.unread,
             "seconds": round(self.seconds, 3),
             "history_id": self.history_id,
             "repository_id": self.repository_id,
@@ -157,13 +158,17 @@ class RunOutcome:
         spent = f"in {self.seconds:,.1f} s and {counted(named['requests'], 'request')}"
         lines = [f"{self.status.capitalize()}: {counted(received(self.counts), 'record')}{listed} {spent}."]
         lines += self._beyond_this_process(named)
-        lines.append(_SAMPLE if self._is_sample else _VERDICT_WORDS[self.verdict])
+        lines.append(_SAMPLE if self.evidence.sampled else _VERDICT_WORDS[self.verdict])
         if named["invalid"]:
             first = f"; the first: {self.first_refusal}" if self.first_refusal else ""
             were = "was" if named["invalid"] == 1 else "were"
             lines.append(f"{counted(named['invalid'], 'record')} {were} rejected{first}.")
+        if self.evidence.unread:
+            cause = explained(self.evidence.unread_for, "en").what
+            lines.append(f"{counted(self.evidence.unread, 'date range')} could not be listed: {cause}")
+        if named["invalid"] or self.evidence.unread:
             lines.append(f"`zatva job errors {self.history_id or ''}".rstrip() + "` shows the details.")
-        elif self.evidence.missing:
+        if self.evidence.missing and not named["invalid"]:
             lines.append(
                 f"Missing: {counted(self.evidence.missing, 'record')} that the repository announced."
             )
@@ -175,10 +180,6 @@ class RunOutcome:
         if self.status is RunStatus.INCOMPLETE:
             lines.append("To continue, run the same command again.")
         return "\n".join(lines)
-
-    @property
-    def _is_sample(self) -> bool:
-        return self.evidence.end is End.SAMPLE and not self.evidence.refused
 
     def _beyond_this_process(self, named: Mapping[str, int]) -> list[str]:
         """Return sentences about records that this process did not receive."""
@@ -269,7 +270,7 @@ def continue_rows(session: Session, row: History) -> None:
 _CHANGES = ("new", "updated", "deleted")
 _FROM_TOTALS = (
     "mended", "missing", "unconfirmed", "abrupt", "late_no_match", "revised", "repeated", "empty_pages",
-    "lists", "restarts", "taken_up", "halvings",
+    "lists", "restarts", "taken_up", "halvings", "unread",
 )  # fmt: skip
 _ENDLESS = frozenset({FailureCode.LIST_IN_CIRCLES, FailureCode.NO_NEW_RECORDS})
 _ENDS = {
@@ -296,6 +297,11 @@ def gather(
     lost: str | None,
 ) -> Evidence:
     """Return the evidence of a run that ends now."""
+    totals = {name: progress.totals[name] for name in _FROM_TOTALS}
+    if totals["unread"] and end in PROPER and not progress.windows:
+        # A list of which a part was skipped did not end, so that what it lacks is in no total.
+        lacking = progress.totals["announced"] - received(counts) + counts.get("repeated", 0)
+        totals["missing"] = max(totals["missing"], lacking)
     return Evidence(
         end=end,
         listed=counts.get("records", 0) + counts.get("invalid", 0),
@@ -308,7 +314,8 @@ def gather(
         resumed_at=resumed_at,
         lost=lost,
         held=None,
-        **{name: progress.totals[name] for name in _FROM_TOTALS},
+        unread_for=progress.unread_for or Failure(code=FailureCode.OTHER),
+        **totals,
     )
 
 
@@ -343,7 +350,7 @@ def failure_reason(evidence: Evidence, error: Exception | None) -> str | None:
         return str(as_zatva_error(error) or f"{type(error).__name__}: {error}")
     if evidence.end in _ENDS:
         return _ENDS[evidence.end][0]
-    return "; ".join(doubts(evidence)) or None if evidence.end is not End.SAMPLE else None
+    return "; ".join(doubts(evidence)) or None
 
 
 def failure(evidence: Evidence, error: Exception | None) -> Failure | None:
@@ -354,7 +361,7 @@ def failure(evidence: Evidence, error: Exception | None) -> Failure | None:
         return Failure(code=FailureCode.HELD)
     if evidence.end in _ENDS:
         return _ENDS[evidence.end][1]
-    return next(iter(doubts(evidence).values()), None) if evidence.end is not End.SAMPLE else None
+    return next(iter(doubts(evidence).values()), None)
 
 
 def resumable(end: End, error: Exception | None) -> bool:
@@ -373,6 +380,6 @@ def exit_code(evidence: Evidence, verdict: Verdict, error: Exception | None, *, 
         return ExitCode.INTERRUPTED
     if evidence.end is End.BROKEN_OFF:
         return ExitCode.REMOTE_FAILED
-    if verdict is Verdict.COMPLETE or (evidence.end is End.SAMPLE and not evidence.refused):
+    if verdict is Verdict.COMPLETE or evidence.sampled:
         return ExitCode.DONE
     return ExitCode.STRICT_CHECK if strict else ExitCode.RECORDS_REFUSED

@@ -330,7 +330,7 @@ class Run:
     def refuse(self, refusal: Refusal) -> None:
         """Give up a part of the repository that no request can read, and keep the bytes received."""
         self.state.warn_of(refusal)
-        self.state.counts["invalid"] += 1
+        self.state.counts["invalid"] += not refusal.is_range
         with self.checkpointer.database.session() as session:
             self.quarantine.add(session, [refusal], now=datetime.now(UTC))
             session.commit()

@@ -27,7 +27,7 @@ _KEY_BYTES = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """A record, or a part of an answer, that could not be read."""
+    """A record, a part of an answer, or a date range, that could not be read."""
 
     reason: str
     url: str
@@ -40,6 +40,11 @@ class Refusal:
     """Size of the unreadable part, if `raw` is only its beginning."""
     failure: Failure
     """The reason as a code with facts."""
+
+    @property
+    def is_range(self) -> bool:
+        """Whether a date range could not be listed: it is no rejected record, but unknown ones."""
+        return self.failure.code is FailureCode.LIST_PARTLY_READ
 
     def in_words(self) -> str:
         """Return the text for the run's warnings."""

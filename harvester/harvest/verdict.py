@@ -38,6 +38,7 @@ class End(StrEnum):
 
 PROPER = frozenset({End.NO_TOKEN, End.EMPTY_TOKEN, End.NO_RECORDS_MATCH, End.NO_RECORDS_MATCH_LATE})
 """Ends after which nothing is left to resume."""
+_UNKNOWN = Failure(code=FailureCode.OTHER)
 _CUT_SHORT = frozenset({End.INTERRUPTED, End.BROKEN_OFF, End.GAVE_UP, End.LIMIT, End.NO_ROOM})
 
 
@@ -53,6 +54,10 @@ class Evidence:
     """Records that were new, updated or deleted."""
     refused: int = 0
     """Records and parts of answers that could not be read or fetched."""
+    unread: int = 0
+    """Date ranges that could not be listed, so that their records are unknown."""
+    unread_for: Failure = _UNKNOWN
+    """Why the first one could not be listed."""
     mended: int = 0
     """Unreadable parts of answers whose records could be fetched individually."""
     missing: int = 0
@@ -91,9 +96,14 @@ class Evidence:
         """Whether at least one readable record was received."""
         return self.listed > self.refused
 
+    @property
+    def sampled(self) -> bool:
+        """Whether a sample was received, and nothing that was requested for it is missing."""
+        return self.end is End.SAMPLE and not self.refused and not self.unread
+
     def as_json(self) -> dict[str, Any]:
-        """Return the JSON value for the history."""
-        return asdict(self)
+        """Return the JSON value for the history, which has the cause in `failure_facts`."""
+        return {name: value for name, value in asdict(self).items() if name != "unread_for"}
 
 
 def judge(evidence: Evidence) -> tuple[Verdict, RunStatus]:
@@ -108,18 +118,26 @@ def judge(evidence: Evidence) -> tuple[Verdict, RunStatus]:
         return Verdict.FAILED, RunStatus.FAILED
     if evidence.end in _CUT_SHORT or (evidence.windows_left and evidence.end is not End.SAMPLE):
         return Verdict.PARTIAL, RunStatus.INCOMPLETE
-    sample = evidence.end is End.SAMPLE
-    if evidence.refused or (doubts(evidence) and not sample):
+    if evidence.refused or doubts(evidence):
         return Verdict.PARTIAL, RunStatus.COMPLETED_WITH_ERRORS
-    if sample:
+    if evidence.sampled:
         return Verdict.PARTIAL, RunStatus.COMPLETED
     changed = evidence.changes or evidence.tombstones
     return Verdict.COMPLETE, RunStatus.COMPLETED if changed else RunStatus.NO_CHANGES
 
 
 def doubts(evidence: Evidence) -> dict[str, Failure]:
-    """Return the doubts about completeness of lists that ended, keyed by technical text."""
+    """Return the doubts about completeness of lists that ended, keyed by technical text.
+
+    A sample is not meant to be complete: only what it could not list speaks against it.
+    """
     found = {}
+    if evidence.unread:
+        cause = evidence.unread_for
+        words = f"{counted(evidence.unread, 'date range')} could not be listed ({cause.code})"
+        found[words] = unlisted(cause, count=evidence.unread)
+    if evidence.end is End.SAMPLE:
+        return found
     if evidence.held:
         found[evidence.held] = Failure(code=FailureCode.HELD)
     if evidence.windows_left and evidence.end in PROPER:
@@ -140,3 +158,9 @@ def doubts(evidence: Evidence) -> dict[str, Failure]:
         words = "an answer was broken, and the repository does not say how many records there are"
         found[words] = Failure(code=FailureCode.LIST_UNCONFIRMED)
     return found
+
+
+def unlisted(cause: Failure, **facts: str | int) -> Failure:
+    """Return the failure of date ranges that could not be listed because of another failure."""
+    url = {"url": cause.facts["url"]} if "url" in cause.facts else {}
+    return Failure(code=FailureCode.LIST_PARTLY_READ, facts={**facts, **url, "for": cause.as_json()})

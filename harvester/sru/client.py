@@ -218,12 +218,13 @@ class SruClient:
         transport: Transport,
         *,
         lists: ListLimits | None = None,
+        traffic: Traffic | None = None,
         **retry_options: Unpack[RetryOptions],
     ) -> None:
         self.base_url = without_credentials(base_url)
         self._address = base_url
         self._lists = lists or ListLimits()
-        self.traffic = Traffic()
+        self.traffic = traffic or Traffic()
         self._transport = transport
         self._retrying = Retrying(**retry_options)
         self._explanation: Explanation | None = None

@@ -181,6 +181,9 @@ def _job_due(
 ) -> int | None:
     """Add the job that is due at that time and return its id; None if no further job is due."""
     schedule.state = RecurringState.ONE_OFF if plan.frequency is None else RecurringState.RECURRING
+    if due is None and _is_done(schedule, plan):
+        schedule.explain(None, None)
+        return None
     if due is None:
         over = Failure(code=FailureCode.SCHEDULE_OVER, facts={"end": str(schedule.end_date)})
         schedule.explain(over, over.sentence())
@@ -211,6 +214,12 @@ def _next_due(schedule: RecurringJob, plan: SchedulePlan, now: datetime, pause: 
             return now
         return plan.next_after(now) if missed else following
     first = plan.first()
-    if first is None or plan.is_over(now):
+    if first is None or plan.is_over(now) or _is_done(schedule, plan):
         return None
     return max(first, now)
+
+
+def _is_done(schedule: RecurringJob, plan: SchedulePlan) -> bool:
+    """Return whether a one-off has made its only job; another start date makes it due again."""
+    first = plan.first() if plan.frequency is None else None
+    return first is not None and schedule.last_due is not None and schedule.last_due >= first

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from harvester.harvest.models import Quarantined
+from harvester.harvest.quarantine import unread_parts
 from harvester.models import History, Repository
 from harvester.vocabulary import NOT_RUN
 from manager.jobs.runs import TROUBLED, was_started
@@ -152,10 +152,7 @@ def _facts(session: Session, row: NoticeDigest) -> dict[str, Any]:
             func.coalesce(func.sum(History.new_count + History.updated_count + History.deleted_count), 0),
         ).where(ours, since, History.continued_by.is_(None))
     ).one()
-    open_ones = (Quarantined.repository_id == row.repository_id, Quarantined.resolved.is_(None))
-    errors = session.scalars(
-        select(Quarantined).where(*open_ones).order_by(Quarantined.last_seen.desc()).limit(_ERRORS)
-    ).all()
+    unread = unread_parts(session, row.repository_id, most=_ERRORS)
     now = database_now(session)
     return {
         **facts_of_repository(session, row.repository_id),
@@ -165,10 +162,11 @@ def _facts(session: Session, row: NoticeDigest) -> dict[str, Any]:
         "troubled": troubled,
         "records": int(records),
         "changed": int(changed),
-        "errors": session.scalars(select(func.count()).select_from(Quarantined).where(*open_ones)).one(),
+        "errors": unread.records,
         "examples": [
-            {"identifier": one.identifier or "", "failure": one.failure.as_json()} for one in errors
+            {"identifier": one.identifier or "", "failure": one.failure.as_json()} for one in unread.latest
         ],
+        "unlisted": unread.unlisted.failure.as_json() if unread.unlisted else None,
     }
 
 

@@ -2,7 +2,8 @@
 
 Intervals of seconds, minutes and hours are counted in elapsed time from the schedule's start. Frequencies in
 days follow local time: in the night when clocks go forward, a time that does not exist moves to the first one
-that does; in the night when clocks go back, a time that occurs twice counts once.
+that does; in the night when clocks go back, a time that occurs twice counts once. Cron expressions whose
+minutes or hours begin with an asterisk follow the clock, as those of Debian's cron do.
 """
 
 import calendar

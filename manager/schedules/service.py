@@ -172,7 +172,8 @@ def drop_planned_jobs(session: Session, schedule: RecurringJob) -> None:
     )
     dropped = session.scalars(delete(Job).where(*planned).returning(Job.job_id)).all()
     if dropped and schedule.last_due is not None:
-        schedule.last_due = min(schedule.last_due, now)
+        # Without its only job, which may have been a retry, a one-off has to be planned again.
+        schedule.last_due = min(schedule.last_due, now) if schedule.frequency else None
 
 
 def database_now(session: Session) -> datetime:

@@ -101,6 +101,21 @@ async def test_a_stranger_sees_no_credentials_of_the_base_url(
 
 
 @pytest.mark.usefixtures("repository")
+async def test_a_date_range_that_could_not_be_listed_is_no_record_on_the_card(
+    server: Server, owner: Browser, stranger: Browser
+) -> None:
+    with server.database.session() as session:
+        facts = {"range": "2024-01-01", "for": {"code": "http_server_error"}}
+        values = {"identifier": None, "failure_code": "list_partly_read", "failure_facts": facts}
+        session.execute(update(Quarantined).values(**values))
+        session.commit()
+    _, text = await stranger.get(await _link(owner))
+    assert "A part of the list could not be read" in text
+    assert "The repository reports an internal error." in text
+    assert "record cannot be read" not in text
+
+
+@pytest.mark.usefixtures("repository")
 async def test_a_link_ends_with_a_new_one_with_revocation_and_in_time(
     server: Server, owner: Browser, stranger: Browser
 ) -> None:

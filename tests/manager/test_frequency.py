@@ -129,6 +129,22 @@ def test_in_the_repeated_hour_the_time_that_has_passed_does_not_come_again(text:
     assert times == ["2026-10-26 01:30"]
 
 
+# As Debian's cron does: an asterisk in the minutes or hours makes a job of every time that the clock shows.
+@pytest.mark.parametrize(
+    ("text", "spring", "autumn"),
+    [
+        ("*/30 2 * * *", ["30 00:00"], ["25 00:00", "25 00:30", "25 01:00", "25 01:30"]),
+        ("30 */2 * * *", ["29 02:30"], ["25 00:30", "25 01:30", "25 03:30"]),
+        ("0,30 2 * * *", ["29 01:00", "30 00:00"], ["25 00:00", "25 00:30", "26 01:00"]),
+    ],
+)
+def test_cron_with_an_asterisk_follows_the_clock_in_a_night_of_change(
+    text: str, spring: list[str], autumn: list[str]
+) -> None:
+    assert due_times(text, "2026-03-28 23:31", len(spring), zone=PRAGUE) == [f"2026-03-{at}" for at in spring]
+    assert due_times(text, "2026-10-24 22:31", len(autumn), zone=PRAGUE) == [f"2026-10-{at}" for at in autumn]
+
+
 @pytest.mark.parametrize("text", ["*/30 * * * *", "every 30 minutes"])
 @pytest.mark.parametrize(("after", "hours"), [("2026-03-28 23:00", 23), ("2026-10-24 22:00", 25)])
 def test_half_hours_neither_stop_nor_double_in_a_night_of_change(text: str, after: str, hours: int) -> None:

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from manager.leader.planner import make_job, without_job
+from manager.schedules.service import change_schedule, pause_schedule, resume_schedule
 from oai.database import Database
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables
@@ -122,6 +123,46 @@ def test_a_one_off_that_is_done_is_not_done_again(database: Database, tables: Ta
     tables("DELETE FROM oai_job")
     make_jobs(database)
     assert due_times(tables) == []
+
+
+def test_a_one_off_that_has_run_is_not_run_again_when_it_is_edited_or_resumed(
+    database: Database, tables: Tables
+) -> None:
+    number = schedule(tables, start_date=now() - HOUR)
+    make_jobs(database)
+    tables("DELETE FROM oai_job")
+    with database.session() as session:
+        change_schedule(session, number, priority=1)
+        session.commit()
+    make_jobs(database)
+    assert (due_times(tables), state(tables)) == ([], 2)
+    assert tables.one("SELECT state_reason FROM oai_recurring_job") is None
+    with database.session() as session:
+        pause_schedule(session, number)
+        resume_schedule(session, number)
+        session.commit()
+    make_jobs(database)
+    assert (due_times(tables), state(tables)) == ([], 2)
+    start = now() + HOUR
+    with database.session() as session:
+        change_schedule(session, number, start_date=start)
+        session.commit()
+    make_jobs(database)
+    assert due_times(tables) == [start]
+
+
+@pytest.mark.parametrize("retried", [False, True])
+def test_a_one_off_whose_job_still_waits_is_planned_again_when_it_is_edited(
+    database: Database, tables: Tables, *, retried: bool
+) -> None:
+    number = schedule(tables, start_date=now() - HOUR if retried else now() + HOUR)
+    make_jobs(database)
+    tables("UPDATE oai_job SET harvest_start_time = now() + interval '1 hour'")
+    with database.session() as session:
+        change_schedule(session, number, priority=1)
+        session.commit()
+    make_jobs(database)
+    assert tables("SELECT priority FROM oai_job") == [(1,)]
 
 
 def test_a_paused_schedule_makes_no_jobs(database: Database, tables: Tables) -> None:

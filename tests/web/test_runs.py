@@ -2,7 +2,6 @@ import csv
 import json
 import re
 import uuid
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -40,6 +39,46 @@ def _broken(repository: Repository, run: History, **columns: object) -> Quaranti
         **columns,
     }
     return Quarantined(**values)
+
+
+async def test_a_date_range_that_could_not_be_listed_is_shown_with_its_cause_and_not_as_a_record(
+    server: Server, viewer: Browser
+) -> None:
+    cause = {"code": "http_server_error", "status": 500}
+    span = "2024-01-01 – 2024-02-01"  # noqa: RUF001 a dash
+    code = "list_partly_read"
+    with server.database.session() as session:
+        telc = a_repository(session)
+        telc.admin_email = "librarian@telc.example"
+        run = a_run(
+            session,
+            telc,
+            status=RunStatus.COMPLETED_WITH_ERRORS,
+            verdict="partial",
+            failure_code=code,
+            failure_facts={"count": 2, "for": cause},
+            failure_reason="2 date ranges could not be listed (http_server_error)",
+            evidence={"unread": 2, "missing": 20},
+        )
+        values = {"identifier": None, "failure_code": code, "failure_facts": {"range": span, "for": cause}}
+        session.add(_broken(telc, run, **values))
+        token = {"for": {"code": "bad_token"}, "range": span}
+        session.add(_broken(telc, run, **{**values, "failure_facts": token}))
+        session.commit()
+
+    _, summary = await viewer.get("/runs/1")
+    _, listed = await viewer.get("/runs/1/errors")
+    _, page = await viewer.get("/errors/1")
+
+    assert "A part of the list could not be read" in summary
+    assert "The repository reports an internal error." in summary
+    assert "2 date ranges could not be listed; see Errors." in summary
+    assert "The next harvest requests it again" in summary
+    assert listed.count("A part of the list could not be read") == 2, "one group for each cause"
+    assert listed.count(span) == 2
+    assert f"Records of {span}" in page
+    assert "A part of its list cannot be read." in page
+    assert "One of its records" not in page
 
 
 async def test_an_error_is_shown_down_to_its_bytes(server: Server, viewer: Browser) -> None:
@@ -397,7 +436,8 @@ async def test_the_parameters_of_a_run_are_told_with_its_schedule(server: Server
     assert "--data-urlencode set=maps" in page
     assert "<dt>End of the list</dt><dd>with an empty resumptionToken</dd>" in page
     assert "<dt>Records listed</dt><dd>7</dd>" in page
-    assert {one.name for one in fields(Evidence)} <= EVIDENCE.keys(), "what is added needs words"
+    stored = Evidence(end=End.EMPTY_TOKEN, listed=7, changes=1).as_json()
+    assert stored.keys() <= EVIDENCE.keys(), "what is added needs words"
     assert set(End) == ENDS.keys()
     assert "the run was started manually" in by_hand
 

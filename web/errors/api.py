@@ -21,7 +21,7 @@ _BYTES: Final = "application/octet-stream"
 
 
 class ErrorOut(Out):
-    """A record, or a part of an answer, that could not be read."""
+    """A record, a part of an answer, or a date range, that could not be read."""
 
     quarantine_id: int
     repository_id: int
@@ -82,7 +82,7 @@ OPERATIONS: Final = (
     _of_run(
         "listErrors",
         "/errors",
-        "List the refused records of a run, newest first.",
+        "List the refused records and unlisted date ranges of a run, newest first.",
         _errors,
         query=ErrorQuery,
         answer=Page[ErrorOut],

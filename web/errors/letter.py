@@ -136,12 +136,18 @@ def letter_about(
     name = repository.display_name
     words = in_words(error.failure)
     faulty = next((line for line in view.lines if line.faulty), None)
+    opening = _("we harvest your repository %(name)s over OAI-PMH. One of its records cannot be read.")
+    subject = _("A record of %(name)s cannot be harvested")
+    which = _("Record: %(identifier)s") % {"identifier": error.identifier or "-"}
+    if error.date_range:
+        opening = _("we harvest your repository %(name)s over OAI-PMH. A part of its list cannot be read.")
+        subject = _("A part of %(name)s cannot be harvested")
+        which = _("Date range: %(range)s") % {"range": error.date_range}
     lines = [
-        _("we harvest your repository %(name)s over OAI-PMH. One of its records cannot be read.")
-        % {"name": name},
+        opening % {"name": name},
         "",
         words.what,
-        _("Record: %(identifier)s") % {"identifier": error.identifier or "-"},
+        which,
         _("Metadata format: %(prefix)s") % {"prefix": error.metadata_prefix},
         _("Request: %(address)s") % {"address": address or error.url},
         _("Error message: %(reason)s") % {"reason": error.reason},
@@ -157,4 +163,4 @@ def letter_about(
             lines += [f"    {change.before}{text}{change.after}" for text in (change.old, change.new)]
         lines += [f"    {_('and more')}"] if proposal.more else []
     lines += ["", _("We would be glad if you could correct it.")]
-    return Letter(subject=_("A record of %(name)s cannot be harvested") % {"name": name}, lines=lines)
+    return Letter(subject=subject % {"name": name}, lines=lines)

@@ -16,7 +16,7 @@ from harvester.models import Repository
 from harvester.reading.errors import RepositoryBusyError
 from harvester.repositories import change_repository
 from oai.errors import TryLaterError, UsageError
-from oai.failures import FailureCode
+from oai.failures import Failure, FailureCode
 from web.auth.access import Right, asked_for, needs
 from web.errors.letter import letter_about, letter_part
 from web.errors.raw_bytes import RawView, view_of
@@ -43,11 +43,15 @@ class Group:
 
 def grouped(errors: Iterable[Quarantined]) -> list[Group]:
     """Group the errors by kind, largest group first."""
-    found: dict[FailureCode, list[Quarantined]] = {}
+    found: dict[tuple[FailureCode, FailureCode | None], list[Quarantined]] = {}
     for error in errors:
-        found.setdefault(error.failure.code, []).append(error)
+        failure = error.failure
+        # Date ranges that could not be listed are explained by the cause.
+        cause = Failure.from_json(failure.facts.get("for"))
+        found.setdefault((failure.code, cause.code if cause else None), []).append(error)
     groups = [
-        Group(code=code, plain=in_words(those[0].failure).what, errors=those) for code, those in found.items()
+        Group(code=code, plain=in_words(those[0].failure).what, errors=those)
+        for (code, _cause), those in found.items()
     ]
     return sorted(groups, key=lambda group: -len(group.errors))
 

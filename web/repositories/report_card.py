@@ -16,7 +16,7 @@ from sqlalchemy import Numeric, cast, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
-from harvester.harvest.models import Quarantined
+from harvester.harvest.quarantine import unread_parts
 from harvester.models import History, Repository
 from harvester.probing.findings import Report
 from harvester.probing.report import letter
@@ -170,13 +170,6 @@ def _is_recent() -> Any:  # noqa: ANN401 an SQL expression
     return History.harvest_end_time > func.now() - timedelta(days=_MONTHS * 31)
 
 
-def _open_errors(session: Session, repository_id: int) -> tuple[int, list[Quarantined]]:
-    is_open = (Quarantined.repository_id == repository_id, Quarantined.resolved.is_(None))
-    count = session.scalar(select(func.count()).select_from(Quarantined).where(*is_open)) or 0
-    latest = select(Quarantined).where(*is_open).order_by(Quarantined.quarantine_id.desc()).limit(_ERRORS)
-    return count, list(session.scalars(latest))
-
-
 @needs(Right.HARVEST)
 async def share(request: web.Request) -> web.Response:
     """Make the link and show it; it is not shown again."""
@@ -207,7 +200,7 @@ async def show(request: web.Request) -> web.Response:
     repository = await _of_link(request)
     report, database = Report.from_json(repository.examination), database_of(request)
     words = i18n.catalogue(language.get())
-    errors, latest = await database.run(_open_errors, repository.repository_id)
+    unread = await database.run(unread_parts, repository.repository_id, most=_ERRORS)
     response = with_form_token(
         request,
         "report_card.html",
@@ -215,8 +208,7 @@ async def show(request: web.Request) -> web.Response:
         report=report,
         facts=facts_in_words(report),
         letter=letter(report, words.gettext, language.get()) if report else "",
-        errors=errors,
-        latest=latest,
+        unread=unread,
         months=await database.run(months_of, repository.repository_id),
         medians=await request.config_dict[MEDIANS].of(request),
         under_way=request.config_dict[DIAGNOSTICS].of(repository.repository_id),

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from sqlalchemy import select
@@ -16,6 +17,7 @@ from oai.database import Database
 from oai.errors import ExitCode
 from oai.failures import Failure, FailureCode
 from oai.settings import Settings
+from tests.harvester.client.raw_server import RawServer, reply, serve_raw
 from tests.harvester.fake_repository import Answer, FakeRepository, Fault, Item, serve
 from tests.harvester.library import Library
 
@@ -23,6 +25,7 @@ NOW = "2024-06-01T12:00:00Z"
 POISON = b"oai:fake.example:33<"
 START = datetime(2024, 1, 1, 6, 30)  # noqa: DTZ001 written out as UTC below
 DEAD = (500, dict[str, str](), b"")
+LISTS = {"ListRecords", "ListIdentifiers"}
 
 
 def dated(count: int, step: timedelta = timedelta(days=1)) -> list[Item]:
@@ -175,6 +178,94 @@ async def test_headers_that_cannot_be_read_either_are_left_out_with_their_window
     assert library.numbers() == ALL - {33}
     assert (outcome.verdict, outcome.evidence.windows_left) == ("partial", 0)
     assert any("are skipped" in kept.reason for kept in library.quarantine())
+
+
+async def test_a_date_range_that_cannot_be_listed_is_no_rejected_record_and_has_a_cause(
+    library: Library,
+) -> None:
+    library.fake.fault = lambda asked, good: DEAD if POISON in good and "metadataPrefix" in asked else good
+    library.fake.page_size = 1000
+    outcome = await library.run()
+    assert (outcome.counts["invalid"], outcome.evidence.refused) == (0, 0)
+    ranges = library.quarantine()
+    assert outcome.evidence.unread == len(ranges) > 0
+    assert all(kept.failure.code is FailureCode.LIST_PARTLY_READ for kept in ranges)
+    assert any("2024-02-03T06:30:00Z" in kept.failure.facts["range"] for kept in ranges)
+    assert (outcome.status, outcome.exit_code) == ("completed with errors", ExitCode.RECORDS_REFUSED)
+    assert outcome.failure is not None
+    assert (outcome.failure.code, outcome.failure.kind) == (FailureCode.LIST_PARTLY_READ, "missing")
+    assert outcome.failure.facts["count"] == len(ranges)
+    assert outcome.failure.facts["for"]["code"] == FailureCode.HTTP_SERVER_ERROR
+    assert outcome.failure.facts["url"].startswith(library.fake.url)
+    assert "could not be listed" in (outcome.failure_reason or "")
+    assert "could not be listed: The repository reports an internal error." in outcome.in_words()
+    assert "rejected" not in outcome.in_words()
+
+
+async def test_records_that_were_announced_behind_an_unreadable_page_are_missing(library: Library) -> None:
+    """The server ignores dates, and fails at the second page of both kinds of lists."""
+
+    def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
+        if asked.get("resumptionToken"):
+            return DEAD
+        if {"from", "until"} & set(asked):
+            return library.fake.answer({"verb": asked["verb"], "metadataPrefix": "oai_dc"}).encode()
+        return good
+
+    library.fake.fault = fault
+    outcome = await library.run()
+    assert library.numbers() == set(range(10))
+    assert (outcome.evidence.missing, outcome.counts["records"], outcome.counts["invalid"]) == (50, 10, 0)
+    assert (outcome.evidence.unread, outcome.evidence.windows_left) == (3, 0)
+    assert len(library.fake.lists()) < 100
+    assert outcome.failure is not None
+    assert outcome.failure.code is FailureCode.LIST_PARTLY_READ
+    assert "50 records that the repository announced are missing" in (outcome.failure_reason or "")
+
+
+async def test_why_a_date_range_could_not_be_listed_survives_an_interruption(library: Library) -> None:
+    dead = dies(library.fake, "from", "2024-02-03T06:30:01Z")
+    library.fake.fault = lambda asked, good: (
+        DEAD if POISON in good and "metadataPrefix" in asked else dead(asked, good)
+    )
+    library.fake.page_size = 1000
+    assert (await library.run()).verdict == "failed"
+    library.fake.fault = None
+    outcome = await library.run()
+    assert (library.numbers(), outcome.evidence.unread) == (ALL - {33}, 2)
+    assert outcome.failure is not None
+    assert outcome.failure.facts["for"]["code"] == FailureCode.HTTP_SERVER_ERROR
+
+
+async def test_a_server_that_answers_no_list_is_not_searched_by_dates(library: Library) -> None:
+    library.fake.fault = lambda asked, good: DEAD if asked["verb"] in LISTS else good
+    outcome = await library.run()
+    assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.REMOTE_FAILED)
+    assert outcome.failure is not None
+    assert outcome.failure.code is FailureCode.HTTP_SERVER_ERROR
+    assert (len(library.fake.lists()), library.quarantine()) == (5, [])
+
+
+async def test_what_breaks_http_is_named_and_every_request_is_counted(
+    database: Database, settings: Settings, tmp_path: Path
+) -> None:
+    fake = FakeRepository(items=dated(3), now=NOW)
+
+    def answer(first_line: str) -> bytes:
+        asked = dict(parse_qsl(urlsplit(first_line.split()[1]).query))
+        if asked["verb"] in LISTS:
+            return b"HTTP/1.1 abc\r\n\r\n"
+        return reply(fake.answer(asked).encode())
+
+    async with serve_raw(RawServer(answer=answer)) as server:
+        fake.url = server.url
+        library = Library(database, settings, fake, tmp_path / "out")
+        library.change_settings(retries=0, first_delay=0.01)
+        outcome = await library.run()
+    assert (outcome.verdict, outcome.status, library.quarantine()) == ("failed", "failed", [])
+    assert outcome.failure is not None
+    assert outcome.failure.code is FailureCode.HTTP_INVALID
+    assert outcome.counts["requests"] == len(server.asked) == 8
 
 
 async def test_a_server_that_is_down_is_not_searched_for_bad_records(library: Library) -> None:

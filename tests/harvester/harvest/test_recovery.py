@@ -149,14 +149,24 @@ def test_work_at_the_same_time_counts_once_and_what_was_in_vain_counts_afterward
         clock.seconds += 10
         with budget.working():
             clock.seconds += 20
-    begun = budget.now()
+    begun = budget.begin()
     clock.seconds += 29
     budget.count_since(begun)
     assert not budget.is_late
-    begun = budget.now()
+    begun = budget.begin()
     clock.seconds += 1
     budget.count_since(begun)
     assert budget.is_late
+
+
+def test_requests_that_are_sent_again_count_once_while_a_fault_is_worked_around() -> None:
+    sent = iter([1, 4, 4, 9])
+    budget = RequestBudget(left=6, resent=lambda: next(sent))
+    with budget.working(), budget.working():
+        assert budget.spend()
+    assert (budget.left, budget.spent) == (2, 4)
+    budget.count_since(budget.begin())
+    assert (budget.left, budget.spent, budget.spend()) == (0, 9, False)
 
 
 def test_waits_that_the_repository_asks_for_do_not_count_and_those_at_the_same_time_are_one() -> None:

@@ -1,13 +1,16 @@
 """The weekly digest to a harvested repository's administrator: agreed to, due, and stopped."""
 
 import hashlib
+import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from harvester.models import Repository
 from manager.notices.digests import confirm_digest, find_digest, offer_digest, stop_digest, write_digests
-from manager.notices.models import Language, Notice
+from manager.notices.letters import render
+from manager.notices.models import Language, Notice, Occasion
 from oai.database import Database
 from oai.errors import UsageError
 from tests.manager.conftest import QUICK, manager_process, until
@@ -84,6 +87,35 @@ def test_it_comes_after_a_week_with_harvests_once_it_was_agreed_to(
     )
     until = announcer.tables.one("SELECT expires FROM web_report_card")
     assert until > datetime.now(UTC) + timedelta(days=80), "the card stays open"
+
+
+@pytest.mark.usefixtures("card")
+def test_date_ranges_that_could_not_be_listed_are_no_unreadable_records(
+    database: Database, announcer: Announcer
+) -> None:
+    agreed(database, announcer)
+    announcer.run("completed with errors")
+    announcer.tables.add(
+        "oai_quarantine",
+        repository_id=announcer.repository,
+        metadata_prefix="oai_dc",
+        fault_key=uuid.uuid4(),
+        reason="HTTP status 500",
+        failure_code="list_partly_read",
+        failure_facts=Jsonb({"range": "2024-01-01", "for": {"code": "http_server_error"}}),
+        url="https://library.example/oai",
+        raw=b"",
+        raw_size=0,
+        last_run=datetime.now(UTC),
+    )
+    a_week_later(announcer)
+    assert written(database) == 1
+    with database.session() as session:
+        facts = session.get_one(Notice, 2).facts
+    assert (facts["errors"], facts["examples"]) == (0, [])
+    letter = render(Occasion.DIGEST, "en", facts, dashboard="https://zatva.example")
+    assert letter.subject.endswith("a part of the list cannot be read")
+    assert "records may be missing. The repository reports an internal error." in letter.body
 
 
 @pytest.mark.usefixtures("card")
