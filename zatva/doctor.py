@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from oai import migrations
 from oai.cli import Invocation
-from oai.database import open_database
+from oai.database import open_database, place
 from oai.disk import DiskFullError, open_floor
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
@@ -107,9 +107,8 @@ def _database(settings: Settings) -> Iterator[SetupFinding]:
         found = str(as_zatva_error(error, settings))
         yield SetupFinding(check="database", well=False, found=found, advice="see the message")
         return
-    yield SetupFinding(
-        check="database", well=True, found=f"PostgreSQL {version}{' (embedded)' if embedded else ''}"
-    )
+    where = f" (embedded, in {place(settings)})" if embedded else ""
+    yield SetupFinding(check="database", well=True, found=f"PostgreSQL {version}{where}")
     yield from _tables(revision, missing, embedded=embedded)
     if unfinished:
         yield SetupFinding(check="restore", well=False, found="unfinished", advice=unfinished)
