@@ -313,6 +313,32 @@ def test_what_a_change_has_left_half_done_is_told(database: Database, environmen
     assert "run `zatva database upgrade`" in zatva(environment, "check").stdout
 
 
+@pytest.mark.copied_database("tables are dropped")
+def test_a_check_names_what_is_missing_from_the_tables_and_accepts_additions(
+    database: Database, environment: dict[str, str]
+) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(text("CREATE TABLE of_others (url text)"))
+        connection.execute(text("CREATE INDEX of_others_too ON oai_change (identifier)"))
+    database.engine.dispose()
+    assert zatva(environment, "check").stdout.startswith("database: ok, at ")
+    with database.engine.begin() as connection:
+        connection.execute(text("DROP TABLE oai_repository_lock, first_load"))
+        connection.execute(text("ALTER TABLE oai_change DROP COLUMN filename"))
+        connection.execute(text("DROP INDEX ix_oai_change_run"))
+    database.engine.dispose()
+    done = zatva(environment, "check")
+    assert done.returncode == 6
+    assert {line.partition(" is missing: ")[0] for line in done.stdout.splitlines()} == {
+        "table first_load",
+        "table oai_repository_lock",
+        "column filename of oai_change",
+        "index ix_oai_change_run of oai_change",
+    }
+    found = {one["check"]: one for one in commands.results(environment, "doctor", expect=6)}
+    assert found["tables"]["advice"] == "4 parts missing; run `zatva database check`"
+
+
 @pytest.fixture(scope="module")
 def guarded_server(quick_folder: Path) -> Iterator[URL]:
     """A server that lets members of the role `guarded` in by their passwords alone."""
