@@ -20,6 +20,7 @@ from oai.database import Database, open_database
 from oai.embedded import EmbeddedServer, cluster_folder
 from oai.settings import Settings
 from provider.aggregate.feed import Follower, horizon, is_lost
+from provider.indexing.first_load import begin_first_load, finish_first_load
 from provider.models import Collection
 from tests import commands
 from tests.commands import Done
@@ -249,6 +250,26 @@ def test_a_reader_who_has_read_more_than_the_backup_has_is_refused_after_its_res
     assert (refused.returncode, "change 2 is no longer kept" in refused.stderr) == (2, True)
 
 
+@pytest.mark.copied_database("a restore replaces the schema")
+def test_a_restore_whose_files_cannot_be_written_says_that_the_database_is_restored(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(text("INSERT INTO oai_repository (base_url, base_dir) VALUES ('http://o/', 'o')"))
+    database.engine.dispose()
+    assert zatva(environment, "backup", tmp_path / "zatva.dump").returncode == 0
+    raw = tmp_path / "files" / "raw" / "1"
+    raw.mkdir(parents=True)
+    (raw / "1.jsonl").touch()
+    data = Path(environment["ZATVA_DATA"])
+    data.mkdir(exist_ok=True)
+    (data / "raw").touch()  # where a folder should be
+    done = zatva(environment, "restore", tmp_path / "zatva.dump", "--store", tmp_path / "files", "--force")
+    assert done.returncode == 1
+    assert "the database is restored" in done.stderr
+    assert f"{data / 'raw'}" in done.stderr
+
+
 def kill_restore(environment: dict[str, str], file: Path, database: Database) -> None:
     """Kill a restore as soon as one of its statements waits for a lock."""
     process = commands.Process(environment, "database", "restore", file, "--force")
@@ -320,6 +341,11 @@ def test_a_check_names_what_is_missing_from_the_tables_and_accepts_additions(
     with database.engine.begin() as connection:
         connection.execute(text("CREATE TABLE of_others (url text)"))
         connection.execute(text("CREATE INDEX of_others_too ON oai_change (identifier)"))
+    database.engine.dispose()
+    begin_first_load(database)
+    (line,) = zatva(environment, "check").stdout.splitlines()
+    assert line.startswith("a first load was interrupted")
+    finish_first_load(database, lambda _: None)
     database.engine.dispose()
     assert zatva(environment, "check").stdout.startswith("database: ok, at ")
     with database.engine.begin() as connection:
