@@ -100,11 +100,12 @@ def restore_dump(database: Database, file: Path) -> None:
     _replace(database, file)
     try:
         migrations.ensure_current(database.engine, may_upgrade=True)
+        with database.engine.begin() as connection:
+            _continue_feed(connection)
     except BaseException:
         _put_back(database)
         raise
     with database.engine.begin() as connection:
-        _continue_feed(connection)
         connection.execute(text(f"DROP SCHEMA {PREVIOUS_SCHEMA} CASCADE"))
 
 
