@@ -29,6 +29,7 @@ from sqlalchemy import URL
 
 from oai import keeper
 from oai.errors import DatabaseNotReadyError
+from oai.noted_cluster import check_noted, is_cluster, note_cluster, noted_cluster
 
 _NEEDED: Final = 32 * 1024**2
 """Bytes: PostgreSQL preallocates whole segments of 16 MB (its documentation, "WAL Configuration")."""
@@ -132,10 +133,13 @@ class EmbeddedServer:
         # is taken before the server is started, so that no other process stops it in between.
         _make_data_folder(self._data)
         with _Lock(self._data / "postgres.start.lock"):
+            check_noted(self._data.resolve())
             self._users = os.open(self._data / keeper.USERS_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(self._users, fcntl.LOCK_SH)
             self._ensure_running(ask=ask)
-            _keep(self._data, cluster_folder(self._data))
+            cluster = cluster_folder(self._data)
+            note_cluster(self._data.resolve(), cluster)
+            _keep(self._data, cluster)
 
     def ask(self) -> None:
         """Wait until the acquired server answers, and create Zatva's database if it does not exist."""
@@ -220,11 +224,20 @@ def _can_be_entered(folder: Path) -> bool:
 
 
 def cluster_folder(data: Path) -> Path:
-    """Return the server's folder: in the data folder, unless that is root's and closed to other users."""
+    """Return the server's folder: the noted one, wherever the data folder is now and whoever may enter it.
+
+    Without a note, it is in the data folder, unless that is root's and closed to other users.
+    """
     data = data.resolve()
-    if os.geteuid() != 0 or _can_be_entered(data):
-        return data / "postgres"
-    return ROOT_FOLDER / f"postgres-{hashlib.sha256(os.fsencode(data)).hexdigest()[:16]}"
+    if noted := noted_cluster(data):
+        return noted
+    inside = data / "postgres"
+    if os.geteuid() != 0:
+        return inside
+    outside = ROOT_FOLDER / f"postgres-{hashlib.sha256(os.fsencode(data)).hexdigest()[:16]}"
+    usual, other = (inside, outside) if _can_be_entered(data) else (outside, inside)
+    # Made by a version without notes, before the folder was opened or closed to others.
+    return other if is_cluster(other) and not is_cluster(usual) else usual
 
 
 def _programs(account: _Account) -> Path:

@@ -76,7 +76,14 @@ def restore(invocation: Invocation) -> ExitCode:
         restore_dump(database, file)
         with database.engine.connect() as connection:
             revision = migrations.current(connection)
-        copied = None if folder is None else _restore_store(invocation, database, folder)
+        try:
+            copied = None if folder is None else _restore_store(invocation, database, folder)
+        except BaseException:
+            invocation.console.note(
+                f"the database is restored from {file}, but not all files of {folder} are; run the command "
+                "again with --force"
+            )
+            raise
     words = f"database: restored from {file}, at {revision}{_words(copied)}"
     invocation.console.result({"file": file, "current": revision, **_fields(copied)}, words)
     return _exit_code(copied)

@@ -15,7 +15,8 @@ _SWITCHED_OFF = text(
     "SELECT tgrelid::regclass::text, tgname FROM pg_trigger"
     " WHERE tgenabled = 'D' AND NOT tgisinternal ORDER BY 1, 2"
 )
-_FIRST_LOAD = text("SELECT count(*) FROM first_load")
+_HAS_FIRST_LOAD = text("SELECT to_regclass('first_load') IS NOT NULL")
+_FIRST_LOAD = text("SELECT index_name FROM first_load")
 
 
 def upgrade(invocation: Invocation) -> ExitCode:
@@ -42,7 +43,7 @@ def current(invocation: Invocation) -> ExitCode:
 
 
 def check(invocation: Invocation) -> ExitCode:
-    """Check whether the tables have this version, without incomplete changes."""
+    """Check whether the tables have this version, are complete, and have no incomplete changes."""
     with (
         open_database(invocation.settings, check_tables=False) as database,
         database.engine.connect() as connection,
@@ -50,6 +51,8 @@ def check(invocation: Invocation) -> ExitCode:
         found = migrations.current(connection)
         faults = [] if found == migrations.head() else [f"{found or 'no tables'}: {migrations.advice(found)}"]
         faults += filter(None, [migrations.unfinished_restore(connection)])
+        missing = missing_parts(connection) if found == migrations.head() else []
+        faults += [f"{name} is missing: restore a backup with `zatva database restore`" for name in missing]
         if found is not None:
             faults += _half_done(connection)
     invocation.console.result(
@@ -57,6 +60,17 @@ def check(invocation: Invocation) -> ExitCode:
         "\n".join(faults) or f"database: ok, at {found}",
     )
     return ExitCode.NOT_READY if faults else ExitCode.DONE
+
+
+def missing_parts(connection: Connection) -> list[str]:
+    """Return what the tables lack, without the indexes that an interrupted first load builds later."""
+    later = {f"index {name} of document" for name in _first_load(connection)}
+    return [part for part in migrations.missing(connection) if part not in later]
+
+
+def _first_load(connection: Connection) -> list[str]:
+    """Return the indexes that an interrupted first load has not built yet."""
+    return list(connection.scalars(_FIRST_LOAD)) if connection.scalar(_HAS_FIRST_LOAD) else []
 
 
 def _half_done(connection: Connection) -> list[str]:
@@ -73,7 +87,7 @@ def _half_done(connection: Connection) -> list[str]:
         f"trigger {name} of {table} is disabled: run `ALTER TABLE {table} ENABLE TRIGGER {name}`"
         for table, name in connection.execute(_SWITCHED_OFF)
     ]
-    if connection.scalar(_FIRST_LOAD):
+    if _first_load(connection):
         faults.append(
             "a first load was interrupted: run `zatva provider index --first-load` again until it is complete"
         )

@@ -16,7 +16,8 @@ from sqlalchemy.orm import Session
 
 from oai import migrations
 from oai.cli import Invocation
-from oai.database import open_database
+from oai.console import counted
+from oai.database import open_database, place
 from oai.disk import DiskFullError, open_floor
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
@@ -24,6 +25,7 @@ from oai.private_files import exposed_files, how_to_close
 from oai.settings import Settings
 from provider.indexing.first_load import missing_indexes
 from web.auth.openid import OpenIdError, OpenIdProvider
+from zatva.database import missing_parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,33 +103,38 @@ def _database(settings: Settings) -> Iterator[SetupFinding]:
         ):
             version = connection.exec_driver_sql("SHOW server_version").scalar_one()
             revision = migrations.current(connection)
-            missing = _missing_indexes(connection) if revision == migrations.head() else []
+            missing = missing_parts(connection) if revision == migrations.head() else []
+            unbuilt = [] if missing or revision != migrations.head() else _missing_indexes(connection)
             unfinished = migrations.unfinished_restore(connection)
     except (ZatvaError, DBAPIError) as error:
         found = str(as_zatva_error(error, settings))
         yield SetupFinding(check="database", well=False, found=found, advice="see the message")
         return
-    yield SetupFinding(
-        check="database", well=True, found=f"PostgreSQL {version}{' (embedded)' if embedded else ''}"
-    )
-    yield from _tables(revision, missing, embedded=embedded)
+    where = f" (embedded, in {place(settings)})" if embedded else ""
+    yield SetupFinding(check="database", well=True, found=f"PostgreSQL {version}{where}")
+    yield from _tables(revision, missing, unbuilt, embedded=embedded)
     if unfinished:
         yield SetupFinding(check="restore", well=False, found="unfinished", advice=unfinished)
 
 
-def _tables(revision: str | None, missing: list[str], *, embedded: bool) -> Iterator[SetupFinding]:
+def _tables(
+    revision: str | None, missing: list[str], unbuilt: list[str], *, embedded: bool
+) -> Iterator[SetupFinding]:
     well = revision in {None, migrations.head()} or (embedded and (revision or "") < migrations.head())
+    advice = "" if well else migrations.advice(revision)
+    if missing:
+        well, advice = False, f"{counted(len(missing), 'part')} missing; run `zatva database check`"
     yield SetupFinding(
         check="tables",
         well=well,
         found=revision or "no tables yet; they are created on first use",
-        advice="" if well else migrations.advice(revision),
+        advice=advice,
     )
-    if missing:
+    if unbuilt:
         yield SetupFinding(
             check="first load",
             well=False,
-            found=f"{len(missing)} indexes are not built",
+            found=f"{len(unbuilt)} indexes are not built",
             advice="run `zatva provider index --first-load` again with the same files",
         )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from psycopg.conninfo import make_conninfo
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from oai import migrations
 from oai.database import Database
@@ -38,6 +38,31 @@ _DEPENDENT: Final = text("""
     ORDER BY 1
 """)
 """Views in other schemas, which would be removed with the tables that they read."""
+_FOREIGN: Final = text("""
+    SELECT newest FROM (
+        SELECT greatest(
+            (SELECT max(transaction_id) FROM oai_change),
+            (SELECT max(transaction_id) FROM aggregate_feed),
+            (SELECT max(feed_mark) FROM bibliographic_import)
+        ) AS newest
+    ) AS feed
+    WHERE newest > CAST(CAST(pg_current_xact_id() AS text) AS bigint)
+""")
+"""The newest transaction in the change feed and of its readers, if this server has not reached its number."""
+_RENUMBER: Final = (
+    text("UPDATE oai_change SET transaction_id = transaction_id - :newest - 1"),
+    text("UPDATE aggregate_feed SET transaction_id = transaction_id - :newest - 1"),
+    # The next import compares all records.
+    text("UPDATE bibliographic_import SET feed_mark = NULL WHERE :newest >= feed_mark"),
+)
+"""All at once, so that the lines keep their order and the readers their places in it."""
+_SKIP_NUMBERS: Final = text("""
+    SELECT setval(name, greatest(
+        pg_sequence_last_value(name), CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)
+    ))
+    FROM CAST(pg_get_serial_sequence('oai_change', 'change_id') AS regclass) AS name
+""")
+"""With microseconds, which no harvest outruns: above whatever number the replaced tables have given."""
 
 
 def write_dump(database: Database, file: Path, *options: str) -> None:
@@ -75,11 +100,27 @@ def restore_dump(database: Database, file: Path) -> None:
     _replace(database, file)
     try:
         migrations.ensure_current(database.engine, may_upgrade=True)
+        with database.engine.begin() as connection:
+            _continue_feed(connection)
     except BaseException:
         _put_back(database)
         raise
     with database.engine.begin() as connection:
         connection.execute(text(f"DROP SCHEMA {PREVIOUS_SCHEMA} CASCADE"))
+
+
+def _continue_feed(connection: Connection) -> None:
+    """Let new lines of the restored change feed follow all others, in transaction numbers and in their own.
+
+    Another server's transaction numbers may be above this one's, whose lines would come before those that
+    readers have read. A number that lines lost by the restore had must not be given again: a reader who
+    continues after it would not notice the loss.
+    """
+    newest = connection.scalar(_FOREIGN)
+    if newest is not None:
+        for statement in _RENUMBER:
+            connection.execute(statement, {"newest": newest})
+    connection.execute(_SKIP_NUMBERS)
 
 
 def _put_back(database: Database) -> None:

@@ -164,7 +164,7 @@ class StoreBackup:
         """
         for number, store in self.stores.items():
             pairs = compare(file_rows(session, number), walk(os.fspath(self.folder / str(number))))
-            with FileStore(store) as files:
+            with _naming(store), FileStore(store) as files:
                 while batch := list(islice(pairs, _AT_ONCE)):
                     files.write_all([one for row, path in batch for one in self._wanted(number, row, path)])
                     self.on_progress(self.copied.files)
@@ -242,9 +242,19 @@ def restore_raw_answers(session: Session, folders: Mapping[int, Path], backup: P
             # Files only grow: one that is longer has what the copy has.
             if not target.exists() or target.stat().st_size < path.stat().st_size:
                 folder.mkdir(parents=True, exist_ok=True)
-                with path.open("rb") as copy, complete_file(target) as file:
+                with _naming(target), path.open("rb") as copy, complete_file(target) as file:
                     shutil.copyfileobj(copy, file)
     return _counted(session, folders)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let an error name the path if it names none, as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or os.fspath(path)
+        raise
 
 
 def _raw_names(session: Session, number: int) -> set[str]:

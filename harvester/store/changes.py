@@ -19,6 +19,8 @@ _PRUNED_AT_ONCE = 10_000
 _MOST_PIECES = 50
 """The next run prunes the rest, so that the end of a run is not delayed for long."""
 
+_BEGINNING = -(2**63)
+"""Below all transactions: those from before a restore may have negative numbers."""
 _PLACE = text("SELECT transaction_id FROM oai_change WHERE change_id = :change_id")
 # PostgreSQL 18 would look for the line in each transaction of the feed, by a skip scan of the primary key;
 # block ranges are not an index scan.
@@ -48,12 +50,17 @@ _READ_RUN = text(
     ORDER BY run_started, change_id
     """
 )
-# In a copied database, transaction numbers may exceed ours for a long time; those rows are older than all
-# others.
+# In a database copied by other means than `zatva database restore`, which renumbers all rows, transaction
+# numbers may exceed ours for a long time. Those rows, and all with lower numbers of their own, are older than
+# others and keep their order.
 _ADOPT = text(
     """
-    UPDATE oai_change SET transaction_id = 0
-    WHERE transaction_id > CAST(CAST(pg_current_xact_id() AS text) AS bigint)
+    UPDATE oai_change SET transaction_id = transaction_id - newest - 1
+    FROM (
+        SELECT max(transaction_id) AS newest, max(change_id) AS last FROM oai_change
+        WHERE transaction_id > CAST(CAST(pg_current_xact_id() AS text) AS bigint)
+    ) AS copied
+    WHERE change_id <= last
     """
 )
 _WANTED = text(
@@ -101,8 +108,8 @@ def read_changes(
 
     With `run`, they are those of the run, and `since` is a line of it. Lines of transactions that began after
     the oldest running one are left for the next call, so that a reader who continues after the last line it
-    got never misses one. Raises UsageError if the line `since` is no longer kept: the lines after it may have
-    been removed, too.
+    got never misses one. Raises UsageError if the line `since` is no longer kept, or was lost by a restore:
+    the lines after it may have been removed, too.
     """
     values: dict[str, Any] = {
         "transaction_id": _transaction(session, since), "since": since, "repository_id": repository_id,
@@ -142,7 +149,7 @@ def prune_changes(database: Database, *, keep_days: float, now: datetime | None 
 
 def _transaction(session: Session, since: int) -> int:
     if since <= 0:
-        return 0
+        return _BEGINNING
     session.execute(_INDEX_SCANS, {"value": "off"})
     found = session.execute(_PLACE, {"change_id": since}).scalar()
     session.execute(_INDEX_SCANS, {"value": "on"})

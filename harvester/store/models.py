@@ -56,7 +56,7 @@ class RecordChange(Base):
     __tablename__ = "oai_change"
 
     transaction_id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
-    """`pg_current_xact_id()` of the transaction that wrote it."""
+    """`pg_current_xact_id()` of the transaction that wrote it; a restore to another server may lower it."""
     change_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     repository_id: Mapped[int]
     harvest_id: Mapped[int]

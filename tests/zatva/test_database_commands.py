@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -18,6 +19,8 @@ from sqlalchemy import URL, func, select, text
 from oai.database import Database, open_database
 from oai.embedded import EmbeddedServer, cluster_folder
 from oai.settings import Settings
+from provider.aggregate.feed import Follower, horizon, is_lost
+from provider.indexing.first_load import begin_first_load, finish_first_load
 from provider.models import Collection
 from tests import commands
 from tests.commands import Done
@@ -151,6 +154,122 @@ def test_a_restore_that_is_killed_at_its_end_is_found_and_can_be_repeated(
     assert (collections(database), zatva(environment, "check").returncode) == (1, 0)
 
 
+_FEED = """
+INSERT INTO oai_change (transaction_id, repository_id, harvest_id, run_started, identifier, metadata_prefix,
+    change, datestamp)
+SELECT coalesce(:transaction_id, CAST(CAST(pg_current_xact_id() AS text) AS bigint)), 1, 1, now(),
+    :identifier, 'oai_dc', 'new', '2024-01-01'
+"""
+_OTHER_SERVER = 2**40
+"""A transaction number that this server has not reached."""
+
+
+def add_changes(database: Database, **transactions: int | None) -> None:
+    """Add lines to the change feed: an identifier, and the transaction's number unless it is this one's."""
+    with database.engine.begin() as connection:
+        for identifier, number in transactions.items():
+            connection.execute(text(_FEED), {"identifier": identifier, "transaction_id": number})
+    database.engine.dispose()
+
+
+def changes(environment: dict[str, str], since: int) -> list[str]:
+    found = commands.results(environment, "job", "changes", "--since", str(since))
+    return [line["identifier"] for line in found]
+
+
+@pytest.mark.copied_database("a restore replaces the schema")
+def test_readers_of_the_feed_miss_nothing_after_a_move_to_a_server_with_lower_transaction_numbers(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "zatva.dump"
+    # The reader has read one line of the first transaction, and the aggregate both.
+    add_changes(database, read=2, unread=2, later=_OTHER_SERVER + 1, early=_OTHER_SERVER)
+    with database.engine.begin() as connection:
+        connection.execute(text("INSERT INTO aggregate_feed VALUES (1, 2, 2, now())"))
+    database.engine.dispose()
+    back_up_and_restore(environment, file)
+    assert changes(environment, 1) == ["unread", "early", "later"]
+    assert changes(environment, 0) == ["read", "unread", "early", "later"]
+    add_changes(database, new=None)
+    assert changes(environment, 1) == ["unread", "early", "later", "new"]
+    with database.session() as session:
+        follower = Follower(session=session, horizon=horizon(session), together=10)
+        assert not is_lost(session, timedelta(days=30))
+        assert follower.any_lines()
+        place = text(
+            "SELECT identifier FROM oai_change JOIN aggregate_feed USING (transaction_id, change_id)"
+        )
+        assert session.scalar(place) == "unread"
+    database.engine.dispose()
+
+
+@pytest.mark.copied_database("a restore replaces the schema")
+def test_an_import_compares_all_records_after_a_move_to_another_server(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "zatva.dump"
+    mark = text("SELECT feed_mark FROM bibliographic_import")
+    with database.engine.begin() as connection:
+        connection.execute(text("INSERT INTO oai_repository (base_url, base_dir) VALUES ('http://o/', 'o')"))
+        connection.execute(text(_IMPORT))
+    database.engine.dispose()
+    back_up_and_restore(environment, file)
+    with database.engine.begin() as connection:
+        assert connection.scalar(mark) == 1, "on the same server, the numbers are still valid"
+    add_changes(database, unread=_OTHER_SERVER)
+    file.unlink()
+    back_up_and_restore(environment, file)
+    with database.engine.begin() as connection:
+        assert connection.scalar(mark) is None
+    database.engine.dispose()
+
+
+_IMPORT = """
+INSERT INTO bibliographic_import (repository_id, metadata_prefix, started_by, feed_mark)
+VALUES (1, 'oai_dc', 'manual', 1)
+"""
+
+
+def back_up_and_restore(environment: dict[str, str], file: Path) -> None:
+    assert zatva(environment, "backup", file).returncode == 0
+    assert zatva(environment, "restore", file, "--force").returncode == 0
+
+
+@pytest.mark.copied_database("a restore replaces the schema")
+def test_a_reader_who_has_read_more_than_the_backup_has_is_refused_after_its_restore(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "zatva.dump"
+    add_changes(database, kept=None)
+    assert zatva(environment, "backup", file).returncode == 0
+    add_changes(database, lost=None)
+    assert zatva(environment, "restore", file, "--force").returncode == 0
+    add_changes(database, first=None, second=None)
+    assert changes(environment, 1) == ["first", "second"]
+    refused = commands.zatva(environment, "job", "changes", "--since", "2")
+    assert (refused.returncode, "change 2 is no longer kept" in refused.stderr) == (2, True)
+
+
+@pytest.mark.copied_database("a restore replaces the schema")
+def test_a_restore_whose_files_cannot_be_written_says_that_the_database_is_restored(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(text("INSERT INTO oai_repository (base_url, base_dir) VALUES ('http://o/', 'o')"))
+    database.engine.dispose()
+    assert zatva(environment, "backup", tmp_path / "zatva.dump").returncode == 0
+    raw = tmp_path / "files" / "raw" / "1"
+    raw.mkdir(parents=True)
+    (raw / "1.jsonl").touch()
+    data = Path(environment["ZATVA_DATA"])
+    data.mkdir(exist_ok=True)
+    (data / "raw").touch()  # where a folder should be
+    done = zatva(environment, "restore", tmp_path / "zatva.dump", "--store", tmp_path / "files", "--force")
+    assert done.returncode == 1
+    assert "the database is restored" in done.stderr
+    assert f"{data / 'raw'}" in done.stderr
+
+
 def kill_restore(environment: dict[str, str], file: Path, database: Database) -> None:
     """Kill a restore as soon as one of its statements waits for a lock."""
     process = commands.Process(environment, "database", "restore", file, "--force")
@@ -213,6 +332,37 @@ def test_what_a_change_has_left_half_done_is_told(database: Database, environmen
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     assert "run `zatva database upgrade`" in zatva(environment, "check").stdout
+
+
+@pytest.mark.copied_database("tables are dropped")
+def test_a_check_names_what_is_missing_from_the_tables_and_accepts_additions(
+    database: Database, environment: dict[str, str]
+) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(text("CREATE TABLE of_others (url text)"))
+        connection.execute(text("CREATE INDEX of_others_too ON oai_change (identifier)"))
+    database.engine.dispose()
+    begin_first_load(database)
+    (line,) = zatva(environment, "check").stdout.splitlines()
+    assert line.startswith("a first load was interrupted")
+    finish_first_load(database, lambda _: None)
+    database.engine.dispose()
+    assert zatva(environment, "check").stdout.startswith("database: ok, at ")
+    with database.engine.begin() as connection:
+        connection.execute(text("DROP TABLE oai_repository_lock, first_load"))
+        connection.execute(text("ALTER TABLE oai_change DROP COLUMN filename"))
+        connection.execute(text("DROP INDEX ix_oai_change_run"))
+    database.engine.dispose()
+    done = zatva(environment, "check")
+    assert done.returncode == 6
+    assert {line.partition(" is missing: ")[0] for line in done.stdout.splitlines()} == {
+        "table first_load",
+        "table oai_repository_lock",
+        "column filename of oai_change",
+        "index ix_oai_change_run of oai_change",
+    }
+    found = {one["check"]: one for one in commands.results(environment, "doctor", expect=6)}
+    assert found["tables"]["advice"] == "4 parts missing; run `zatva database check`"
 
 
 @pytest.fixture(scope="module")

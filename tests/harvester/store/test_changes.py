@@ -139,3 +139,17 @@ async def test_lines_from_another_cluster_come_before_our_own(library: Library) 
     lines = read(library.database)
     assert [line.change for line in lines] == ["new"] * 25 + ["deleted"]
     assert len(read(library.database, since=lines[-2].change_id)) == 1
+
+
+async def test_lines_from_another_cluster_keep_their_order_if_only_some_of_their_numbers_are_above_ours(
+    library: Library,
+) -> None:
+    await library.run()
+    with library.database.session() as session:
+        session.execute(update(RecordChange).values(transaction_id=2))
+        session.execute(update(RecordChange).where(RecordChange.change_id > 20).values(transaction_id=2**40))
+        session.commit()
+    library.delete(9)
+    await library.run(full=True)
+    unread = read(library.database, since=20)
+    assert [line.change for line in unread] == ["new"] * 5 + ["deleted"]
