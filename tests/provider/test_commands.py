@@ -105,7 +105,7 @@ def test_files_that_cannot_be_indexed_are_named_with_what_to_do(
         "- The file is packed as bz2, which cannot be indexed. Unpack it and index the result" in done.stdout
     )
     queued = zatva(environment, "index", "--queue", tmp_path)
-    assert (queued.returncode, "1 files queued" in queued.stdout) == (3, True)
+    assert (queued.returncode, "1 file queued" in queued.stdout) == (3, True)
     assert "b.warc.bz2: not indexed: files packed as .bz2 are not read" in queued.stderr
 
 
