@@ -140,10 +140,8 @@ def create_app(
     bound(app, limits_of(settings.web))
     app.middlewares.extend((health.counting, languages, zones, faults, sessions, auditing, access, csrf))
     app[SETTINGS] = settings.guarded
-    app[PAGE_SIZES] = page_sizes
-    app[TEMPLATES] = environment()
-    app[DATABASE] = open_executor(database)
-    app[PROBES] = open_probes(database)
+    app[PAGE_SIZES], app[TEMPLATES] = page_sizes, environment()
+    app[DATABASE], app[PROBES] = open_executor(database), open_probes(database)
     app[HUB] = Hub(app[DATABASE], app[TEMPLATES], jobs.TOPICS, poll_seconds=poll_seconds)
     app[health.METRICS] = health.Metrics(app[DATABASE], app[CONNECTIONS])
     app[STREAMS] = Streams(settings.web, most=lambda: app[CONNECTIONS].most // 2)

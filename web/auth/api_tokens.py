@@ -70,23 +70,27 @@ def make_token(
     user = session.get_one(User, user_id)
     check_enabled(user)
     _check_scopes(Role(user.role), wanted)
-    most = settings.token_days
-    if days is not None and not 0 < days <= most:
-        raise UsageError(
-            _("%(days)s days: give more than 0 and at most %(most)s days (setting web.token_days)")
-            % {"days": f"{days:g}", "most": f"{most:g}"}
-        )
+    expires = utc_now() + timedelta(days=_checked_days(days, settings.token_days))
     token = PREFIX + new_token()
     row = ApiToken(
         user_id=user_id,
         name=name,
         token_hash=hashed(token),
         scopes=wanted,
-        expires=utc_now() + timedelta(days=most if days is None else days),
+        expires=expires,
     )
     session.add(row)
     session.flush()
     return row.token_id, token
+
+
+def _checked_days(days: float | None, most: float) -> float:
+    if days is not None and not 0 < days <= most:
+        raise UsageError(
+            _("%(days)s days: give more than 0 and at most %(most)s days (setting web.token_days)")
+            % {"days": f"{days:g}", "most": f"{most:g}"}
+        )
+    return most if days is None else days
 
 
 def _check_scopes(role: Role, wanted: Iterable[str]) -> None:
