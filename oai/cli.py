@@ -277,7 +277,8 @@ def _invocation(arguments: argparse.Namespace) -> Invocation:
     from oai.settings import load_settings
 
     overrides: dict[str, Any] = {"data": arguments.data.absolute()} if arguments.data else {}
-    settings = load_settings(arguments.config, **overrides)
+    writes = getattr(arguments, "writes_settings", False)
+    settings = load_settings(arguments.config, may_be_missing=writes, **overrides)
     configure(settings.log, verbose=arguments.verbose, quiet=arguments.quiet)
     for file in exposed_files(settings):
         logging.getLogger(__name__).warning(

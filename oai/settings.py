@@ -187,13 +187,18 @@ def section_name(name: str) -> str:
     return name.lower() if name.lower() in Settings.model_fields else name
 
 
-def load_settings(config: Path | None = None, **overrides: Any) -> Settings:  # noqa: ANN401 any setting's type
+def load_settings(
+    config: Path | None = None,
+    *,
+    may_be_missing: bool = False,
+    **overrides: Any,  # noqa: ANN401 any setting's type
+) -> Settings:
     """Load the settings from `config`, `$ZATVA_CONFIG`, or `./zatva.toml` if it exists.
 
-    `overrides` take precedence over everything. Raises SettingsError, which names each invalid setting,
-    the value found and what is allowed.
+    With `may_be_missing`, a named file need not exist. `overrides` take precedence over everything. Raises
+    SettingsError, which names each invalid setting, the value found and what is allowed.
     """
-    file = _config_file(config)
+    file = _existing_file(config, may_be_missing=may_be_missing)
     reading = _file_to_read.set(file)
     try:
         settings = Settings(**overrides)
@@ -210,14 +215,24 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:  # 
     return settings
 
 
-def _config_file(config: Path | None) -> Path | None:
-    named = config or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
-    if named is not None:
-        if not named.is_file():
-            raise SettingsError(f"{named}: no such settings file; give another file or run `zatva init`")
-        return named
-    here = Path("zatva.toml")
-    return here if here.is_file() else None
+def settings_file(config: Path | None) -> Path:
+    """Return the file that `config` or `$ZATVA_CONFIG` names, otherwise `./zatva.toml`; it may not exist."""
+    return _named_file(config) or Path("zatva.toml")
+
+
+def _named_file(config: Path | None) -> Path | None:
+    return config or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
+
+
+def _existing_file(config: Path | None, *, may_be_missing: bool) -> Path | None:
+    file = settings_file(config)
+    if file.is_file():
+        return file
+    if _named_file(config) is None or may_be_missing:
+        return None
+    raise SettingsError(
+        f"{file}: no such settings file; give another file, or write it with `zatva init --config {file}`"
+    )
 
 
 def _in_words(error: ValidationError, file: Path | None) -> str:

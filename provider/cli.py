@@ -260,7 +260,10 @@ def _add_hiding(provider: "Subcommands") -> None:
     ):
         command = add_command(provider, name, help=help_text, handler=f"{_COLLECTIONS}:{name}")
         _add_selectors(command).add_argument(
-            "document", nargs="?", metavar="IDENTIFIER|URL", help="one document, or all captures of a URL"
+            "document",
+            nargs="?",
+            metavar="IDENTIFIER|URL",
+            help="one document, or all captures of a URL in any spelling (the same URL key, as in `find`)",
         )
 
 
@@ -330,7 +333,7 @@ def _add_rule(command: argparse.ArgumentParser) -> None:
 def _add_selectors(command: argparse.ArgumentParser) -> "argparse._MutuallyExclusiveGroup":
     which = command.add_mutually_exclusive_group(required=True)
     which.add_argument("--arc", metavar="NAME", help="all documents of an archive file")
-    which.add_argument("--url-prefix", metavar="PREFIX", help="documents whose URL begins with this")
+    which.add_argument("--url-prefix", metavar="PREFIX", help="documents whose URL begins exactly with this")
     which.add_argument("--domain", metavar="HOST", help="documents from this host and its subdomains")
     add_times(command)
     return which

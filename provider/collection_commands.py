@@ -21,6 +21,7 @@ from provider.holdings.lookup import MatchType, Query, find_captures, read_wildc
 from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection
 from provider.holdings.sets import collection_set_spec
+from provider.holdings.url_key_state import warn_if_incomplete
 from provider.models import Access, Collection
 
 _COLUMNS = {"set_spec": "Set", "name": "Name", "documents": "Documents", "rule": "Access"}
@@ -182,9 +183,16 @@ def unhide(invocation: Invocation) -> ExitCode:
 
 def _mark(invocation: Invocation, mark: Callable[..., int], done: str) -> ExitCode:
     arguments, settings = invocation.arguments, invocation.settings.provider
-    selection = _selection(arguments, **_named(arguments.document, settings.namespace))
+    chosen = _selection(arguments, **_named(arguments.document, settings.namespace))
     with session_of(invocation) as session:
-        number = mark(session, selection, margin=settings.publish_margin)
+        if chosen.url is not None:
+            warn_if_incomplete(session)
+        number = mark(session, chosen, margin=settings.publish_margin)
+        if not number and not selection.matches_any(session, chosen):
+            invocation.console.note(
+                "no documents match; find them with `zatva provider find`, or hide those that are indexed "
+                "later, too, with `zatva provider takedown add`"
+            )
     invocation.console.result({"documents": number}, f"{counted(number, 'document')} {done}")
     return ExitCode.DONE
 

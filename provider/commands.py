@@ -35,7 +35,7 @@ from provider.indexing.first_load import begin_first_load, finish_first_load, re
 from provider.indexing.indexer import FileReport, IndexOptions, refused
 from provider.indexing.parallel import index_files, size_of
 from provider.reading.captures import content_options
-from provider.storage.places import Container, Place, stored_name, stored_path
+from provider.storage.places import Container, Place, absolute, stored_name, stored_path
 from provider.titles.capture_counts import forget_figures
 from provider.titles.publication import count_new
 
@@ -129,7 +129,7 @@ def index_options(database: Database, arguments: Namespace, settings: ProviderSe
             collections=_family(session, spec),
             again=arguments.again,
             first_load=arguments.first_load,
-            archive_dir=folder.absolute() if isinstance(folder, Path) else folder,
+            archive_dir=None if folder is None else absolute(folder),
         )
 
 

@@ -63,10 +63,11 @@ def _add_start(commands: "Subcommands") -> None:
     init = add_command(
         commands,
         "init",
-        help="create zatva.toml, the data folder and the tables",
+        help="create the settings file, the data folder and the tables",
         handler="zatva.init:init",
     )
-    init.add_argument("--force", action="store_true", help="overwrite an existing zatva.toml")
+    init.set_defaults(writes_settings=True)
+    init.add_argument("--force", action="store_true", help="overwrite an existing settings file")
     demo = add_command(
         commands, "demo", help="demonstrate all parts with generated data", handler="zatva.demo:demo"
     )

@@ -11,6 +11,7 @@ FIRST: Final = (
 EXAMPLES: Final = """
 zatva init
 zatva init --force
+zatva init --config /etc/zatva.toml
 zatva demo
 zatva demo --once
 zatva doctor

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import get_args
 
 from pydantic import BaseModel
@@ -12,10 +11,9 @@ from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from oai.private_files import open_private
-from oai.settings import Settings
+from oai.settings import Settings, settings_file
 from web.auth.sign_in import make_link
 
-FILE = Path("zatva.toml")
 DASHBOARD = "http://127.0.0.1:8090"
 _HEADING = (
     "# Settings of Zatva. Each line shows a default; to change one, remove the # in front of it.\n# "
@@ -25,19 +23,20 @@ _HEADING = (
 
 
 def init(invocation: Invocation) -> ExitCode:
-    """Write `zatva.toml` here, create the data folder and the tables, and print a sign-in link."""
-    if FILE.exists() and not invocation.arguments.force:
-        raise UsageError(f"{FILE.absolute()} already exists; to overwrite it with the defaults, use --force")
+    """Write the settings file, create the data folder and the tables, and print a sign-in link."""
+    path = settings_file(invocation.arguments.config).absolute()
+    if path.exists() and not invocation.arguments.force:
+        raise UsageError(f"{path} already exists; to overwrite it with the defaults, use --force")
     base_url = invocation.settings.web.base_url or DASHBOARD
     with open_database(invocation.settings) as database, database.session() as session:
         link = make_link(session, invocation.settings, "admin", base_url, create_administrator=True)
         session.commit()
     # Last, so that the command can be repeated after a failure. Passwords may be added to the file.
-    with open_private(FILE.absolute()) as file:
+    with open_private(path) as file:
         file.write(example().encode())
     invocation.console.result(
-        {"settings": FILE.absolute(), "data": invocation.settings.data, "link": link},
-        f"settings   {FILE.absolute()}\ndata       {invocation.settings.data}\n"
+        {"settings": path, "data": invocation.settings.data, "link": link},
+        f"settings   {path}\ndata       {invocation.settings.data}\n"
         f"sign in    {link}   (once, after `zatva serve`)",
     )
     return ExitCode.DONE

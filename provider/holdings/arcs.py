@@ -4,14 +4,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import ColumnElement, delete, func, insert, select, text, update
+from sqlalchemy import ColumnElement, delete, func, insert, or_, select, text, update
 from sqlalchemy.orm import Session
 
 from oai.failures import failure_columns
 from provider.models import Arc, ArcProblem, Document
 from provider.reading.framing import FramingProblem
 from provider.storage.files import UNREAD, ArchiveFile, Presence, presence
-from provider.storage.places import WACZ_SUFFIX, is_stored_place, place_of, stored_name, stored_path
+from provider.storage.places import (
+    WACZ_SUFFIX,
+    Place,
+    absolute,
+    is_same_file,
+    is_stored_place,
+    place_of,
+    stored_name,
+    stored_path,
+)
 
 _NAME_CLASS: Final = 0x5A4E  # "ZN": separates these keys from other advisory locks
 _LOCK_NAME: Final = "SELECT pg_advisory_xact_lock(:class, hashtext(:name))"
@@ -32,13 +41,14 @@ def is_file(named: str) -> ColumnElement[bool]:
 
     A WACZ file stands for all files in it.
     """
-    if named.lower().endswith(WACZ_SUFFIX):
-        if is_stored_place(named):
-            return Arc.path.startswith(f"{stored_path(place_of(named))}#", autoescape=True)
-        return Arc.path.contains(f"/{named}#", autoescape=True)
-    if is_stored_place(named):
-        return Arc.path == stored_path(place_of(named))
-    return Arc.name == stored_name(named)
+    is_wacz = named.lower().endswith(WACZ_SUFFIX)
+    if not is_stored_place(named):
+        return Arc.path.contains(f"/{named}#", autoescape=True) if is_wacz else Arc.name == stored_name(named)
+    place = place_of(named)
+    paths = {stored_path(place), stored_path(absolute(place))}  # rows of earlier versions may have `..`
+    if is_wacz:
+        return or_(*(Arc.path.startswith(f"{path}#", autoescape=True) for path in paths))
+    return Arc.path.in_(paths)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +75,29 @@ def find_unchanged(session: Session, file: ArchiveFile) -> Arc | None:
 
 
 def may_replace_lost(session: Session, row: Arc) -> bool:
-    """Return whether a file without documents may be a copy of a missing file, and get its documents."""
-    if row.documents:
+    """Return whether a file without documents may be a copy of a missing file, and get its documents.
+
+    Also if its documents have another row, with `..` in its path.
+    """
+    if row.documents or row.path is None:
         return False
+    if _rows_with_dots(session, row.name, place_of(row.path)):
+        return True
     others = select(Arc.path).where(Arc.name == row.name, Arc.id != row.id, Arc.documents > 0)
     return any(presence(path) is Presence.GONE for path in session.scalars(others))
+
+
+def find_unplaced(session: Session, name: str, place: Place) -> int | None:
+    """Return the id of a file's row that has another path with `..`, otherwise of one without a path."""
+    unseen = select(Arc.id).where(Arc.name == name, Arc.path.is_(None)).limit(1)
+    return next(iter(_rows_with_dots(session, name, place)), None) or session.scalar(unseen)
+
+
+def _rows_with_dots(session: Session, name: str, place: Place) -> list[int]:
+    """Return the ids of other rows of a file: earlier versions stored paths with `..`."""
+    others = (Arc.name == name, Arc.path.contains("/../"), Arc.path != stored_path(place))
+    found = session.execute(select(Arc.id, Arc.path).where(*others).order_by(Arc.id))
+    return [row.id for row in found if is_same_file(place_of(row.path), place)]
 
 
 def shared_names(session: Session) -> list[str]:
@@ -116,7 +144,11 @@ def settle(session: Session, file: ArchiveFile, *, whole: bool) -> AssignedRow:
     lock_name(session, file.name)
     change = update(Arc).values(values).returning(Arc.id)
     own = session.scalar(change.where(Arc.path == path))
+    dotted = _rows_with_dots(session, file.name, file.path)
+    if own is None and dotted:
+        own = session.scalar(change.where(Arc.id == dotted.pop(0)))
     if own is not None:
+        _join_rows(session, own, dotted)
         return AssignedRow(arc_id=own, known=True, moved=False, whole=whole)
     for row in session.scalars(select(Arc).where(Arc.name == file.name).order_by(Arc.id)).all():
         former = row.path
@@ -130,6 +162,17 @@ def settle(session: Session, file: ArchiveFile, *, whole: bool) -> AssignedRow:
                 return AssignedRow(arc_id=own, known=True, moved=former is not None, whole=whole)
     arc_id = session.execute(insert(Arc).values(values).returning(Arc.id)).scalar_one()
     return AssignedRow(arc_id=arc_id, known=False, moved=False, whole=whole)
+
+
+def _join_rows(session: Session, own: int, others: Sequence[int]) -> None:
+    """Give a row the documents of other rows of the same file, and delete those."""
+    if not others:
+        return
+    session.execute(update(Document).where(Document.arc_id.in_(others)).values(arc_id=own))
+    counted = select(func.sum(Arc.documents)).where(Arc.id.in_(others)).scalar_subquery()
+    session.execute(update(Arc).where(Arc.id == own).values(documents=Arc.documents + counted))
+    session.execute(update(Arc).where(Arc.id.in_(others)).values(documents=0))
+    drop_empty(session, others)
 
 
 def save_problems(session: Session, arc_id: int, problems: Sequence[FramingProblem]) -> None:

@@ -42,6 +42,7 @@ from provider.holdings.urlkeys import (
     spellings,
     stored_key,
     url_key,
+    with_scheme,
 )
 from provider.models import Access, Document
 
@@ -152,8 +153,7 @@ def find_captures(session: Session, query: Query) -> LookupResult:
             order=query.order,
             match=query.match,
         )
-    # Otherwise the key of host:8080/path would take the host for a scheme.
-    result = _filter(session, query if "://" in query.url else replace(query, url=f"http://{query.url}"))
+    result = _filter(session, replace(query, url=with_scheme(query.url)))
     if query.order is ReadOrder.FORWARD:
         result.found.sort(key=lambda one: (one.url_key, one.archived, one.url))
     return result

@@ -14,9 +14,7 @@ from typing import Final
 from sqlalchemy import ColumnElement, and_, func
 from sqlalchemy.orm import Session
 
-from provider.holdings.selection import one_of_urls
-from provider.holdings.url_key_state import keys_complete, www_rule
-from provider.holdings.urlkeys import spellings, stored_key
+from provider.holdings.selection import same_url
 from provider.models import Document
 from provider.reading.archived_record import Description
 from provider.reading.digests import is_of_nothing, same_digest, written_forms
@@ -67,12 +65,12 @@ class Revisit:
         if moment is not None:
             # Crawlers that look originals up in a CDX index know their times to the second only.
             during = func.date_trunc("second", Document.archived) == moment.replace(microsecond=0)
-            yield Search(condition=and_(_same_url(session, named or own), during), moment=moment)
+            yield Search(condition=and_(same_url(session, named or own), during), moment=moment)
         if self.digest is None or is_of_nothing(self.digest):
             return
         same = func.lower(Document.digest).in_(written_forms(self.digest))
         for url in filter(None, dict.fromkeys((named, own))):
-            yield Search(condition=and_(_same_url(session, url), same), moment=moment or self.archived)
+            yield Search(condition=and_(same_url(session, url), same), moment=moment or self.archived)
 
     def has_digest(self, digest: str | None) -> bool | None:
         """Return whether the content has this digest; None if it cannot be compared."""
@@ -98,14 +96,6 @@ class Search:
     condition: ColumnElement[bool]
     moment: datetime
     """Captures closest to this time come first."""
-
-
-def _same_url(session: Session, url: str) -> ColumnElement[bool]:
-    """Return the condition for captures of a URL, which the record may spell in another way."""
-    rule = www_rule(session)
-    if keys_complete(session):
-        return Document.url_key == stored_key(url, rule)
-    return one_of_urls(spellings(url, rule))
 
 
 def _url(text: str | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, text
+from sqlalchemy import ColumnElement, and_, exists, func, or_, select, text
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
@@ -15,7 +15,7 @@ from provider.holdings.arcs import is_file
 from provider.holdings.publication import publish_chosen
 from provider.holdings.sets import domain_set_specs, host_of
 from provider.holdings.url_key_state import keys_complete, www_rule
-from provider.holdings.urlkeys import stored_key
+from provider.holdings.urlkeys import KEY_CHARACTERS, spellings, stored_key, url_key, with_scheme
 from provider.models import Arc, Document, Domain
 from provider.protocol.scopes import find_scope
 
@@ -55,8 +55,9 @@ class Selection:
     key: uuid.UUID | None = None
     """Key of one document."""
     url: str | None = None
-    """Exact URL: all its captures."""
+    """All captures that a look-up of this URL finds: those with its URL key, however they are spelt."""
     url_prefix: str | None = None
+    """Beginning of the URL as archived: here, `http` and `https` differ."""
     since: datetime | None = None
     """First capture time that matches."""
     until: datetime | None = None
@@ -97,16 +98,37 @@ def _arcs(session: Session, name: str) -> list[int]:
     return ids
 
 
-def one_of_urls(urls: Sequence[str]) -> ColumnElement[bool]:
+def matches_any(session: Session, selection: Selection) -> bool:
+    """Return whether there are documents that match. Raises UsageError as `conditions` does."""
+    return session.scalars(select(exists().where(*conditions(session, selection)))).one()
+
+
+def same_url(session: Session, url: str) -> ColumnElement[bool]:
+    """Return the condition for captures of a URL, which may be spelt in another way.
+
+    It compares the characters of keys that are stored, or spellings as long as documents lack their keys.
+    """
+    rule = www_rule(session)
+    if keys_complete(session):
+        return Document.url_key == stored_key(url, rule)
+    return _one_of_urls(spellings(url, rule))
+
+
+def _one_of_urls(urls: Sequence[str]) -> ColumnElement[bool]:
     """Return a condition for exactly these URLs: the indexed characters, and the full comparison."""
     indexed = func.left(Document.url, INDEXED_CHARACTERS)
     return and_(indexed.in_([url[:INDEXED_CHARACTERS] for url in urls]), Document.url.in_(urls))
 
 
 def _is_url(session: Session, url: str) -> ColumnElement[bool]:
-    if keys_complete(session):
-        return and_(Document.url_key == stored_key(url, www_rule(session)), Document.url == url)
-    return one_of_urls([url])
+    """Return the condition for the captures of a URL that a user gave, also by keys that are stored cut."""
+    given = with_scheme(url)
+    found, rule = same_url(session, given), www_rule(session)
+    key = url_key(given, rule)
+    if len(key) < KEY_CHARACTERS:
+        return found
+    urls = session.scalars(select(Document.url).distinct().where(found))
+    return and_(found, Document.url.in_([one for one in urls if url_key(one, rule) == key]))
 
 
 def url_begins(prefix: str) -> ColumnElement[bool]:

@@ -23,7 +23,15 @@ from provider.holdings.publication import BEGIN_CHUNK, CHUNK, Check, no_check, p
 from provider.holdings.selection import COVERED
 from provider.holdings.unlisted import count_changes, unlisted_numbers
 from provider.holdings.url_key_state import FILL_KEYS, hold_rule, keys_complete, www_rule
-from provider.holdings.urlkeys import KEY_CHARACTERS, WwwRule, host_key, key_prefix, parts_of, stored_key
+from provider.holdings.urlkeys import (
+    KEY_CHARACTERS,
+    WwwRule,
+    host_key,
+    key_prefix,
+    parts_of,
+    stored_key,
+    with_scheme,
+)
 from provider.models import UNLISTED, Document, Takedown, TakedownRange
 
 _log = logging.getLogger(__name__)
@@ -155,7 +163,7 @@ def ranges_of(targets: Sequence[str], rule: WwwRule) -> list[Range]:
 
 def _is_long(target: str, rule: WwwRule) -> bool:
     """Return whether a target's key is cut in the index, or that of another URL could be cut to it."""
-    url, match = read_wildcard(target.strip())
+    url, match = _url_and_match(target)
     if len(target) > _LONGEST_TARGET:
         return True
     if match is MatchType.PREFIX:
@@ -163,9 +171,14 @@ def _is_long(target: str, rule: WwwRule) -> bool:
     return len(stored_key(url, rule)) == KEY_CHARACTERS
 
 
+def _url_and_match(target: str) -> tuple[str, MatchType]:
+    url, match = read_wildcard(target.strip())
+    return with_scheme(url), match
+
+
 def _ranges(target: str, rule: WwwRule) -> list[Range]:
     """Return the ranges of one target; none if it has no host, or its host is a top-level domain."""
-    url, match = read_wildcard(target.strip())
+    url, match = _url_and_match(target)
     host = host_key(url, rule)
     if "," not in host or not parts_of(url).host or "*" in parts_of(url).host:
         return []

@@ -79,4 +79,4 @@ def unused_indexes(session: Session) -> tuple[str, ...]:
 def warn_if_incomplete(session: Session) -> None:
     """Log a warning if look-ups cannot use the keys."""
     if not keys_complete(session):
-        _log.warning("/cdx compares the spellings of URLs, not their keys; %s", FILL_KEYS)
+        _log.warning("look-ups compare the spellings of URLs, not their keys; %s", FILL_KEYS)

@@ -23,6 +23,7 @@ KEY_CHARACTERS: Final = 2048
 _BLANKS: Final = " \t\n\v\f\r"
 _BREAKS: Final = re.compile(r"[\t\n\r]")
 _HAS_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE | re.ASCII)
+_NAMES_A_HOST: Final = re.compile(r"\s*[a-z][a-z0-9+.-]*://", re.IGNORECASE | re.ASCII)
 _REPEATED_SCHEMES: Final = re.compile(r"\A(?:https?://)+(?=https?://)")
 _LONGEST_HOST: Final = 255
 _SPLIT: Final = re.compile(r"([^:]*):(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?", re.DOTALL)
@@ -93,6 +94,11 @@ def parts_of(url: str) -> Parts:
     own_port = _SCHEMES.get((found["scheme"] or "http").lower())
     port = found["port"] if found["port"] and found["port"] != own_port else ""
     return Parts(host_of(f"http://{found['host']}/") or "", port, found["path"], found["query"] or "")
+
+
+def with_scheme(url: str) -> str:
+    """Return a URL that may have been given without a scheme: the one of `host:8080/` would be `host`."""
+    return url if _NAMES_A_HOST.match(url) else f"http://{url}"
 
 
 def url_key(url: str, rule: WwwRule) -> str:

@@ -20,6 +20,7 @@ from provider.storage.places import (
     Container,
     ObjectUrl,
     Place,
+    absolute,
     stored_path,
 )
 
@@ -48,15 +49,15 @@ def search(places: Iterable[Container]) -> Found:
     """
     archives: set[Container] = set()
     refused: dict[Place, FramingProblem] = {}
-    for place in places:
+    for place in map(absolute, places):
         if isinstance(place, ObjectUrl):
             _look_behind(place, archives, refused)
         elif not place.exists():
             raise UsageError(f"{place}: no such file or folder")
         elif place.is_dir():
-            _look_below(place.absolute(), archives, refused)
+            _look_below(place, archives, refused)
         else:
-            archives.add(place.absolute())
+            archives.add(place)
     return Found(archives=sorted(with_members(archives), key=stored_path), refused=refused)
 
 

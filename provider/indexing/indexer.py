@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
@@ -26,6 +25,7 @@ from oai.failures import FailureCode
 from provider.holdings.arcs import (
     drop_empty,
     find_unchanged,
+    find_unplaced,
     load_problems,
     lock_name,
     may_replace_lost,
@@ -53,7 +53,15 @@ from provider.reading.framing import (
 )
 from provider.reading.wacz import AlteredMemberError, WaczMember
 from provider.storage.files import UNREAD, ArchiveFile, Presence, look_at, presence
-from provider.storage.places import ARCHIVE_SUFFIXES, Container, Member, Place, stored_name, stored_path
+from provider.storage.places import (
+    ARCHIVE_SUFFIXES,
+    Container,
+    Member,
+    Place,
+    absolute,
+    stored_name,
+    stored_path,
+)
 
 _CHECK_EVERY: Final = 256
 _FILE_CLASS: Final = 0x5A46  # "ZF": separates these keys from other advisory locks
@@ -108,7 +116,7 @@ class ListedCaptures:
             arc_id = (
                 self._find(file_name)
                 if self._archive_dir is None
-                else self._seen(self._archive_dir.joinpath(file_name), file_name)
+                else self._seen(absolute(self._archive_dir.joinpath(file_name)), file_name)
             )
             named = update(Arc).where(Arc.id == arc_id, Arc.listed_name.is_distinct_from(file_name))
             self._session.execute(named.values(listed_name=file_name))
@@ -126,16 +134,14 @@ class ListedCaptures:
             return None
         return found[0] if found else self._new(name, None)
 
-    def _seen(self, place: Container, file_name: str) -> int | None:
+    def _seen(self, path: Container, file_name: str) -> int | None:
         """Return the row of a file in the archive folder, and set its path; the file is still unread."""
         name = stored_name(file_name)
-        path = place.absolute() if isinstance(place, Path) else place
         if presence(stored_path(path)) is not Presence.HERE:
             return self._find(file_name)
         found = self._session.scalar(select(Arc.id).where(Arc.path == stored_path(path)))
         if found is None:
-            named = select(Arc.id).where(Arc.name == name, Arc.path.is_(None)).limit(1)
-            found = self._session.scalar(named)
+            found = find_unplaced(self._session, name, path)
             if found is not None:
                 values = {"path": stored_path(path), "size": look_at(path).size}
                 self._session.execute(update(Arc).where(Arc.id == found).values(values))

@@ -17,7 +17,7 @@ from provider.indexing.index_runs import is_over, settle
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.indexing.models import IndexFile, IndexRun
 from provider.reading.captures import content_options
-from provider.storage.places import Place, container_of, place_of
+from provider.storage.places import Place, absolute, container_of, place_of
 
 
 def index_queued(invocation: Invocation) -> ExitCode:
@@ -47,7 +47,7 @@ def _request(session: Session, file_id: int, settings: ProviderSettings) -> tupl
     family = () if run.collection is None else collections.lineage(session, run.collection)
     folder = None if run.archive_dir is None else container_of(run.archive_dir)
     load_id = load_of_run(session, run.id, family[0] if family else None)
-    return place_of(row.path), IndexOptions(
+    return absolute(place_of(row.path)), IndexOptions(
         margin=settings.publish_margin,
         content=content_options(settings),
         collections=family,

@@ -6,9 +6,9 @@ one, all three name it: `/srv/all.wacz#x.wacz#archive/a.warc.gz`.
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, overload
 from urllib.parse import quote_from_bytes, unquote, unquote_to_bytes, urlsplit
 
 from oai.object_addresses import S3, bucket_and_key, check_address
@@ -91,6 +91,32 @@ class Member:
 
 Place = Path | ObjectUrl | Member
 """Where an archive file is."""
+
+
+@overload
+def absolute(place: Container) -> Container: ...
+@overload
+def absolute(place: Place) -> Place: ...
+def absolute(place: Place) -> Place:
+    """Return a place with an absolute path without `..`, so that a file has one row.
+
+    Symbolic links are resolved only if one is before `..`, which means the folder above what it leads to.
+    """
+    if isinstance(place, Member):
+        return replace(place, container=absolute(place.container))
+    if isinstance(place, ObjectUrl):
+        return place
+    plain = Path(os.path.abspath(place))  # noqa: PTH100 Path.absolute keeps `..`
+    return plain if is_same_file(plain, place) else place.resolve()
+
+
+def is_same_file(one: Place, other: Place) -> bool:
+    """Return whether two places are the same once symbolic links and `..` are resolved."""
+    if isinstance(one, Member) and isinstance(other, Member):
+        return one.path == other.path and is_same_file(one.container, other.container)
+    if isinstance(one, Path) and isinstance(other, Path):
+        return os.path.realpath(one) == os.path.realpath(other)
+    return one == other
 
 
 def place_given(text: str) -> Container:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, TypeVar
 
 from oai.sections import ProviderSettings
-from provider.holdings.urlkeys import WwwRule, host_key, parts_of, url_key
+from provider.holdings.urlkeys import WwwRule, host_key, parts_of, url_key, with_scheme
 from provider.models import Access
 
 HostScope = Literal["host", "domain"]
@@ -80,6 +80,7 @@ def ranges_of(url: str, rules: RangeRules, www: WwwRule) -> list[KeyRange]:
 
     Empty if the URL has no host with at least two labels, or if its key is longer than `MOST_KEY`.
     """
+    url = with_scheme(url)
     parts = parts_of(url)
     if "." not in parts.host.strip(".") and ":" not in parts.host:
         return []
@@ -115,7 +116,7 @@ def ranges_of_address(url: str, www: WwwRule) -> list[KeyRange]:
 
 def widest_range(url: str, www: WwwRule) -> KeyRange:
     """Return a range that has all those of `ranges_of` and `ranges_of_address`; cheaper than they are."""
-    host = url_key(url, www).partition(")")[0]
+    host = url_key(with_scheme(url), www).partition(")")[0]
     return KeyRange(f"{host})", f"{host}-")
 
 

@@ -105,8 +105,11 @@ def test_a_variable_that_is_not_json_is_named_with_its_section(monkeypatch: pyte
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="no such settings file"):
+    with pytest.raises(
+        SettingsError, match=f"no such settings file.*zatva init --config {tmp_path}/none.toml"
+    ):
         load_settings(tmp_path / "none.toml")
+    assert load_settings(tmp_path / "none.toml", may_be_missing=True).toml_file is None
 
 
 def test_an_empty_database_url_stands_for_the_embedded_one(

@@ -156,6 +156,39 @@ def test_a_document_is_hidden_by_identifier_or_url(
     assert (status["documents"], status["hidden"], status["files"]) == (3, 0, 1)
 
 
+def test_a_url_hides_what_find_lists_in_any_spelling(
+    environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    urls = ["http://A.example:80/Port", "https://www.a.example/port#top", "http://a.example/other"]
+    indexed(database, tmp_path / "x.warc.gz", [Page(url=url) for url in urls])
+    assert objects(environment, "hide", "a.example/port") == [{"documents": 2}]
+    assert objects(environment, "hide", "a.example/port") == [{"documents": 0}]
+    assert [one["access"] for one in objects(environment, "find", "a.example/port", "--all")] == [
+        "hidden"
+    ] * 2
+    assert [one["url"] for one in objects(environment, "find", "a.example", "--host")] == [urls[2]]
+    assert objects(environment, "unhide", "http://a.example/port") == [{"documents": 2}]
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        ["http://a.example/absent"],
+        ["oai:webarchive.localdomain:" + "0" * 32],
+        ["--url-prefix", "https://a.example/"],
+        ["--domain", "a.example", "--until", "2001-01-01"],
+    ],
+)
+def test_hiding_without_any_document_is_noted(
+    environment: dict[str, str], database: Database, tmp_path: Path, chosen: list[str]
+) -> None:
+    indexed(database, tmp_path / "x.warc.gz", PAGES)
+    for command in ("hide", "unhide"):
+        done = zatva(environment, command, *chosen)
+        assert (done.returncode, done.stdout.startswith("0 documents")) == (0, True)
+        assert "no documents match" in done.stderr
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_an_interrupted_run_leaves_whole_files_and_can_go_on(
     environment: dict[str, str], database: Database, tmp_path: Path, jobs: str

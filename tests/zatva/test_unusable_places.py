@@ -105,6 +105,22 @@ def test_init_that_found_no_database_can_be_repeated(environment: dict[str, str]
     assert (tmp_path / "zatva.toml").is_file()
 
 
+@pytest.mark.parametrize("named", ["option", "variable", "neither"])
+def test_init_writes_the_file_that_other_commands_read(
+    environment: dict[str, str], tmp_path: Path, named: str
+) -> None:
+    file = tmp_path / ("zatva.toml" if named == "neither" else "other.toml")
+    words = ["--config", str(file)] if named == "option" else []
+    environment |= {"ZATVA_CONFIG": str(file)} if named == "variable" else {}
+    made = zatva(environment, "init", *words, folder=tmp_path)
+    assert (made.returncode, str(file) in made.stdout) == (0, True), made.stderr
+    assert list(tmp_path.glob("*.toml")) == [file]
+    assert zatva(environment, "settings", *words, folder=tmp_path).returncode == 0
+    again = zatva(environment, "init", *words, folder=tmp_path)
+    assert (again.returncode, f"{file} already exists" in again.stderr) == (2, True)
+    assert zatva(environment, "init", "--force", *words, folder=tmp_path).returncode == 0
+
+
 def test_init_over_a_folder_is_told(environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "zatva.toml").mkdir()
     done = zatva(environment, "init", "--force", folder=tmp_path)

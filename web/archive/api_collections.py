@@ -77,8 +77,12 @@ class SelectionBody(In):
     """Selection of documents; all given criteria must match, and at least one is required."""
 
     archive_file: str | None = Field(None, min_length=1, max_length=4000)
-    url: str | None = Field(None, min_length=1, max_length=4000, description="The exact URL.")
-    url_prefix: str | None = Field(None, min_length=1, max_length=4000)
+    url: str | None = Field(
+        None, min_length=1, max_length=4000, description="All captures of URLs with the key of this one."
+    )
+    url_prefix: str | None = Field(
+        None, min_length=1, max_length=4000, description="Exactly as the URLs begin."
+    )
     domain: str | None = Field(
         None, min_length=1, max_length=253, description="Including everything below it."
     )

@@ -114,6 +114,7 @@ async def confirm(request: web.Request) -> web.Response:
     lines = (
         [
             _("Harvesters get it as a deleted record; the archive file is not changed."),
+            _("Only this capture is hidden; other captures of the URL remain visible."),
             _("You can show it again at any time."),
         ]
         if hides

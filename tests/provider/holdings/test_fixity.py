@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from oai.cli import Invocation
 from oai.console import Console
@@ -17,6 +18,7 @@ from oai.settings import Settings
 from provider.commands import verify
 from provider.holdings.fixity import Checker, Fault, FileCheck, FixityChoice
 from provider.indexing.indexer import IndexOptions, index_file
+from provider.models import Arc
 from tests.provider.archives import Page, arc_record, offsets, warc_record, write_archive
 from tests.provider.test_commands import objects, zatva
 
@@ -57,6 +59,16 @@ def test_a_whole_archive_has_no_faults(database: Database, tmp_path: Path) -> No
     files = checked(database)
     assert [file.findings for file in files] == [[]] * len(files)
     assert sum(file.checked for file in files) == len(PAGES) + 2
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_file_is_found_by_a_path_with_dots(database: Database, tmp_path: Path) -> None:
+    dotted = str(tmp_path / "sub" / ".." / "x.warc")
+    assert [file.checked for file in checked(database, files=[dotted])] == [len(PAGES)]
+    with database.session() as session:
+        session.execute(update(Arc).values(path=dotted))  # as earlier versions stored it
+        session.commit()
+    assert [file.path for file in checked(database, files=[dotted])] == [dotted]
 
 
 def test_one_changed_byte_is_told_with_its_capture(database: Database, plain: Path) -> None:

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from oai.database import Database
 from provider.holdings.selection import Selection, conditions
+from provider.holdings.urlkeys import KEY_CHARACTERS, WwwRule, url_key
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Document
 from tests.bench.rows import fill
@@ -63,15 +64,54 @@ def test_a_prefix_selects_the_urls_that_begin_with_it(archive: Database) -> None
             assert set(selected(session, Selection(url_prefix=prefix))) == expected, prefix
 
 
-@pytest.mark.copied_database("changes the table")
-@pytest.mark.parametrize("keyed", [True, False])
-def test_a_url_selects_only_itself(archive: Database, *, keyed: bool) -> None:
+def test_a_url_selects_all_captures_with_its_key(archive: Database) -> None:
     with archive.session() as session:
-        if not keyed:
-            let_keys_be_missing(archive)
-            session.execute(update(Document).values(url_key=None))
         for url in URLS:
-            assert selected(session, Selection(url=url)) == [url]
+            key = url_key(url, WwwRule.NUMBERED)
+            expected = [one for one in URLS if url_key(one, WwwRule.NUMBERED) == key]
+            assert selected(session, Selection(url=url)) == expected
+        assert selected(session, Selection(url="http://www.example.cz/absent")) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("example.cz:8080/x", ["http://www.example.cz:8080/x"]),
+        ("https://EXAMPLE.cz/News/A#top", ["http://www.example.cz/news/a"]),
+        ("example.cz/news/?a=2&b=1", ["http://www.example.cz/news/?b=1&a=2"]),
+        ("http://%C4%8Dapek.cz", ["http://čapek.cz/", "http://www.čapek.cz/"]),
+        ("", []),
+    ],
+)
+def test_a_url_need_not_be_spelt_as_archived(archive: Database, given: str, found: list[str]) -> None:
+    with archive.session() as session:
+        assert selected(session, Selection(url=given)) == found
+
+
+def test_urls_that_differ_behind_what_the_index_has_of_their_keys_are_distinguished(
+    database: Database, tmp_path: Path
+) -> None:
+    long = "http://long.example/" + "p" * KEY_CHARACTERS
+    urls = [long + end for end in ("", "a", "A", "b")]
+    index_file(
+        database, write_pages(tmp_path / "x.warc", [Page(url=url) for url in urls]), IndexOptions(margin=1)
+    )
+    with database.session() as session:
+        assert [selected(session, Selection(url=url)) for url in urls] == [
+            [long], [long + "a", long + "A"], [long + "a", long + "A"], [long + "b"]
+        ]  # fmt: skip
+
+
+@pytest.mark.copied_database("changes the table")
+def test_without_keys_a_url_selects_its_spellings(archive: Database) -> None:
+    with archive.session() as session:
+        let_keys_be_missing(archive)
+        session.execute(update(Document).values(url_key=None))
+        for url in URLS:
+            assert url in selected(session, Selection(url=url))
+        assert selected(session, Selection(url="https://example.cz/news/a")) == [
+            "http://www.example.cz/news/a"
+        ]
         assert selected(session, Selection(url="http://www.example.cz/News/A")) == []
 
 

@@ -90,6 +90,14 @@ def test_spelling_makes_no_difference(database: Database, targets: list[str], co
         assert session.get_one(Takedown, number).documents == len(covered)
 
 
+@pytest.mark.parametrize(
+    "target", ["http://a.example:8080/x?back=http://b.example/", "http://a.example:8080/*"]
+)
+def test_a_port_needs_no_scheme_before_its_host(target: str) -> None:
+    without = target.removeprefix("http://")
+    assert ranges_of([without], WwwRule.NUMBERED) == ranges_of([target], WwwRule.NUMBERED)
+
+
 @pytest.mark.parametrize("target", ["", "cz", "*.cz", "no host", "*", "a.*", "http://", "x" * 5000 + ".cz"])
 def test_what_means_nothing_or_too_much_is_refused_with_its_line(target: str) -> None:
     with pytest.raises(UsageError, match=r"2: "):

@@ -18,6 +18,18 @@ def test_folders_are_searched_by_name_and_files_taken_as_given(tmp_path: Path) -
     assert [path.name for path in found] == ["b.warc.gz", "c.txt", "a.ARC", "b.warc.zst"]
 
 
+def test_dots_in_a_path_are_resolved_and_symbolic_links_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = write_archive(tmp_path / "w" / "x.warc", [])
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "w")
+    monkeypatch.chdir(tmp_path / "sub")
+    for given in ("../w", "../w/x.warc", tmp_path / "sub" / ".." / "w"):
+        assert find_archives([Path(given)]) == [archive]
+    assert find_archives([Path("../link/../link")]) == [tmp_path / "link" / "x.warc"]
+
+
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file or folder"):
         find_archives([tmp_path / "nothing"])

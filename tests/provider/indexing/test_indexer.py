@@ -14,6 +14,7 @@ from oai.database import Database
 from oai.errors import InterruptedRunError
 from oai.failures import Failure, FailureCode
 from provider.holdings.collections import add_collection, drop, lineage
+from provider.indexing.archive_search import find_archives
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Arc, ArcProblem, Collection, Document, Domain, Mimetype
 from provider.storage.places import place_of, stored_path
@@ -178,6 +179,70 @@ def test_a_known_copy_gets_the_documents_of_a_lost_file(database: Database, tmp_
     assert {path for path, *_ in places(database)} == {str(copy)}
     assert index_file(database, copy, OPTIONS).skipped
     check_counts(database)
+
+
+def dotted_row(database: Database, folder: Path) -> Path:
+    """Index a file, and store its path as earlier versions did if it was given as `../w`; gives the file."""
+    (folder / "sub").mkdir()
+    archive = write_pages(folder / "w" / "x.warc.gz", PAGES)
+    index_file(database, archive, OPTIONS)
+    with database.session() as session:
+        session.execute(update(Arc).values(path=str(folder / "sub" / ".." / "w" / "x.warc.gz")))
+        session.commit()
+    return archive
+
+
+def paths(database: Database) -> list[str | None]:
+    with database.session() as session:
+        return list(session.scalars(select(Arc.path).order_by(Arc.path)))
+
+
+def test_a_path_with_dots_is_corrected_when_the_file_is_indexed_again(
+    database: Database, tmp_path: Path
+) -> None:
+    archive = dotted_row(database, tmp_path)
+    before = places(database)
+    assert counts(index_file(database, archive, OPTIONS)) == (0, 4, 0, 0)
+    assert paths(database) == [str(archive)]
+    assert [place[1:] for place in places(database)] == [place[1:] for place in before]
+    assert index_file(database, archive, OPTIONS).skipped
+    check_counts(database)
+
+
+@pytest.mark.parametrize(("plain", "options"), [(0, OPTIONS), (1, AGAIN), (4, AGAIN)])
+def test_two_rows_of_a_file_become_one(
+    database: Database, tmp_path: Path, plain: int, options: IndexOptions
+) -> None:
+    archive = dotted_row(database, tmp_path)
+    with database.session() as session:
+        dotted = session.scalars(select(Arc)).one()
+        values = {"name": dotted.name, "size": dotted.size, "modified": dotted.modified}
+        twin = Arc(path=str(archive), documents=plain, **values)
+        session.add(twin)
+        session.flush()
+        dotted.documents -= plain
+        moved = select(Document.id).order_by(Document.id).limit(plain)
+        session.execute(update(Document).where(Document.id.in_(moved)).values(arc_id=twin.id))
+        session.commit()
+    check_counts(database)
+    assert counts(index_file(database, archive, options)) == (0, 4, 0, 0)
+    assert paths(database) == [str(archive)]
+    check_counts(database)
+
+
+def test_a_file_beside_what_a_symbolic_link_leads_to_is_another_one(
+    database: Database, tmp_path: Path
+) -> None:
+    far, near = (write_pages(tmp_path / where / "w" / "x.warc", PAGES) for where in ("far", "near"))
+    (tmp_path / "far" / "deep").mkdir()
+    (tmp_path / "near" / "link").symlink_to(tmp_path / "far" / "deep")
+    assert find_archives([tmp_path / "near" / "link" / ".." / "w"]) == [far]
+    through = tmp_path / "near" / "link" / ".." / "w" / "x.warc"
+    index_file(database, through, OPTIONS)
+    assert counts(index_file(database, near, OPTIONS)) == (0, 0, 0, 4)
+    assert paths(database) == sorted(map(str, (near, through)))
+    assert counts(index_file(database, far, OPTIONS)) == (0, 4, 0, 0)
+    assert paths(database) == sorted(map(str, (near, far)))
 
 
 def test_a_file_with_documents_is_not_read_again_for_a_lost_one_of_its_name(

@@ -258,12 +258,23 @@ def test_a_new_list_of_unseen_files_corrects_places(database: Database, tmp_path
 def test_the_folder_of_the_archive_files_gives_their_paths(database: Database, tmp_path: Path) -> None:
     archive = write_archive(tmp_path / "archive" / "x.warc.gz", [warc_other("warcinfo")])
     listed = write(tmp_path / "x.cdxj", JSON, JSON.replace("x.warc.gz", "gone.warc.gz").replace("/a.", "/b."))
-    for folder in (None, tmp_path / "archive"):
+    for folder in (None, tmp_path / "archive" / ".." / "archive"):
         index_file(database, listed, IndexOptions(margin=1, archive_dir=folder))
     with database.session() as session:
         rows = session.execute(select(Arc.name, Arc.path).order_by(Arc.name)).all()
         assert [tuple(row) for row in rows] == [("gone.warc", None), ("x.warc", str(archive))]
     assert not index_file(database, archive, OPTIONS).skipped
+
+
+def test_a_listed_file_is_recognised_although_its_path_was_stored_with_dots(
+    database: Database, tmp_path: Path
+) -> None:
+    archive = write_archive(tmp_path / "x.warc.gz", [warc_other("warcinfo")])
+    (tmp_path / "sub").mkdir()
+    index_file(database, tmp_path / "sub" / ".." / "x.warc.gz", OPTIONS)
+    index_file(database, write(tmp_path / "x.cdxj", JSON), IndexOptions(margin=1, archive_dir=tmp_path))
+    with database.session() as session:
+        assert session.scalars(select(Arc.path)).all() == [str(archive)]
 
 
 def test_a_name_that_two_files_have_is_not_guessed(database: Database, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ CASES = [
     ("http://x.cz/", DOMAIN, "http://x.cz/a", "http://x.czech/"),
     ("http://x.cz:8080/", DOMAIN, "http://x.cz:8080/a", "http://x.cz/a"),
     ("http://x.cz/", HOST, "http://x.cz:80/a", "http://x.cz:8080/a"),
+    ("x.cz:8080/a", HOST, "http://x.cz:8080/a/b", "http://x.cz/a"),
     ("http://x.cz/a/", HOST, "http://x.cz/a", "http://x.cz/ab"),
     ("http://x.cz/a", HOST, "http://x.cz/a/b/c.html", "http://x.cz/"),
     ("http://x.cz/a/", HOST, "http://x.cz/a?page=2", "http://x.cz/b"),
