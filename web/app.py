@@ -48,6 +48,7 @@ from web.repositories import diagnostics, explorer, listing, record, report_card
 from web.repositories import pages as repositories
 from web.repositories.diagnostics import DIAGNOSTICS, DiagnosticsRuns
 from web.repositories.explorer import EXPLORATIONS, Explorations
+from web.repositories.removals import REMOVALS, Removals
 from web.repositories.report_card import MEDIANS, KeptMedians
 from web.repositories.wizard import DRAFTS, Drafts
 from web.rules import by_example, editor, replay
@@ -156,9 +157,12 @@ def create_app(
     app[DIAGNOSTICS] = DiagnosticsRuns(settings=app[SETTINGS], database=app[DATABASE])
     app[MEDIANS] = KeptMedians()
     app[EXPLORATIONS] = Explorations(settings=app[SETTINGS])
+    app[REMOVALS] = Removals(database=app[DATABASE])
     app[IMPORTS] = ImportProcesses(settings=app[SETTINGS], database=app[DATABASE])
     # They end in the opposite order: the database threads last.
-    app.cleanup_ctx.extend((_database_threads, _imports, _replays, _diagnostics, _self_tests, _poller))
+    app.cleanup_ctx.extend(
+        (_database_threads, _removals, _imports, _replays, _diagnostics, _self_tests, _poller)
+    )
     app.on_response_prepare.append(add_headers)
     app.on_shutdown.append(_end_streams)
     for routes in _ROUTES:
@@ -182,6 +186,11 @@ async def _database_threads(app: web.Application) -> AsyncIterator[None]:
 async def _imports(app: web.Application) -> AsyncIterator[None]:
     yield
     await app[IMPORTS].close()
+
+
+async def _removals(app: web.Application) -> AsyncIterator[None]:
+    yield
+    await app[REMOVALS].close()
 
 
 async def _replays(app: web.Application) -> AsyncIterator[None]:

@@ -166,7 +166,10 @@ async def give(request: web.Request) -> web.Response:
             details={"organisation": None if back else organisation.short_name},
         )
         work = partial(
-            give_repository, repository_id=row.repository_id, organisation_id=None if back else number
+            database_of(request).run,
+            give_repository,
+            repository_id=row.repository_id,
+            organisation_id=None if back else number,
         )
         await change_one(request, subject, work)
     raise web.HTTPSeeOther(f"/admin/organisations/{number}?done=repositories-given")

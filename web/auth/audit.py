@@ -3,12 +3,11 @@
 The action comes from the route (`oai.actions`), the object from the path or from `about`.
 """
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from sqlalchemy.orm import Session
 
 from oai.actions import Action, action_of_route
 from oai.audit import Actor, Begun, Subject, begin, record, refuse, settle
@@ -23,6 +22,7 @@ _REDIRECT: Final = 300
 _WRONG_INPUT: Final = 422
 _NO_RESPONSE: Final = 500
 _LONGEST_FILTERS: Final = 1000
+_Result = TypeVar("_Result")
 _EACH = web.RequestKey("changes_have_entries", bool)
 
 
@@ -60,8 +60,13 @@ async def _follow(request: web.Request, handler: Handler, action: Action) -> web
     return response
 
 
-async def change_one(request: web.Request, subject: Subject, work: Callable[[Session], None]) -> None:
-    """Make one of several changes of a request, with an entry of its own instead of the request's."""
+async def change_one(
+    request: web.Request, subject: Subject, work: Callable[[], Awaitable[_Result]]
+) -> _Result:
+    """Make one of several changes of a request, with an entry of its own instead of the request's.
+
+    Returns what the work returns.
+    """
     action = _action(request)
     if action is None:
         raise RuntimeError(f"{request.path}: no action in oai.actions")
@@ -69,13 +74,14 @@ async def change_one(request: web.Request, subject: Subject, work: Callable[[Ses
     begun = await database_of(request).run(begin, action.verb, actor(request), subject)
     status = _NO_RESPONSE
     try:
-        await database_of(request).run(work)
+        result = await work()
         status = _REDIRECT
     except ZatvaError:
         status = _WRONG_INPUT
         raise
     finally:
         await _settle(request, begun, subject, status)
+    return result
 
 
 async def _settle(request: web.Request, begun: Begun, subject: Subject, status: int) -> None:
