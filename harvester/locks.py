@@ -5,7 +5,7 @@ and looks for harvests then. Whatever the order, one of the two sees the other.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, delete, exists, func, select
 from sqlalchemy.engine import Connection
@@ -16,6 +16,8 @@ from harvester.reading.errors import RepositoryLockedError
 from oai.datestamps import format_datestamp
 from oai.errors import UsageError
 
+REMOVAL: Final = "zatva repository remove"
+"""The holder while a repository is being removed; this lock is not cleared."""
 _HOLDS = RepositoryLock.expires > func.now()
 
 
@@ -38,6 +40,14 @@ def find_locks(
 def find_lock(session: Session, repository_id: int) -> RepositoryLock | None:
     """Return the unexpired lock of the repository that expires last; None if it is not locked."""
     return find_locks(session, [repository_id]).get(repository_id)
+
+
+def being_removed(session: Session, repository_ids: Collection[int]) -> set[int]:
+    """Return those of the repositories that are being removed."""
+    query = select(RepositoryLock.repository_id).where(
+        RepositoryLock.repository_id.in_(repository_ids), RepositoryLock.holder == REMOVAL
+    )
+    return set(session.scalars(query))
 
 
 def check_unlocked(connection: Connection, repository_id: int) -> None:
@@ -63,8 +73,13 @@ def check_unlocked(connection: Connection, repository_id: int) -> None:
 def clear_locks(session: Session, repository_id: int) -> list[str]:
     """Delete the locks of a repository and return their holders. The caller commits.
 
-    Raises UsageError if it has none.
+    Raises UsageError if it has none, and if it is being removed: a harvest would find only some of its rows.
     """
+    if being_removed(session, [repository_id]):
+        raise UsageError(
+            "repository %(number)s is being removed; if that was interrupted, remove it again",
+            number=repository_id,
+        )
     gone = delete(RepositoryLock).where(RepositoryLock.repository_id == repository_id)
     holders = sorted(session.scalars(gone.returning(RepositoryLock.holder)))
     if not holders:

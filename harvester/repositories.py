@@ -132,11 +132,6 @@ def list_repositories(session: Session) -> Sequence[Repository]:
     return session.scalars(select(Repository).order_by(Repository.repository_id)).all()
 
 
-def remove_repository(session: Session, repository_id: int) -> None:
-    """Remove the repository with all its rows; keep its files. Raises UsageError if there is none."""
-    session.delete(get_repository(session, repository_id))
-
-
 def note_facts(session: Session, repository_id: int, facts: RepositoryFacts) -> None:
     """Replace the stored description of a repository by its own."""
     # One at a time: rows that another transaction is writing are not visible, and would not be replaced.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from psycopg.conninfo import make_conninfo
+from psycopg.errors import QueryCanceled
 from sqlalchemy import URL, Engine, create_engine, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.orm import Session
@@ -118,6 +119,11 @@ def first_line(error: Exception) -> str:
     """Return the first line of a database error, as the server or the driver wrote it."""
     original = error.orig if isinstance(error, DBAPIError) else error
     return str(original).partition("\n")[0]
+
+
+def is_timeout(error: Exception) -> bool:
+    """Return whether a statement was cancelled at the time limit of its connection."""
+    return isinstance(error, DBAPIError) and isinstance(error.orig, QueryCanceled)
 
 
 def place(settings: Settings) -> str:

@@ -48,6 +48,7 @@ from web.repositories import diagnostics, explorer, listing, record, report_card
 from web.repositories import pages as repositories
 from web.repositories.diagnostics import DIAGNOSTICS, DiagnosticsRuns
 from web.repositories.explorer import EXPLORATIONS, Explorations
+from web.repositories.removals import REMOVALS, Removals
 from web.repositories.report_card import MEDIANS, KeptMedians
 from web.repositories.wizard import DRAFTS, Drafts
 from web.rules import by_example, editor, replay
@@ -146,23 +147,30 @@ def create_app(
     app[health.METRICS] = health.Metrics(app[DATABASE], app[CONNECTIONS])
     app[STREAMS] = Streams(settings.web, most=lambda: app[CONNECTIONS].most // 2)
     app[LIMITER] = Limiter(per_minute=settings.web.api_per_minute)
-    app[SELF_TESTS] = SelfTests(app[DATABASE])
     app[TRIALS] = Trials(settings=app[SETTINGS], database=app[DATABASE])
-    app[REPLAYS] = Replays(settings=app[SETTINGS])
     app[DRAFTS] = Drafts(settings=app[SETTINGS])
     _add_provider(app, settings)
-    app[DIAGNOSTICS] = DiagnosticsRuns(settings=app[SETTINGS], database=app[DATABASE])
     app[MEDIANS] = KeptMedians()
     app[EXPLORATIONS] = Explorations(settings=app[SETTINGS])
-    app[IMPORTS] = ImportProcesses(settings=app[SETTINGS], database=app[DATABASE])
-    # They end in the opposite order: the database threads last.
-    app.cleanup_ctx.extend((_database_threads, _imports, _replays, _diagnostics, _self_tests, _poller))
+    _add_background_work(app)
     app.on_response_prepare.append(add_headers)
     app.on_shutdown.append(_end_streams)
     for routes in _ROUTES:
         app.add_routes(routes)
     app.router.add_static("/static", STATIC)
     return app
+
+
+def _add_background_work(app: web.Application) -> None:
+    app[SELF_TESTS] = SelfTests(app[DATABASE])
+    app[DIAGNOSTICS] = DiagnosticsRuns(settings=app[SETTINGS], database=app[DATABASE])
+    app[REPLAYS] = Replays(settings=app[SETTINGS])
+    app[IMPORTS] = ImportProcesses(settings=app[SETTINGS], database=app[DATABASE])
+    app[REMOVALS] = Removals(database=app[DATABASE])
+    # They end in the opposite order: the database threads last.
+    app.cleanup_ctx.extend(
+        (_database_threads, _removals, _imports, _replays, _diagnostics, _self_tests, _poller)
+    )
 
 
 def _add_provider(app: web.Application, settings: Settings) -> None:
@@ -180,6 +188,11 @@ async def _database_threads(app: web.Application) -> AsyncIterator[None]:
 async def _imports(app: web.Application) -> AsyncIterator[None]:
     yield
     await app[IMPORTS].close()
+
+
+async def _removals(app: web.Application) -> AsyncIterator[None]:
+    yield
+    await app[REMOVALS].close()
 
 
 async def _replays(app: web.Application) -> AsyncIterator[None]:

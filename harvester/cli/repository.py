@@ -21,6 +21,7 @@ from harvester.probing.report import in_lines, keep_report, letter
 from harvester.protocols import protocol_of
 from harvester.reading.answers import Page, Record, title_of
 from harvester.recognition import check_base_url, identify_repository
+from harvester.removal import remove_repository
 from harvester.repositories import change_repository, get_repository
 from oai.child import limit_memory
 from oai.cli import Invocation
@@ -92,9 +93,8 @@ def repository_show(invocation: Invocation) -> ExitCode:
 def repository_remove(invocation: Invocation) -> ExitCode:
     """Run `zatva repository remove`."""
     repository_id = invocation.arguments.id
-    with open_database(invocation.settings) as database, database.session() as session:
-        repositories.remove_repository(session, repository_id)
-        session.commit()
+    with open_database(invocation.settings) as database:
+        remove_repository(database, repository_id)
     invocation.console.result(
         {"removed": repository_id}, f"repository {repository_id} removed; its files stay"
     )

@@ -240,6 +240,9 @@ _CLASS = 0x5A52  # "ZR": separates our keys from other advisory locks
 BUSY_WAIT: Final = "3s"
 """How long a harvest waits for another one of its repository to end."""
 _TAKE = text("SELECT pg_advisory_lock(:class, :id) FROM set_config('lock_timeout', :wait, false)")
+_TAKE_UNTIL_COMMIT = text(
+    "SELECT pg_advisory_xact_lock(:class, :id) FROM set_config('lock_timeout', :wait, true)"
+)
 _HOLDER = text(
     """
     SELECT process_id, host FROM oai_harvest
@@ -293,6 +296,19 @@ def only_harvest(database: Database, repository_id: int) -> Iterator[None]:
                 connection.execute(text("RESET lock_timeout"))
             except OperationalError:
                 connection.invalidate()  # the server releases the lock of a connection that has ended
+
+
+def hold_until_commit(session: Session, repository_id: int) -> None:
+    """Hold the repository until the transaction ends, which may wait for row locks no longer than this does.
+
+    Raises RepositoryBusyError, after a rollback, if another process still holds it after three seconds.
+    """
+    try:
+        session.execute(_TAKE_UNTIL_COMMIT, {"class": _CLASS, "id": repository_id, "wait": BUSY_WAIT})
+    except OperationalError:
+        session.rollback()
+        holder = session.execute(_HOLDER, {"id": repository_id}).first()
+        raise _busy(repository_id, holder) from None
 
 
 def _busy(repository_id: int, holder: Row[Any] | None) -> RepositoryBusyError:

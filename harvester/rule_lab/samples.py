@@ -1,6 +1,7 @@
 """Records on which rules are tried: stored ones, or those of a repository's first page."""
 
 import hashlib
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
+from harvester.bibliographic.sources import harvested_prefixes
 from harvester.client.selection import Selection
 from harvester.models import Record
 from harvester.protocols import open_protocol_client
@@ -25,6 +27,10 @@ SAMPLES: Final = 100
 MOST_SAMPLES: Final = 5000
 _MOST_BYTES: Final = 50_000_000
 """The total size of all samples in bytes, because they are read into memory."""
+
+
+_COMPARED: Final = 1000
+_ANY_KEY: Final = uuid.UUID(int=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +63,7 @@ def stored_files(
     """
     folder = base_folder(get_repository(session, repository_id), settings)
     stored = _stored(repository_id)
-    prefix = metadata_prefix or _commonest_prefix(session, *stored)
+    prefix = metadata_prefix or _commonest_prefix(session, repository_id)
     rows = session.execute(
         select(Record.filename, Record.digest)
         .where(*stored, Record.metadata_prefix == prefix)
@@ -77,7 +83,7 @@ def stored_files(
 def count_stored(session: Session, repository_id: int, metadata_prefix: str = "") -> int:
     """Count the stored records of a format; without a prefix, of the commonest one."""
     stored = _stored(repository_id)
-    prefix = metadata_prefix or _commonest_prefix(session, *stored)
+    prefix = metadata_prefix or _commonest_prefix(session, repository_id)
     count = select(func.count()).select_from(Record).where(*stored, Record.metadata_prefix == prefix)
     return session.execute(count).scalar_one()
 
@@ -90,14 +96,26 @@ def _stored(repository_id: int) -> tuple[ColumnElement[bool], ...]:
     )
 
 
-def _commonest_prefix(session: Session, *stored: ColumnElement[bool]) -> str | None:
-    return session.scalar(
-        select(Record.metadata_prefix)
-        .where(*stored)
-        .group_by(Record.metadata_prefix)
-        .order_by(func.count().desc(), Record.metadata_prefix)
-        .limit(1)
-    )
+def _commonest_prefix(session: Session, repository_id: int) -> str | None:
+    prefixes = harvested_prefixes(session, repository_id)
+    if len(prefixes) < 2:  # noqa: PLR2004 nothing to compare
+        return next(iter(prefixes), None)
+    return min(prefixes, key=lambda prefix: _rarity(session, repository_id, prefix))
+
+
+def _rarity(session: Session, repository_id: int, prefix: str) -> tuple[int, uuid.UUID, str]:
+    """Return what is smaller the more stored records there are, without counting millions.
+
+    Keys are evenly distributed: the more there are, the smaller is the thousandth.
+    """
+    keys = session.scalars(
+        select(Record.identifier_key)
+        .where(*_stored(repository_id), Record.metadata_prefix == prefix)
+        .order_by(Record.identifier_key)
+        .limit(_COMPARED)
+    ).all()
+    # Fewer than a thousand are all of them: their number decides, and equal numbers the name.
+    return -len(keys), keys[-1] if len(keys) == _COMPARED else _ANY_KEY, prefix
 
 
 def read_files(files: Sequence[StoredFile]) -> Samples:

@@ -116,6 +116,19 @@ def list_mutes(
 
 def mutes_run(row: type[Mute] = Mute) -> ColumnElement[bool]:
     """Return the condition that a mute covers a row of `History`, the last run of its harvest."""
+    return and_(_of_now(row), or_(row.repository_id.is_(None), _covers_its_repository(row)))
+
+
+def is_muted() -> ColumnElement[bool]:
+    """Return the condition that any mute covers a row of `History`: `mutes_run`, for many rows at once.
+
+    Mutes of all repositories are looked up once, and the others by their repository, in an index.
+    """
+    everywhere = exists().where(_of_now(Mute), Mute.repository_id.is_(None))
+    return or_(everywhere, exists().where(_of_now(Mute), _covers_its_repository(Mute)))
+
+
+def _covers_its_repository(row: type[Mute]) -> ColumnElement[bool]:
     later = aliased(History)
     # Compared with the mute only: a table of an outer query would be added to this one, uncorrelated.
     succeeded = exists().where(
@@ -133,9 +146,7 @@ def mutes_run(row: type[Mute] = Mute) -> ColumnElement[bool]:
         ~succeeded,
     )
     return and_(
-        _of_now(row),
-        or_(row.repository_id.is_(None), row.repository_id == History.repository_id),
-        or_(row.kind != MuteKind.ACKNOWLEDGED, acknowledged),
+        row.repository_id == History.repository_id, or_(row.kind != MuteKind.ACKNOWLEDGED, acknowledged)
     )
 
 

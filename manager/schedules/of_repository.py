@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from harvester.repositories import remove_repository
+from harvester.removal import begin_removal
 from manager.jobs.views import list_jobs
 from manager.models import RecurringJob, RecurringState
 from manager.schedules.service import pause_schedule, resume_schedule, run_now
@@ -36,12 +36,12 @@ def resume_schedules(session: Session, repository_id: int) -> None:
         resume_schedule(session, schedule.id)
 
 
-def remove_idle_repository(session: Session, repository_id: int) -> None:
-    """Remove a repository, but not its files. The caller commits. Raises UsageError while it is harvested."""
+def begin_removal_of_idle(session: Session, repository_id: int) -> None:
+    """Do what `begin_removal` does. The caller commits. Raises UsageError also while a job is under way."""
     # Running jobs are listed first.
     if any(job.under_way for job in list_jobs(session, repository_id, most=1)):
         raise UsageError("The repository is being harvested. Stop the harvest under Current jobs first.")
-    remove_repository(session, repository_id)
+    begin_removal(session, repository_id)
 
 
 def _some_schedules(session: Session, repository_id: int) -> Sequence[RecurringJob]:

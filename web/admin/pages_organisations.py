@@ -169,9 +169,10 @@ async def give(request: web.Request) -> web.Response:
     for number, name in names.items():
         details = {"organisation": None if back else organisation.short_name}
         subject = Subject(kind="repository", number=str(number), name=name, details=details)
-        await change_one(
-            request, subject, partial(give_repository, repository_id=number, organisation_id=target)
+        work = partial(
+            database_of(request).run, give_repository, repository_id=number, organisation_id=target
         )
+        await change_one(request, subject, work)
     raise web.HTTPSeeOther(f"/admin/organisations/{organisation.organisation_id}?done=repositories-given")
 
 

@@ -14,6 +14,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from harvester.reading.errors import ClientError, RepositoryBusyError
+from oai.database import is_timeout
 from oai.errors import TryLaterError, UsageError, ZatvaError
 from web.api.faults import ApiError, field_faults, problem
 from web.api.operations import PLACES, Call, Operation
@@ -21,6 +22,10 @@ from web.auth.access import needs, needs_fresh_sign_in, signed_in
 from web.auth.csrf import from_here
 from web.site.i18n import _
 
+_TOO_LONG: Final = (
+    "the database takes longer over this than the dashboard may; ask for less at once, or use the command "
+    "line"
+)
 _MINUTE: Final = 60.0
 _MOST_CALLERS: Final = 10_000
 
@@ -94,6 +99,8 @@ def handler_of(operation: Operation) -> Handler:
             return problem(error.status, error.text or error.reason)
         except (TryLaterError, OperationalError, PoolTimeoutError) as error:
             _log.warning("%s %s: %s", request.method, request.path, error)
+            if is_timeout(error):
+                return problem(503, _TOO_LONG)
             busy = isinstance(error, RepositoryBusyError)
             detail = str(error) if busy else "the database is not responding; try again in a moment"
             return problem(503, detail, headers={"Retry-After": "5"})

@@ -19,6 +19,7 @@ from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 from yarl import URL
 
+from harvester import locks
 from harvester.harvest.models import Quarantined
 from harvester.models import History, Repository
 from harvester.rule_lab.models import Rule
@@ -173,19 +174,29 @@ def find_visible(session: Session, who: SignedIn, kind: type[_Row], number: int)
 
 
 async def asked_for(
-    request: web.Request, kind: type[_Row], number: int | None = None
+    request: web.Request, kind: type[_Row], number: int | None = None, *, being_removed: bool = False
 ) -> tuple[SignedIn, _Row]:
     """Return the user and the requested row, by `number` or by the `{id}` in the path.
 
     `kind` is the table's class: `Repository`, `RecurringJob`, `Job`, `History`, or another with a
     `repository_id`. Responds 404 with the same text if the row does not exist and if the user may not see it.
+    Responds 409 for a repository that is being removed, of which pages would show only a part, except with
+    `being_removed`.
     Notes the first row for the audit log: the one that the path names is fetched before those of the form.
     """
     who = who_asks(request)
     wanted = int(request.match_info["id"]) if number is None else number
-    row, name = await database_of(request).run(_find_with_name, who, kind, wanted)
+    row, name, is_half = await database_of(request).run(_find_with_name, who, kind, wanted)
     if row is None:
         raise web.HTTPNotFound(text=_no_such(kind) % {"number": wanted})
+    if is_half and not being_removed:
+        raise web.HTTPConflict(
+            text=_(
+                "Repository %(number)s is being removed. If that was interrupted, remove it again in the "
+                "list of repositories."
+            )
+            % {"number": wanted}
+        )
     if subject_of(request) is None:
         about(request, KIND_OF_ROW.get(kind, kind.__tablename__), wanted, name)
     return who, row
@@ -289,11 +300,12 @@ def _refusal(who: SignedIn, right: Right) -> str:
 
 def _find_with_name(
     session: Session, who: SignedIn, kind: type[_Row], number: int
-) -> tuple[_Row | None, str | None]:
+) -> tuple[_Row | None, str | None, bool]:
     row = find_visible(session, who, kind, number)
     repository_id = getattr(row, "repository_id", None)
     repository = session.get(Repository, repository_id) if repository_id is not None else None
-    return row, None if repository is None else repository.display_name
+    is_half = kind is Repository and bool(locks.being_removed(session, [number]))
+    return row, None if repository is None else repository.display_name, is_half
 
 
 def _no_such(kind: type[Any]) -> str:

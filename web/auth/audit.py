@@ -3,13 +3,12 @@
 The action comes from the route (`oai.actions`), the object from the path or from `about`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from sqlalchemy.orm import Session
 
 from oai.actions import Action, action_of_route
 from oai.audit import Actor, Begun, Subject, begin, record, refuse, settle
@@ -24,6 +23,7 @@ _REDIRECT: Final = 300
 _WRONG_INPUT: Final = 422
 _NO_RESPONSE: Final = 500
 _LONGEST_FILTERS: Final = 1000
+_Result = TypeVar("_Result")
 _EACH = web.RequestKey("changes_have_entries", bool)
 
 
@@ -62,11 +62,11 @@ async def _follow(request: web.Request, handler: Handler, action: Action) -> web
 
 
 async def change_one(
-    request: web.Request, subject: Subject, work: Callable[[Session], Mapping[str, Any] | None]
-) -> None:
+    request: web.Request, subject: Subject, work: Callable[[], Awaitable[_Result]]
+) -> _Result:
     """Make one of several changes of a request, with an entry of its own instead of the request's.
 
-    `work` may return further details for the entry.
+    Returns what the work returns. A mapping is added to the details of the entry.
     """
     action = _action(request)
     if action is None:
@@ -75,14 +75,16 @@ async def change_one(
     begun = await database_of(request).run(begin, action.verb, actor(request), subject)
     status = _NO_RESPONSE
     try:
-        more = await database_of(request).run(work)
-        subject = replace(subject, details={**(subject.details or {}), **(more or {})})
+        result = await work()
+        if isinstance(result, Mapping):
+            subject = replace(subject, details={**(subject.details or {}), **result})
         status = _REDIRECT
     except ZatvaError:
         status = _WRONG_INPUT
         raise
     finally:
         await _settle(request, begun, subject, status)
+    return result
 
 
 async def _settle(request: web.Request, begun: Begun, subject: Subject, status: int) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from sqlalchemy import ColumnElement, Select, exists, func, select
+from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session, aliased
 
 from harvester.models import History, Repository
@@ -13,7 +13,7 @@ from harvester.vocabulary import NOT_RUN
 from manager.jobs.runs import TROUBLED, needs_attention
 from manager.models import Job, RecurringJob, RecurringState
 from manager.notices.models import Mute
-from manager.notices.mutes import mutes_run
+from manager.notices.mutes import is_muted, mutes_run
 from manager.store_audits import AuditView, last_audits
 from manager.worker.registry import LATE, WAITING
 from oai.datestamps import utc_now
@@ -142,13 +142,10 @@ def failed_runs(
 
     With `muted`, only those that are acknowledged, muted or in a maintenance window; otherwise the others.
     """
-    covering = select(func.min(Mute.mute_id)).where(mutes_run()).correlate(History).scalar_subquery()
-    statement = (
-        select(History, Repository.display_name, Repository.protocol, Mute, func.count().over())
-        .join(Repository, Repository.repository_id == History.repository_id)
-        .outerjoin(Mute, Mute.mute_id == covering)
+    newest = (
+        select(History.history_id, func.count().over().label("total"))
         .where(
-            Mute.mute_id.is_not(None) if muted else Mute.mute_id.is_(None),
+            is_muted() if muted else ~is_muted(),
             History.harvest_end_time > utc_now() - timedelta(days=_ATTENTION_DAYS),
             needs_attention(History),
             ~_followed(),
@@ -156,6 +153,16 @@ def failed_runs(
         )
         .order_by(History.history_id.desc())
         .limit(most)
+        .subquery()
+    )
+    # Which mute it is, only the few that are shown need.
+    covering = select(func.min(Mute.mute_id)).where(mutes_run()).correlate(History).scalar_subquery()
+    statement = (
+        select(History, Repository.display_name, Repository.protocol, Mute, newest.c.total)
+        .join(newest, newest.c.history_id == History.history_id)
+        .join(Repository, Repository.repository_id == History.repository_id)
+        .outerjoin(Mute, Mute.mute_id == covering)
+        .order_by(History.history_id.desc())
     )
     found = session.execute(statement).all()
     return FailedRuns(rows=[_failed_run(*row[:-1]) for row in found], total=found[0][-1] if found else 0)
@@ -174,15 +181,17 @@ def attention(session: Session, among: Among = None, *, most: int = MOST) -> Att
 
 def _followed() -> ColumnElement[bool]:
     """Return the SQL condition that the same harvest has a later run."""
-    # From the few troubled runs to their successors: each lookup uses an index.
+    # From the few troubled runs to their successors: each lookup uses an index. EXISTS would allow a join
+    # with the whole history, which the planner prefers for some thousand runs.
     later = aliased(History)
-    return exists().where(
+    one = select(later.history_id).where(
         later.repository_id == History.repository_id,
         later.metadata_prefix.is_not_distinct_from(History.metadata_prefix),
         later.set_spec.is_not_distinct_from(History.set_spec),
         later.history_id > History.history_id,
         later.status.not_in(NOT_RUN),
     )
+    return one.correlate(History).limit(1).scalar_subquery().is_not(None)
 
 
 def _failed_run(run: History, name: str, protocol: str, mute: Mute | None) -> FailedRun:

@@ -26,10 +26,8 @@ from harvester.repositories import (
     UpdatesShare,
     change_repository,
     note_facts,
-    remove_repository,
 )
 from harvester.vocabulary import AccessProtocol, DeletionPolicy
-from manager.jobs.views import list_jobs
 from oai.errors import SettingsError, UsageError
 from oai.rights import Right
 from web.api.faults import ApiError
@@ -40,6 +38,7 @@ from web.auth.access import about, asked_for, visible_repositories
 from web.auth.organisations import add_own_repository
 from web.auth.sessions import SignedIn
 from web.repositories.forms import PlacedForm, store_context
+from web.repositories.removals import REMOVALS
 from web.site.timeouts import ask_apart
 
 _TAG: Final = "repositories"
@@ -171,7 +170,7 @@ async def _add(call: Call) -> RepositoryOut:
 
 
 async def _show(call: Call) -> RepositoryOut:
-    return await _with_lock(call, await repository_asked(call))
+    return await _with_lock(call, await repository_asked(call, being_removed=True))
 
 
 async def _change(call: Call) -> RepositoryOut:
@@ -186,10 +185,8 @@ async def _change(call: Call) -> RepositoryOut:
 
 
 async def _remove(call: Call) -> None:
-    number = (await repository_asked(call)).repository_id
-    if any(job.under_way for job in await call.database.run(list_jobs, number, most=1)):
-        raise ApiError(409, f"repository {number} is being harvested; stop its jobs first")
-    await call.database.run(remove_repository, number)
+    number = (await repository_asked(call, being_removed=True)).repository_id
+    await call.request.config_dict[REMOVALS].remove(number)
 
 
 async def _refresh(call: Call) -> RepositoryOut:
@@ -242,9 +239,10 @@ async def _sets(call: Call) -> Page[SetOut]:
     return page_of(call, found, SetOut.model_validate, lambda one: one.set_spec)
 
 
-async def repository_asked(call: Call) -> Repository:
-    """Return the repository in the path; respond 404 if it does not exist or the caller may not see it."""
-    _, row = await asked_for(call.request, Repository, call.place["repository"])
+async def repository_asked(call: Call, *, being_removed: bool = False) -> Repository:
+    """Return the repository in the path; respond as `asked_for` if it cannot be shown."""
+    number = call.place["repository"]
+    _, row = await asked_for(call.request, Repository, number, being_removed=being_removed)
     return row
 
 

@@ -27,7 +27,6 @@ from harvester.vocabulary import DeletionPolicy
 from manager.jobs.reasons import locked_by
 from manager.jobs.runs import RunFilter, days_of, find_runs
 from manager.jobs.views import list_jobs
-from manager.schedules.of_repository import remove_idle_repository
 from manager.schedules.service import add_schedule, find_schedules, sample_repository
 from manager.store_audits import last_audits
 from oai.errors import UsageError
@@ -35,6 +34,7 @@ from web.auth.access import Right, about, asked_for, needs
 from web.errors.repairs import repair_words
 from web.jobs.pages import MOST_JOBS
 from web.repositories.forms import UNASKED, policies, usable_address
+from web.repositories.removals import PAGE_SECONDS, REMOVALS
 from web.runs.words import PLOTTED_DAYS, day_link, first_day
 from web.schedules.forms import partner_minutes
 from web.site.failures import problem_of
@@ -231,7 +231,7 @@ async def unlock(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a repository is removed."""
-    _who, repository = await asked_for(request, Repository)
+    _who, repository = await asked_for(request, Repository, being_removed=True)
     name = repository.display_name
     address = f"/repositories/{repository.repository_id}"
     return render(
@@ -250,14 +250,14 @@ async def confirm_removal(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def remove(request: web.Request) -> web.Response:
-    """Remove the repository."""
-    _who, repository = await asked_for(request, Repository)
-    number = repository.repository_id
+    """Remove the repository; a large one in the background."""
+    _who, repository = await asked_for(request, Repository, being_removed=True)
+    removals = request.config_dict[REMOVALS]
     try:
-        await database_of(request).run(remove_idle_repository, number)
+        gone = await removals.remove(repository.repository_id, seconds=PAGE_SECONDS)
     except UsageError as error:
         raise web.HTTPConflict(text=error_text(error)) from None
-    raise web.HTTPSeeOther("/repositories?done=repository-removed")
+    raise web.HTTPSeeOther(f"/repositories?done=repository-{'removed' if gone else 'being-removed'}")
 
 
 def _settings_of(repository: Repository) -> dict[str, object]:

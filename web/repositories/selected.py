@@ -1,6 +1,7 @@
 """Changes of several repositories that are ticked in the list."""
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -12,8 +13,8 @@ from sqlalchemy.orm import Session
 
 from harvester.models import Repository
 from manager.schedules.of_repository import (
+    begin_removal_of_idle,
     pause_schedules,
-    remove_idle_repository,
     resume_schedules,
     run_schedules,
 )
@@ -22,8 +23,10 @@ from oai.errors import UsageError
 from web.auth.access import Right, asked_for, needs
 from web.auth.audit import change_one
 from web.repositories.listing import PAGE, filters_of, is_id, list_page
+from web.repositories.removals import PAGE_SECONDS, REMOVALS
 from web.schedules.forms import partner_minutes
 from web.site.i18n import _, error_text, mark
+from web.site.keys import database_of
 from web.site.render import render
 
 _MOST_RUNS: Final = 10
@@ -58,7 +61,7 @@ _CHANGES: Final[Mapping[str, _Change]] = MappingProxyType(
             work=resume_schedules, most=PAGE, title="", button="", line="", done="repositories-resumed"
         ),
         "remove": _Change(
-            work=remove_idle_repository,
+            work=begin_removal_of_idle,
             most=0,
             title=mark("Remove the selected repositories?"),
             button=mark("Remove repositories"),
@@ -86,26 +89,39 @@ async def _change(request: web.Request, change: _Change) -> web.StreamResponse:
     numbers = sorted({int(text) for text in map(str, posted.getall("repository", [])) if is_id(text)})
     if not numbers:
         return await list_page(request, _("Select repositories first."))
-    ticked = {number: (await asked_for(request, Repository, number))[1] for number in numbers[:PAGE]}
+    ticked = {
+        number: (await asked_for(request, Repository, number, being_removed=True))[1]
+        for number in numbers[:PAGE]
+    }
     names = {number: row.display_name for number, row in ticked.items()}
     if len(names) > change.most and posted.get("sure") != "yes":
         return _confirmation(request, change, names, back)
-    problems = []
+    problems, work, done = [], _work(request, change), change.done
     for number, name in names.items():
         subject = Subject(kind="repository", number=str(number), name=name)
         try:
-            await change_one(request, subject, partial(_work(request, change), number))
+            if await change_one(request, subject, partial(work, number)) is False:
+                done = "repositories-being-removed"
         except UsageError as error:
             problems.append((number, name, error_text(error)))
     if problems:
         changed = len(names) - len(problems)
         return render(request, "repositories_selected.html", problems=problems, changed=changed, back=back)
-    raise web.HTTPSeeOther(f"/repositories?{filters_of(request).query(done=change.done)}")
+    raise web.HTTPSeeOther(f"/repositories?{filters_of(request).query(done=done)}")
 
 
-def _work(request: web.Request, change: _Change) -> Callable[[int, Session], None]:
+def _work(request: web.Request, change: _Change) -> Callable[[int], Awaitable[object]]:
+    if change.work is begin_removal_of_idle:
+        return _removal(request)
     limits = {"partner_minutes": partner_minutes(request)} if change.work is run_schedules else {}
-    return lambda number, session: change.work(session, number, **limits)
+    return lambda number: database_of(request).run(change.work, number, **limits)
+
+
+def _removal(request: web.Request) -> Callable[[int], Awaitable[object]]:
+    """Return what removes one repository; all of them together have the time of one page."""
+    now = asyncio.get_running_loop().time
+    last = now() + PAGE_SECONDS
+    return lambda number: request.config_dict[REMOVALS].remove(number, seconds=max(0.0, last - now()))
 
 
 def _confirmation(

@@ -11,6 +11,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from harvester.reading.errors import RepositoryBusyError
 from oai.connections import leave_unread
+from oai.database import is_timeout
 from oai.errors import TryLaterError, ZatvaError
 from web.api.faults import problem
 from web.auth.access import STREAMS, canonical, is_api
@@ -49,6 +50,12 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
         return _answer(request, 409, error_text(error), {})
     except (TryLaterError, OperationalError, PoolTimeoutError) as error:
         _log.warning("%s %s: %s", request.method, request.path, error)
+        if is_timeout(error):
+            text = _(
+                "The database takes longer over this than the dashboard may. Choose less at once, for "
+                "example by filters, or use the command line."
+            )
+            return _answer(request, 503, text, {}, title=_("This takes too long"))
         text = _("The database is not responding. Try again in a moment.")
         return _answer(request, 503, text, {"Retry-After": "5"})
     except ZatvaError as error:
@@ -65,12 +72,14 @@ def _answer(
     text: str,
     headers: dict[str, str],
     remedy: tuple[str, str] | None = None,
+    *,
+    title: str | None = None,
 ) -> web.StreamResponse:
     if canonical(request) in STREAMS or canonical(request) == "/static":
         return web.Response(status=status, text=text, headers=headers)
     if is_api(request):
         return problem(status, text, headers=headers)
-    shown = {"title": _title(status), "text": text, "code": status, "remedy": remedy}
+    shown = {"title": title or _title(status), "text": text, "code": status, "remedy": remedy}
     return render(request, "fault.html", status=status, headers=headers, **shown)
 
 

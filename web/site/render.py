@@ -86,6 +86,10 @@ _SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         "repository-added": mark("The repository was added. Schedule its first harvest next."),
         "repository-planned": mark("The repository was added, and its first harvest is planned."),
         "repository-removed": mark("The repository was removed. Its files are kept."),
+        "repository-being-removed": mark(
+            "The repository has many records; its removal continues in the background. Its files are kept."
+        ),
+        "repositories-being-removed": mark("The removal continues in the background. The files are kept."),
         "repository-changed": mark("The repository was changed."),
         "repository-asked": mark("The repository's details were refreshed."),
         "repository-unlocked": mark("The lock was cleared. Harvests that wait begin within moments."),

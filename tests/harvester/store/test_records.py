@@ -8,7 +8,8 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from harvester.repositories import add_repository, remove_repository
+from harvester.removal import Removal, begin_removal, remove_repository
+from harvester.repositories import add_repository
 from oai.database import Database
 
 _ADD = text(
@@ -63,8 +64,8 @@ def test_records_go_with_their_repository_and_take_their_sets_along(database: Da
     with database.session() as session:
         _add(session, first, second)
         session.execute(text("INSERT INTO oai_set_mapping SELECT record_id, 'all' FROM oai_record"))
-        remove_repository(session, first)
         session.commit()
+    remove_repository(database, first)
     with database.session() as session:
         left = session.scalars(
             text("SELECT repository_id FROM oai_record JOIN oai_set_mapping USING (record_id)")
@@ -77,7 +78,7 @@ def test_who_removes_a_repository_waits_for_who_writes_its_records(database: Dat
     number = _repository(database)
     with database.session() as writing:
         _add(writing, number)
-        removing = _Beside(database, lambda session: remove_repository(session, number))
+        removing = _Beside(database, lambda _session: remove_repository(database, number))
         removing.wait_for_lock()
         writing.commit()
     assert removing.fault() is None
@@ -87,8 +88,8 @@ def test_who_removes_a_repository_waits_for_who_writes_its_records(database: Dat
 def test_who_writes_records_waits_for_who_removes_their_repository(database: Database) -> None:
     number = _repository(database)
     with database.session() as removing:
-        remove_repository(removing, number)
-        removing.flush()
+        begin_removal(removing, number)
+        assert Removal(repository_id=number).remove_piece(removing)
         writing = _Beside(database, lambda session: _add(session, number))
         writing.wait_for_lock()
         removing.commit()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from manager.leader.dispatcher import launch_due
@@ -15,9 +16,27 @@ from oai.errors import UsageError
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables
 from tests.manager.notices.conftest import Announcer
+from tests.plans import work_of
 from web.overview.situation import failed_runs
 
 HOUR = timedelta(hours=1)
+_MANY_RUNS = (
+    """
+    INSERT INTO oai_repository (base_url, base_dir)
+    SELECT 'http://' || at || '.example/oai', 'many-' || at FROM generate_series(1, 200) AS at
+    """,
+    """
+    INSERT INTO oai_history (repository_id, harvest_start_time, status, metadata_prefix)
+    SELECT repository_id, now(), CASE at WHEN 60 THEN 'failed' ELSE 'completed' END, 'oai_dc'
+    FROM generate_series(1, 60) AS at, oai_repository
+    """,
+    """
+    INSERT INTO mute (kind, repository_id, history_id, metadata_prefix, note, made_by)
+    SELECT 'acknowledged', repository_id, history_id, metadata_prefix, '', '' FROM oai_history
+    WHERE status = 'failed' AND repository_id % 4 <> 0
+    """,
+    "ANALYZE oai_history, mute",
+)
 
 
 def act(database: Database, work: Callable[[Session], object]) -> None:
@@ -163,3 +182,15 @@ def test_no_harvest_begins_in_a_maintenance_window(
     act(database, lambda session: end_mute(session, 1))
     with database.session() as session:
         assert launch_due(session, ManagerSettings()) == [1]
+
+
+def test_failures_are_listed_without_reading_the_whole_history(database: Database) -> None:
+    with database.session() as session:
+        for statement in _MANY_RUNS:
+            session.execute(text(statement))
+        session.commit()
+        with work_of(database, "count(*) OVER") as work:
+            assert failed_runs(session, muted=True).total == 150
+            assert failed_runs(session).total == 50
+    assert len(work) == 2
+    assert max(work) < 6000
