@@ -222,8 +222,8 @@ async def confirm_removal(request: web.Request) -> web.Response:
         steps=_steps(),
         lines=[
             _("Its repositories and schedules are kept and become the administrators'."),
-            _what_ends(),
             _("Its filtering sets do, too: only they see them, and users whose repositories use them."),
+            _what_ends(),
             _("It cannot be removed while users belong to it; move them to another organisation first."),
         ],
         button=_("Remove organisation"),
