@@ -114,10 +114,7 @@ def test_other_schemas_are_neither_restored_nor_removed(
 def test_a_restore_that_is_killed_has_changed_nothing_before_its_end(
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    file = tmp_path / "zatva.dump"
-    add_collection(database, "collection:a")
-    assert zatva(environment, "backup", file).returncode == 0
-    add_collection(database, "collection:b")
+    file = backed_up_before_b(database, environment, tmp_path)
     with psycopg.connect(libpq(database)) as blocking:
         blocking.execute("LOCK TABLE pg_namespace IN SHARE MODE")
         kill_restore(environment, file, database)
@@ -130,10 +127,7 @@ def test_a_restore_that_is_killed_has_changed_nothing_before_its_end(
 def test_a_restore_that_is_killed_at_its_end_is_found_and_can_be_repeated(
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    file = tmp_path / "zatva.dump"
-    add_collection(database, "collection:a")
-    assert zatva(environment, "backup", file).returncode == 0
-    add_collection(database, "collection:b")
+    file = backed_up_before_b(database, environment, tmp_path)
     with psycopg.connect(libpq(database)) as blocking:
         blocking.execute("LOCK TABLE collection IN ACCESS SHARE MODE")
         kill_restore(environment, file, database)
@@ -268,6 +262,15 @@ def test_a_restore_whose_files_cannot_be_written_says_that_the_database_is_resto
     assert done.returncode == 1
     assert "the database is restored" in done.stderr
     assert f"{data / 'raw'}" in done.stderr
+
+
+def backed_up_before_b(database: Database, environment: dict[str, str], folder: Path) -> Path:
+    """Return a backup with the collection a; the database has b, too."""
+    file = folder / "zatva.dump"
+    add_collection(database, "collection:a")
+    assert zatva(environment, "backup", file).returncode == 0
+    add_collection(database, "collection:b")
+    return file
 
 
 def kill_restore(environment: dict[str, str], file: Path, database: Database) -> None:
