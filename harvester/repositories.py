@@ -4,12 +4,13 @@ import os
 import re
 import unicodedata
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-from sqlalchemy import case, delete, func, select, text, update
+from sqlalchemy import ColumnElement, case, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -30,6 +31,7 @@ class FolderTakenError(UsageError):
 
 _ADDING_LOCK = 0x7A_72_61  # "zra": one repository is added at a time
 _SETS_AT_ONCE = 5000
+_LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 def add_repository(
@@ -309,3 +311,18 @@ def _checked(columns: dict[str, Any]) -> dict[str, Any]:
             kept = ", ".join(_WANTED)
             raise UsageError(f"{name} of a repository cannot be changed; only {kept} can") from None
         raise UsageError(f"{fault['input']!r} is not a valid {_WANTED[name]}") from None
+
+
+def wait_end(after: ColumnElement[datetime] | datetime) -> ColumnElement[datetime | None]:
+    """Return the SQL expression of the time until which a row of `Repository` waits, if it is later.
+
+    A repository waits if it sent a Retry-After longer than a harvest waits.
+    """
+    # PostgreSQL's timestamps reach further than Python's datetime.
+    return case((Repository.not_before > after, func.least(Repository.not_before, _LATEST)))
+
+
+def due_after_wait(session: Session, repository_id: int, due: datetime) -> datetime:
+    """Return the due time, or the later one until which the repository asked to wait."""
+    wait = select(wait_end(due)).where(Repository.repository_id == repository_id)
+    return session.scalar(wait) or due

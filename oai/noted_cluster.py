@@ -1,8 +1,8 @@
 """The note in the data folder that states where the embedded server's folder is.
 
 Where a new one is made depends on the data folder's path and on who may enter it, and both may change later.
-The note has two lines: the server's folder, and the data folder, to tell a moved data folder from a copied
-one.
+The note has two lines: the server's folder, and the data folder, so that a moved data folder differs from a
+copied one.
 """
 
 import os

@@ -43,14 +43,14 @@ _PAGE_BYTES = 16 * 1024
 """Bytes that a page counts for besides its records, so that empty pages reach the limit, too."""
 
 
-class Begun(NamedTuple):
+class FaultStart(NamedTuple):
     """Where work around a fault begins."""
 
     seconds: float
     resent: int
 
 
-_NOT_BEGUN = Begun(0, 0)
+_NO_FAULT = FaultStart(0, 0)
 
 
 @dataclass(kw_only=True)
@@ -70,7 +70,7 @@ class RequestBudget:
     """Returns how many requests the run has sent again because an answer broke the rules of HTTP."""
     _worked: float = 0
     _under_way: int = 0
-    _since: Begun = _NOT_BEGUN
+    _since: FaultStart = _NO_FAULT
     _waits_until: float = -math.inf
     _waited: float = 0
 
@@ -88,11 +88,11 @@ class RequestBudget:
         under_way = max(self._now() - self._since.seconds, 0) if self._under_way else 0
         return self._worked + under_way >= self.seconds
 
-    def begin(self) -> Begun:
+    def begin(self) -> FaultStart:
         """Return what `count_since` counts from."""
-        return Begun(self._now(), self.resent())
+        return FaultStart(self._now(), self.resent())
 
-    def count_since(self, begun: Begun) -> None:
+    def count_since(self, begun: FaultStart) -> None:
         """Count the time since `begun`, and what was sent again since, as spent on a fault."""
         self._worked += max(self._now() - begun.seconds, 0)
         again = self.resent() - begun.resent
@@ -197,7 +197,7 @@ class PageFetcher:
             self._spend_on_fault(begun)
         return page
 
-    def _spend_on_fault(self, begun: Begun) -> None:
+    def _spend_on_fault(self, begun: FaultStart) -> None:
         if self.around_fault:
             self.budget.count_since(begun)
 

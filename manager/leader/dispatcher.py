@@ -15,13 +15,13 @@ from sqlalchemy.orm import Session
 
 from harvester.locks import find_locks
 from harvester.models import Repository
+from harvester.repositories import wait_end
 from manager import queue
 from manager.jobs.reasons import WaitReason, locked_by
 from manager.jobs.rejection import is_valid
 from manager.leader.admission import AdmissionJob, AdmissionLimits, Admitted, admit, host_of
 from manager.models import UNDER_WAY, Job, JobStatus
 from manager.notices.mutes import maintenance_end
-from manager.waits import wait_end
 from manager.worker import registry
 from oai.sections import ManagerSettings
 

@@ -14,13 +14,13 @@ from sqlalchemy import and_, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from harvester.models import History, Repository
+from harvester.repositories import due_after_wait
 from harvester.store.models import AuditState, StoreAudit, damage
 from harvester.vocabulary import RunStatus
 from manager.models import UNDER_WAY, Job, JobStatus
 from manager.notices.models import Channel, Kind, Mute, Notice, NoticeRule, NoticeStreak, Occasion
 from manager.notices.mutes import mute_notices, mute_of_repository, mute_of_run
 from manager.schedules.service import database_now
-from manager.waits import due_after_wait
 from oai.failure_codes import NOT_STARTED
 from oai.failures import Failure, FailureCode
 from oai.outgoing import HookSettings
@@ -392,7 +392,7 @@ def _concerns(rule: NoticeRule, repository_id: int, recurring_id: int | None) ->
 
 def _goes_on(session: Session, run: History) -> bool:
     """Return whether a job continues the run, or will: paused, at once after a shutdown, or as a retry."""
-    # A retry that a user has paused, or that was rejected, could hide failures of the source for ever.
+    # A retry that a user has paused, or that was rejected, could hide failures of the source permanently.
     retried = and_(Job.attempt > 0, Job.status.not_in((JobStatus.PAUSED, JobStatus.SET_ASIDE)))
     continues = [Job.job_id == run.job_id, retried]
     if run.status != RunStatus.FAILED:

@@ -14,6 +14,7 @@ from harvester.harvest.result import columns_of_counts, continue_rows
 from harvester.harvest.run_warnings import Note, columns_of, notes_of
 from harvester.harvest_plan import Surface, carried
 from harvester.models import Harvest, History, Repository
+from harvester.repositories import due_after_wait
 from harvester.store.deletions import staged_count
 from harvester.store.records import RunKey
 from harvester.vocabulary import RunStatus
@@ -21,7 +22,6 @@ from manager import queue
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.schedules.failures import GOOD, NO_ROOM, note_end, pause_after
 from manager.schedules.service import database_now
-from manager.waits import due_after_wait
 from manager.worker.claim import Run, run_of
 from manager.worker.process import last_message
 from oai.datestamps import format_datestamp

@@ -140,11 +140,9 @@ class ListedCaptures:
         if presence(stored_path(path)) is not Presence.HERE:
             return self._find(file_name)
         found = self._session.scalar(select(Arc.id).where(Arc.path == stored_path(path)))
-        if found is None:
-            found = find_unplaced(self._session, name, path)
-            if found is not None:
-                values = {"path": stored_path(path), "size": look_at(path).size}
-                self._session.execute(update(Arc).where(Arc.id == found).values(values))
+        if found is None and (found := find_unplaced(self._session, name, path)) is not None:
+            values = {"path": stored_path(path), "size": look_at(path).size}
+            self._session.execute(update(Arc).where(Arc.id == found).values(values))
         return found if found is not None else self._new(name, path)
 
     def _new(self, name: str, path: Place | None) -> int:

@@ -132,7 +132,7 @@ async def _page(request: web.Request, form: Form) -> web.Response:
         form=form,
         found=found,
         present=present,
-        # Nothing is published that nobody has chosen, for instance where the one of the link is present.
+        # Without a blank choice, the first one would be published if the linked one is in the aggregate.
         choices=[("", "…"), *choices] if choices else [],
         unseen=set() if who_asks(request).sees_everything else others.keys(),
         base_url=aggregate_address(request.config_dict[SETTINGS]),

@@ -209,9 +209,9 @@ def remove_organisation(session: Session, organisation_id: int) -> Mapping[str, 
 def give_repository(session: Session, repository_id: int, organisation_id: int | None) -> Mapping[str, Any]:
     """Assign the repository, its schedules and jobs to the organisation, or (None) to the administrators.
 
-    If another organisation owned it, its notification rules and report card end, so that they tell that
-    organisation nothing more, and the new owner nothing of it. Returns how many, as details for the audit
-    log. Raises UsageError if the repository or the organisation does not exist.
+    If another organisation owned it, its notification rules and report card end, so that it receives
+    nothing more about the repository, and the new owner sees nothing of it. Returns how many, as details for
+    the audit log. Raises UsageError if the repository or the organisation does not exist.
     """
     if session.get(Repository, repository_id) is None:
         raise UsageError(f"there is no repository {repository_id}; see `zatva repository list`")
