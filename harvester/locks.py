@@ -42,11 +42,11 @@ def find_lock(session: Session, repository_id: int) -> RepositoryLock | None:
     return find_locks(session, [repository_id]).get(repository_id)
 
 
-def being_removed(session: Session, repository_ids: Collection[int]) -> set[int]:
-    """Return those of the repositories that are being removed."""
-    query = select(RepositoryLock.repository_id).where(
-        RepositoryLock.repository_id.in_(repository_ids), RepositoryLock.holder == REMOVAL
-    )
+def being_removed(session: Session, repository_ids: Collection[int] | None = None) -> set[int]:
+    """Return those of the repositories (None: of all) that are being removed."""
+    query = select(RepositoryLock.repository_id).where(RepositoryLock.holder == REMOVAL)
+    if repository_ids is not None:
+        query = query.where(RepositoryLock.repository_id.in_(repository_ids))
     return set(session.scalars(query))
 
 

@@ -191,6 +191,7 @@ async def _imports(app: web.Application) -> AsyncIterator[None]:
 
 
 async def _removals(app: web.Application) -> AsyncIterator[None]:
+    await app[REMOVALS].resume()
     yield
     await app[REMOVALS].close()
 

@@ -43,9 +43,11 @@ _META = re.compile(rb"<meta\s[^>]{0,500}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]
 _HTTP_CHARSET = re.compile(
     rb"\ncontent-type[ \t]*:[^\r\n]*charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE
 )
-_ENCODING = re.compile(rb"\ncontent-encoding[ \t]*:[ \t]*([a-z-]+)", re.IGNORECASE)
+_ENCODING = re.compile(
+    rb"\n(?:content-encoding[ \t]*:[ \t]*|transfer-encoding[ \t]*:[ \t]*(?!chunked))([a-z-]+)", re.IGNORECASE
+)
 _KNOWN_ENCODINGS: Final = frozenset({b"gzip", b"x-gzip", b"deflate", b"identity"})
-_CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:[ \t]*chunked", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:[^\r\n]{0,100}?\bchunked", re.IGNORECASE)
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})[^\r\n]{0,200}\r\n")
 # With halves of surrogate pairs, which JSON may contain and nothing can store.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -162,7 +164,7 @@ def _stated(page: bytes, head: bytes) -> list[str]:
 
 
 def has_known_encoding(head: bytes) -> bool:
-    """Return whether `unpacked` knows the Content-Encoding of an HTTP header, or there is none."""
+    """Return whether `unpacked` knows the encoding of an HTTP header, or there is none."""
     encoding = _ENCODING.search(head)
     return encoding is None or encoding[1].lower() in _KNOWN_ENCODINGS
 
@@ -170,7 +172,7 @@ def has_known_encoding(head: bytes) -> bool:
 def unpacked(payload: bytes, head: bytes, most: int = TITLE_WINDOW) -> bytes:
     """Return the beginning of a payload without chunks and compression; up to `most` bytes if compressed.
 
-    Empty if its Content-Encoding is wrong; unchanged if it is unknown.
+    Empty if its encoding (of content or transfer) is wrong; unchanged if it is unknown.
     """
     if _CHUNKED.search(head):
         payload = _joined(payload)

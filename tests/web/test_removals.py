@@ -3,12 +3,14 @@
 import asyncio
 
 import pytest
+from aiohttp import web
 from sqlalchemy import text
 
 from harvester.models import Repository
 from harvester.removal import begin_removal
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository
+from web.app import create_app
 from web.site.keys import DATABASE
 
 _RECORD = """
@@ -78,6 +80,18 @@ async def test_a_repository_that_is_being_removed_is_not_shown_and_can_be_remove
     assert (await administrator.get(f"{path}/remove"))[0] == 200
     assert (await administrator.post(f"{path}/remove"))[2] == "/repositories?done=repository-removed"
     assert (await administrator.get(path))[0] == 404
+
+
+async def test_a_dashboard_that_starts_completes_removals_that_were_interrupted(
+    server: Server, repository: int
+) -> None:
+    with server.database.session() as session:
+        begin_removal(session, repository)
+        session.commit()
+    runner = web.AppRunner(create_app(server.settings, server.database))
+    await runner.setup()
+    await _until_gone(server, repository)
+    await runner.cleanup()
 
 
 async def test_the_api_answers_when_the_repository_is_gone(

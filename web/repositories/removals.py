@@ -7,6 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
+from harvester.locks import being_removed
 from harvester.removal import Removal
 from manager.schedules.of_repository import begin_removal_of_idle
 from oai.executor import DatabaseExecutor
@@ -31,21 +32,32 @@ class Removals:
         Raises UsageError if there is no such repository, or while it is harvested.
         """
         await self.database.run(begin_removal_of_idle, repository_id)
-        # There is no await between the check and the entry, so a repository has one task.
-        task = self._tasks.get(repository_id)
-        if task is None:
-            task = self._tasks[repository_id] = asyncio.create_task(self._run(repository_id))
+        task = self._task(repository_id)
         await asyncio.wait({task}, timeout=seconds)
         if task.done():
             task.result()  # raises what the removal raised
         return task.done()
 
+    async def resume(self) -> None:
+        """Continue the removals that were interrupted, such as by a restart; do not wait for their end."""
+        for repository_id in await self.database.run(being_removed):
+            self._task(repository_id)
+
     async def close(self) -> None:
-        """Stop after the present pieces; removing a repository again resumes there."""
+        """Stop after the present pieces; `resume` continues there."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _task(self, repository_id: int) -> asyncio.Task[None]:
+        # There is no await between the check and the entry, so a repository has one task.
+        task = self._tasks.get(repository_id)
+        if task is None:
+            task = self._tasks[repository_id] = asyncio.create_task(self._run(repository_id))
+            # Nobody may be waiting for its exception, which is logged.
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        return task
 
     async def _run(self, repository_id: int) -> None:
         removal = Removal(repository_id=repository_id)

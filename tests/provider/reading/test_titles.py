@@ -101,6 +101,12 @@ def test_a_page_sent_in_pieces_is_joined() -> None:
     assert title(pieces, head(b"Transfer-Encoding: chunked")) == "In pieces"
 
 
+def test_chunks_may_be_pieces_of_a_compressed_transfer() -> None:
+    packed = gzip.compress(b"<title>Packed pieces</title>")
+    pieces = b"%x\r\n%b\r\n0\r\n\r\n" % (len(packed), packed)
+    assert title(pieces, head(b"Transfer-Encoding: gzip, chunked")) == "Packed pieces"
+
+
 def test_unpacking_is_bounded() -> None:
     bomb = gzip.compress(b" " * 50_000_000 + b"<title>Far</title>")
     assert title(bomb, head(b"Content-Encoding: gzip")) is None
