@@ -196,12 +196,6 @@ def list_imports(
     return _all(session, session.scalars(wanted).all())
 
 
-def running_imports(session: Session) -> list[ImportFacts]:
-    """Return the running imports, oldest first."""
-    rows = session.scalars(select(Import).where(Import.state == RUNNING).order_by(Import.import_id)).all()
-    return [facts for facts in _all(session, rows) if facts.state == RUNNING]
-
-
 def last_imports(session: Session, repository_ids: Sequence[int]) -> dict[int, ImportFacts]:
     """Return the last import of each repository that had one."""
     newest = (

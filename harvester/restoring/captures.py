@@ -1,7 +1,6 @@
 """Captures as listed by a Zatva provider in the metadata format `webarchive`."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -117,11 +116,6 @@ class CaptureChoice:
         other = self._chosen.get(capture.url)
         if other is None or self._rank(capture) > self._rank(other):
             self._chosen[capture.url] = capture
-
-    def see_all(self, captures: Iterable[Capture]) -> None:
-        """Choose the better ones of several captures."""
-        for capture in captures:
-            self.see(capture)
 
     def chosen(self) -> list[Capture]:
         """Return the captures ordered by URL."""

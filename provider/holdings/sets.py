@@ -33,7 +33,6 @@ _COLLECTION_PART = re.compile(r"[A-Za-z0-9\-_.]+")
 _NOT_IN_LABEL = re.compile(rb"[^A-Za-z0-9_-]")
 _NOT_IN_ADDRESS = re.compile(rb"[^A-Za-z0-9.]")
 _NOT_IN_MIMETYPE = re.compile(rb"[^A-Za-z0-9\-_.~*'()]")
-_ESCAPED = re.compile(rb"!([0-9A-F]{2})")
 # RFC 6838, section 4.2, limits a type's name to 127 characters.
 _MIMETYPE = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]{1,127})/([A-Za-z0-9!#$%&'*+.^_`|~-]{1,127})")
 _AUTHORITY = re.compile(
@@ -64,18 +63,6 @@ def domain_set_specs(host: str) -> tuple[tuple[str, str, int], ...]:
     return tuple(nodes)
 
 
-def host_of_set_spec(set_spec: str) -> str | None:
-    """Return the host or domain of a set spec; None if `domain_set_specs` never produces it."""
-    root, *parts = set_spec.split(":")
-    if root != DOMAIN_ROOT or not parts:
-        return None
-    if parts[0] == _ADDRESSES:
-        host = _unescape(parts[-1])
-    else:
-        host = ".".join("" if part == _EMPTY_LABEL else _unescape(part) for part in reversed(parts))
-    return host if domain_set_specs(host)[-1][0] == set_spec else None
-
-
 def host_of(url: str) -> str | None:
     """Return the host of a URL as sets name it: lower case, ASCII if IDNA allows, no port, no final dot.
 
@@ -104,16 +91,6 @@ def mimetype_set_specs(mimetype: str | None) -> tuple[tuple[str, str], ...]:
         return ((f"{MIMETYPE_ROOT}:{UNKNOWN_MIMETYPE}", UNKNOWN_MIMETYPE),)
     major = f"{MIMETYPE_ROOT}:{_escape(found[1], _NOT_IN_MIMETYPE)}"
     return (major, found[1]), (f"{major}:{_escape(found[2], _NOT_IN_MIMETYPE)}", found[0])
-
-
-def mimetype_of_set_spec(set_spec: str) -> str | None:
-    """Return the major or full MIME type of a set spec; None if `mimetype_set_specs` never produces it."""
-    root, *parts = set_spec.split(":")
-    if root != MIMETYPE_ROOT or len(parts) not in {1, 2}:
-        return None
-    name = "/".join(_unescape(part) for part in parts)
-    full = name if len(parts) == len(("major", "minor")) else f"{name}/x"
-    return name if (set_spec, name) in (*mimetype_set_specs(full), *mimetype_set_specs(None)) else None
 
 
 def collection_set_spec(text: str) -> str:
@@ -147,11 +124,6 @@ def is_set_spec(text: str) -> bool:
 
 def _escape(name: str, forbidden: re.Pattern[bytes]) -> str:
     return forbidden.sub(lambda found: b"!%02X" % found[0][0], name.encode()).decode("ascii")
-
-
-def _unescape(part: str) -> str:
-    raw = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode("ascii")), part.encode())
-    return raw.decode(errors="replace")
 
 
 def _is_address(host: str) -> bool:

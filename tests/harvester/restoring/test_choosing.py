@@ -7,26 +7,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harvester.restoring.addresses import host_set_spec, read_scope
-from harvester.restoring.captures import CaptureChoice
+from harvester.restoring.captures import Capture, CaptureChoice
 from oai.errors import UsageError
 from provider.holdings.sets import domain_set_specs
 from tests.harvester.restoring.listed import capture
 
 
-def _on(day: int, **facts: object) -> object:
+def _on(day: int, **facts: object) -> Capture:
     return capture(captured=datetime(2007, 11, day, tzinfo=UTC), key=f"{day:032x}", **facts)
 
 
 @pytest.mark.parametrize(("at", "day"), [(None, 20), (1, 2), (10, 9), (15, 20), (30, 20)])
 def test_the_nearest_capture_of_each_url_is_chosen_or_the_latest(at: int | None, day: int) -> None:
     choice = CaptureChoice(None if at is None else datetime(2007, 11, at, tzinfo=UTC))
-    choice.see_all([_on(9), _on(20), _on(2)])  # type: ignore[list-item]
+    for day_seen in (9, 20, 2):
+        choice.see(_on(day_seen))
     assert [one.captured.day for one in choice.chosen()] == [day]
 
 
 def test_an_error_page_is_chosen_only_where_there_is_nothing_else() -> None:
     choice = CaptureChoice(datetime(2007, 11, 9, tzinfo=UTC))
-    choice.see_all([_on(9, status=404), _on(20), _on(9, url="http://h.example/x", status=500)])  # type: ignore[list-item]
+    for seen in (_on(9, status=404), _on(20), _on(9, url="http://h.example/x", status=500)):
+        choice.see(seen)
     assert [(one.url, one.status) for one in choice.chosen()] == [
         ("http://h.example/", 200),
         ("http://h.example/x", 500),
