@@ -49,6 +49,16 @@ class Database:
         """Return a new session; use it as a context manager and commit in it."""
         return Session(self.engine)
 
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Session]:
+        """Yield a session for frequent statements that only read, and end its transaction with COMMIT.
+
+        At a ROLLBACK, psycopg forgets the statements that it has prepared, and PostgreSQL plans them again.
+        """
+        with self.session() as session:
+            yield session
+            session.commit()
+
     @property
     def url(self) -> URL:
         """Address with password, for SQLAlchemy."""

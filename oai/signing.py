@@ -94,6 +94,6 @@ class KeyRing:
         """Return what `signing_keys` returned at most so many seconds ago."""
         known = self._read
         if known is None or self._clock() - known[0] >= seconds:
-            with self._database.session() as session:
+            with self._database.reading() as session:
                 known = self._read = (self._clock(), signing_keys(session, self._purpose))
         return known[1]

@@ -115,7 +115,7 @@ def open_document(
     Staff may see reading-room documents wherever they are. Raises NotServedError with the reason if the
     document is not available.
     """
-    with database.session() as session:
+    with database.reading() as session:
         asked = _one(session, _holdings().where(Document.key == key, Document.datestamp < UNLISTED))
     if asked is None:
         raise NotServedError(404, "no document has this identifier")
@@ -137,7 +137,7 @@ def open_holding(
     holder = asked
     try:
         if record.description.record_type == "revisit":
-            with database.session() as session:
+            with database.reading() as session:
                 holder, original = _original(session, rights, asked, record)
             if original is not record:
                 record.close()

@@ -124,7 +124,7 @@ def begin_at_mark(session: Session, *, reach: datetime | None = None) -> datetim
         row = _advanced(session)
         if row.moment >= reach:
             return row.moment
-        session.rollback()
+        session.commit()
         time.sleep(_PAUSE_SECONDS)
     raise MarkBehindError("changes up to the requested date are still being published")
 
@@ -151,7 +151,7 @@ def advance_mark(session: Session) -> None:
 
 
 def _advanced(session: Session) -> _Mark:
-    session.rollback()
+    session.commit()  # not a rollback: see `Database.reading`
     advance_mark(session)
     return _read(session)
 

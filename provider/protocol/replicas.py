@@ -133,7 +133,7 @@ class Replicas:
         """
         for replica in self._in_turn():
             try:
-                with replica.database.session() as session:
+                with replica.database.reading() as session:
                     return answer(session, begin_at_replicas_mark(session))
             except MarkBehindError:
                 continue
@@ -169,7 +169,7 @@ class Replicas:
     def _look_at_primary(self) -> None:
         """Read its clock, and advance its mark: if all lists are read elsewhere, no answer does."""
         try:
-            with self._primary.session() as session:
+            with self._primary.reading() as session:
                 advance_mark(session)
                 self._primary_is_ahead = session.execute(_CLOCK).scalar_one() - time.monotonic()
             self._primary_is_away = False
@@ -180,7 +180,7 @@ class Replicas:
 
     def _look(self, replica: Replica) -> None:
         try:
-            with replica.database.session() as session:
+            with replica.database.reading() as session:
                 state = session.execute(_STATE).one()
         except SQLAlchemyError as error:
             replica.behind = math.nan

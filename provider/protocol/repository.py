@@ -77,7 +77,7 @@ class Repository:
             )
             if answer is not None:
                 return answer
-        with self.database.session() as session:
+        with self.database.reading() as session:
             mark = begin_at_mark(session, reach=request.until)
             return self._answer(session, mark, request, tokens, is_primary=True)
 

@@ -158,6 +158,17 @@ def test_what_headers_and_records_say_comes_with_the_page(
     assert (items[1].host, items[1].mime_type) == ("elsewhere.test", "image/png")
 
 
+def test_statements_that_only_read_stay_prepared(database: Database) -> None:
+    for _ in range(40):  # the connections of the pool take turns
+        with database.reading() as session:
+            scope = find_scope(session, None)
+            assert scope is not None
+            item_page(session, scope, from_=None, until=BEGINNING.replace(year=2021), after=None, limit=3)
+    with database.session() as session:
+        pages = "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'SELECT document.id%'"
+        assert session.scalar(text(pages)) == 1
+
+
 def test_the_size_of_a_list_costs_two_look_ups(database: Database, statements: list[Statement]) -> None:
     with database.session() as session:
         scope = find_scope(session, "domain:cz")
