@@ -42,18 +42,25 @@ SELECT pg_advisory_xact_lock_shared({_PUBLISHING}, :key),
 """
 _IS_ALONE: Final = f"SELECT pg_try_advisory_xact_lock({_WRITING}, 0)"
 _CLOSE: Final = f"SELECT pg_advisory_xact_lock({_GATE}, 0)"
+# A clock that was ahead leaves the mark ahead of it. The mark then advances at half the clock's speed, so
+# that what is published meanwhile becomes visible, and the clock catches up.
+_NEXT: Final = """
+greatest(clock_timestamp(), publication_mark.moment + greatest(
+    interval '0', least(clock_timestamp() - looked, interval '1 minute')
+) / 2)
+"""
 _ADVANCE: Final = f"""
 UPDATE publication_mark SET
     looked = clock_timestamp(),
     timeline = left(pg_walfile_name(pg_current_wal_lsn()), 8),
-    moment = greatest(publication_mark.moment, least(clock_timestamp(), (
+    moment = greatest(publication_mark.moment, least({_NEXT}, (
         SELECT to_timestamp({_EPOCH} + min(objid::bigint)) - interval '1 second' FROM pg_locks
         WHERE locktype = 'advisory' AND classid = {_PUBLISHING} AND objsubid = 2 AND granted
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     )))
 FROM (SELECT moment, timeline FROM publication_mark) AS before
 RETURNING before.moment AS known, before.timeline AS former, publication_mark.timeline
-"""  # noqa: S608 our own numbers
+"""  # noqa: S608 our own texts and numbers
 _READ: Final = """
 SELECT date_trunc('second', moment) AS moment, pg_is_in_recovery() AS is_replica, clock_timestamp() AS clock,
     clock_timestamp() - looked NOT BETWEEN interval '0 seconds' AND interval '0.5 seconds' AS is_old
@@ -141,7 +148,10 @@ def begin_at_replicas_mark(session: Session) -> datetime:
 
 
 def advance_mark(session: Session) -> None:
-    """Set the mark to the clock, but below every datestamp that a publisher still holds. Commits."""
+    """Set the mark to the clock, but below every datestamp that a publisher still holds. Commits.
+
+    It never goes back: see `_NEXT` for a clock that does.
+    """
     if session.execute(text(_IS_ALONE)).scalar_one():
         session.execute(text(_CLOSE))
         row = session.execute(text(_ADVANCE)).one()
