@@ -6,14 +6,14 @@ continue. Each page is a separate session that repeats the search, so any page c
 
 import asyncio
 import copy
+import re
+import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from lxml import etree
-from pymarc import Record as Marc
-from pymarc.exceptions import PymarcException
-from pymarc.marcxml import record_to_xml
+from pymarc.marc8_mapping import CODESETS, ODD_MAP
 
 from harvester.client.listing import Listing
 from harvester.client.query_results import (
@@ -48,17 +48,35 @@ from harvester.z3950 import session
 from harvester.z3950.session import Address, SessionAnswer, read_address
 from oai.console import counted
 from oai.datestamps import format_datestamp, utc_now
-from oai.errors import MalformedXmlError, UsageError
+from oai.errors import UsageError
 from oai.failures import Failure, FailureCode
 from oai.reach import Zone, ZoneOf, without_credentials, zone_of
 from oai.sections import HarvesterSettings
 from oai.vocabulary import DeletedRecord, Granularity, Verb
-from oai.xml import parse
 
 _END: Final = b"\x1d"
+_FIELD_END: Final = b"\x1e"
+_FIELD: Final = re.compile(rb"[^\x1e]*\x1e|[^\x1e]+\Z")
+_SUBFIELD: Final = b"\x1f"
 _LEADER: Final = 24
+_ENTRY: Final = 12
 _CODING: Final = 9
 _UTF_8: Final = ord("a")
+_ESCAPE: Final = re.compile(rb"\x1b\$?([(,)-]?)!?([1-4BENQSbgps])")
+"""Selects a set of MARC-8 characters, for bytes below 0x80 (G0) or from 0xA0 (G1)."""
+_G1: Final = frozenset({b")", b"-"})
+_BASIC_LATIN: Final = ord("B")
+_ANSEL: Final = ord("E")
+_EACC: Final = ord("1")
+_CHARACTERS: Final = {
+    **CODESETS,
+    ord("s"): CODESETS[_BASIC_LATIN],
+    _EACC: {**CODESETS[_EACC], **{code: (found, 0) for code, found in ODD_MAP.items()}},
+}
+"""Characters of MARC-8 by set and code; each with 1 if it is combining, otherwise 0."""
+_SLIM: Final = f"{{{MARC21_NAMESPACE}}}"
+_XSI: Final = "http://www.w3.org/2001/XMLSchema-instance"
+_NAMESPACES: Final[dict[Any, str]] = {None: MARC21_NAMESPACE, "xsi": _XSI}
 FORMAT: Final = FormatInfo(
     metadata_prefix="marcxml",
     schema="http://www.loc.gov/standards/marcxml/schema/MARC21slim.xsd",
@@ -84,19 +102,110 @@ def marcxml(record: bytes) -> etree._Element:
     """Return the record as `<record>` in the namespace of MARCXML. Raises UnreadableMarcError.
 
     A record that declares MARC-8 but is valid UTF-8 with non-ASCII characters is read as UTF-8: text in
-    MARC-8 never looks like that, because an accent precedes its letter there.
+    MARC-8 never looks like that, because an accent precedes its letter there. A record whose directory,
+    indicators or characters are wrong is refused: pymarc's reader would drop or replace part of its text.
     """
     if len(record) <= _LEADER:
         raise UnreadableMarcError(f"{len(record)} bytes are not a MARC record")
-    in_utf8 = record[_CODING] == _UTF_8 or _is_utf8(record)
+    decode = bytes.decode if record[_CODING] == _UTF_8 or _is_utf8(record) else _from_marc8
+    made = etree.Element(
+        f"{_SLIM}record",
+        {f"{{{_XSI}}}schemaLocation": f"{FORMAT.namespace} {FORMAT.schema}"},
+        nsmap=_NAMESPACES,
+    )
+    where = ""
     try:
-        found = Marc(data=record, force_utf8=in_utf8, utf8_handling="strict")
-        as_xml: bytes = record_to_xml(found, namespace=True)  # type: ignore[no-untyped-call]
-        return parse(as_xml, source="MARC record")
-    except MalformedXmlError as error:
-        raise UnreadableMarcError(f"the record cannot be written as XML: {error.reason}") from None
-    except (PymarcException, ValueError, IndexError, KeyError, AttributeError) as error:
-        raise UnreadableMarcError(f"not a MARC 21 record: {str(error) or type(error).__name__}") from None
+        etree.SubElement(made, f"{_SLIM}leader").text = record[:_LEADER].decode("ascii")
+        for tag, data in _fields(record):
+            where = f"field {tag}: "
+            _add_field(made, tag, data, decode)
+    except ValueError as error:
+        raise UnreadableMarcError(f"not a MARC 21 record: {where}{error}") from None
+    return made
+
+
+def _fields(record: bytes) -> Sequence[tuple[str, bytes]]:
+    """Return each field's tag and content; raise ValueError unless the directory gives each exactly once."""
+    length, base = int(record[:5]), int(record[12:17])
+    if length > len(record):
+        raise ValueError(f"the leader gives {length:,} bytes, but it has {len(record):,}")
+    directory = record[_LEADER : base - 1]
+    if len(directory) % _ENTRY or not directory or record[base - 1 : base] != _FIELD_END:
+        raise ValueError("no directory with entries of 12 bytes ends before the base address of data")
+    written = {found.start(): found[0] for found in _FIELD.finditer(record[base:].removesuffix(_END))}
+    fields = []
+    for place in range(0, len(directory), _ENTRY):
+        entry = directory[place : place + _ENTRY].decode("ascii")
+        size, start = int(entry[3:7]), int(entry[7:])
+        data = written.pop(start, b"")
+        if len(data) != size or not data.endswith(_FIELD_END):
+            raise ValueError(f"directory entry {entry} does not give the exact place of a field")
+        fields.append((entry[:3], data[:-1]))
+    if written:
+        raise ValueError(f"the directory has no entry for the data at position {min(written)}")
+    return fields
+
+
+def _add_field(made: etree._Element, tag: str, data: bytes, decode: Callable[[bytes], str]) -> None:
+    """Add a field; one with a tag of letters and without subfields, such as Aleph's FMT, is a control field.
+
+    Missing indicators are blank. Raises ValueError if text is outside the subfields, or cannot be decoded.
+    """
+    is_control = tag < "010" if tag.isdigit() else _SUBFIELD not in data
+    if is_control:
+        etree.SubElement(made, f"{_SLIM}controlfield", tag=tag).text = decode(data) or None
+        return
+    indicators, *subfields = data.split(_SUBFIELD)
+    if len(indicators) > 2 or (indicators.strip() and not subfields):  # noqa: PLR2004 MARC 21 has two
+        raise ValueError(f"{indicators!r} is not two indicators before a subfield")
+    marks = indicators.decode("ascii").ljust(2)
+    field = etree.SubElement(made, f"{_SLIM}datafield", ind1=marks[0], ind2=marks[1], tag=tag)
+    for subfield in filter(None, subfields):
+        code = subfield[:1].decode("ascii")
+        etree.SubElement(field, f"{_SLIM}subfield", code=code).text = decode(subfield[1:]) or None
+
+
+def _from_marc8(data: bytes) -> str:
+    """Decode MARC-8; raise ValueError for what pymarc's decoder drops or replaces, whose tables it uses."""
+    if data.isascii() and b"\x1b" not in data:
+        return data.decode()
+    sets = [_BASIC_LATIN, _ANSEL]
+    text: list[str] = []
+    marks: list[str] = []
+    place = 0
+    while place < len(data):
+        if escape := _ESCAPE.match(data, place):
+            half, final = escape.groups()
+            sets[half in _G1] = ord(final)
+            place = escape.end()
+            continue
+        size, character, is_mark = _marc8_character(data, place, sets)
+        place += size
+        if is_mark:
+            marks.append(character)
+            continue
+        if marks and not character.isalnum():
+            break
+        text += [character, *marks]
+        marks.clear()
+    if marks:
+        raise ValueError(f"a MARC-8 accent before position {place} belongs to no letter or digit")
+    return unicodedata.normalize("NFC", "".join(text))
+
+
+def _marc8_character(data: bytes, place: int, sets: Sequence[int]) -> tuple[int, str, bool]:
+    """Return the number of bytes of the character there, the character, and whether it is combining."""
+    byte = data[place]
+    if byte in b" \t\r\n":  # the same in all sets
+        return 1, chr(byte), False
+    high = byte & 0x80
+    charset = _ANSEL if 0x80 <= byte < 0xA0 else sets[high >> 7]  # noqa: PLR2004 control characters
+    written = data[place : place + (3 if charset == _EACC else 1)]
+    code = int.from_bytes(bytes(one ^ high for one in written))
+    found = _CHARACTERS[charset].get(code) or _CHARACTERS[charset].get(code | 0x80)
+    if found is None:
+        raise ValueError(f"MARC-8 does not define {written.hex(' ')} (hexadecimal) at position {place}")
+    return len(written), chr(found[0]), bool(found[1])
 
 
 def readable_records(exchanged: bytes) -> Iterator[tuple[bytes, etree._Element | None, str]]:

@@ -5,6 +5,7 @@ Sources: ISO 2709; MARC 21 Specifications for Record Structure. A field has at m
 """
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from pymarc import Field, Indicators, Leader, Record, Subfield
@@ -13,6 +14,7 @@ from harvester.bibliographic.marc21.structure import WrittenField, WrittenRecord
 from oai.errors import ZatvaError
 
 _LENGTH_OF_LEADER: Final = 24
+_INDICATORS: Final = 2
 _MOST_IN_FIELD: Final = 9_999
 _MOST_IN_RECORD: Final = 99_999
 _CONTROL_TAG: Final = re.compile(r"00[1-9]", re.ASCII)
@@ -55,6 +57,9 @@ def _leader(written: str) -> Leader:
 
 
 def _field(one: WrittenField) -> Field:
+    if one.data is not None and len(one.data) == _INDICATORS and not one.tag.isdigit():
+        # Aleph's FMT: systems that read it as a data field keep both characters, as indicators.
+        one = replace(one, data=None, indicators=(one.data[0], one.data[1]))
     control = one.data is not None
     if not (_CONTROL_TAG if control else _DATA_TAG).fullmatch(one.tag):
         raise UnwritableRecordError(f"a {'control' if control else 'data'} field has the tag {one.tag!r}")

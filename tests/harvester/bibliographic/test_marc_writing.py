@@ -11,6 +11,7 @@ from pymarc import MARCReader, Record
 from harvester.bibliographic.marc21.iso2709 import UnwritableRecordError, to_iso2709
 from harvester.bibliographic.marc21.structure import WrittenRecord, marc_lines
 from harvester.bibliographic.marc21.validation import written_records
+from harvester.z3950.client import marcxml as read_iso2709
 from tests.harvester.bibliographic.marc import FIXED, LEADER, marcxml
 
 _SLIM = "http://www.loc.gov/MARC21/slim"
@@ -102,6 +103,7 @@ _SUBFIELD = '<subfield code="a">x</subfield>'
         (xml(f'<datafield tag="5é0" ind1=" " ind2=" ">{_SUBFIELD}</datafield>'), "the tag '5é0'"),
         (xml(f'<datafield tag="005" ind1=" " ind2=" ">{_SUBFIELD}</datafield>'), "the tag '005'"),
         (xml('<controlfield tag="245">x</controlfield>'), "the tag '245'"),
+        (xml('<controlfield tag="SYS">123</controlfield>'), "the tag 'SYS'"),
         (xml(f'<datafield tag="500" ind1="10" ind2=" ">{_SUBFIELD}</datafield>'), "'10'"),
         (xml(f'<datafield tag="500" ind1="ž" ind2=" ">{_SUBFIELD}</datafield>'), "'ž'"),
         (xml('<datafield tag="500" ind1=" " ind2=" "><subfield>x</subfield></datafield>'), "''"),
@@ -118,6 +120,14 @@ def test_the_longest_field_and_a_missing_indicator_are_written() -> None:
     assert facts(read_back(to_iso2709(written(f"500 ## $a{'x' * 9_994}")))[0])[-1][1:3] == (" ", " ")
     record = xml(f'<datafield tag="500" ind2="1">{_SUBFIELD}</datafield>')
     assert facts(read_back(to_iso2709(record))[0]) == [("500", " ", "1", ("a", "x"))]
+
+
+def test_the_field_fmt_of_aleph_is_written_as_aleph_writes_it() -> None:
+    data = to_iso2709(xml('<controlfield tag="FMT">BK</controlfield>'))
+    assert data.endswith(b"FMT000300000\x1eBK\x1e\x1d")
+    (read,) = written_records(read_iso2709(data))
+    assert facts(read) == [("FMT", "BK")]
+    assert facts(read_back(data)[0]) == [("FMT", "B", "K")]
 
 
 def test_lines() -> None:
