@@ -45,9 +45,10 @@ _CLOSE: Final = f"SELECT pg_advisory_xact_lock({_GATE}, 0)"
 # A clock that was ahead leaves the mark ahead of it. The mark then advances at half the clock's speed, so
 # that what is published meanwhile becomes visible, and the clock catches up.
 _NEXT: Final = """
-greatest(clock_timestamp(), publication_mark.moment + greatest(
+CASE WHEN publication_mark.moment <= clock_timestamp() THEN clock_timestamp()
+ELSE publication_mark.moment + greatest(
     interval '0', least(clock_timestamp() - looked, interval '1 minute')
-) / 2)
+) / 2 END
 """
 _ADVANCE: Final = f"""
 UPDATE publication_mark SET
