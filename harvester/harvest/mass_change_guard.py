@@ -1,8 +1,8 @@
 """The mass-change guard: holds a run for approval if it would delete or change too many records (HAR-9)."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Row, text
@@ -160,7 +160,19 @@ class Settlement:
     """Records that disappeared without the repository reporting their deletion."""
     waiting: int = 0
     """Deletions that are too many to apply before the run is complete."""
+    shortened: bool = False
+    """Whether missing records were not sought because a list became shorter while it was read."""
     held: Held | None = None
+
+    def warnings(self) -> Iterator[str]:
+        """Yield what is left undone."""
+        if self.waiting:
+            yield f"{self.waiting:,} deletions are postponed until the run is complete"
+        if self.shortened:
+            yield (
+                "records that are missing from the list were not deleted, because it became shorter while it"
+                " was read; the next full harvest looks for them again"
+            )
 
     def corrected(self, counts: Mapping[str, int]) -> Counter[str]:
         """Return the run's counts, corrected by this settlement."""
@@ -240,27 +252,35 @@ class MassChangeGuard:
         end: End,
         counts: Mapping[str, int],
         response_date: str | None,
+        shortened: bool = False,
         error: Exception | None = None,
     ) -> Settlement:
-        """Apply the run's deletions, or hold them; find disappeared records. Commits by itself, in pieces."""
+        """Apply the run's deletions, or hold them; find disappeared records. Commits by itself, in pieces.
+
+        `shortened` means that a list became shorter while it was read: records that it lacks may have been
+        skipped, so none of them has disappeared.
+        """
         with database.session() as session:
             if isinstance(error, HeldRunError):
                 waiting = deletions.staged_count(session, self.run) if self.any_staged else 0
                 return Settlement(held=error.held, waiting=waiting)
+            shortened = shortened and self.looks and verdict is Verdict.COMPLETE
+            self.looks = self.looks and not shortened
             disappeared = self._stage_disappeared(session, verdict, response_date)
             waiting = deletions.staged_count(session, self.run) if self.any_staged else 0
             held = self._judged(session, waiting, max(counts.get("deleted", 0) + disappeared - waiting, 0))
             session.commit()
+        found = Settlement(disappeared=disappeared, shortened=shortened)
         if held is not None and (end in PROPER or end is End.SAMPLE):
-            return Settlement(held=held, disappeared=disappeared)
+            return replace(found, held=held)
         if held is not None:
-            return Settlement(waiting=waiting, disappeared=disappeared)
+            return replace(found, waiting=waiting)
         deleted = deletions.apply_staged(database, self.run, self.target) if waiting else 0
         with database.session() as session:
             if verdict is Verdict.COMPLETE:
                 approval.close(session, self.run, everything=self.looks)
             session.commit()
-        return Settlement(deleted=deleted, disappeared=disappeared)
+        return replace(found, deleted=deleted)
 
     def _stage_disappeared(self, session: Session, verdict: Verdict, response_date: str | None) -> int:
         if self.disappeared is not None:
