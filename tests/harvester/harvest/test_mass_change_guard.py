@@ -304,6 +304,23 @@ async def test_a_harvest_of_a_set_touches_only_records_that_no_other_harvest_ans
     assert library.living() == {"oai:a:stays", "oai:a:both", "oai:a:other"}
 
 
+async def test_records_that_separate_harvests_of_two_sets_leave_to_each_other_go_with_the_whole_repository(
+    library: Library,
+) -> None:
+    library.forgets()
+    library.fake.items = [Item(identifier="oai:a:both", sets=("x", "z")), Item(identifier="oai:a:a")]
+    library.fake.items += [Item(identifier=f"oai:a:{spec}", sets=(spec,)) for spec in ("x", "z")]
+    for spec in ("x", "z"):
+        await library.run(set_spec=spec)
+    del library.fake.items[0]
+    for spec in ("x", "z"):
+        outcome = await library.run(set_spec=spec, full=True)
+        (warning,) = outcome.warnings
+        assert warning.startswith("1 record that this set no longer lists was kept, because another harvest")
+    outcome = await library.run(full=True)
+    assert (outcome.warnings, library.living()) == ((), {"oai:a:a", "oai:a:x", "oai:a:z"})
+
+
 async def test_a_run_that_would_delete_too_much_is_held_and_deletes_nothing(library: Library) -> None:
     await library.run()
     before = library.files()
