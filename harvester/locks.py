@@ -59,15 +59,23 @@ def check_unlocked(connection: Connection, repository_id: int) -> None:
         .limit(1)
     )
     found = connection.execute(query).first()
-    if found is not None:
+    if found is None:
+        return
+    facts = {
+        "number": repository_id,
+        "holder": found.holder,
+        "reason": found.reason,
+        "until": format_datestamp(found.expires),
+    }
+    if found.holder == REMOVAL:
         raise RepositoryLockedError(
-            "repository %(number)s is locked by %(holder)s until %(until)s: %(reason)s; try again when the"
-            " lock is gone, or clear it with `zatva repository unlock %(number)s`",
-            number=repository_id,
-            holder=found.holder,
-            reason=found.reason,
-            until=format_datestamp(found.expires),
+            "repository %(number)s is being removed; if that was interrupted, remove it again", **facts
         )
+    raise RepositoryLockedError(
+        "repository %(number)s is locked by %(holder)s until %(until)s: %(reason)s; try again when the"
+        " lock is gone, or clear it with `zatva repository unlock %(number)s`",
+        **facts,
+    )
 
 
 def clear_locks(session: Session, repository_id: int) -> list[str]:

@@ -254,7 +254,7 @@ class Converting:
 
     def batch(self, candidates: Sequence[Candidate]) -> ImportBatch:
         """Process each record; an error in one record does not affect the others."""
-        draft = _Draft(counts=Counter(seen=len(candidates)))
+        draft = _Draft(folder=self.folder, counts=Counter(seen=len(candidates)))
         with _nothing_collected():
             for place in range(0, len(candidates), _TOGETHER):
                 read = list(self._read(draft, candidates[place : place + _TOGETHER]))
@@ -272,6 +272,8 @@ class Converting:
                 draft.omit(candidate, self.chooser.basis(None), UNREADABLE, str(error))
             except NoMetadataError as error:
                 draft.omit(candidate, self.chooser.basis(None), "refused", str(error))
+            except MemoryError:
+                draft.omit_too_large(candidate, self.chooser.basis(None))
             else:
                 converter = converter_for(metadata)
                 basis = self.chooser.basis(converter)
@@ -311,6 +313,7 @@ class _Task(NamedTuple):
 class _Draft:
     """A batch while its records are processed."""
 
+    folder: Path
     counts: Counter[str]
     rows: list[RecordRows] = field(default_factory=list)
     same: list[UnchangedRecord] = field(default_factory=list)
@@ -322,6 +325,8 @@ class _Draft:
         """Omit the record if its converter fails in the block: an error must not lose the other records."""
         try:
             yield
+        except MemoryError:
+            self.omit_too_large(task.candidate, task.basis)
         except Exception as error:  # noqa: BLE001 whatever the error is
             cause = f"{type(error).__name__}: {error}"
             reason = f"the converter {task.converter.name} ended with an internal error: {cause}"
@@ -377,6 +382,15 @@ class _Draft:
         self.counts["filtered" if kind == "filtered" else "refused"] += 1
         self.counts["deleted"] += candidate.bibliographic_id is not None and kind != UNREADABLE
         self.omitted.append(Omitted.of(candidate, basis, kind, reason))
+
+    def omit_too_large(self, candidate: Candidate, basis: str) -> None:
+        """Omit a record that needs more memory than this process may have."""
+        size = Path(self.folder, candidate.filename or "").stat().st_size
+        reason = (
+            f"its file of {size:,} bytes needs more memory than is available; `harvester.max_memory` limits"
+            " imports after harvests, but not `zatva import run`"
+        )
+        self.omit(candidate, basis, UNREADABLE, reason)
 
     def finish(self) -> ImportBatch:
         """Return the finished batch."""

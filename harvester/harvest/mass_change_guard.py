@@ -1,8 +1,8 @@
 """The mass-change guard: holds a run for approval if it would delete or change too many records (HAR-9)."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Row, text
@@ -19,6 +19,7 @@ from harvester.store import records as arrays
 from harvester.store.deletions import DeletionTarget, Tombstone
 from harvester.store.records import RunKey
 from harvester.vocabulary import DeletionReason
+from oai.console import counted
 from oai.database import Database
 from oai.datestamps import format_datestamp, utc_now
 from oai.settings import Settings
@@ -46,16 +47,19 @@ _ELSEWHERE = """
     """
 _STAGE = text(
     f"""
-    WITH staged AS (
-    INSERT INTO oai_held_deletion (harvest_id, run_started, record_id, datestamp, reason, digest)
-    SELECT :harvest_id, :run_started, record.record_id, :datestamp, :reason, record.digest
+    WITH unseen AS MATERIALIZED (
+    SELECT record.record_id, record.digest, {_ELSEWHERE} AS elsewhere
     FROM oai_record AS record
     WHERE {OURS}
       AND NOT EXISTS (SELECT FROM oai_seen AS seen WHERE seen.record_id = record.record_id)
-      AND NOT ({_ELSEWHERE})
+    ), staged AS (
+    INSERT INTO oai_held_deletion (harvest_id, run_started, record_id, datestamp, reason, digest)
+    SELECT :harvest_id, :run_started, record_id, :datestamp, :reason, digest
+    FROM unseen WHERE NOT elsewhere
     ON CONFLICT DO NOTHING
     RETURNING 1)
-    SELECT count(*) FROM staged
+    SELECT (SELECT count(*) FROM staged) AS disappeared,
+        (SELECT count(*) FROM unseen WHERE elsewhere) AS elsewhere
     """  # noqa: S608 built from constants only
 )
 _SEEN = text(
@@ -125,15 +129,16 @@ def forget_seen(session: Session, run: RunKey) -> None:
 
 def stage_disappeared(
     session: Session, run: RunKey, *, repository_id: int, metadata_prefix: str, set_spec: str, datestamp: str
-) -> int:
-    """Stage the deletion of records that the run should have seen but did not; return their number.
+) -> Row[Any]:
+    """Stage the deletion of records that the run should have seen but did not.
 
-    When one set is harvested, records covered by another harvest of the repository are left alone. The caller
-    commits at once, and guarantees that the run saw everything.
+    Return their number as `disappeared`, and as `elsewhere` the number of those that are left alone: when one
+    set is harvested, those that another harvest of the repository covers. The caller commits at once, and
+    guarantees that the run saw everything.
     """
     for statement in _GATHER:
         session.execute(statement, _key(run))
-    found = session.execute(
+    return session.execute(
         _STAGE,
         {
             **_key(run),
@@ -143,8 +148,7 @@ def stage_disappeared(
             "datestamp": datestamp,
             "reason": DeletionReason.DISAPPEARED.value,
         },
-    )
-    return int(found.scalar_one())
+    ).one()
 
 
 def _key(run: RunKey) -> dict[str, object]:
@@ -160,7 +164,28 @@ class Settlement:
     """Records that disappeared without the repository reporting their deletion."""
     waiting: int = 0
     """Deletions that are too many to apply before the run is complete."""
+    elsewhere: int = 0
+    """Unseen records that were kept because another harvest covers them."""
+    shortened: bool = False
+    """Whether missing records were not sought because a list became shorter while it was read."""
     held: Held | None = None
+
+    def warnings(self) -> Iterator[str]:
+        """Yield what is left undone."""
+        if self.waiting:
+            yield f"{self.waiting:,} deletions are postponed until the run is complete"
+        if self.elsewhere:
+            was, it = ("was", "it") if self.elsewhere == 1 else ("were", "them")
+            yield (
+                f"{counted(self.elsewhere, 'record')} that this set no longer lists {was} kept, because"
+                f" another harvest of the repository covers {it}; a full harvest of the whole repository"
+                " finds what is gone"
+            )
+        if self.shortened:
+            yield (
+                "records that are missing from the list were not deleted, because it became shorter while it"
+                " was read; the next full harvest looks for them again"
+            )
 
     def corrected(self, counts: Mapping[str, int]) -> Counter[str]:
         """Return the run's counts, corrected by this settlement."""
@@ -240,33 +265,44 @@ class MassChangeGuard:
         end: End,
         counts: Mapping[str, int],
         response_date: str | None,
+        shortened: bool = False,
         error: Exception | None = None,
     ) -> Settlement:
-        """Apply the run's deletions, or hold them; find disappeared records. Commits by itself, in pieces."""
+        """Apply the run's deletions, or hold them; find disappeared records. Commits by itself, in pieces.
+
+        `shortened` means that a list became shorter while it was read: records that it lacks may have been
+        skipped, so none of them has disappeared.
+        """
         with database.session() as session:
             if isinstance(error, HeldRunError):
                 waiting = deletions.staged_count(session, self.run) if self.any_staged else 0
                 return Settlement(held=error.held, waiting=waiting)
-            disappeared = self._stage_disappeared(session, verdict, response_date)
+            shortened = shortened and self.looks and verdict is Verdict.COMPLETE
+            self.looks = self.looks and not shortened
+            disappeared, elsewhere = self._stage_disappeared(session, verdict, response_date)
             waiting = deletions.staged_count(session, self.run) if self.any_staged else 0
             held = self._judged(session, waiting, max(counts.get("deleted", 0) + disappeared - waiting, 0))
             session.commit()
+        found = Settlement(disappeared=disappeared, elsewhere=elsewhere, shortened=shortened)
         if held is not None and (end in PROPER or end is End.SAMPLE):
-            return Settlement(held=held, disappeared=disappeared)
+            return replace(found, held=held)
         if held is not None:
-            return Settlement(waiting=waiting, disappeared=disappeared)
+            return replace(found, waiting=waiting)
         deleted = deletions.apply_staged(database, self.run, self.target) if waiting else 0
         with database.session() as session:
             if verdict is Verdict.COMPLETE:
                 approval.close(session, self.run, everything=self.looks)
             session.commit()
-        return Settlement(deleted=deleted, disappeared=disappeared)
+        return replace(found, deleted=deleted)
 
-    def _stage_disappeared(self, session: Session, verdict: Verdict, response_date: str | None) -> int:
+    def _stage_disappeared(
+        self, session: Session, verdict: Verdict, response_date: str | None
+    ) -> tuple[int, int]:
+        """Return how many records disappeared, and how many unseen ones another harvest covers."""
         if self.disappeared is not None:
-            return self.disappeared
+            return self.disappeared, 0
         if not self.looks or verdict is not Verdict.COMPLETE:
-            return 0
+            return 0, 0
         found = stage_disappeared(
             session,
             self.run,
@@ -276,9 +312,9 @@ class MassChangeGuard:
             datestamp=response_date or format_datestamp(utc_now()),
         )
         forget_seen(session, self.run)
-        checkpoint.note_disappeared(session, self.run.harvest_id, found)
-        self.any_staged = self.any_staged or bool(found)
-        return found
+        checkpoint.note_disappeared(session, self.run.harvest_id, found.disappeared)
+        self.any_staged = self.any_staged or bool(found.disappeared)
+        return found.disappeared, found.elsewhere
 
     def _judged(self, session: Session, waiting: int, applied: int) -> Held | None:
         """Return what exceeds the limit, or None; `applied` were deleted before the run was interrupted."""

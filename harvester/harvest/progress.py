@@ -48,7 +48,7 @@ class RunProgress:
     """The first window is that of the current list."""
     watch: ListWatch = field(default_factory=ListWatch)
     totals: Counter[str] = field(default_factory=Counter)
-    """Totals over the ended lists, under the names of the fields of `Evidence`."""
+    """Totals over the ended lists, under the names of the fields of `Evidence` if it has them."""
     fetched: list[str] = field(default_factory=list)
     """Identifiers of the current page that were fetched one by one before the search had to end."""
     counted: Counter[str] = field(default_factory=Counter)
@@ -145,6 +145,7 @@ class RunProgress:
         self.totals["lists"] += 1
         self.totals["repeated"] += watch.count_repeated()
         self.totals["missing"] += watch.missing
+        self.totals["shortened"] += bool(watch.lost)
         self.totals["revised"] += watch.revised
         self.totals["empty_pages"] += watch.empty
         self.totals["abrupt"] += watch.abrupt(no_token=end is End.NO_TOKEN)

@@ -391,13 +391,12 @@ class Run:
             end=ending.end,
             counts=self.state.counts,
             response_date=self._watermark,
+            shortened=self.state.progress.totals["shortened"] > 0,
             error=ending.error,
         )
         self.state.counts = settlement.corrected(self.state.counts)
-        if settlement.waiting:
-            self.state.warnings.warn(
-                f"{settlement.waiting:,} deletions are postponed until the run is complete"
-            )
+        for warning in settlement.warnings():
+            self.state.warnings.warn(warning)
         return settlement.held
 
     def _warn_of_watermark(self, verdict: Verdict) -> None:

@@ -320,8 +320,8 @@ def _disappeared(looks: _Looks) -> None:
         found = stage_disappeared(
             session, run, repository_id=10, metadata_prefix=_PREFIX, set_spec="", datestamp=""
         )
-        if found:
-            raise SystemExit(f"{found} records disappeared")
+        if found.disappeared:
+            raise SystemExit(f"{found.disappeared} records disappeared")
 
     looks.once("looking for disappeared records, a record of the repository", size, end)
 

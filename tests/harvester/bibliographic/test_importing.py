@@ -7,15 +7,16 @@ import string
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 from lxml import etree
 from sqlalchemy import select, text
 
-from harvester.bibliographic import candidates, importer, imports
+from harvester.bibliographic import batches, candidates, importer, imports
 from harvester.bibliographic.candidates import FIRST, ImportScope, departed, forget
 from harvester.bibliographic.conditions import Match, parse_condition
-from harvester.bibliographic.converters import CONVERTERS
+from harvester.bibliographic.converters import CONVERTERS, Candidate, read_metadata
 from harvester.bibliographic.filtering_sets import add_set, edit_set
 from harvester.bibliographic.imports import ImportBusyError, list_omissions, only_import
 from harvester.bibliographic.marc21.converter import Marc21Converter
@@ -233,6 +234,38 @@ def test_a_fault_of_a_converter_refuses_that_record_alone(
     monkeypatch.setattr(Marc21Converter, "convert", good)
     assert counts(catalogue.imported()) == {"seen": 1, "unchanged": 1}
     assert counts(catalogue.imported()) == {}
+
+
+@pytest.mark.parametrize("step", ["read", "convert"])
+def test_a_record_too_large_for_the_memory_is_omitted_until_an_import_has_more(
+    catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    catalogue.imported()
+    convert = Marc21Converter.convert
+
+    def read_with_little_memory(folder: Path, candidate: Candidate) -> etree._Element:
+        if candidate.identifier.endswith("2") and step == "read":
+            raise MemoryError
+        return read_metadata(folder, candidate)
+
+    def convert_with_little_memory(self: Marc21Converter, element: etree._Element) -> BibliographicRecord:
+        record = convert(self, element)
+        if record.control_number == "nr2" and step == "convert":
+            raise MemoryError
+        return record
+
+    monkeypatch.setattr(batches, "read_metadata", read_with_little_memory)
+    monkeypatch.setattr(Marc21Converter, "convert", convert_with_little_memory)
+    assert counts(catalogue.imported(anew=True)) == {"seen": 3, "unchanged": 2, "refused": 1}
+    with catalogue.database.session() as session:
+        (omission,) = list_omissions(session)
+    (size,) = (len(data) for name, data in catalogue.files().items() if "/2." in name)
+    assert (omission.kind, omission.reason.partition(" than ")[0]) == (
+        "unreadable",
+        f"its file of {size:,} bytes needs more memory",
+    )
+    monkeypatch.undo()
+    assert counts(catalogue.imported()) == {"seen": 1, "unchanged": 1}
 
 
 async def test_of_two_formats_the_one_that_tells_more_is_imported(catalogue: Catalogue) -> None:

@@ -15,6 +15,7 @@ from harvester.harvest.approval import HeldRunError, HoldState
 from harvester.harvest.models import HeldDeletion, Sighting
 from harvester.models import Harvest, History, Record
 from harvester.store.changes import read_changes
+from harvester.vocabulary import Slice
 from oai.errors import ExitCode
 from tests.commands import Process
 from tests.harvester.fake_repository import Item, many
@@ -170,11 +171,11 @@ async def test_a_run_that_did_not_look_from_its_beginning_finds_nothing_disappea
 async def test_a_run_of_a_version_that_did_not_say_whether_it_looked_is_resumed(library: Library) -> None:
     library.forgets()
     await library.run()
+    del library.fake.items[24]
     await stopped_after(library, 10, full=True)
     with library.database.session() as session:
         session.execute(update(Harvest).values(run_parameters=Harvest.run_parameters.op("-")("looks")))
         session.commit()
-    del library.fake.items[24]
     outcome = await library.run(full=True)
     assert outcome.evidence.resumed_at == 10
     assert (outcome.counts["disappeared"], len(library.living())) == (1, 24)
@@ -230,6 +231,46 @@ async def test_nothing_disappears_by_a_run_that_did_not_see_everything(library: 
     assert len(library.living()) == 25
 
 
+async def test_nothing_disappears_from_a_list_that_became_shorter_while_it_was_read(library: Library) -> None:
+    library.forgets()
+    await library.run()
+
+    async def remove_first(asked: dict[str, str]) -> None:
+        if asked.get("resumptionToken", "").startswith("10|") and len(library.fake.items) == 25:
+            del library.fake.items[0]
+
+    library.fake.before = remove_first
+    outcome = await library.run(full=True)
+    assert (outcome.verdict, outcome.counts["disappeared"], len(library.living())) == ("complete", 0, 25)
+    shortened, kept = outcome.warnings
+    assert shortened.startswith("the list became shorter while it was read")
+    assert kept.startswith("records that are missing from the list were not deleted")
+    outcome = await library.run(full=True)
+    assert (outcome.warnings, outcome.counts["disappeared"]) == ((), 1)
+    assert "oai:fake.example:0" not in library.living()
+
+
+async def test_a_resumed_run_remembers_that_one_of_its_lists_became_shorter(library: Library) -> None:
+    library.forgets()
+    library.fake.items += [newer(number) for number in range(30, 35)]
+    await library.run()
+    stop = asyncio.Event()
+
+    async def remove_first(asked: dict[str, str]) -> None:
+        if asked.get("resumptionToken", "").startswith("10|") and len(library.fake.items) == 30:
+            del library.fake.items[0]
+        if asked.get("from", "").startswith("2024-06"):
+            stop.set()
+
+    library.fake.before = remove_first
+    how: dict[str, Any] = {"full": True, "slice": Slice.MONTH}
+    assert (await library.run(stop=stop, **how)).status == "incomplete"
+    library.fake.before = None
+    outcome = await library.run(**how)
+    assert (outcome.verdict, outcome.evidence.resumed_at > 0) == ("complete", True)
+    assert (outcome.counts["disappeared"], len(library.living())) == (0, 30)
+
+
 async def test_records_that_the_filters_passed_over_have_not_disappeared(library: Library) -> None:
     library.forgets()
     await library.run()
@@ -261,6 +302,23 @@ async def test_a_harvest_of_a_set_touches_only_records_that_no_other_harvest_ans
     outcome = await library.run(set_spec="x", full=True)
     assert outcome.verdict == "complete"
     assert library.living() == {"oai:a:stays", "oai:a:both", "oai:a:other"}
+
+
+async def test_records_that_separate_harvests_of_two_sets_leave_to_each_other_go_with_the_whole_repository(
+    library: Library,
+) -> None:
+    library.forgets()
+    library.fake.items = [Item(identifier="oai:a:both", sets=("x", "z")), Item(identifier="oai:a:a")]
+    library.fake.items += [Item(identifier=f"oai:a:{spec}", sets=(spec,)) for spec in ("x", "z")]
+    for spec in ("x", "z"):
+        await library.run(set_spec=spec)
+    del library.fake.items[0]
+    for spec in ("x", "z"):
+        outcome = await library.run(set_spec=spec, full=True)
+        (warning,) = outcome.warnings
+        assert warning.startswith("1 record that this set no longer lists was kept, because another harvest")
+    outcome = await library.run(full=True)
+    assert (outcome.warnings, library.living()) == ((), {"oai:a:a", "oai:a:x", "oai:a:z"})
 
 
 async def test_a_run_that_would_delete_too_much_is_held_and_deletes_nothing(library: Library) -> None:
