@@ -1,5 +1,6 @@
 """Schedules: add, change, pause, remove, run and list rows of `oai_recurring_job`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -81,7 +82,7 @@ def change_schedule(
     partner_minutes: float | None = None,
     **columns: Any,  # noqa: ANN401 as above
 ) -> RecurringJob:
-    """Change columns of a schedule; its next job is planned again. The caller commits.
+    """Change columns of a schedule; its jobs that have not begun are planned again. The caller commits.
 
     Raises UsageError as `add_schedule` does; nothing is changed then.
     """
@@ -98,15 +99,18 @@ def change_schedule(
         schedule.state = RecurringState.NEW
     schedule.explain(None, None)
     schedule.failures = 0
+    plan_again(session, schedule)
     session.flush()
     return schedule
 
 
 def pause_schedule(session: Session, recurring_id: int) -> None:
-    """Pause a schedule: it makes no jobs until it is resumed; a running job continues. The caller commits."""
+    """Pause a schedule: no job begins until it is resumed; a running one continues. The caller commits."""
     schedule = _schedule(session, recurring_id)
     schedule.state = RecurringState.PAUSED
-    drop_planned_jobs(session, schedule)
+    now = database_now(session)
+    for job in _waiting_jobs(session, schedule):
+        _remove_job(session, schedule, job, now)
 
 
 def resume_schedule(session: Session, recurring_id: int) -> None:
@@ -143,7 +147,17 @@ def run_now(session: Session, recurring_id: int, *, partner_minutes: float | Non
 
 
 def job_of(session: Session, schedule: RecurringJob, *, due: datetime) -> Job:
-    """Return a job with the schedule's parameters, not yet added to the session.
+    """Return a job with the schedule's parameters, not yet added to the session."""
+    return Job(
+        **_parameters(session, schedule),
+        repository_id=schedule.repository_id,
+        recurring_id=schedule.id,
+        harvest_start_time=due,
+    )
+
+
+def _parameters(session: Session, schedule: RecurringJob) -> dict[str, Any]:
+    """Return the parameters of the schedule's jobs, by column.
 
     An incremental schedule's `harvest_from` is passed to its jobs until one harvest was complete; after that,
     `manager.schedules.plan` computes it.
@@ -152,28 +166,43 @@ def job_of(session: Session, schedule: RecurringJob, *, due: datetime) -> Job:
     values = {one.job_column: getattr(schedule, one.column) for one in carried(Surface.SCHEDULE, Surface.JOB)}
     values["priority"] = priority_of(schedule)
     values["harvest_from"] = None if begun else schedule.harvest_from or None
-    return Job(
-        **{**values, "harvest_to": schedule.harvest_to or None},
-        repository_id=schedule.repository_id,
-        recurring_id=schedule.id,
-        harvest_start_time=due,
-    )
+    return {**values, "harvest_to": schedule.harvest_to or None}
 
 
-def drop_planned_jobs(session: Session, schedule: RecurringJob) -> None:
-    """Remove the schedule's jobs that are due later; jobs that are already due are kept."""
+def plan_again(session: Session, schedule: RecurringJob) -> None:
+    """Fit the jobs of a changed schedule to its row, except those that a worker has taken.
+
+    Runs that are due get its parameters; runs that it plans for another time now are removed.
+    """
     now = database_now(session)
-    planned = (
-        Job.recurring_id == schedule.id,
-        # The sum prevents the use of the index of due jobs: without statistics, PostgreSQL rates it as equal
-        # to the index by schedule, although it would read the jobs of every schedule.
-        Job.status + 0 == JobStatus.SCHEDULED,
-        Job.harvest_start_time > now,
-    )
-    dropped = session.scalars(delete(Job).where(*planned).returning(Job.job_id)).all()
-    if dropped and schedule.last_due is not None:
+    due_now = bool(schedule.frequency) and schedule.start_date <= now <= (schedule.end_date or now)
+    for job in _waiting_jobs(session, schedule):
+        if job.harvest_start_time > now or (_is_planned(schedule, job, now) and not due_now):
+            _remove_job(session, schedule, job, now)
+        else:
+            for name, value in _parameters(session, schedule).items():
+                setattr(job, name, value)
+
+
+def _waiting_jobs(session: Session, schedule: RecurringJob) -> Sequence[Job]:
+    """Return the schedule's jobs that no worker has taken, locked: none takes them before the commit."""
+    # The sum prevents the use of the index of due jobs: without statistics, PostgreSQL rates it as equal
+    # to the index by schedule, although it would read the jobs of every schedule.
+    waits = (Job.status + 0).in_((JobStatus.SCHEDULED, JobStatus.QUEUED))
+    found = select(Job).where(Job.recurring_id == schedule.id, waits).order_by(Job.job_id).with_for_update()
+    return session.scalars(found.execution_options(populate_existing=True)).all()
+
+
+def _is_planned(schedule: RecurringJob, job: Job, now: datetime) -> bool:
+    """Return whether the manager made the job; no user asked for it in addition to the plan."""
+    return job.harvest_start_time > now or job.harvest_start_time == schedule.last_due or job.attempt > 0
+
+
+def _remove_job(session: Session, schedule: RecurringJob, job: Job, now: datetime) -> None:
+    if schedule.last_due is not None and _is_planned(schedule, job, now):
         # Without its only job, which may have been a retry, a one-off has to be planned again.
         schedule.last_due = min(schedule.last_due, now) if schedule.frequency else None
+    session.delete(job)
 
 
 def database_now(session: Session) -> datetime:
