@@ -213,7 +213,7 @@ def _next_due(schedule: RecurringJob, plan: SchedulePlan, now: datetime, pause: 
         if missed and schedule.overlap == Overlap.QUEUE and not plan.is_over(now):
             return now
         return plan.next_after(now) if missed else following
-    first = plan.first()
+    first = plan.first(since=schedule.date_added)
     if first is None or plan.is_over(now) or _is_done(schedule, plan):
         return None
     return max(first, now)

@@ -68,7 +68,8 @@ def add_schedule(
     _check_row(repository, schedule, partner_minutes)
     if partner_minutes is not None:
         # Of its own runs, the planner keeps the distance; a schedule that is added again has none yet.
-        due = max(read_plan(schedule).first() or schedule.start_date, database_now(session))
+        now = database_now(session)
+        due = max(read_plan(schedule).first(since=now) or schedule.start_date, now)
         check_run(session, repository.repository_id, due, partner_minutes)
     session.add(schedule)
     session.flush()

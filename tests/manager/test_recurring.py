@@ -66,10 +66,21 @@ def test_a_later_start_is_the_appointed_time(database: Database, tables: Tables)
 
 
 def test_missed_runs_are_made_up_for_by_one_at_once(database: Database, tables: Tables) -> None:
-    schedule(tables, start_date=now() - timedelta(days=10), frequency="every 6 hours")
+    begun = now() - timedelta(days=10)
+    schedule(tables, start_date=begun, date_added=begun, frequency="every 6 hours")
     make_jobs(database)
     assert len(due_times(tables)) == 1
     assert abs(due_times(tables)[0] - now()) < HOUR
+
+
+def test_due_times_before_a_schedule_was_added_are_not_made_up_for(
+    database: Database, tables: Tables
+) -> None:
+    start = now() - timedelta(days=10, hours=1)
+    schedule(tables, start_date=start, frequency="every 6 hours")
+    make_jobs(database)
+    (due,) = due_times(tables)
+    assert (now() < due < now() + 6 * HOUR, (due - start) % (6 * HOUR)) == (True, timedelta(0))
 
 
 def test_a_tick_makes_no_second_job_for_a_schedule_that_has_one(database: Database, tables: Tables) -> None:
@@ -83,7 +94,7 @@ def test_the_next_job_comes_when_the_last_one_is_gone_and_lies_in_the_future(
     database: Database, tables: Tables
 ) -> None:
     start = now() - timedelta(days=10)
-    schedule(tables, start_date=start, frequency="every 6 hours")
+    schedule(tables, start_date=start, date_added=start, frequency="every 6 hours")
     make_jobs(database)
     tables("DELETE FROM oai_job")
     make_jobs(database)

@@ -1,7 +1,7 @@
 """The form that plans a harvest, validated field by field, and its description in words."""
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -31,6 +31,7 @@ from web.site.keys import SETTINGS, database_of
 
 FURTHER: Final = [one for one in carried(Surface.FORM) if one.label]
 """Parameters that pages lay out as declared."""
+_INSTANT: Final = timedelta(microseconds=1)
 _WEEK_OF_HOURS: Final = 7 * 24
 _SHOWN_RUNS: Final = 3
 
@@ -147,22 +148,21 @@ class PlanForm(_Parameters):
 
     def next_runs(self, now: datetime | None = None) -> list[datetime]:
         """Return the next three run times (UTC) at most; empty for a one-off."""
-        moment = now or utc_now()
-        start = self.start_date or moment
         if not self.frequency:
             return []
-        zone = ZoneInfo(self.time_zone)
-        upcoming = parse_frequency(self.frequency).upcoming(moment, start=start, zone=zone)
-        due = list(islice(upcoming, _SHOWN_RUNS))
+        due = list(islice(self._upcoming(now or utc_now()), _SHOWN_RUNS))
         return [each for each in due if self.end_date is None or each <= self.end_date]
 
     def times_within_week(self, now: datetime) -> list[datetime]:
         """Return the run times (UTC) of the coming week; for a one-off, the start."""
-        start = self.start_date or now
         if not self.frequency:
-            return [max(start, now)]
-        upcoming = parse_frequency(self.frequency).upcoming(now, start=start, zone=ZoneInfo(self.time_zone))
-        return due_times(list(islice(upcoming, _WEEK_OF_HOURS)), now)
+            return [max(self.start_date or now, now)]
+        return due_times(list(islice(self._upcoming(now), _WEEK_OF_HOURS)), now)
+
+    def _upcoming(self, now: datetime) -> Iterator[datetime]:
+        # An interval without a start begins now, with its first run.
+        start, zone = self.start_date or now, ZoneInfo(self.time_zone)
+        return parse_frequency(self.frequency).upcoming(now - _INSTANT, start=start, zone=zone)
 
     def in_words(self, access: Access) -> str:
         """Return the plan as a sentence, for a repository with the given capabilities."""
