@@ -66,11 +66,7 @@ def add_schedule(
     }
     schedule = RecurringJob(**{**defaults, **given})
     _check_row(repository, schedule, partner_minutes)
-    if partner_minutes is not None:
-        # Of its own runs, the planner keeps the distance; a schedule that is added again has none yet.
-        now = database_now(session)
-        due = max(read_plan(schedule).first(since=now) or schedule.start_date, now)
-        check_run(session, repository.repository_id, due, partner_minutes)
+    _check_first_run(session, schedule, partner_minutes)
     session.add(schedule)
     session.flush()
     return schedule
@@ -85,7 +81,7 @@ def change_schedule(
 ) -> RecurringJob:
     """Change columns of a schedule; its jobs that have not begun are planned again. The caller commits.
 
-    Raises UsageError as `add_schedule` does; nothing is changed then.
+    Raises UsageError as `add_schedule` does; the caller then rolls back.
     """
     _check_names(columns)
     schedule = _schedule(session, recurring_id)
@@ -101,6 +97,7 @@ def change_schedule(
     schedule.explain(None, None)
     schedule.failures = 0
     plan_again(session, schedule)
+    _check_first_run(session, schedule, partner_minutes)
     session.flush()
     return schedule
 
@@ -136,7 +133,8 @@ def remove_schedule(session: Session, recurring_id: int) -> None:
 def run_now(session: Session, recurring_id: int, *, partner_minutes: float | None = None) -> Job:
     """Make a job of a schedule that is due now, in addition to the planned ones. The caller commits.
 
-    Raises LimitError if a partner asks (`partner_minutes`) and the last run was a short while ago.
+    Raises LimitError if a partner asks (`partner_minutes`) and another run of the repository is due, under
+    way, or was a short while ago.
     """
     schedule = _schedule(session, recurring_id)
     if partner_minutes is not None:
@@ -225,6 +223,17 @@ def _check_row(repository: Repository, schedule: RecurringJob, partner_minutes: 
         check_partner(schedule, plan, partner_minutes)
 
 
+def _check_first_run(session: Session, schedule: RecurringJob, partner_minutes: float | None) -> None:
+    now, last_due = database_now(session), schedule.last_due
+    first = read_plan(schedule).first(since=now) if partner_minutes is not None else None
+    if partner_minutes is None or first is None:
+        return
+    # The planner keeps the distance to earlier runs of a frequency; a one-off runs again after a change.
+    if last_due is None or (not schedule.frequency and last_due < first):
+        due = max(first, now)
+        check_run(session, schedule.repository_id, due, partner_minutes, besides=schedule.id or 0)
+
+
 def _set(schedule: RecurringJob, columns: dict[str, Any]) -> None:
     for name, value in columns.items():
         setattr(schedule, name, value)
@@ -280,10 +289,13 @@ def _view(schedule: RecurringJob, name: str, protocol: str, due: Any) -> Schedul
     return ScheduleView(schedule=schedule, repository_name=name, protocol=protocol, state=word, next_due=due)
 
 
-def sample_schedule(session: Session, recurring_id: int, records: int) -> Job:
+def sample_schedule(
+    session: Session, recurring_id: int, records: int, *, partner_minutes: float | None = None
+) -> Job:
     """Make a job that is due now and ends after that many of the schedule's records. The caller commits.
 
-    Raises UsageError if there is no such schedule, or if the number is not from 1 to 100,000.
+    Raises UsageError if there is no such schedule, or if the number is not from 1 to 100,000; LimitError as
+    `run_now` does.
     """
     schedule = session.get(RecurringJob, recurring_id)
     if schedule is None:
@@ -292,11 +304,17 @@ def sample_schedule(session: Session, recurring_id: int, records: int) -> Job:
     job = job_of(session, schedule, due=database_now(session))
     # A sample must not count as one of the schedule's runs, because it does not show what is complete.
     job.recurring_id = None
-    return _added(session, job, records)
+    return _added(session, job, records, partner_minutes)
 
 
 def sample_repository(
-    session: Session, repository_id: int, metadata_prefix: str, records: int, *, set_spec: str | None = None
+    session: Session,
+    repository_id: int,
+    metadata_prefix: str,
+    records: int,
+    *,
+    set_spec: str | None = None,
+    partner_minutes: float | None = None,
 ) -> Job:
     """Make a job that is due now and ends after that many records of a format. The caller commits.
 
@@ -315,7 +333,7 @@ def sample_repository(
         harvest_start_time=database_now(session),
         owner=organisation.short_name if organisation else None,
     )
-    return _added(session, job, records)
+    return _added(session, job, records, partner_minutes)
 
 
 def _check(records: int) -> None:
@@ -323,7 +341,9 @@ def _check(records: int) -> None:
         raise UsageError(f"{records} is not a valid number of sample records; give 1 to {MOST_RECORDS:,}")
 
 
-def _added(session: Session, job: Job, records: int) -> Job:
+def _added(session: Session, job: Job, records: int, partner_minutes: float | None) -> Job:
+    if partner_minutes is not None:
+        check_run(session, job.repository_id, job.harvest_start_time, partner_minutes)
     job.max_records = records
     session.add(job)
     session.flush()

@@ -290,13 +290,19 @@ async def run(request: web.Request) -> web.StreamResponse:
 
 
 @needs(Right.HARVEST)
-async def sample(request: web.Request) -> web.Response:
+async def sample(request: web.Request) -> web.StreamResponse:
     """Create a job that ends after the given number of records."""
     _who, schedule = await asked_for(request, RecurringJob)
     asked, form = read_form(SampleForm, await request.post())
     if asked is None:
         return await _edited(request, schedule, form)
-    job = await database_of(request).run(sample_schedule, number_of(request), asked.records)
+    minutes = partner_minutes(request)
+    try:
+        job = await database_of(request).run(
+            sample_schedule, number_of(request), asked.records, partner_minutes=minutes
+        )
+    except UsageError as error:
+        return await refuse(request, edit, error_text(error))
     raise web.HTTPSeeOther(f"/jobs/{job.job_id}?done=harvest-asked")
 
 
