@@ -16,7 +16,7 @@ from manager.notices.announcements import notify
 from manager.notices.models import Occasion
 from manager.schedules.failures import pause_after
 from manager.schedules.plan import SchedulePlan, check_surroundings, computed_from, read_plan
-from manager.schedules.service import database_now, drop_planned_jobs, job_of
+from manager.schedules.service import database_now, job_of, plan_again
 from oai.datestamps import format_datestamp
 from oai.errors import UsageError, failure_of
 from oai.failures import Failure, FailureCode
@@ -145,7 +145,7 @@ def make_job(
     if schedule is None or not _wants(session, schedule):
         return None
     if schedule.state == RecurringState.NEW:
-        drop_planned_jobs(session, schedule)
+        plan_again(session, schedule)
     now = database_now(session)
     try:
         plan = read_plan(schedule, partner_minutes=settings.partner_minutes)
@@ -213,7 +213,7 @@ def _next_due(schedule: RecurringJob, plan: SchedulePlan, now: datetime, pause: 
         if missed and schedule.overlap == Overlap.QUEUE and not plan.is_over(now):
             return now
         return plan.next_after(now) if missed else following
-    first = plan.first()
+    first = plan.first(since=schedule.date_added)
     if first is None or plan.is_over(now) or _is_done(schedule, plan):
         return None
     return max(first, now)

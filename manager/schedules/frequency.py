@@ -55,9 +55,9 @@ class Frequency(ABC):
         `zone` is that of local time.
         """
 
-    def first(self, *, start: datetime, zone: tzinfo) -> datetime:
-        """Return the first due time (UTC) at or after `start`."""
-        return self.next_after(start - _INSTANT, start=start, zone=zone)
+    def first(self, *, start: datetime, zone: tzinfo, since: datetime | None = None) -> datetime:
+        """Return the first due time (UTC) at or after `start`, and not before `since`."""
+        return self.next_after(max(start, since or start) - _INSTANT, start=start, zone=zone)
 
     def upcoming(self, moment: datetime, *, start: datetime, zone: tzinfo) -> Iterator[datetime]:
         """Yield the due times (UTC) later than `moment`, in order."""

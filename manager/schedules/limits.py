@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from typing import Final, Self
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, true
 from sqlalchemy.orm import Session
 
-from harvester.models import History
+from harvester.models import History, Repository
 from harvester.vocabulary import RunStatus
-from manager.models import RecurringJob
+from manager.models import UNDER_WAY, Job, JobStatus, RecurringJob, RecurringState
 from manager.schedules.plan import SchedulePlan
 from oai.errors import UsageError
 
@@ -61,27 +61,58 @@ def check_partner(schedule: RecurringJob, plan: SchedulePlan, partner_minutes: f
         ).at("frequency")
 
 
-def check_run(session: Session, repository_id: int, due: datetime, partner_minutes: float) -> None:
-    """Raise LimitError if a partner's run of the repository would be due too soon after the last success.
+def check_run(
+    session: Session, repository_id: int, due: datetime, partner_minutes: float, *, besides: int = 0
+) -> None:
+    """Raise LimitError if a partner's run of the repository would be due too soon after another run.
 
-    Runs that failed or were interrupted do not count: whoever has corrected the cause may try at once, unless
-    the last success is so recent.
+    That is the last successful one, and one that is due or under way, except what the same transaction asks
+    for and what the schedule `besides` plans. Runs that failed or were interrupted do not count: whoever has
+    corrected the cause may try at once, unless the last success is so recent.
     """
-    last = session.scalar(
-        select(func.max(History.harvest_start_time)).where(
+    # Requests at the same time wait for each other here: the second one sees the job of the first.
+    locked = select(Repository.repository_id).where(Repository.repository_id == repository_id)
+    session.execute(locked.with_for_update(key_share=True))
+    floor, least = timedelta(minutes=partner_minutes), f"{partner_minutes:g}"
+    last, now = session.execute(
+        select(func.max(History.harvest_start_time), func.clock_timestamp()).where(
             History.repository_id == repository_id, History.status.in_(_SUCCEEDED)
         )
+    ).one()
+    if last is not None and due - last < floor:
+        raise LimitError(
+            "the last successful harvest of the repository began at %(last)s, and %(least)s minutes must be "
+            "between two runs; run it again at %(next)s or later, or ask an "
+            "administrator (setting manager.partner_minutes)",
+            last=last,
+            least=least,
+            next=last + floor,
+        ).at("frequency")
+    if due - now < floor and _is_busy(session, repository_id, besides):
+        raise LimitError(
+            "a harvest of the repository is due or in progress, and %(least)s minutes must be between two "
+            "runs; wait until it has ended, or ask an administrator (setting manager.partner_minutes)",
+            least=least,
+        ).at("frequency")
+
+
+def _is_busy(session: Session, repository_id: int, besides: int) -> bool:
+    """Return whether a run of the repository is due or under way, or a new one-off that is due has no job."""
+    # Rows of this transaction have its time: they belong to the same request, such as that for several sets.
+    now, ours = func.clock_timestamp(), func.now()
+    is_due = (Job.harvest_start_time <= now) & (Job.harvest_start_time != ours)
+    begins = Job.status.in_(UNDER_WAY) | (Job.status == JobStatus.SCHEDULED) & is_due
+    jobs = select(Job.job_id).where(Job.repository_id == repository_id, begins)
+    without_job = select(RecurringJob.id).where(
+        RecurringJob.repository_id == repository_id,
+        RecurringJob.state == RecurringState.NEW,
+        func.coalesce(RecurringJob.frequency, "") == "",
+        RecurringJob.start_date <= now,
+        func.coalesce(RecurringJob.last_due < RecurringJob.start_date, true()),
+        RecurringJob.date_added != ours,
+        RecurringJob.id != besides,
     )
-    if last is None or due - last >= timedelta(minutes=partner_minutes):
-        return
-    raise LimitError(
-        "the last successful harvest of the repository began at %(last)s, and %(least)s minutes must be "
-        "between two runs; run it again at %(next)s or later, or ask an "
-        "administrator (setting manager.partner_minutes)",
-        last=last,
-        least=f"{partner_minutes:g}",
-        next=last + timedelta(minutes=partner_minutes),
-    ).at("frequency")
+    return bool(session.scalar(select(jobs.exists() | without_job.exists())))
 
 
 def _due_times(plan: SchedulePlan) -> Iterator[datetime]:

@@ -54,4 +54,4 @@ def _some_schedules(session: Session, repository_id: int) -> Sequence[RecurringJ
 def _schedules(session: Session, repository_id: int) -> Sequence[RecurringJob]:
     # Locks are taken in the order of ids, so that two such changes do not block each other.
     chosen = select(RecurringJob).where(RecurringJob.repository_id == repository_id)
-    return session.scalars(chosen.order_by(RecurringJob.id)).all()
+    return session.scalars(chosen.order_by(RecurringJob.id).with_for_update()).all()

@@ -70,11 +70,14 @@ class SchedulePlan:
         after = last + max(self.floor - _INSTANT, timedelta(0))
         return self.next_after(max(after, not_before or after))
 
-    def first(self) -> datetime | None:
-        """Return the first due time (UTC); None if the end comes before it."""
+    def first(self, *, since: datetime | None = None) -> datetime | None:
+        """Return the first due time (UTC); None if the end comes before it.
+
+        Due times of a frequency that are before `since`, when the schedule was added, do not count.
+        """
         if self.frequency is None:
             return self._unless_over(self.start)
-        return self._unless_over(self.frequency.first(start=self.start, zone=self.zone))
+        return self._unless_over(self.frequency.first(start=self.start, zone=self.zone, since=since))
 
     def is_over(self, moment: datetime) -> bool:
         """Return whether the end is before that moment."""

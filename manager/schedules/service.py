@@ -1,5 +1,6 @@
 """Schedules: add, change, pause, remove, run and list rows of `oai_recurring_job`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -65,10 +66,7 @@ def add_schedule(
     }
     schedule = RecurringJob(**{**defaults, **given})
     _check_row(repository, schedule, partner_minutes)
-    if partner_minutes is not None:
-        # Of its own runs, the planner keeps the distance; a schedule that is added again has none yet.
-        due = max(read_plan(schedule).first() or schedule.start_date, database_now(session))
-        check_run(session, repository.repository_id, due, partner_minutes)
+    _check_first_run(session, schedule, partner_minutes)
     session.add(schedule)
     session.flush()
     return schedule
@@ -81,9 +79,9 @@ def change_schedule(
     partner_minutes: float | None = None,
     **columns: Any,  # noqa: ANN401 as above
 ) -> RecurringJob:
-    """Change columns of a schedule; its next job is planned again. The caller commits.
+    """Change columns of a schedule; its jobs that have not begun are planned again. The caller commits.
 
-    Raises UsageError as `add_schedule` does; nothing is changed then.
+    Raises UsageError as `add_schedule` does; the caller then rolls back.
     """
     _check_names(columns)
     schedule = _schedule(session, recurring_id)
@@ -98,15 +96,19 @@ def change_schedule(
         schedule.state = RecurringState.NEW
     schedule.explain(None, None)
     schedule.failures = 0
+    plan_again(session, schedule)
+    _check_first_run(session, schedule, partner_minutes)
     session.flush()
     return schedule
 
 
 def pause_schedule(session: Session, recurring_id: int) -> None:
-    """Pause a schedule: it makes no jobs until it is resumed; a running job continues. The caller commits."""
+    """Pause a schedule: no job begins until it is resumed; a running one continues. The caller commits."""
     schedule = _schedule(session, recurring_id)
     schedule.state = RecurringState.PAUSED
-    drop_planned_jobs(session, schedule)
+    now = database_now(session)
+    for job in _waiting_jobs(session, schedule):
+        _remove_job(session, schedule, job, now)
 
 
 def resume_schedule(session: Session, recurring_id: int) -> None:
@@ -131,7 +133,8 @@ def remove_schedule(session: Session, recurring_id: int) -> None:
 def run_now(session: Session, recurring_id: int, *, partner_minutes: float | None = None) -> Job:
     """Make a job of a schedule that is due now, in addition to the planned ones. The caller commits.
 
-    Raises LimitError if a partner asks (`partner_minutes`) and the last run was a short while ago.
+    Raises LimitError if a partner asks (`partner_minutes`) and another run of the repository is due, under
+    way, or was a short while ago.
     """
     schedule = _schedule(session, recurring_id)
     if partner_minutes is not None:
@@ -143,7 +146,17 @@ def run_now(session: Session, recurring_id: int, *, partner_minutes: float | Non
 
 
 def job_of(session: Session, schedule: RecurringJob, *, due: datetime) -> Job:
-    """Return a job with the schedule's parameters, not yet added to the session.
+    """Return a job with the schedule's parameters, not yet added to the session."""
+    return Job(
+        **_parameters(session, schedule),
+        repository_id=schedule.repository_id,
+        recurring_id=schedule.id,
+        harvest_start_time=due,
+    )
+
+
+def _parameters(session: Session, schedule: RecurringJob) -> dict[str, Any]:
+    """Return the parameters of the schedule's jobs, by column.
 
     An incremental schedule's `harvest_from` is passed to its jobs until one harvest was complete; after that,
     `manager.schedules.plan` computes it.
@@ -152,28 +165,43 @@ def job_of(session: Session, schedule: RecurringJob, *, due: datetime) -> Job:
     values = {one.job_column: getattr(schedule, one.column) for one in carried(Surface.SCHEDULE, Surface.JOB)}
     values["priority"] = priority_of(schedule)
     values["harvest_from"] = None if begun else schedule.harvest_from or None
-    return Job(
-        **{**values, "harvest_to": schedule.harvest_to or None},
-        repository_id=schedule.repository_id,
-        recurring_id=schedule.id,
-        harvest_start_time=due,
-    )
+    return {**values, "harvest_to": schedule.harvest_to or None}
 
 
-def drop_planned_jobs(session: Session, schedule: RecurringJob) -> None:
-    """Remove the schedule's jobs that are due later; jobs that are already due are kept."""
+def plan_again(session: Session, schedule: RecurringJob) -> None:
+    """Fit the jobs of a changed schedule to its row, except those that a worker has taken.
+
+    Runs that are due get its parameters; runs that it plans for another time now are removed.
+    """
     now = database_now(session)
-    planned = (
-        Job.recurring_id == schedule.id,
-        # The sum prevents the use of the index of due jobs: without statistics, PostgreSQL rates it as equal
-        # to the index by schedule, although it would read the jobs of every schedule.
-        Job.status + 0 == JobStatus.SCHEDULED,
-        Job.harvest_start_time > now,
-    )
-    dropped = session.scalars(delete(Job).where(*planned).returning(Job.job_id)).all()
-    if dropped and schedule.last_due is not None:
+    due_now = bool(schedule.frequency) and schedule.start_date <= now <= (schedule.end_date or now)
+    for job in _waiting_jobs(session, schedule):
+        if job.harvest_start_time > now or (_is_planned(schedule, job, now) and not due_now):
+            _remove_job(session, schedule, job, now)
+        else:
+            for name, value in _parameters(session, schedule).items():
+                setattr(job, name, value)
+
+
+def _waiting_jobs(session: Session, schedule: RecurringJob) -> Sequence[Job]:
+    """Return the schedule's jobs that no worker has taken, locked: none takes them before the commit."""
+    # The sum prevents the use of the index of due jobs: without statistics, PostgreSQL rates it as equal
+    # to the index by schedule, although it would read the jobs of every schedule.
+    waits = (Job.status + 0).in_((JobStatus.SCHEDULED, JobStatus.QUEUED))
+    found = select(Job).where(Job.recurring_id == schedule.id, waits).order_by(Job.job_id).with_for_update()
+    return session.scalars(found.execution_options(populate_existing=True)).all()
+
+
+def _is_planned(schedule: RecurringJob, job: Job, now: datetime) -> bool:
+    """Return whether the manager made the job; no user asked for it in addition to the plan."""
+    return job.harvest_start_time > now or job.harvest_start_time == schedule.last_due or job.attempt > 0
+
+
+def _remove_job(session: Session, schedule: RecurringJob, job: Job, now: datetime) -> None:
+    if schedule.last_due is not None and _is_planned(schedule, job, now):
         # Without its only job, which may have been a retry, a one-off has to be planned again.
         schedule.last_due = min(schedule.last_due, now) if schedule.frequency else None
+    session.delete(job)
 
 
 def database_now(session: Session) -> datetime:
@@ -193,6 +221,17 @@ def _check_row(repository: Repository, schedule: RecurringJob, partner_minutes: 
     check_access(repository, schedule)
     if partner_minutes is not None:
         check_partner(schedule, plan, partner_minutes)
+
+
+def _check_first_run(session: Session, schedule: RecurringJob, partner_minutes: float | None) -> None:
+    now, last_due = database_now(session), schedule.last_due
+    first = read_plan(schedule).first(since=now) if partner_minutes is not None else None
+    if partner_minutes is None or first is None:
+        return
+    # The planner keeps the distance to earlier runs of a frequency; a one-off runs again after a change.
+    if last_due is None or (not schedule.frequency and last_due < first):
+        due = max(first, now)
+        check_run(session, schedule.repository_id, due, partner_minutes, besides=schedule.id or 0)
 
 
 def _set(schedule: RecurringJob, columns: dict[str, Any]) -> None:
@@ -250,10 +289,13 @@ def _view(schedule: RecurringJob, name: str, protocol: str, due: Any) -> Schedul
     return ScheduleView(schedule=schedule, repository_name=name, protocol=protocol, state=word, next_due=due)
 
 
-def sample_schedule(session: Session, recurring_id: int, records: int) -> Job:
+def sample_schedule(
+    session: Session, recurring_id: int, records: int, *, partner_minutes: float | None = None
+) -> Job:
     """Make a job that is due now and ends after that many of the schedule's records. The caller commits.
 
-    Raises UsageError if there is no such schedule, or if the number is not from 1 to 100,000.
+    Raises UsageError if there is no such schedule, or if the number is not from 1 to 100,000; LimitError as
+    `run_now` does.
     """
     schedule = session.get(RecurringJob, recurring_id)
     if schedule is None:
@@ -262,11 +304,17 @@ def sample_schedule(session: Session, recurring_id: int, records: int) -> Job:
     job = job_of(session, schedule, due=database_now(session))
     # A sample must not count as one of the schedule's runs, because it does not show what is complete.
     job.recurring_id = None
-    return _added(session, job, records)
+    return _added(session, job, records, partner_minutes)
 
 
 def sample_repository(
-    session: Session, repository_id: int, metadata_prefix: str, records: int, *, set_spec: str | None = None
+    session: Session,
+    repository_id: int,
+    metadata_prefix: str,
+    records: int,
+    *,
+    set_spec: str | None = None,
+    partner_minutes: float | None = None,
 ) -> Job:
     """Make a job that is due now and ends after that many records of a format. The caller commits.
 
@@ -285,7 +333,7 @@ def sample_repository(
         harvest_start_time=database_now(session),
         owner=organisation.short_name if organisation else None,
     )
-    return _added(session, job, records)
+    return _added(session, job, records, partner_minutes)
 
 
 def _check(records: int) -> None:
@@ -293,7 +341,9 @@ def _check(records: int) -> None:
         raise UsageError(f"{records} is not a valid number of sample records; give 1 to {MOST_RECORDS:,}")
 
 
-def _added(session: Session, job: Job, records: int) -> Job:
+def _added(session: Session, job: Job, records: int, partner_minutes: float | None) -> Job:
+    if partner_minutes is not None:
+        check_run(session, job.repository_id, job.harvest_start_time, partner_minutes)
     job.max_records = records
     session.add(job)
     session.flush()

@@ -119,9 +119,7 @@ def forecast(
     """
     plan = read_plan(schedule, partner_minutes=partner_minutes)
     dues: list[datetime] = []
-    due = plan.first()
-    if due is not None and due < now and plan.frequency is not None:
-        due = plan.next_after(now)
+    due = plan.first(since=schedule.date_added)
     while due is not None and due < now + _WEEK and len(dues) < _MOST_TIMES:
         dues.append(due)
         due = plan.next_run(due)

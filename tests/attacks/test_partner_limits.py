@@ -1,5 +1,6 @@
 """Partners who ask for more of the shared workers than others get."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,15 +10,16 @@ from sqlalchemy.orm import Session
 
 from harvester.models import History, Repository
 from harvester.vocabulary import RunStatus
-from manager.leader.planner import make_job
-from manager.models import Job, RecurringJob, RecurringState
+from manager.leader.planner import make_job, without_job
+from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.schedules.service import database_now, run_now
 from oai.database import Database
+from oai.datestamps import utc_now
 from oai.sections import ManagerSettings
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.web.api.conftest import Using, using
 from tests.web.conftest import Browser, Server
-from tests.web.rows import a_repository, a_schedule
+from tests.web.rows import a_repository, a_run, a_schedule
 from web.auth.organisations import find_organisation, give_repository
 
 __all__ = ["using"]
@@ -177,3 +179,100 @@ def test_due_times_that_the_floor_leaves_out_are_no_missed_runs(database: Databa
 
         missed = session.scalars(select(History)).one()
         assert (missed.status, missed.evidence["due_times"]) == (RunStatus.MISSED, 4)
+
+
+def _settled(server: Server, *, ended: bool) -> None:
+    """Plan as the manager does; let the jobs run, or end well a minute after they began."""
+    with server.database.session() as session:
+        for number in without_job(session):
+            make_job(session, number, ManagerSettings())
+        for job in session.scalars(select(Job).where(Job.harvest_start_time <= database_now(session))):
+            job.status = JobStatus.IN_PROGRESS
+            if ended:
+                a_run(session, session.get_one(Repository, job.repository_id), harvest_start_time=utc_now())
+                session.delete(job)
+        session.commit()
+
+
+async def test_of_runs_that_a_partner_asks_for_at_the_same_time_one_begins(
+    server: Server, using: Using, administrator: Browser
+) -> None:
+    number = _given(server)
+
+    async with using("Olga") as program:
+        answers = await asyncio.gather(*(program.post(f"/schedules/{number}/run") for _ in range(8)))
+        assert sorted(answer.status for answer in answers) == [201, *7 * [409]]
+        _settled(server, ended=False)
+        refused = await program.post(f"/schedules/{number}/run")
+    assert (refused.status, "due or in progress" in refused.body["detail"]) == (409, True)
+    assert (await administrator.post(f"/schedules/{number}/run"))[0] == 303
+
+
+@pytest.mark.parametrize("ended", [False, True])
+async def test_a_partner_does_not_repeat_a_one_off_by_changing_its_start(
+    server: Server, using: Using, *, ended: bool
+) -> None:
+    number = _given(server, frequency=None, start_date=LATER)
+    body = {"repository_id": 1, "metadata_prefix": "oai_dc"}
+    path = f"/schedules/{number}"
+
+    async with using("Olga") as program:
+        for _ in range(2):
+            now = {**body, "start_date": datetime.now(UTC).isoformat()}
+            assert (await program.ask("PUT", path, now)).status == 200, "it has not begun"
+        _settled(server, ended=ended)
+        again = await program.ask("PUT", path, {**body, "start_date": datetime.now(UTC).isoformat()})
+        edited = await program.ask("PUT", path, {**now, "priority": -1})
+    assert (again.status, [one["pointer"] for one in again.body["errors"]]) == (422, ["/frequency"])
+    assert (edited.status, edited.body["priority"]) == (200, -1), edited.body
+    with server.database.session() as session:
+        assert len(session.scalars(select(Job)).all()) == (0 if ended else 1)
+
+
+@pytest.mark.parametrize("path", ["/schedules/1/sample", "/repositories/1/sample"])
+async def test_samples_of_a_partner_keep_the_same_distance(server: Server, using: Using, path: str) -> None:
+    _given(server)
+    body = {"records": 100_000, **({} if "schedules" in path else {"metadata_prefix": "oai_dc"})}
+
+    async with using("Olga") as program:
+        statuses = [(await program.post(path, body)).status for _ in range(2)]
+        _settled(server, ended=True)
+        statuses.append((await program.post(path, body)).status)
+    assert statuses == [201, 409, 409]
+
+
+async def test_the_pages_refuse_a_second_sample_and_a_second_harvest_of_a_partner(
+    server: Server, owner: Browser
+) -> None:
+    number = _given(server)
+    form = {"metadata_prefix": "oai_dc"}
+
+    assert (await owner.post("/repositories/1/harvest", form))[0] == 303
+    for path, sent in (
+        ("/repositories/1/harvest", form),
+        ("/repositories/1/harvest", {**form, "records": "10"}),
+        (f"/schedules/{number}/sample", {"records": "10"}),
+    ):
+        status, page, _ = await owner.post(path, sent)
+        assert (status, "due or in progress" in page) == (409, True), path
+
+
+async def test_a_partner_runs_all_schedules_of_a_repository_together(server: Server, owner: Browser) -> None:
+    _given(server)
+    with server.database.session() as session:
+        a_schedule(session, session.get_one(Repository, 1), set_spec="maps")
+        session.commit()
+
+    assert (await owner.post("/repositories/selected/run", {"repository": "1"}))[0] == 303
+    again = await owner.post("/repositories/selected/run", {"repository": "1"})
+    assert (again[0], "due or in progress" in again[1]) == (200, True)
+    with server.database.session() as session:
+        assert len(session.scalars(select(Job)).all()) == 2
+
+
+def test_a_partner_plans_single_runs_of_several_sets_together(database: Database) -> None:
+    with database.session() as session:
+        repository = a_repository(session)
+        for spec in ("books", "maps"):
+            a_schedule(session, repository, frequency=None, set_spec=spec, partner_minutes=15)
+        assert len(session.scalars(select(RecurringJob)).all()) == 2

@@ -7,7 +7,13 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from manager.leader.planner import make_job, without_job
-from manager.schedules.service import change_schedule, pause_schedule, resume_schedule
+from manager.schedules.service import (
+    change_schedule,
+    find_view,
+    pause_schedule,
+    resume_schedule,
+    run_now,
+)
 from oai.database import Database
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables
@@ -60,10 +66,21 @@ def test_a_later_start_is_the_appointed_time(database: Database, tables: Tables)
 
 
 def test_missed_runs_are_made_up_for_by_one_at_once(database: Database, tables: Tables) -> None:
-    schedule(tables, start_date=now() - timedelta(days=10), frequency="every 6 hours")
+    begun = now() - timedelta(days=10)
+    schedule(tables, start_date=begun, date_added=begun, frequency="every 6 hours")
     make_jobs(database)
     assert len(due_times(tables)) == 1
     assert abs(due_times(tables)[0] - now()) < HOUR
+
+
+def test_due_times_before_a_schedule_was_added_are_not_made_up_for(
+    database: Database, tables: Tables
+) -> None:
+    start = now() - timedelta(days=10, hours=1)
+    schedule(tables, start_date=start, frequency="every 6 hours")
+    make_jobs(database)
+    (due,) = due_times(tables)
+    assert (now() < due < now() + 6 * HOUR, (due - start) % (6 * HOUR)) == (True, timedelta(0))
 
 
 def test_a_tick_makes_no_second_job_for_a_schedule_that_has_one(database: Database, tables: Tables) -> None:
@@ -77,7 +94,7 @@ def test_the_next_job_comes_when_the_last_one_is_gone_and_lies_in_the_future(
     database: Database, tables: Tables
 ) -> None:
     start = now() - timedelta(days=10)
-    schedule(tables, start_date=start, frequency="every 6 hours")
+    schedule(tables, start_date=start, date_added=start, frequency="every 6 hours")
     make_jobs(database)
     tables("DELETE FROM oai_job")
     make_jobs(database)
@@ -163,6 +180,98 @@ def test_a_one_off_whose_job_still_waits_is_planned_again_when_it_is_edited(
         session.commit()
     make_jobs(database)
     assert tables("SELECT priority FROM oai_job") == [(1,)]
+
+
+@pytest.mark.parametrize("status", [0, 2])
+@pytest.mark.parametrize("frequency", [None, "every 6 hours"])
+def test_a_waiting_run_of_a_changed_schedule_has_the_new_parameters(
+    database: Database, tables: Tables, frequency: str | None, status: int
+) -> None:
+    number = schedule(tables, frequency=frequency, set_spec="old")
+    make_jobs(database)
+    tables("UPDATE oai_job SET status = :status", status=status)
+    with database.session() as session:
+        change_schedule(session, number, set_spec="new")
+        session.commit()
+    make_jobs(database)
+    waiting = tables("SELECT set_spec FROM oai_job WHERE harvest_start_time <= now()")
+    assert [row.set_spec for row in waiting] == ["new"]
+
+
+def test_a_waiting_run_has_the_parameters_of_a_row_that_was_changed_by_sql(
+    database: Database, tables: Tables
+) -> None:
+    schedule(tables, frequency="every 6 hours", set_spec="old")
+    make_jobs(database)
+    tables("UPDATE oai_recurring_job SET set_spec = 'new', state = 0")
+    make_jobs(database)
+    waiting = tables("SELECT set_spec FROM oai_job WHERE harvest_start_time <= now()")
+    assert [row.set_spec for row in waiting] == ["new"]
+
+
+def test_a_run_by_hand_survives_a_change_and_has_the_new_parameters(
+    database: Database, tables: Tables
+) -> None:
+    number = schedule(tables, frequency="every 6 hours", start_date=now() + HOUR)
+    with database.session() as session:
+        job = run_now(session, number).job_id
+        session.commit()
+    make_jobs(database)
+    with database.session() as session:
+        change_schedule(session, number, set_spec="new", start_date=now() + 2 * HOUR)
+        session.commit()
+    make_jobs(database)
+    jobs = tables("SELECT job_id, set_spec FROM oai_job WHERE harvest_start_time <= now()")
+    assert [tuple(row) for row in jobs] == [(job, "new")]
+    assert len(due_times(tables)) == 2
+
+
+@pytest.mark.parametrize("frequency", [None, "every 6 hours"])
+def test_a_waiting_run_is_postponed_with_its_schedule(
+    database: Database, tables: Tables, frequency: str | None
+) -> None:
+    number = schedule(tables, frequency=frequency)
+    make_jobs(database)
+    start = now() + HOUR
+    with database.session() as session:
+        change_schedule(session, number, start_date=start)
+        session.commit()
+    make_jobs(database)
+    assert due_times(tables) == [start]
+
+
+@pytest.mark.parametrize("status", [0, 2])
+@pytest.mark.parametrize("frequency", [None, "every 6 hours"])
+def test_pausing_a_schedule_removes_its_waiting_run(
+    database: Database, tables: Tables, frequency: str | None, status: int
+) -> None:
+    number = schedule(tables, frequency=frequency)
+    make_jobs(database)
+    tables("UPDATE oai_job SET status = :status", status=status)
+    with database.session() as session:
+        pause_schedule(session, number)
+        session.commit()
+        assert find_view(session, number).next_due is None
+    make_jobs(database)
+    assert due_times(tables) == []
+    with database.session() as session:
+        resume_schedule(session, number)
+        session.commit()
+    make_jobs(database)
+    assert len(due_times(tables)) == 1
+
+
+def test_a_running_harvest_keeps_its_parameters_when_its_schedule_is_changed_or_paused(
+    database: Database, tables: Tables
+) -> None:
+    number = schedule(tables, frequency="every 6 hours", set_spec="old")
+    make_jobs(database)
+    tables("UPDATE oai_job SET status = 1")
+    with database.session() as session:
+        change_schedule(session, number, set_spec="new")
+        pause_schedule(session, number)
+        session.commit()
+    assert [row.set_spec for row in tables("SELECT set_spec FROM oai_job")] == ["old"]
 
 
 def test_a_paused_schedule_makes_no_jobs(database: Database, tables: Tables) -> None:

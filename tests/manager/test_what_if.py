@@ -7,11 +7,14 @@ import pytest
 from sqlalchemy import select, text
 
 from harvester.models import History, Repository
-from manager.models import RecurringJob
-from manager.schedules.service import add_schedule
-from manager.schedules.what_if import RunSize, WhatIf, what_if
+from manager.leader.planner import make_job
+from manager.models import Job, RecurringJob
+from manager.schedules.service import add_schedule, database_now
+from manager.schedules.what_if import RunSize, WhatIf, forecast, what_if
 from oai.database import Database
+from oai.sections import ManagerSettings
 from tests.commands import zatva
+from web.schedules.forms import PlanForm
 
 NOW = datetime(2030, 1, 1, 1, 0, tzinfo=UTC)
 
@@ -102,6 +105,21 @@ def test_the_quickest_hour_of_the_server(database: Database, repository: int) ->
     found = ask(database, repository)
     assert {hour: round(seconds, 1) for hour, seconds in found.hours.items()} == {3: 1.0, 4: 0.5, 9: 2.0}
     assert found.quickest == 4
+
+
+@pytest.mark.parametrize("frequency", ["every 6 hours", "daily at 02:30", "weekly"])
+@pytest.mark.parametrize("start", [None, datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)])
+def test_the_first_run_of_a_forecast_is_the_one_that_the_manager_plans(
+    database: Database, repository: int, frequency: str, start: datetime | None
+) -> None:
+    with database.session() as session:
+        schedule = add_schedule(session, repository_id=repository, frequency=frequency, start_date=start)
+        now = database_now(session)
+        dues, _ = forecast(session, schedule, now=now, partner_minutes=15)
+        plan = PlanForm.model_validate({"frequency": frequency, "start_date": start})
+        make_job(session, schedule.id, ManagerSettings())
+        planned = session.scalars(select(Job.harvest_start_time)).one()
+        assert (dues[0], plan.next_runs(now)[0], plan.times_within_week(now)[0]) == (planned,) * 3
 
 
 def test_the_command_line_says_that_the_first_run_may_take_any_time(

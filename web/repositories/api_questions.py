@@ -24,7 +24,8 @@ from web.errors.refetch import refetch
 from web.repositories.api import repository_asked
 from web.repositories.diagnostics import DIAGNOSTICS
 from web.repositories.explorer import EXPLORATIONS, oddities
-from web.schedules.api import Started
+from web.schedules.api import Started, unless_too_soon
+from web.schedules.forms import partner_minutes
 
 _MOST: Final = 200_000
 _TAG: Final = "repositories"
@@ -175,10 +176,15 @@ async def _sample(call: Call) -> Started:
 
     def plan(session: Session) -> Job:
         return sample_repository(
-            session, number, asked.metadata_prefix, asked.records, set_spec=asked.set_spec
+            session,
+            number,
+            asked.metadata_prefix,
+            asked.records,
+            set_spec=asked.set_spec,
+            partner_minutes=partner_minutes(call.request),
         )
 
-    job = await call.database.run(plan)
+    job = await unless_too_soon(call.database.run(plan))
     about(call.request, "repository", number, repository.display_name, job_id=job.job_id)
     return Started(job_id=job.job_id)
 

@@ -141,10 +141,11 @@ async def harvest(request: web.Request) -> web.StreamResponse:
         return await _page(request, form)
 
     def plan(session: Session) -> int | None:
-        number, what = repository.repository_id, asked.model_dump(exclude={"records"})
+        number = repository.repository_id
+        what = {**asked.model_dump(exclude={"records"}), "partner_minutes": partner_minutes(request)}
         if asked.records is not None:
             return sample_repository(session, number, records=asked.records, **what).job_id
-        add_schedule(session, repository_id=number, partner_minutes=partner_minutes(request), **what)
+        add_schedule(session, repository_id=number, **what)
         return None  # the manager makes the job
 
     try:

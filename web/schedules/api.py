@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from harvester.harvest_plan import Parameter, Surface, carried
 from harvester.models import Repository
-from manager.models import RecurringJob
+from manager.models import Job, RecurringJob
 from manager.rule_access import check_rule_access
 from manager.schedules.limits import LimitError
 from manager.schedules.service import (
@@ -213,6 +213,14 @@ async def _within_limits(work: Awaitable[ScheduleView]) -> ScheduleView:
         raise ApiError(422, str(error), errors=[fault]) from None
 
 
+async def unless_too_soon(work: Awaitable[Job]) -> Job:
+    """Await the work; raises ApiError if it is a partner's run too soon after another one."""
+    try:
+        return await work
+    except LimitError as error:
+        raise ApiError(409, str(error)) from None
+
+
 async def _remove(call: Call) -> None:
     await call.database.run(remove_schedule, (await _asked(call)).id)
 
@@ -227,17 +235,16 @@ async def _resume(call: Call) -> ScheduleOut:
 
 async def _run(call: Call) -> Started:
     number, minutes = (await _asked(call)).id, partner_minutes(call.request)
-    try:
-        job = await call.database.run(run_now, number, partner_minutes=minutes)
-    except LimitError as error:
-        raise ApiError(409, str(error)) from None
+    job = await unless_too_soon(call.database.run(run_now, number, partner_minutes=minutes))
     about(call.request, "schedule", job.recurring_id, job_id=job.job_id)
     return Started(job_id=job.job_id)
 
 
 async def _sample(call: Call) -> Started:
     number, asked = (await _asked(call)).id, call.sent(SampleOfSchedule)
-    job = await call.database.run(sample_schedule, number, asked.records)
+    minutes = partner_minutes(call.request)
+    sampled = call.database.run(sample_schedule, number, asked.records, partner_minutes=minutes)
+    job = await unless_too_soon(sampled)
     about(call.request, "schedule", number, job_id=job.job_id, records=asked.records)
     return Started(job_id=job.job_id)
 

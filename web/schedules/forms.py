@@ -1,7 +1,7 @@
 """The form that plans a harvest, validated field by field, and its description in words."""
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -31,6 +31,9 @@ from web.site.keys import SETTINGS, database_of
 
 FURTHER: Final = [one for one in carried(Surface.FORM) if one.label]
 """Parameters that pages lay out as declared."""
+_TIMES: Final = ("start_date", "end_date")
+_WALL_CLOCK: Final = "%Y-%m-%dT%H:%M"
+_INSTANT: Final = timedelta(microseconds=1)
 _WEEK_OF_HOURS: Final = 7 * 24
 _SHOWN_RUNS: Final = 3
 
@@ -75,7 +78,7 @@ class PlanForm(_Parameters):
     def _empty_is_none(cls, value: object) -> object:
         return None if isinstance(value, str) and not value.strip() else value
 
-    @field_validator("start_date", "end_date", mode="before")
+    @field_validator(*_TIMES, mode="before")
     @classmethod
     def _text_is_a_time(cls, value: object) -> object:
         # What a Python function hands on must be a `datetime`: the strict validation of bodies takes no text.
@@ -133,7 +136,7 @@ class PlanForm(_Parameters):
         zone = ZoneInfo(self.time_zone)
         local = {
             name: value.replace(tzinfo=zone)
-            for name in ("start_date", "end_date")
+            for name in _TIMES
             if (value := getattr(self, name)) is not None and value.tzinfo is None
         }
         return self.model_copy(update=local) if local else self
@@ -147,22 +150,21 @@ class PlanForm(_Parameters):
 
     def next_runs(self, now: datetime | None = None) -> list[datetime]:
         """Return the next three run times (UTC) at most; empty for a one-off."""
-        moment = now or utc_now()
-        start = self.start_date or moment
         if not self.frequency:
             return []
-        zone = ZoneInfo(self.time_zone)
-        upcoming = parse_frequency(self.frequency).upcoming(moment, start=start, zone=zone)
-        due = list(islice(upcoming, _SHOWN_RUNS))
+        due = list(islice(self._upcoming(now or utc_now()), _SHOWN_RUNS))
         return [each for each in due if self.end_date is None or each <= self.end_date]
 
     def times_within_week(self, now: datetime) -> list[datetime]:
         """Return the run times (UTC) of the coming week; for a one-off, the start."""
-        start = self.start_date or now
         if not self.frequency:
-            return [max(start, now)]
-        upcoming = parse_frequency(self.frequency).upcoming(now, start=start, zone=ZoneInfo(self.time_zone))
-        return due_times(list(islice(upcoming, _WEEK_OF_HOURS)), now)
+            return [max(self.start_date or now, now)]
+        return due_times(list(islice(self._upcoming(now), _WEEK_OF_HOURS)), now)
+
+    def _upcoming(self, now: datetime) -> Iterator[datetime]:
+        # An interval without a start begins now, with its first run.
+        start, zone = self.start_date or now, ZoneInfo(self.time_zone)
+        return parse_frequency(self.frequency).upcoming(now - _INSTANT, start=start, zone=zone)
 
     def in_words(self, access: Access) -> str:
         """Return the plan as a sentence, for a repository with the given capabilities."""
@@ -194,6 +196,32 @@ class ScheduleForm(PlanForm):
 
     repository_id: int = Field(ge=1, le=999_999_999)
     metadata_prefix: str = Field(pattern=PREFIX, max_length=60)
+
+
+def values_of(schedule: RecurringJob) -> dict[str, str]:
+    """Return the form values of a schedule."""
+    values: dict[str, Any] = {
+        name: getattr(schedule, name) for name in ScheduleForm.model_fields if name != "repository_id"
+    }
+    for name in _TIMES:
+        moment = values[name]
+        values[name] = moment.astimezone(ZoneInfo(schedule.time_zone)).strftime(_WALL_CLOCK) if moment else ""
+    for one in carried(Surface.FORM):
+        if one.kind is bool:
+            yes, no = ("true", "false") if one.form else ("yes", "")
+            values[one.column] = yes if values[one.column] else no
+    return {name: "" if value is None else str(value) for name, value in values.items()}
+
+
+def unchanged_times(schedule: RecurringJob, columns: Mapping[str, Any], form: Form) -> dict[str, Any]:
+    """Return the stored times whose fields are as they were shown, by column.
+
+    The fields contain no seconds, and a time of the repeated hour could be in either.
+    """
+    if columns["time_zone"] != schedule.time_zone:
+        return {}
+    shown = values_of(schedule)
+    return {name: getattr(schedule, name) for name in _TIMES if form.values.get(name) == shown[name]}
 
 
 class SampleForm(FormModel):

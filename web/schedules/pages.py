@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 from aiohttp import web
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
-from harvester.harvest_plan import Surface, carried
 from harvester.models import Repository
 from harvester.probing.findings import Profile
 from manager.models import RecurringJob
@@ -41,6 +39,8 @@ from web.schedules.forms import (
     field_of,
     options,
     partner_minutes,
+    unchanged_times,
+    values_of,
     what_it_means,
 )
 from web.schedules.rules import rule_choices, rule_context, rule_paths, rule_to_use
@@ -60,7 +60,6 @@ from web.site.params import NUMBER, chosen_repository, number_of, repository_of
 from web.site.render import refuse, render
 from web.site.zones import here, local, midnight
 
-_WALL_CLOCK: Final = "%Y-%m-%dT%H:%M"
 DAYS: Final = 7
 SHOWN: Final = 4
 """Maximum number of schedules that a cell and each frequent plan name."""
@@ -86,21 +85,6 @@ def suggested_values(details: Details) -> dict[str, str]:
         "slice": profile.slice or "",
         "parse_id": "true",
     }
-
-
-def values_of(schedule: RecurringJob) -> dict[str, str]:
-    """Return the form values of a schedule."""
-    values: dict[str, Any] = {
-        name: getattr(schedule, name) for name in ScheduleForm.model_fields if name != "repository_id"
-    }
-    for name in ("start_date", "end_date"):
-        moment = values[name]
-        values[name] = moment.astimezone(ZoneInfo(schedule.time_zone)).strftime(_WALL_CLOCK) if moment else ""
-    for one in carried(Surface.FORM):
-        if one.kind is bool:
-            yes, no = ("true", "false") if one.form else ("yes", "")
-            values[one.column] = yes if values[one.column] else no
-    return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,13 +290,19 @@ async def run(request: web.Request) -> web.StreamResponse:
 
 
 @needs(Right.HARVEST)
-async def sample(request: web.Request) -> web.Response:
+async def sample(request: web.Request) -> web.StreamResponse:
     """Create a job that ends after the given number of records."""
     _who, schedule = await asked_for(request, RecurringJob)
     asked, form = read_form(SampleForm, await request.post())
     if asked is None:
         return await _edited(request, schedule, form)
-    job = await database_of(request).run(sample_schedule, number_of(request), asked.records)
+    minutes = partner_minutes(request)
+    try:
+        job = await database_of(request).run(
+            sample_schedule, number_of(request), asked.records, partner_minutes=minutes
+        )
+    except UsageError as error:
+        return await refuse(request, edit, error_text(error))
     raise web.HTTPSeeOther(f"/jobs/{job.job_id}?done=harvest-asked")
 
 
@@ -368,7 +358,8 @@ def _add(session: Session, data: Path, columns: Mapping[str, Any]) -> RecurringJ
 
 def _change(session: Session, data: Path, number: int, columns: Mapping[str, Any], form: Form) -> None:
     with keeping_other_changes(form, lambda: values_of(locked_row(session, RecurringJob, number))):
-        check_rule_access(session, change_schedule(session, number, **columns), data)
+        times = unchanged_times(session.get_one(RecurringJob, number), columns, form)
+        check_rule_access(session, change_schedule(session, number, **{**columns, **times}), data)
 
 
 async def _read(request: web.Request, repository_id: int) -> tuple[ScheduleForm | None, Form]:
