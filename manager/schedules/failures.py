@@ -50,15 +50,22 @@ def note_end(
         return None
     if ended.status in GOOD:
         schedule.failures = 0
-        seconds = (ended.harvest_end_time - ended.harvest_start_time).total_seconds()
-        before = seconds if schedule.usual_seconds is None else schedule.usual_seconds
-        schedule.usual_seconds = before + _WEIGHT * (max(seconds, 0) - before)
+        _note_duration(schedule, ended)
     elif ended.failure_code in NO_ROOM | NOT_STARTED:
         pass
     elif ended.status in BAD or (ended.status == RunStatus.INCOMPLETE and not ended.record_count):
         schedule.failures += 1
         _suspend_where_due(session, schedule, ended, settings)
     return schedule
+
+
+def _note_duration(schedule: RecurringJob, ended: History) -> None:
+    """Include the run in the schedule's usual duration, unless it was resumed: its row has only the rest."""
+    if ended.run_started is not None and ended.run_started < ended.harvest_start_time:
+        return
+    seconds = (ended.harvest_end_time - ended.harvest_start_time).total_seconds()
+    before = seconds if schedule.usual_seconds is None else schedule.usual_seconds
+    schedule.usual_seconds = before + _WEIGHT * (max(seconds, 0) - before)
 
 
 def _suspend_where_due(

@@ -200,7 +200,7 @@ _WRITTEN: Final = (
     .options(
         load_only(
             History.status, History.failure_code, History.failure_reason, History.record_count,
-            History.harvest_start_time, History.harvest_end_time, History.job_id,
+            History.harvest_start_time, History.harvest_end_time, History.job_id, History.run_started,
         )
     )
     .where(History.job_id == bindparam("job"), History.history_id > bindparam("last"))

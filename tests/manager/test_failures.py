@@ -150,3 +150,11 @@ def test_good_runs_tell_how_long_the_schedule_usually_takes(database: Database, 
     for seconds in (100, 200):
         run_once(database, tables, "completed", harvest_end_time=now() + timedelta(seconds=seconds))
     assert tables.one("SELECT usual_seconds FROM oai_recurring_job") == pytest.approx(130, abs=2)
+
+
+def test_a_resumed_run_does_not_change_how_long_the_schedule_usually_takes(
+    database: Database, tables: Tables
+) -> None:
+    schedule(tables)
+    run_once(database, tables, "completed", run_started=now() - timedelta(hours=9))
+    assert tables.one("SELECT usual_seconds FROM oai_recurring_job") is None
