@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import Any, Final
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, exists, func, select
 from sqlalchemy.orm import Session, load_only
 
 from harvester.harvest.checkpoint import is_being_harvested
@@ -187,7 +187,6 @@ WANTED: Final = {
 """What the status of a job under way requests."""
 _ASKED_FOR: Final = {
     Cause.STOPPED: Failure(code=FailureCode.JOB_STOPPED),
-    Cause.DELETED: Failure(code=FailureCode.JOB_STOPPED),
     Cause.PAUSED: Failure(code=FailureCode.JOB_PAUSED),
     Cause.RESTARTED: Failure(code=FailureCode.JOB_RESTARTED),
     Cause.SHUTDOWN: Failure(code=FailureCode.MANAGER_ENDED),
@@ -228,10 +227,10 @@ def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings
         if written is not None and written.status in GOOD:
             _withdraw(session, run, written, settings)
         elif written is not None and ending.cause is Cause.DELETED:
-            _name_cause(written, ending)
+            _name_cause(written, _why_deleted(session, run))
         return
     if written is not None:
-        _name_cause(written, ending)
+        _name_cause(written, _ASKED_FOR.get(ending.cause))
     if ending.cause is Cause.PAUSED and ended.status not in GOOD:
         _put_by(job, ended)
     else:
@@ -239,12 +238,19 @@ def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings
     session.flush()
 
 
-def _name_cause(written: History, ending: Ending) -> None:
+def _name_cause(written: History, failure: Failure | None) -> None:
     """Write why the harvest was interrupted; the harvester itself knows only that it was."""
-    failure = _ASKED_FOR.get(ending.cause)
     if failure is not None and written.status == RunStatus.INCOMPLETE:
         written.failure_reason, written.failure_code = failure.sentence(), failure.code.value
-        written.failure_facts = {}
+        written.failure_facts = dict(failure.facts)
+
+
+def _why_deleted(session: Session, run: Run) -> Failure:
+    """Return why the run's job was deleted: a user stopped it, or its worker was considered lost."""
+    lost = exists().where(History.job_id == run.job_id, History.status == RunStatus.LOST)
+    if session.scalar(select(lost)):
+        return _failure(run, Ending(cause=Cause.LOST))[1]
+    return Failure(code=FailureCode.JOB_STOPPED)
 
 
 def settle_lost(session: Session, job_id: int, settings: ManagerSettings) -> None:

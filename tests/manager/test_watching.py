@@ -93,6 +93,28 @@ def test_a_harvest_that_a_person_stopped_after_a_page_says_so(
     assert minutes_to_the_next_try(tables) is None
 
 
+def test_a_harvest_whose_job_was_given_to_another_worker_says_that_its_own_was_lost(
+    database: Database, tables: Tables
+) -> None:
+    running_job(tables)
+    with database.session() as session:
+        run = run_of(session.get_one(Job, 1))
+    settle_job(database, Ending(cause=Cause.LOST))
+    tables.add(
+        "oai_history", repository_id=1, job_id=1, status="incomplete", failure_code="interrupted",
+        harvest_start_time="2026-01-01",
+    )  # fmt: skip
+    with database.session() as session:
+        settle(session, run, Ending(cause=Cause.DELETED, exit_code=130), SETTINGS)
+        session.commit()
+    rows = tables("SELECT status, failure_code, failure_facts FROM oai_history ORDER BY history_id")
+    assert [(row.status, row.failure_code) for row in rows] == [
+        ("lost", "process_lost"),
+        ("incomplete", "process_lost"),
+    ]
+    assert rows[1].failure_facts == {"number": 7, "host": "w1"}
+
+
 def test_after_the_last_try_it_is_left(database: Database, tables: Tables) -> None:
     running_job(tables, attempt=8)
     settle_job(database, CRASHED)
