@@ -18,7 +18,6 @@ from oai.sections import ManagerSettings
 logger = logging.getLogger("manager.failures")
 
 GOOD: Final = frozenset({RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_ERRORS, RunStatus.NO_CHANGES})
-BAD: Final = frozenset({RunStatus.FAILED, RunStatus.LOST})
 NO_ROOM: Final = frozenset({FailureCode.DISK_FLOOR, FailureCode.QUOTA_RECORDS, FailureCode.QUOTA_BYTES})
 """Failures after which a harvest resumes by itself once there is room, however long that takes."""
 _LONGEST: Final = timedelta(days=1)
@@ -40,10 +39,10 @@ def note_end(
 ) -> RecurringJob | None:
     """Count the end of a run for its schedule; return the schedule, locked, or None if it is gone.
 
-    A good run ends a streak of failures. A run that failed or was lost continues it, and so does one that was
-    cut off before its first record; runs that users ended, that wait for a person, that were kept off their
-    repository, or that had no room do neither. Suspends the schedule after `manager.suspend_after` failures.
-    The caller commits.
+    A good run ends a streak of failures. A run that failed continues it, and so does one that was cut off
+    before its first record; runs that users ended, that were lost with their worker, that wait for a person,
+    that were kept off their repository, or that had no room do neither. Suspends the schedule after
+    `manager.suspend_after` failures. The caller commits.
     """
     schedule = session.get(RecurringJob, recurring_id, with_for_update=True, populate_existing=True)
     if schedule is None:
@@ -53,7 +52,9 @@ def note_end(
         _note_duration(schedule, ended)
     elif ended.failure_code in NO_ROOM | NOT_STARTED:
         pass
-    elif ended.status in BAD or (ended.status == RunStatus.INCOMPLETE and not ended.record_count):
+    elif ended.status == RunStatus.FAILED or (
+        ended.status == RunStatus.INCOMPLETE and not ended.record_count
+    ):
         schedule.failures += 1
         _suspend_where_due(session, schedule, ended, settings)
     return schedule

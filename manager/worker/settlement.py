@@ -358,7 +358,10 @@ def _another_try(
     if job.attempt >= settings.retries and not no_room:
         return None
     attempt = min(job.attempt + 1, max(settings.retries, 1))
-    pause = pause_after(attempt, settings)
+    # The repository is not the cause of a lost worker, so the first retry need not wait, except for a
+    # process that has outlived its worker.
+    at_once = ending.cause is Cause.LOST and not is_being_harvested(session, job.repository_id)
+    pause = pause_after(attempt - at_once, settings)
     if job.recurring_id is not None:
         if schedule is None or schedule.state in (RecurringState.PAUSED, RecurringState.SUSPENDED):
             return None

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from harvester.harvest.checkpoint import only_harvest
 from manager.models import Job
 from manager.worker.claim import run_of
 from manager.worker.settlement import Cause, Ending, settle
@@ -62,6 +63,23 @@ def test_each_further_try_comes_twice_as_late(
     (again,) = tables("SELECT * FROM oai_job")
     assert (again.attempt, again.status, again.process_id, again.started) == (attempt + 1, 0, None, None)
     assert (again.set_spec, again.metadata_prefix, again.incremental) == ("a:b", "mods", False)
+
+
+@pytest.mark.parametrize(("attempt", "minutes"), [(0, 0), (1, 5), (2, 10)])
+def test_the_first_retry_of_a_harvest_whose_worker_is_lost_is_due_at_once(
+    database: Database, tables: Tables, attempt: int, minutes: float
+) -> None:
+    running_job(tables, attempt=attempt)
+    settle_job(database, Ending(cause=Cause.LOST))
+    assert minutes_to_the_next_try(tables) == pytest.approx(minutes, abs=1)
+    assert tables.one("SELECT attempt FROM oai_job") == attempt + 1
+
+
+def test_a_process_that_outlives_its_worker_delays_the_retry(database: Database, tables: Tables) -> None:
+    running_job(tables)
+    with only_harvest(database, 1):
+        settle_job(database, Ending(cause=Cause.LOST))
+    assert minutes_to_the_next_try(tables) == pytest.approx(5, abs=1)
 
 
 def test_a_retry_is_not_due_before_the_time_for_which_the_repository_asked(
@@ -198,7 +216,6 @@ def test_a_harvest_that_ends_well_after_all_is_not_tried_again(
         run = run_of(job)
     settle_job(database, Ending(cause=Cause.LOST))
     assert minutes_to_the_next_try(tables) is not None
-    assert tables.one("SELECT failures FROM oai_recurring_job") == 1
     tables.add(
         "oai_history",
         repository_id=run.repository_id,
@@ -211,7 +228,7 @@ def test_a_harvest_that_ends_well_after_all_is_not_tried_again(
             settle(session, run, Ending(cause=Cause.ENDED, exit_code=0), SETTINGS)
             session.commit()
     assert (minutes_to_the_next_try(tables) is not None) is tried_again
-    assert tables.one("SELECT failures FROM oai_recurring_job") == int(tried_again)
+    assert tables.one("SELECT failures FROM oai_recurring_job") == 0
     assert [row.status for row in tables("SELECT status FROM oai_history ORDER BY 1")] == [status, "lost"]
 
 
