@@ -20,7 +20,7 @@ from harvester.store.records import RunKey
 from harvester.vocabulary import RunStatus
 from manager import queue
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
-from manager.schedules.failures import GOOD, NO_ROOM, note_end, pause_after
+from manager.schedules.failures import GOOD, NO_ROOM, has_advanced, note_end, pause_after
 from manager.schedules.service import database_now
 from manager.worker.claim import Run, run_of
 from manager.worker.process import last_message
@@ -325,9 +325,7 @@ def _close(
     # A harvest that lost the database, and could write so after all, is no further than one that could not.
     conclusive = written and ended.failure_code != FailureCode.DATABASE.value
     status = ended.status if conclusive else None
-    again = _another_try(
-        session, job, schedule, ending, status, settings, no_room=ended.failure_code in NO_ROOM
-    )
+    again = _another_try(session, job, schedule, ending, status, settings, ended=ended)
     if again is not None:
         session.add(again)
     session.delete(job)
@@ -341,11 +339,12 @@ def _another_try(
     written: str | None,
     settings: ManagerSettings,
     *,
-    no_room: bool,
+    ended: History,
 ) -> Job | None:
     """Return the job that continues a cut-off one; None if it was not cut off or has no retries left.
 
-    One that had no room is tried until it has; its pauses then no longer grow.
+    One that had no room is tried until it has; its pauses then no longer grow. The retries of one that has
+    advanced until the repository asked to wait are counted from there.
     """
     cut_off = written in (None, RunStatus.INCOMPLETE)
     if ending.cause is Cause.SHUTDOWN and cut_off:
@@ -355,9 +354,10 @@ def _another_try(
     )
     if not vanished and not (ending.cause in (Cause.LOST, Cause.RESTARTED) and cut_off):
         return None
-    if job.attempt >= settings.retries and not no_room:
+    tries = 0 if has_advanced(ended) else job.attempt
+    if tries >= settings.retries and ended.failure_code not in NO_ROOM:
         return None
-    attempt = min(job.attempt + 1, max(settings.retries, 1))
+    attempt = min(tries + 1, max(settings.retries, 1))
     # The repository is not the cause of a lost worker, so the first retry need not wait, except for a
     # process that has outlived its worker.
     at_once = ending.cause is Cause.LOST and not is_being_harvested(session, job.repository_id)

@@ -92,6 +92,21 @@ def test_a_retry_is_not_due_before_the_time_for_which_the_repository_asked(
     assert minutes_to_the_next_try(tables) == pytest.approx(120, abs=1)
 
 
+@pytest.mark.parametrize(("resumed_at", "attempt"), [(0, 1), (50, None)])
+def test_records_between_two_waits_renew_the_retries(
+    database: Database, tables: Tables, resumed_at: int, attempt: int | None
+) -> None:
+    tables.add("oai_recurring_job", repository_id=tables.repository("x"), frequency="hourly", state=1)
+    running_job(tables, recurring_id=1, attempt=8)
+    tables.add(
+        "oai_history", repository_id=1, job_id=1, status="failed", failure_code="server_busy",
+        record_count=50, evidence=f'{{"resumed_at": {resumed_at}}}', harvest_start_time="2026-01-01",
+    )  # fmt: skip
+    settle_job(database, Ending(cause=Cause.ENDED, exit_code=75))
+    assert [row.attempt for row in tables("SELECT attempt FROM oai_job")] == ([attempt] if attempt else [])
+    assert tables.one("SELECT failures FROM oai_recurring_job") == (0 if attempt else 1)
+
+
 @pytest.mark.parametrize("way", ["stopped", "deleted"])
 def test_a_harvest_that_a_person_stopped_after_a_page_says_so(
     database: Database, tables: Tables, way: str
