@@ -18,6 +18,7 @@ from procrastinate.jobs import Job as Task
 from procrastinate.jobs import Status
 from procrastinate.manager import JobManager
 from psycopg import AsyncConnection, OperationalError
+from psycopg.errors import RaiseException
 from sqlalchemy import TextClause, text
 from sqlalchemy.orm import Session
 
@@ -115,18 +116,16 @@ class DrainingJobManager(JobManager):
         and its tasks go to others.
         """
         deadline = time.monotonic() + _AWAY_SECONDS
-        tried = False
         while True:
             try:
                 return await super().finish_job(job, status, delete_job)
             except ConnectorException as error:
-                if not isinstance(error.__cause__, OperationalError):
-                    if tried:  # the previous attempt succeeded, but its response was lost
-                        return None
+                # It is no longer in the queue: the leader removed it because this worker seemed lost, or an
+                # attempt succeeded whose response was lost.
+                if isinstance(error.__cause__, RaiseException):
+                    return None
+                if not isinstance(error.__cause__, OperationalError) or time.monotonic() > deadline:
                     raise
-                if time.monotonic() > deadline:
-                    raise
-            tried = True
             await asyncio.sleep(_TRY_SECONDS)
 
 

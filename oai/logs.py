@@ -52,13 +52,16 @@ class _ToStandardError(logging.StreamHandler[TextIO]):
 
 
 def _in_a_line(record: logging.LogRecord) -> bool:
-    """Replace the traceback of an entry of the task queue by the error that it ends with."""
-    error = record.exc_info[1] if record.exc_info and record.name.startswith("procrastinate") else None
-    if error is not None:
+    """Replace the traceback of an error of the task queue by the error that it ends with."""
+    error = record.exc_info[1] if record.exc_info else None
+    # The event loop logs the error of a task that is not awaited.
+    origins = (record.name, type(error).__module__)
+    if error is not None and any(name.startswith("procrastinate") for name in origins):
         while error.__cause__ is not None:  # a database's own words contain no statement and no values
             error = error.__cause__
         reason = str(error).partition("\n")[0] or type(error).__name__
-        record.msg, record.args = f"{record.getMessage()}: {reason}", ()
+        message = record.getMessage().partition("\n")[0]
+        record.msg, record.args = f"{message}: {reason}", ()
         record.exc_info = record.exc_text = None
     return True
 

@@ -12,7 +12,13 @@ from yarl import URL
 
 from harvester.client.exchange import HttpRequest, RawReply
 from harvester.client.peers import Sessions, is_from_public, was_corrected
-from harvester.reading.errors import AnswerTooLargeError, ClientError, TransportError, TransportKind
+from harvester.reading.errors import (
+    PRIVATE_SETTINGS,
+    AnswerTooLargeError,
+    ClientError,
+    TransportError,
+    TransportKind,
+)
 from harvester.reading.spooled import Body, Gathering
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits
@@ -173,7 +179,7 @@ def _translated(url: str) -> Iterator[None]:
 def _in_words(error: Exception) -> tuple[TransportKind, str]:
     """Return the error as a kind and as text."""
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, UnreachableZoneError):
-        return TransportKind.PRIVATE, f"{error.os_error}; see setting private_addresses"
+        return TransportKind.PRIVATE, f"{error.os_error}; {PRIVATE_SETTINGS}"
     if isinstance(error, aiohttp.ClientResponseError):
         found = error.message.partition("\n")[0].rstrip(":")  # then it shows the place in the header
         return TransportKind.HTTP, f"the answer breaks the rules of HTTP ({found})"

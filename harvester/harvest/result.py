@@ -361,6 +361,8 @@ def failure(evidence: Evidence, error: Exception | None) -> Failure | None:
         return Failure(code=FailureCode.HELD)
     if evidence.end in _ENDS:
         return _ENDS[evidence.end][1]
+    if evidence.unanswered:
+        return evidence.unread_for
     return next(iter(doubts(evidence).values()), None)
 
 
@@ -378,7 +380,7 @@ def exit_code(evidence: Evidence, verdict: Verdict, error: Exception | None, *, 
         return error.exit_code if isinstance(error, ZatvaError) else ExitCode.FAULT
     if evidence.end is End.INTERRUPTED:
         return ExitCode.INTERRUPTED
-    if evidence.end is End.BROKEN_OFF:
+    if evidence.end is End.BROKEN_OFF or verdict is Verdict.FAILED:
         return ExitCode.REMOTE_FAILED
     if verdict is Verdict.COMPLETE or evidence.sampled:
         return ExitCode.DONE

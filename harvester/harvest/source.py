@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 _KINDS = {"time": TransportKind.TIMEOUT, "disconnect": TransportKind.DISCONNECTED}
 _GZIP = 16 + zlib.MAX_WBITS
 _PIECE = 256 * 1024
+_LONGEST_WAIT_OF_A_JOB = 300.0
+"""Seconds."""
 _LONGEST_BEFORE = timedelta(days=2)
 """Maximum age of a file at the start of its run: Identify may have had to wait."""
 
@@ -161,12 +163,21 @@ def open_source(
 
         kept = _kept(settings, _replayed(session, request.replay))
         return AnswerSource(settings=settings, protocol=protocol, replay=open_replay(kept), repairs=repairs)
+    if request.job_id is not None:
+        settings = _for_a_job(settings)
     if settings.harvester.keep_raw and protocol != AccessProtocol.Z3950:
         from harvester.harvest.raw_capture import RawCapture, raw_file  # noqa: PLC0415
 
         path = raw_file(settings, request.repository_id, started)
         return AnswerSource(settings=settings, protocol=protocol, capture=RawCapture(path), repairs=repairs)
     return AnswerSource(settings=settings, protocol=protocol, repairs=repairs)
+
+
+def _for_a_job(settings: Settings) -> Settings:
+    """Return the settings with which a job leaves longer waits to the queue instead of occupying a worker."""
+    longest = min(settings.harvester.max_wait, _LONGEST_WAIT_OF_A_JOB)
+    harvester = settings.harvester.model_copy(update={"max_wait": longest})
+    return settings.model_copy(update={"harvester": harvester})
 
 
 def replay_request(

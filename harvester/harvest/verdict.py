@@ -97,6 +97,11 @@ class Evidence:
         return self.listed > self.refused
 
     @property
+    def unanswered(self) -> bool:
+        """Whether no entry was listed because date ranges could not be."""
+        return bool(self.unread) and not self.listed
+
+    @property
     def sampled(self) -> bool:
         """Whether a sample was received, and nothing that was requested for it is missing."""
         return self.end is End.SAMPLE and not self.refused and not self.unread
@@ -110,13 +115,16 @@ def judge(evidence: Evidence) -> tuple[Verdict, RunStatus]:
     """Return the verdict, and the run's status in the words that pages and tables share.
 
     Complete means that nothing speaks against it: every list ended, had as many different records as the
-    server announced, and left none out.
+    server announced, and left none out. A run that could list nothing failed, unless it can be resumed.
     """
     if evidence.held:
         return Verdict.PARTIAL, RunStatus.HELD
-    if evidence.end is End.ERROR or (evidence.end is End.LIMIT and not evidence.stored):
+    unfinished = evidence.windows_left and evidence.end is not End.SAMPLE
+    cut_short = evidence.end in _CUT_SHORT or unfinished
+    without_records = evidence.end is End.LIMIT and not evidence.stored
+    if evidence.end is End.ERROR or without_records or (evidence.unanswered and not cut_short):
         return Verdict.FAILED, RunStatus.FAILED
-    if evidence.end in _CUT_SHORT or (evidence.windows_left and evidence.end is not End.SAMPLE):
+    if cut_short:
         return Verdict.PARTIAL, RunStatus.INCOMPLETE
     if evidence.refused or doubts(evidence):
         return Verdict.PARTIAL, RunStatus.COMPLETED_WITH_ERRORS

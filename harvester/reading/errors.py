@@ -24,13 +24,18 @@ Every message says what was found, where, and what to do.
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from oai.errors import RemoteError, TryLaterError
 from oai.failures import Failure, FailureCode
 from oai.reach import without_credentials
 from oai.vocabulary import ErrorCode
 
+PRIVATE_SETTINGS: Final = (
+    "see the setting harvester.private_addresses and, for repositories of organisations and addresses "
+    "entered in the dashboard, web.private_addresses"
+)
+"""How private addresses are allowed, for messages."""
 _SHOWN_BYTES = 120
 
 

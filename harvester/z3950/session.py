@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from harvester.client.query_results import QueryCursor
 from harvester.reading.errors import (
+    PRIVATE_SETTINGS,
     AnswerTooLargeError,
     BadArgumentError,
     CannotDisseminateFormatError,
@@ -347,7 +348,7 @@ async def locate(address: Address, url: str, *, private: bool, zone_of: ZoneOf) 
     try:
         zones = [check_address(name, private=private, zone_of=zone_of) for name in names]
     except UnreachableZoneError as error:
-        raise TransportError(url, TransportKind.PRIVATE, f"{error}; see setting private_addresses") from None
+        raise TransportError(url, TransportKind.PRIVATE, f"{error}; {PRIVATE_SETTINGS}") from None
     return replace(address, host=names[0]), zones[0]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from harvester.models import Harvest, Repository
@@ -237,17 +237,16 @@ def estimate(
     """Return an estimate for each of the jobs, which must be all jobs, each with its harvest's row.
 
     The end of a running harvest is estimated from its own rate and the size that the repository reports, or
-    else from the duration of the schedule's earlier runs. Waiting jobs begin in their order as soon as a
-    worker place, their repository and their host are free and the overall limit allows it; turns between
-    owners are not simulated. The position is the number of jobs that should begin before, plus one; jobs with
-    a known start come first.
+    else from the duration of the schedule's earlier runs, without which a job has no duration. Waiting jobs
+    begin in their order as soon as a worker place, their repository and their host are free and the overall
+    limit allows it; turns between owners are not simulated. The position is the number of jobs that should
+    begin before, plus one; jobs with a known start come first.
     """
     usual = _usual_seconds(session, {job.recurring_id for job, _ in rows})
-    some = session.scalar(select(func.avg(RecurringJob.usual_seconds)))
     left: dict[int, float | None] = {}
     found: dict[int, Estimate] = {}
     for job, harvest in rows:
-        seconds = usual.get(job.recurring_id or 0, some)
+        seconds = usual.get(job.recurring_id or 0)
         left[job.job_id] = seconds
         if job.status not in (*_WAITING, *_OFF):
             left[job.job_id] = _seconds_left_of_job(job, harvest, usual, now)

@@ -18,9 +18,9 @@ from oai.sections import ManagerSettings
 logger = logging.getLogger("manager.failures")
 
 GOOD: Final = frozenset({RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_ERRORS, RunStatus.NO_CHANGES})
-BAD: Final = frozenset({RunStatus.FAILED, RunStatus.LOST})
 NO_ROOM: Final = frozenset({FailureCode.DISK_FLOOR, FailureCode.QUOTA_RECORDS, FailureCode.QUOTA_BYTES})
 """Failures after which a harvest resumes by itself once there is room, however long that takes."""
+_ASKED_TO_WAIT: Final = frozenset({FailureCode.SERVER_BUSY, FailureCode.WAITING_TIME})
 _LONGEST: Final = timedelta(days=1)
 _DOUBLINGS: Final = 30
 _WEIGHT: Final = 0.3
@@ -35,30 +35,44 @@ def pause_after(failures: int, settings: ManagerSettings) -> timedelta:
     return min(timedelta(minutes=min(minutes, _LONGEST / timedelta(minutes=1))), _LONGEST)
 
 
+def has_advanced(ended: History) -> bool:
+    """Return whether the repository asked to wait after it had sent records."""
+    return ended.failure_code in _ASKED_TO_WAIT and ended.record_count > ended.evidence.get("resumed_at", 0)
+
+
 def note_end(
     session: Session, recurring_id: int, ended: History, settings: ManagerSettings
 ) -> RecurringJob | None:
     """Count the end of a run for its schedule; return the schedule, locked, or None if it is gone.
 
-    A good run ends a streak of failures. A run that failed or was lost continues it, and so does one that was
-    cut off before its first record; runs that users ended, that wait for a person, that were kept off their
-    repository, or that had no room do neither. Suspends the schedule after `manager.suspend_after` failures.
-    The caller commits.
+    A good run ends a streak of failures. A run that failed continues it, and so does one that was cut off
+    before its first record; runs that users ended, that were lost with their worker, that wait for a person,
+    that were kept off their repository, that were asked to wait after some records, or that had no room do
+    neither. Suspends the schedule after `manager.suspend_after` failures. The caller commits.
     """
     schedule = session.get(RecurringJob, recurring_id, with_for_update=True, populate_existing=True)
     if schedule is None:
         return None
     if ended.status in GOOD:
         schedule.failures = 0
-        seconds = (ended.harvest_end_time - ended.harvest_start_time).total_seconds()
-        before = seconds if schedule.usual_seconds is None else schedule.usual_seconds
-        schedule.usual_seconds = before + _WEIGHT * (max(seconds, 0) - before)
-    elif ended.failure_code in NO_ROOM | NOT_STARTED:
+        _note_duration(schedule, ended)
+    elif ended.failure_code in NO_ROOM | NOT_STARTED or has_advanced(ended):
         pass
-    elif ended.status in BAD or (ended.status == RunStatus.INCOMPLETE and not ended.record_count):
+    elif ended.status == RunStatus.FAILED or (
+        ended.status == RunStatus.INCOMPLETE and not ended.record_count
+    ):
         schedule.failures += 1
         _suspend_where_due(session, schedule, ended, settings)
     return schedule
+
+
+def _note_duration(schedule: RecurringJob, ended: History) -> None:
+    """Include the run in the schedule's usual duration, unless it was resumed: its row has only the rest."""
+    if ended.run_started is not None and ended.run_started < ended.harvest_start_time:
+        return
+    seconds = (ended.harvest_end_time - ended.harvest_start_time).total_seconds()
+    before = seconds if schedule.usual_seconds is None else schedule.usual_seconds
+    schedule.usual_seconds = before + _WEIGHT * (max(seconds, 0) - before)
 
 
 def _suspend_where_due(

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import Enum, auto
 from typing import Any, Final
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, exists, func, select
 from sqlalchemy.orm import Session, load_only
 
 from harvester.harvest.checkpoint import is_being_harvested
@@ -20,7 +20,7 @@ from harvester.store.records import RunKey
 from harvester.vocabulary import RunStatus
 from manager import queue
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
-from manager.schedules.failures import GOOD, NO_ROOM, note_end, pause_after
+from manager.schedules.failures import GOOD, NO_ROOM, has_advanced, note_end, pause_after
 from manager.schedules.service import database_now
 from manager.worker.claim import Run, run_of
 from manager.worker.process import last_message
@@ -187,7 +187,6 @@ WANTED: Final = {
 """What the status of a job under way requests."""
 _ASKED_FOR: Final = {
     Cause.STOPPED: Failure(code=FailureCode.JOB_STOPPED),
-    Cause.DELETED: Failure(code=FailureCode.JOB_STOPPED),
     Cause.PAUSED: Failure(code=FailureCode.JOB_PAUSED),
     Cause.RESTARTED: Failure(code=FailureCode.JOB_RESTARTED),
     Cause.SHUTDOWN: Failure(code=FailureCode.MANAGER_ENDED),
@@ -200,7 +199,7 @@ _WRITTEN: Final = (
     .options(
         load_only(
             History.status, History.failure_code, History.failure_reason, History.record_count,
-            History.harvest_start_time, History.harvest_end_time, History.job_id,
+            History.harvest_start_time, History.harvest_end_time, History.job_id, History.run_started,
         )
     )
     .where(History.job_id == bindparam("job"), History.history_id > bindparam("last"))
@@ -228,10 +227,10 @@ def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings
         if written is not None and written.status in GOOD:
             _withdraw(session, run, written, settings)
         elif written is not None and ending.cause is Cause.DELETED:
-            _name_cause(written, ending)
+            _name_cause(written, _why_deleted(session, run))
         return
     if written is not None:
-        _name_cause(written, ending)
+        _name_cause(written, _ASKED_FOR.get(ending.cause))
     if ending.cause is Cause.PAUSED and ended.status not in GOOD:
         _put_by(job, ended)
     else:
@@ -239,12 +238,19 @@ def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings
     session.flush()
 
 
-def _name_cause(written: History, ending: Ending) -> None:
+def _name_cause(written: History, failure: Failure | None) -> None:
     """Write why the harvest was interrupted; the harvester itself knows only that it was."""
-    failure = _ASKED_FOR.get(ending.cause)
     if failure is not None and written.status == RunStatus.INCOMPLETE:
         written.failure_reason, written.failure_code = failure.sentence(), failure.code.value
-        written.failure_facts = {}
+        written.failure_facts = dict(failure.facts)
+
+
+def _why_deleted(session: Session, run: Run) -> Failure:
+    """Return why the run's job was deleted: a user stopped it, or its worker was considered lost."""
+    lost = exists().where(History.job_id == run.job_id, History.status == RunStatus.LOST)
+    if session.scalar(select(lost)):
+        return _failure(run, Ending(cause=Cause.LOST))[1]
+    return Failure(code=FailureCode.JOB_STOPPED)
 
 
 def settle_lost(session: Session, job_id: int, settings: ManagerSettings) -> None:
@@ -319,9 +325,7 @@ def _close(
     # A harvest that lost the database, and could write so after all, is no further than one that could not.
     conclusive = written and ended.failure_code != FailureCode.DATABASE.value
     status = ended.status if conclusive else None
-    again = _another_try(
-        session, job, schedule, ending, status, settings, no_room=ended.failure_code in NO_ROOM
-    )
+    again = _another_try(session, job, schedule, ending, status, settings, ended=ended)
     if again is not None:
         session.add(again)
     session.delete(job)
@@ -335,11 +339,12 @@ def _another_try(
     written: str | None,
     settings: ManagerSettings,
     *,
-    no_room: bool,
+    ended: History,
 ) -> Job | None:
     """Return the job that continues a cut-off one; None if it was not cut off or has no retries left.
 
-    One that had no room is tried until it has; its pauses then no longer grow.
+    One that had no room is tried until it has; its pauses then no longer grow. The retries of one that has
+    advanced until the repository asked to wait are counted from there.
     """
     cut_off = written in (None, RunStatus.INCOMPLETE)
     if ending.cause is Cause.SHUTDOWN and cut_off:
@@ -349,10 +354,14 @@ def _another_try(
     )
     if not vanished and not (ending.cause in (Cause.LOST, Cause.RESTARTED) and cut_off):
         return None
-    if job.attempt >= settings.retries and not no_room:
+    tries = 0 if has_advanced(ended) else job.attempt
+    if tries >= settings.retries and ended.failure_code not in NO_ROOM:
         return None
-    attempt = min(job.attempt + 1, max(settings.retries, 1))
-    pause = pause_after(attempt, settings)
+    attempt = min(tries + 1, max(settings.retries, 1))
+    # The repository is not the cause of a lost worker, so the first retry need not wait, except for a
+    # process that has outlived its worker.
+    at_once = ending.cause is Cause.LOST and not is_being_harvested(session, job.repository_id)
+    pause = pause_after(attempt - at_once, settings)
     if job.recurring_id is not None:
         if schedule is None or schedule.state in (RecurringState.PAUSED, RecurringState.SUSPENDED):
             return None

@@ -36,7 +36,12 @@ class HarvesterSettings(Section):
     first_delay: float = Field(
         0.5, ge=0, le=60, description="Seconds before the first retry; doubled before each further one."
     )
-    max_wait: float = Field(3600, ge=0, description="Longest Retry-After to wait for, in seconds.")
+    max_wait: float = Field(
+        3600,
+        ge=0,
+        description="Longest Retry-After to wait for, in seconds. Jobs of the manager wait at most five "
+        "minutes themselves, and are run again when a longer time has passed.",
+    )
     overlap: float = Field(
         60, ge=0, description="Seconds by which an incremental harvest overlaps the previous one."
     )

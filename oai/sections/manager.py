@@ -20,7 +20,10 @@ class ManagerSettings(Section):
         2, ge=1, le=1000, description="Archive files that one worker indexes at the same time."
     )
     retry_minutes: float = Field(
-        5, gt=0, description="Minutes before a lost harvest runs again for the first time."
+        5,
+        gt=0,
+        description="Minutes before a lost harvest runs again for the first time; it runs at once if its "
+        "worker is lost.",
     )
     retries: int = Field(8, ge=0, le=50, description="Retries of a lost harvest.")
     stop_seconds: float = Field(

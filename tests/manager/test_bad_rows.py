@@ -142,7 +142,7 @@ def test_due_times_beyond_the_last_year_set_a_schedule_aside(database: Database,
 
 
 BECOMES: dict[int, tuple[int | None, str | None]] = {
-    1: (0, "lost"),
+    1: (2, "lost"),
     2: (2, None),
     3: (None, "killed"),
     4: (4, None),

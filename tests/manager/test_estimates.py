@@ -27,7 +27,7 @@ def worker(tables: Tables, concurrency: int) -> None:
     )
 
 
-def schedule(tables: Tables, seconds: float) -> dict[str, Any]:
+def schedule(tables: Tables, seconds: float | None) -> dict[str, Any]:
     """The columns of a job of a new repository's schedule that usually takes so long."""
     number = tables.one("SELECT count(*) FROM oai_repository")
     repository = tables.repository(f"https://{number}.example/")
@@ -206,13 +206,13 @@ def test_due_jobs_are_expected_by_priority_and_not_by_age(database: Database, ta
     assert (found[2].estimate.position, found[1].estimate.position) == (1, 2)
 
 
-def test_a_job_without_a_schedule_is_expected_to_take_as_long_as_others_do(
+def test_the_duration_of_a_job_is_not_estimated_from_other_schedules(
     database: Database, tables: Tables
 ) -> None:
     tables.add("oai_job", **schedule(tables, 100))
-    tables.add("oai_job", **schedule(tables, 300))
     tables.add("oai_job", repository_id=tables.repository("https://once.example/"))
-    assert [view.estimate.seconds for view in views(database).values()] == [100, 300, 200]
+    tables.add("oai_job", **schedule(tables, None))
+    assert [view.estimate.seconds for view in views(database).values()] == [100, None, None]
 
 
 def test_a_harvest_of_less_than_a_record_a_second_has_an_estimated_end(

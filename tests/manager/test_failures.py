@@ -67,7 +67,7 @@ def test_a_schedule_that_fails_does_not_come_again_at_its_next_due_time(
 def test_a_good_run_ends_the_streak(database: Database, tables: Tables) -> None:
     schedule(tables)
     run_once(database, tables, "failed")
-    run_once(database, tables, "lost")
+    run_once(database, tables, "failed")
     assert failures(tables) == 2
     run_once(database, tables, "no changes")
     assert failures(tables) == 0
@@ -79,7 +79,7 @@ def test_a_good_run_ends_the_streak(database: Database, tables: Tables) -> None:
     ("status", "records", "cause", "counted"),
     [
         ("failed", 0, Cause.ENDED, 1),
-        ("lost", 0, Cause.LOST, 1),
+        ("lost", 0, Cause.LOST, 0),
         ("incomplete", 0, Cause.ENDED, 1),
         ("incomplete", 5, Cause.ENDED, 0),
         ("held", 0, Cause.ENDED, 0),
@@ -88,7 +88,7 @@ def test_a_good_run_ends_the_streak(database: Database, tables: Tables) -> None:
         ("incomplete", 0, Cause.SHUTDOWN, 0),
     ],
 )
-def test_only_what_the_other_side_or_the_machine_did_counts(
+def test_only_what_the_other_side_or_the_harvester_did_counts(
     database: Database, tables: Tables, status: str, records: int, cause: Cause, counted: int
 ) -> None:
     schedule(tables)
@@ -150,3 +150,11 @@ def test_good_runs_tell_how_long_the_schedule_usually_takes(database: Database, 
     for seconds in (100, 200):
         run_once(database, tables, "completed", harvest_end_time=now() + timedelta(seconds=seconds))
     assert tables.one("SELECT usual_seconds FROM oai_recurring_job") == pytest.approx(130, abs=2)
+
+
+def test_a_resumed_run_does_not_change_how_long_the_schedule_usually_takes(
+    database: Database, tables: Tables
+) -> None:
+    schedule(tables)
+    run_once(database, tables, "completed", run_started=now() - timedelta(hours=9))
+    assert tables.one("SELECT usual_seconds FROM oai_recurring_job") is None

@@ -54,6 +54,31 @@ async def test_a_task_whose_end_is_cut_off_leaves_the_queue_all_the_same(
             await asyncio.wait([working])
 
 
+async def test_a_task_that_was_given_to_another_worker_ends_without_an_error(
+    database: Database, tables: Tables
+) -> None:
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def harvest(_job_id: int) -> None:
+        begun.set()
+        await goes_on.wait()
+
+    with database.session() as session:
+        queue.defer(session, [queue.QueuedHarvest(job_id=1, repository_id=1)])
+        session.commit()
+    async with queue.open_queue(database, _handlers(harvest), closed=asyncio.Event()) as app:
+        working = asyncio.create_task(
+            queue.work(app, queue.QUEUE, concurrency=1, poll_seconds=600, lost_seconds=1800)
+        )
+        await asyncio.wait_for(begun.wait(), 20)
+        tables("DELETE FROM procrastinate_jobs")
+        (process,) = (task for task in asyncio.all_tasks() if task.get_name().startswith("process job"))
+        goes_on.set()
+        await asyncio.wait_for(process, 20)
+        working.cancel()
+        await asyncio.wait([working])
+
+
 def test_a_job_that_waits_in_the_queue_keeps_its_place_beside_new_ones(
     database: Database, tables: Tables
 ) -> None:

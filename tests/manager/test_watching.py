@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from harvester.harvest.checkpoint import only_harvest
 from manager.models import Job
 from manager.worker.claim import run_of
 from manager.worker.settlement import Cause, Ending, settle
@@ -64,6 +65,23 @@ def test_each_further_try_comes_twice_as_late(
     assert (again.set_spec, again.metadata_prefix, again.incremental) == ("a:b", "mods", False)
 
 
+@pytest.mark.parametrize(("attempt", "minutes"), [(0, 0), (1, 5), (2, 10)])
+def test_the_first_retry_of_a_harvest_whose_worker_is_lost_is_due_at_once(
+    database: Database, tables: Tables, attempt: int, minutes: float
+) -> None:
+    running_job(tables, attempt=attempt)
+    settle_job(database, Ending(cause=Cause.LOST))
+    assert minutes_to_the_next_try(tables) == pytest.approx(minutes, abs=1)
+    assert tables.one("SELECT attempt FROM oai_job") == attempt + 1
+
+
+def test_a_process_that_outlives_its_worker_delays_the_retry(database: Database, tables: Tables) -> None:
+    running_job(tables)
+    with only_harvest(database, 1):
+        settle_job(database, Ending(cause=Cause.LOST))
+    assert minutes_to_the_next_try(tables) == pytest.approx(5, abs=1)
+
+
 def test_a_retry_is_not_due_before_the_time_for_which_the_repository_asked(
     database: Database, tables: Tables
 ) -> None:
@@ -72,6 +90,21 @@ def test_a_retry_is_not_due_before_the_time_for_which_the_repository_asked(
     tables("UPDATE oai_repository SET not_before = now() + interval '2 hours'")
     settle_job(database, Ending(cause=Cause.ENDED, exit_code=75))
     assert minutes_to_the_next_try(tables) == pytest.approx(120, abs=1)
+
+
+@pytest.mark.parametrize(("resumed_at", "attempt"), [(0, 1), (50, None)])
+def test_records_between_two_waits_renew_the_retries(
+    database: Database, tables: Tables, resumed_at: int, attempt: int | None
+) -> None:
+    tables.add("oai_recurring_job", repository_id=tables.repository("x"), frequency="hourly", state=1)
+    running_job(tables, recurring_id=1, attempt=8)
+    tables.add(
+        "oai_history", repository_id=1, job_id=1, status="failed", failure_code="server_busy",
+        record_count=50, evidence=f'{{"resumed_at": {resumed_at}}}', harvest_start_time="2026-01-01",
+    )  # fmt: skip
+    settle_job(database, Ending(cause=Cause.ENDED, exit_code=75))
+    assert [row.attempt for row in tables("SELECT attempt FROM oai_job")] == ([attempt] if attempt else [])
+    assert tables.one("SELECT failures FROM oai_recurring_job") == (0 if attempt else 1)
 
 
 @pytest.mark.parametrize("way", ["stopped", "deleted"])
@@ -91,6 +124,28 @@ def test_a_harvest_that_a_person_stopped_after_a_page_says_so(
         session.commit()
     assert tables.one("SELECT failure_code FROM oai_history") == "job_stopped"
     assert minutes_to_the_next_try(tables) is None
+
+
+def test_a_harvest_whose_job_was_given_to_another_worker_says_that_its_own_was_lost(
+    database: Database, tables: Tables
+) -> None:
+    running_job(tables)
+    with database.session() as session:
+        run = run_of(session.get_one(Job, 1))
+    settle_job(database, Ending(cause=Cause.LOST))
+    tables.add(
+        "oai_history", repository_id=1, job_id=1, status="incomplete", failure_code="interrupted",
+        harvest_start_time="2026-01-01",
+    )  # fmt: skip
+    with database.session() as session:
+        settle(session, run, Ending(cause=Cause.DELETED, exit_code=130), SETTINGS)
+        session.commit()
+    rows = tables("SELECT status, failure_code, failure_facts FROM oai_history ORDER BY history_id")
+    assert [(row.status, row.failure_code) for row in rows] == [
+        ("lost", "process_lost"),
+        ("incomplete", "process_lost"),
+    ]
+    assert rows[1].failure_facts == {"number": 7, "host": "w1"}
 
 
 def test_after_the_last_try_it_is_left(database: Database, tables: Tables) -> None:
@@ -176,7 +231,6 @@ def test_a_harvest_that_ends_well_after_all_is_not_tried_again(
         run = run_of(job)
     settle_job(database, Ending(cause=Cause.LOST))
     assert minutes_to_the_next_try(tables) is not None
-    assert tables.one("SELECT failures FROM oai_recurring_job") == 1
     tables.add(
         "oai_history",
         repository_id=run.repository_id,
@@ -189,7 +243,7 @@ def test_a_harvest_that_ends_well_after_all_is_not_tried_again(
             settle(session, run, Ending(cause=Cause.ENDED, exit_code=0), SETTINGS)
             session.commit()
     assert (minutes_to_the_next_try(tables) is not None) is tried_again
-    assert tables.one("SELECT failures FROM oai_recurring_job") == int(tried_again)
+    assert tables.one("SELECT failures FROM oai_recurring_job") == 0
     assert [row.status for row in tables("SELECT status FROM oai_history ORDER BY 1")] == [status, "lost"]
 
 

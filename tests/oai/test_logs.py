@@ -1,10 +1,12 @@
 """Logs on standard error: entries stay apart, whatever strangers write."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Iterator
 
 import pytest
+from procrastinate.exceptions import ConnectorException
 
 from oai.logs import configure
 from oai.sections import LogSettings
@@ -61,3 +63,20 @@ def test_the_queue_writes_a_traceback_only_if_verbose(
     if not verbose:
         (line,) = text.splitlines()
         assert line.endswith("ERROR   Job harvest[1]: Error: no connection")
+
+
+async def test_an_error_of_the_queue_that_the_event_loop_logs_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure(LogSettings(format="console"))
+
+    async def fail() -> None:
+        raise ConnectorException from ValueError("no connection\nat all")
+
+    loop, task = asyncio.get_running_loop(), asyncio.create_task(fail())
+    await asyncio.wait([task])
+    message, error = "Task exception was never retrieved", task.exception()
+    loop.call_exception_handler({"message": message, "exception": error, "future": task})
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("ERROR   Task exception was never retrieved: no connection")

@@ -35,7 +35,7 @@ async def test_this_machine_is_not_asked_by_name_or_number(settings: Settings, h
     assert found.value.kind in {TransportKind.PRIVATE, TransportKind.ADDRESS, TransportKind.DNS}
     if host in {"127.0.0.1", "localhost"}:
         assert found.value.kind is TransportKind.PRIVATE
-        assert "private_addresses" in str(found.value)
+        assert "web.private_addresses" in str(found.value)
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "192.168.1.1", "169.254.169.254", "[fe80::1]", "[fd00::1]"])

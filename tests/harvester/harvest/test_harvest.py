@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from sqlalchemy import select, text
 from harvester.cli.harvest import dry_run
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome, watermark
-from harvester.models import Harvest, SetMapping
+from harvester.harvest.source import open_source
+from harvester.models import Harvest, Repository, SetMapping
 from harvester.vocabulary import Level, Method
 from oai.database import Database
 from oai.datestamps import parse_datestamp, utc_now
@@ -501,6 +503,33 @@ async def test_a_503_is_waited_out_and_one_too_long_ends_the_run(library: Librar
     assert "asked to wait until" in (again.failure_reason or "")
     assert (await library.run(ignore_wait=True)).verdict == "complete"
     assert (await library.run()).verdict == "complete"
+
+
+async def test_a_job_leaves_a_longer_wait_to_the_queue_and_resumes(library: Library) -> None:
+    library.change_settings(max_wait=3600)
+    waits = ["301"]
+    library.fake.fault = lambda asked, good: (
+        (503, {"Retry-After": waits.pop()}, b"") if waits and "resumptionToken" in asked else good
+    )
+    outcome = await asyncio.wait_for(library.run(job_id=1), 60)
+    assert (outcome.exit_code, len(library.records())) == (ExitCode.TRY_LATER, 10)
+    with library.database.session() as session:
+        waits_until = session.scalars(select(Repository.not_before)).one()
+    assert waits_until is not None
+    assert waits_until - outcome.started >= timedelta(seconds=300)
+    outcome = await library.run(job_id=2, ignore_wait=True)
+    assert (outcome.verdict, outcome.evidence.resumed_at, len(library.records())) == ("complete", 10, 25)
+
+
+@pytest.mark.parametrize(("job", "setting", "waits"), [(None, 3600, 3600), (1, 3600, 300), (1, 60, 60)])
+def test_only_jobs_wait_for_less_than_the_setting_allows(
+    library: Library, job: int | None, setting: float, waits: float
+) -> None:
+    library.change_settings(max_wait=setting)
+    request = HarvestRequest(repository_id=library.repository_id, job_id=job)
+    with library.database.session() as session:
+        source = open_source(session, library.settings, request, started=datetime.now(UTC))
+    assert source.settings.harvester.max_wait == waits
 
 
 async def test_waits_without_end_leave_a_partial_run_that_resumes(library: Library) -> None:

@@ -246,6 +246,25 @@ async def test_a_server_that_answers_no_list_is_not_searched_by_dates(library: L
     assert (len(library.fake.lists()), library.quarantine()) == (5, [])
 
 
+async def test_a_harvest_that_could_list_nothing_failed_with_the_cause(library: Library) -> None:
+    """The server fails at lists of records, and rejects lists of headers."""
+    error = b'<error code="badArgument">no</error></OAI-PMH>'
+
+    def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
+        if asked["verb"] == "ListIdentifiers":
+            return good[: good.index(b"<ListIdentifiers>")] + error
+        return DEAD if asked["verb"] in LISTS else good
+
+    library.fake.fault = fault
+    outcome = await library.run()
+    assert (outcome.counts["records"], outcome.evidence.unread) == (0, 1)
+    assert (outcome.verdict, outcome.status) == ("failed", "failed")
+    assert outcome.exit_code == ExitCode.REMOTE_FAILED
+    assert outcome.failure is not None
+    assert outcome.failure.code is FailureCode.HTTP_SERVER_ERROR
+    assert "1 date range could not be listed" in (outcome.failure_reason or "")
+
+
 async def test_what_breaks_http_is_named_and_every_request_is_counted(
     database: Database, settings: Settings, tmp_path: Path
 ) -> None:

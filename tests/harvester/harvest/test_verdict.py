@@ -44,6 +44,8 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "a sample with a refused record": (
         {"end": End.SAMPLE, "refused": 1, "windows_left": 1}, "partial", "completed with errors"
     ),
+    "a date range could not be listed": ({"unread": 1}, "partial", "completed with errors"),
+    "nothing could be listed": ({"unread": 1, "listed": 0, "changes": 0}, "failed", "failed"),
     "an error": ({"end": End.ERROR, "windows_left": 1}, "failed", "failed"),
     "an error after refused records": ({"end": End.ERROR, "refused": 1}, "failed", "failed"),
 }  # fmt: skip
