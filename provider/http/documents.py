@@ -9,12 +9,12 @@ separate fields, because the response is archived content and not a current page
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from email.utils import format_datetime
 from typing import Final
 from uuid import UUID
 
-from aiohttp import web
+from aiohttp import ETag, web
 from prometheus_client import Counter
 
 from provider.holdings.documents import NotServedError, OpenDocument, open_document
@@ -80,7 +80,9 @@ def _not_served(error: NotServedError) -> web.Response:
 
 async def _send(request: web.Request, document: OpenDocument) -> web.StreamResponse:
     headers = _headers(document, links_of(request, document.asked.url))
-    if _is_known(request, document):
+    if request.if_match is not None and not _has_one_of(document, request.if_match):
+        return web.Response(status=412, text="412: the document has another ETag\n")
+    if _has_one_of(document, request.if_none_match or ()):
         kept = ("ETag", "Cache-Control", "Memento-Datetime", "Link")
         return web.Response(status=304, headers={name: headers[name] for name in kept if name in headers})
     begin, end, status = 0, document.size, 200
@@ -195,10 +197,9 @@ def _original_fields(fields: Mapping[str, str]) -> dict[str, str]:
     return sent
 
 
-def _is_known(request: web.Request, document: OpenDocument) -> bool:
-    """Return whether the client already has these bytes (RFC 9110, section 13.1.2)."""
-    digest = document.holder.digest
-    return digest is not None and any(tag.value in {digest, "*"} for tag in request.if_none_match or ())
+def _has_one_of(document: OpenDocument, tags: Sequence[ETag]) -> bool:
+    """Return whether one of the client's tags is the document's (RFC 9110, sections 13.1.1 and 13.1.2)."""
+    return any(tag.value in {document.holder.digest, "*"} for tag in tags)
 
 
 def _part(request: web.Request, document: OpenDocument) -> tuple[int, int] | None:

@@ -56,6 +56,10 @@ def _list_items(
         raise exchange.absence(_unknown_format(state))
     extent = _extent(exchange, state)
     state, found = _find_items(exchange, state, extent, page_size + 1)
+    if not found and state.after is not None:
+        # What was left has moved to later dates. Harvesters take noRecordsMatch here for a failure, and no
+        # list may be empty: a record that the next harvest brings, or that was sent, ends this list.
+        found = extent.page(from_=state.from_, until=exchange.moment, after=None, limit=1)
     if not found:
         raise exchange.request.refusal(
             ProtocolError(ErrorCode.NO_RECORDS_MATCH, "no records match the set and the dates")

@@ -332,6 +332,13 @@ async def test_a_client_that_has_it_gets_nothing(archive: DocumentArchive) -> No
     assert (await archive.get(If_None_Match='"other"')).status == 200
 
 
+async def test_a_client_that_wants_only_what_it_has_gets_nothing_else(archive: DocumentArchive) -> None:
+    archive.index(warc_record(PAGE))
+    tag = (await archive.get()).headers["ETag"]
+    for condition, status in ((tag, 206), ("*", 206), (f'"other", {tag}', 206), ('"other"', 412)):
+        assert (await archive.get(If_Match=condition, Range="bytes=0-4")).status == status, condition
+
+
 PARTS: list[tuple[str, int, int, int | None]] = [
     ("bytes=0-4", 206, 0, 5),
     ("bytes=5-", 206, 5, None),
