@@ -4,7 +4,6 @@ import pytest
 from sqlalchemy import select
 
 from oai.audit import AuditEntry
-from tests.web.api.conftest import token_of
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_rule
 
@@ -19,11 +18,6 @@ async def test_forms_with_files_are_refused_unread(
         url = server.base_url + path
         async with browser.http.post(url, data=_BROKEN, headers=_MULTIPART, allow_redirects=False) as answer:
             assert answer.status == 400
-    headers = {**_MULTIPART, "Authorization": f"Bearer {token_of(server, 'Alena')}"}
-    async with stranger.http.post(
-        server.base_url + "/schedules/1/pause", data=_BROKEN, headers=headers
-    ) as answer:
-        assert answer.status == 400, "a program's form is read like a browser's"
 
 
 async def test_a_form_in_an_unknown_encoding_is_refused(server: Server, administrator: Browser) -> None:

@@ -121,9 +121,6 @@ def handler_of(operation: Operation) -> Handler:
 
 async def _answer(operation: Operation, request: web.Request) -> web.StreamResponse:
     check_caller(request)
-    who = signed_in(request)
-    if operation.session_only and who is not None and who.scopes is not None:
-        raise ApiError(403, "API tokens cannot do this; sign in to the dashboard with a browser")
     call = Call(
         request=request,
         place={name: PLACES[name].read(request.match_info[name]) for name in operation.places},

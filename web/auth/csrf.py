@@ -58,17 +58,10 @@ async def csrf(request: web.Request, handler: Handler) -> web.StreamResponse:
     elif not is_api(request):  # the API does its own check
         form = await _form(request)
         try:
-            return await _checked(request, form, handler)
+            _check(request, form)
+            return await handler(request)
         finally:
             _close_files(form)
-    return await handler(request)
-
-
-async def _checked(request: web.Request, form: MultiMapping[object], handler: Handler) -> web.StreamResponse:
-    who = signed_in(request)
-    # A bearer token is not a cookie: another site cannot make a browser send it.
-    if who is None or who.scopes is None:
-        _check(request, form)
     return await handler(request)
 
 
