@@ -57,6 +57,11 @@ async def test_strangers_cannot_lock_out_a_user_whose_name_they_know(
     async with browser_of(server) as victim:
         assert await _try(victim, "Alena", password, "203.0.113.9") == 303
 
+    with server.database.session() as session:
+        limited = select(AuditEntry).where(AuditEntry.action == "sign-in.limited")
+        entry = session.scalars(limited).one()
+        assert (entry.user_name, entry.object_kind, entry.object_name) == ("Alena", "user", "Alena")
+
 
 async def test_behind_a_proxy_that_is_not_listed_known_browsers_are_let_in(
     server: Server, stranger: Browser, password: str

@@ -135,14 +135,14 @@ async def check_password_of(request: web.Request, known: Known | None, name: str
 
     Raises TooManyAttemptsError, or UsageError for a wrong password; both are counted in the audit log.
     """
+    if known is not None:
+        about(request, "user", known.user_id, known.name)
     try:
         fits = await _fits(request, known, name, password)
     except TooManyAttemptsError:
         await count_refusal(request, "sign-in.limited", 429)
         raise
     if not fits:
-        if known is not None:
-            about(request, "user", known.user_id, known.name)
         await count_refusal(request, "sign-in.refused", 422)
         raise UsageError(_("The current password is not correct."))
 
