@@ -354,8 +354,11 @@ def mark_of(token: str) -> str:
 def end_sessions(session: Session, user_id: int, *, mark: str | None = None, keep: str | None = None) -> int:
     """End the user's sessions: all, the one with the mark, or all except that of the cookie `keep`.
 
-    Returns the number of ended sessions. The caller commits.
+    Also discards a proposed second-factor secret, which an ended session may have shown. Returns the number
+    of ended sessions. The caller commits.
     """
+    proposed = (User.user_id == user_id, User.totp_since.is_(None), User.totp_secret.is_not(None))
+    session.execute(update(User).where(*proposed).values(totp_secret=None))
     ended = delete(UserSession).where(UserSession.user_id == user_id)
     if mark is not None:
         ended = ended.where(func.encode(UserSession.token_hash, "hex").startswith(mark, autoescape=True))
