@@ -116,11 +116,28 @@ async def test_codes_cannot_be_guessed_and_nobody_else_can_delay_the_user(
     await _enter_password(stranger)
     for _number in range(server.settings.web.sign_in_tries):
         assert (await _enter(stranger, "000000x"))[0] == 422
-    assert (await _enter(stranger, phone.code()))[0] == 429
+    form = {"csrf_token": await stranger.token("/sign-in/code"), "code": phone.code()}
+    async with stranger.http.post(server.base_url + "/sign-in/code", data=form) as answer:
+        assert answer.status == 429
+        assert 1 <= int(answer.headers["Retry-After"]) <= 15 * 60
 
     with server.database.session() as session:
         refused = select(AuditEntry.count).where(AuditEntry.action == "sign-in.refused")
         assert session.scalars(refused).all() == [server.settings.web.sign_in_tries]
+
+
+async def test_a_reset_lets_the_user_try_the_codes_of_a_new_one(
+    server: Server, administrator: Browser, stranger: Browser
+) -> None:
+    phone = _Phone(server)
+    await _enter_password(stranger)
+    for _number in range(server.settings.web.sign_in_tries):
+        await _enter(stranger, "000000x")
+    assert (await administrator.post(f"/admin/users/{phone.user_id}/second-factor"))[0] == 303
+
+    phone = _Phone(server)
+    await _enter_password(stranger)
+    assert await _enter(stranger, phone.code()) == (303, "/runs")
 
 
 async def test_a_code_of_another_time_is_refused(stranger: Browser, phone: _Phone) -> None:

@@ -60,6 +60,11 @@ def is_known_browser(place: str) -> bool:
     return place.startswith(_BROWSER)
 
 
+def code_place(user_id: int) -> str:
+    """Return the place at which attempts to enter the user's second factor are counted."""
+    return f"code {user_id}"
+
+
 def attempt(session: Session, settings: WebSettings, *, place: str, user_name: str) -> float | None:
     """Count an attempt; return the seconds to wait if there were too many, or None if it may proceed.
 

@@ -15,11 +15,11 @@ from web.auth.access import Right, about, local_path, needs, who_asks
 from web.auth.attempts import (
     TooManyAttemptsError,
     attempt,
+    code_place,
     is_known_browser,
     place_of,
     remember_browser,
     succeeded,
-    too_many,
 )
 from web.auth.audit import count_refusal
 from web.auth.identify import client_address
@@ -120,9 +120,8 @@ async def _by_password(request: web.Request, form: MultiMapping[object]) -> web.
     try:
         await check_password_of(request, known, name, password)
     except TooManyAttemptsError as error:
-        headers = {"Retry-After": str(math.ceil(error.seconds))}
-        shown = shown.with_error("name", too_many(error.seconds))
-        return _again(request, shown, following, status=429, headers=headers)
+        shown = shown.with_error("name", error_text(error))
+        return _again(request, shown, following, status=429, headers=_retry_after(error))
     except UsageError:
         words = _("Wrong user name or password. An administrator can send you a link to set a new password.")
         return _again(request, shown.with_error("password", words), following)
@@ -145,6 +144,11 @@ async def check_password_of(request: web.Request, known: Known | None, name: str
     if not fits:
         await count_refusal(request, "sign-in.refused", 422)
         raise UsageError(_("The current password is not correct."))
+
+
+def _retry_after(error: UsageError) -> dict[str, str]:
+    """Return the header with the seconds to wait, if there were too many attempts."""
+    return {"Retry-After": str(math.ceil(error.seconds))} if isinstance(error, TooManyAttemptsError) else {}
 
 
 async def _fits(request: web.Request, known: Known | None, name: str, password: str) -> bool:
@@ -262,8 +266,11 @@ async def enter_code(request: web.Request) -> web.StreamResponse:
         factor = await check_code(request, waiting.user_id, waiting.name, _text(form, "code"))
     except UsageError as error:
         shown = Form(values={}).with_error("code", error_text(error))
-        status = 429 if isinstance(error, TooManyAttemptsError) else 422
-        return render(request, "sign_in_code.html", status=status, form=shown, next=following)
+        headers = _retry_after(error)
+        status = 429 if headers else 422
+        return render(
+            request, "sign_in_code.html", status=status, headers=headers, form=shown, next=following
+        )
     known = Known(user_id=waiting.user_id, name=waiting.name, password_hash=None, has_second_factor=True)
     started, remembered = await _start(request, known, way=waiting.way, waits=False)
     about(request, "user", waiting.user_id, waiting.name, second_factor=factor)
@@ -279,7 +286,7 @@ async def check_code(request: web.Request, user_id: int, name: str, code: str) -
     Attempts are counted by user: only who knows the password gets here, so strangers cannot delay the user.
     Raises TooManyAttemptsError, or UsageError for a wrong code; both are counted in the audit log.
     """
-    database, place = database_of(request), f"code {user_id}"
+    database, place = database_of(request), code_place(user_id)
     wait = await database.run(attempt, request.config_dict[SETTINGS].web, place=place, user_name=name)
     about(request, "user", user_id, name)
     if wait is not None:
