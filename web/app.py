@@ -36,6 +36,7 @@ from web.auth.audit import auditing
 from web.auth.csrf import csrf
 from web.auth.identify import sessions
 from web.auth.openid import PROVIDER, RETURN, OpenIdProvider
+from web.auth.passwords import HASHING, Hashing
 from web.errors import pages as errors
 from web.imports import pages as imports
 from web.imports import pages_marc, pages_sets
@@ -146,6 +147,7 @@ def create_app(
     app[HUB] = Hub(app[DATABASE], app[TEMPLATES], jobs.TOPICS, poll_seconds=poll_seconds)
     app[health.METRICS] = health.Metrics(app[DATABASE], app[CONNECTIONS])
     app[STREAMS] = Streams(settings.web, most=lambda: app[CONNECTIONS].most // 2)
+    app[HASHING] = Hashing()
     app[LIMITER] = Limiter(per_minute=settings.web.api_per_minute)
     app[TRIALS] = Trials(settings=app[SETTINGS], database=app[DATABASE])
     app[DRAFTS] = Drafts(settings=app[SETTINGS])

@@ -1,7 +1,8 @@
 """The sections of the settings: each part's settings, with defaults and constraints."""
 
 import ipaddress
-from typing import Literal
+import re
+from typing import Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator
@@ -31,6 +32,9 @@ __all__ = [
 ]
 
 
+_ORIGIN: Final = re.compile(r"https?://(\[[0-9a-f:.]+\]|[^\s/?#@\\:\[\]]+)(:\d{1,5})?")
+
+
 class LogSettings(Section):
     """Logging to standard error."""
 
@@ -46,7 +50,9 @@ class WebSettings(Section):
     """The dashboard."""
 
     base_url: str | None = Field(
-        None, pattern=r"^https?://\S+$", description="Public address of the dashboard."
+        None,
+        pattern=r"^https?://\S+$",
+        description="Public address of the dashboard: scheme, host and port, without a path.",
     )
     time_zone: str = Field(
         "UTC",
@@ -156,6 +162,17 @@ class WebSettings(Section):
         description="Whether addresses that users enter, and harvests of organisations' repositories, may "
         "use private and loopback networks.",
     )
+
+    @field_validator("base_url", mode="before")
+    @classmethod
+    def _is_an_origin(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        # Browsers compare and send it in small letters.
+        origin = value.lower().removesuffix("/")
+        if _ORIGIN.fullmatch(origin) is None:
+            raise ValueError("write scheme, host and port only, such as https://zatva.library.example")
+        return origin
 
     @field_validator("time_zone")
     @classmethod

@@ -18,7 +18,8 @@ from tests.commands import zatva_beside
 from tests.web.conftest import Browser, Server, browser_of
 from web.auth.passwords import hash_password
 from web.auth.second_factor import enable, proposed_secret
-from web.auth.users import get_user, set_password
+from web.auth.sessions import end_sessions
+from web.auth.users import disable_user, get_user, set_password
 from web.models import RecoveryCode, User
 from web.site.keys import SETTINGS
 
@@ -115,11 +116,28 @@ async def test_codes_cannot_be_guessed_and_nobody_else_can_delay_the_user(
     await _enter_password(stranger)
     for _number in range(server.settings.web.sign_in_tries):
         assert (await _enter(stranger, "000000x"))[0] == 422
-    assert (await _enter(stranger, phone.code()))[0] == 429
+    form = {"csrf_token": await stranger.token("/sign-in/code"), "code": phone.code()}
+    async with stranger.http.post(server.base_url + "/sign-in/code", data=form) as answer:
+        assert answer.status == 429
+        assert 1 <= int(answer.headers["Retry-After"]) <= 15 * 60
 
     with server.database.session() as session:
         refused = select(AuditEntry.count).where(AuditEntry.action == "sign-in.refused")
         assert session.scalars(refused).all() == [server.settings.web.sign_in_tries]
+
+
+async def test_a_reset_lets_the_user_try_the_codes_of_a_new_one(
+    server: Server, administrator: Browser, stranger: Browser
+) -> None:
+    phone = _Phone(server)
+    await _enter_password(stranger)
+    for _number in range(server.settings.web.sign_in_tries):
+        await _enter(stranger, "000000x")
+    assert (await administrator.post(f"/admin/users/{phone.user_id}/second-factor"))[0] == 303
+
+    phone = _Phone(server)
+    await _enter_password(stranger)
+    assert await _enter(stranger, phone.code()) == (303, "/runs")
 
 
 async def test_a_code_of_another_time_is_refused(stranger: Browser, phone: _Phone) -> None:
@@ -154,6 +172,28 @@ async def test_setting_it_up_in_the_browser_and_turning_it_off(
         assert (await administrator.post("/account/second-factor/disable", {"code": code}))[0] == expected
     with server.database.session() as session:
         assert get_user(session, "Alena").totp_secret is None
+
+
+@pytest.mark.parametrize("step", ["new password", "disabled", "signed out everywhere"])
+async def test_whoever_saw_a_proposed_secret_does_not_know_the_next_one(server: Server, step: str) -> None:
+    with server.database.session() as session:
+        olga = get_user(session, "Olga").user_id
+        seen = proposed_secret(session, olga)
+        if step == "new password":
+            set_password(session, olga, hash_password(_PASSWORD, least=12, user_name="Olga"), keep="x")
+        elif step == "disabled":
+            disable_user(session, olga)
+        else:
+            end_sessions(session, olga)
+
+        assert proposed_secret(session, olga) != seen
+
+
+async def test_a_secret_in_use_outlives_the_sessions(server: Server, phone: _Phone) -> None:
+    with server.database.session() as session:
+        end_sessions(session, phone.user_id)
+
+        assert get_user(session, "Olga").totp_secret == phone.app.secret
 
 
 async def test_where_it_is_required_nothing_else_can_be_done_first(

@@ -1,5 +1,8 @@
 """Getting in: guessing, locking others out, forged headers, stolen and forgotten sessions."""
 
+import asyncio
+import itertools
+import threading
 from datetime import timedelta
 
 import aiohttp
@@ -54,6 +57,11 @@ async def test_strangers_cannot_lock_out_a_user_whose_name_they_know(
     async with browser_of(server) as victim:
         assert await _try(victim, "Alena", password, "203.0.113.9") == 303
 
+    with server.database.session() as session:
+        limited = select(AuditEntry).where(AuditEntry.action == "sign-in.limited")
+        entry = session.scalars(limited).one()
+        assert (entry.user_name, entry.object_kind, entry.object_name) == ("Alena", "user", "Alena")
+
 
 async def test_behind_a_proxy_that_is_not_listed_known_browsers_are_let_in(
     server: Server, stranger: Browser, password: str
@@ -71,6 +79,44 @@ async def test_behind_a_proxy_that_is_not_listed_known_browsers_are_let_in(
         assert await _try(known, "Alena", password) == 429, "it is known for Olga alone"
         assert await _try(known, "Olga", _GUESS) == 422, "a known browser still has to know the password"
         assert await _try(known, "Olga", password) == 303
+
+
+class _SlowHasher:
+    """Checks the right password at once; wrong ones take until `released`."""
+
+    def __init__(self, quick: PasswordHasher) -> None:
+        self._quick, self.released = quick, threading.Event()
+
+    def verify(self, kept: str, password: str) -> bool:
+        if password != _PASSWORD:
+            self.released.wait()
+        return self._quick.verify(kept, password)
+
+
+async def test_attempts_of_strangers_take_one_thread_and_delay_no_known_browser(
+    server: Server, monkeypatch: pytest.MonkeyPatch, password: str, quick_hasher: PasswordHasher
+) -> None:
+    async with browser_of(server) as known, browser_of(server) as stranger:
+        assert await _try(known, "Olga", password) == 303
+        await known.post("/sign-out")
+        slow = _SlowHasher(quick_hasher)
+        monkeypatch.setattr("web.auth.passwords.hasher", lambda: slow)
+        await stranger.token("/sign-in")
+        attempts = [
+            asyncio.create_task(_try(stranger, f"guess{number}", _GUESS, "198.51.100.7"))
+            for number in range(8)
+        ]
+        try:
+            first = [await one for one in itertools.islice(asyncio.as_completed(attempts), 3)]
+            assert await _try(known, "Olga", password) == 303
+        finally:
+            slow.released.set()
+
+        assert first == [429] * 3
+        assert sorted(await asyncio.gather(*attempts)) == [422] * 5 + [429] * 3
+    with server.database.session() as session:
+        limited = select(AuditEntry.count).where(AuditEntry.action == "sign-in.limited")
+        assert session.scalars(limited).all() == [3]
 
 
 async def test_a_success_does_not_reset_the_guesses_at_other_users(

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from oai.errors import SettingsError
 from oai.private_files import exposed_files
+from oai.sections import WebSettings
 from oai.settings import load_settings
 from oai.settings_view import settings_in_effect
 
@@ -102,6 +104,36 @@ def test_a_variable_that_is_not_json_is_named_with_its_section(monkeypatch: pyte
         SettingsError, match=r'field "provider".*delimiter.*write a list as \["a", "b"\], a table'
     ):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("https://zatva.example", "https://zatva.example"),
+        ("HTTPS://Zatva.Example/", "https://zatva.example"),
+        ("http://[2001:DB8::1]:8090", "http://[2001:db8::1]:8090"),
+    ],
+)
+def test_the_dashboards_address_is_scheme_host_and_port(given: str, kept: str) -> None:
+    assert WebSettings(base_url=given).base_url == kept
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "https://zatva.example/dashboard",
+        "https://zatva.example?a=b",
+        "https://zatva.example#a",
+        "https://olga:secret@zatva.example",
+        "https://zatva.example evil",
+        "https://",
+        "ftp://zatva.example",
+        "",
+    ],
+)
+def test_the_dashboards_address_has_no_path_query_or_credentials(given: str) -> None:
+    with pytest.raises(ValidationError, match="scheme, host and port only"):
+        WebSettings(base_url=given)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from oai.settings import Settings
 from tests.web.conftest import Browser, Server
 from web.auth.attempts import attempt, place_of, succeeded
 from web.auth.passwords import check_password, hash_password, password_fits
-from web.auth.users import find_user, set_password
-from web.models import SignInAttempt
+from web.auth.users import disable_user, find_user, set_password
+from web.models import SignInAttempt, UserSession
 from web.site import i18n
 from web.site.keys import SETTINGS
 
@@ -225,6 +225,42 @@ async def test_a_proxys_user_whom_we_do_not_know_is_told(server: Server) -> None
 
     assert status == 403
     assert "Eva" in page
+
+
+async def test_sign_ins_at_a_proxy_are_recorded_once_and_refused_ones_counted(server: Server) -> None:
+    with server.database.session() as session:
+        karel = find_user(session, "Karel")
+        assert karel is not None
+        number = str(disable_user(session, karel.user_id).user_id)
+        session.commit()
+    for name in ("Viktor", "Viktor", "Eva", "Eva", "Karel"):
+        await _proxied(server, name)
+
+    with server.database.session() as session:
+        entries = session.scalars(select(AuditEntry).order_by(AuditEntry.audit_id)).all()
+        found = [(one.action, one.user_name, one.status, one.count) for one in entries]
+    assert found == [
+        ("sign-in", "Viktor", 303, 1),
+        ("sign-in.refused", "Eva", 403, 2),
+        ("sign-in.refused", "Karel", 403, 1),
+    ]
+    assert [one.object_id for one in entries[1:]] == [None, number]
+    assert {(one.via, one.address) for one in entries} == {("proxy", "203.0.113.7")}
+
+
+async def test_requests_of_a_proxys_user_without_cookies_share_a_session(
+    server: Server, stranger: Browser
+) -> None:
+    for _number in range(3):
+        assert (await _proxied(server, "Viktor"))[0] == 200
+    headers = {"X-Remote-User": "Viktor", "X-Forwarded-For": "203.0.113.7"}
+    for _number in range(3):
+        async with stranger.http.get(server.base_url + "/account", headers=headers) as answer:
+            assert answer.status == 200, "a browser whose session a request without cookie has continued"
+        await _proxied(server, "Viktor")
+
+    with server.database.session() as session:
+        assert len(session.scalars(select(UserSession)).all()) == 2
 
 
 async def test_the_header_of_anybody_else_counts_for_nothing(server: Server, stranger: Browser) -> None:

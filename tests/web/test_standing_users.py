@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from tests.web.api.conftest import token_of
 from tests.web.conftest import Browser, Server, browser_of
 from tests.web.standing import MARK, OBJECTS, OWN_ACCOUNT, PUBLIC, a_neighbour, a_world, fingerprint
 from web.api.operations import PREFIX
@@ -311,6 +312,23 @@ async def test_every_change_without_the_form_token_is_refused(
         status, text = await _ask(administrator, route, route.address(world), next(tokens))
         assert status == 403, route.key
         assert "has expired" in text or "form token" in text, route.key
+
+    assert _fingerprint(server) == before
+
+
+async def test_a_token_makes_no_change_through_a_page(
+    server: Server, stranger: Browser, world: dict[str, int]
+) -> None:
+    stranger.http.headers["Authorization"] = f"Bearer {token_of(server, 'Alena')}"
+    before = _fingerprint(server)
+
+    for route in _routes(server):
+        if route.method != "GET" and not route.is_api:
+            status, text = await _ask(stranger, route, route.address(world), "")
+            assert status == 403, route.key
+            assert route.right is Right.ACCOUNT or "API tokens cannot do this" in text, route.key
+    assert (await stranger.get("/admin/users/new"))[0] == 403, "the form leads nowhere"
+    assert (await stranger.get("/admin/users"))[0] == 200
 
     assert _fingerprint(server) == before
 

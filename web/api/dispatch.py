@@ -14,6 +14,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from harvester.reading.errors import ClientError, RepositoryBusyError
+from oai.connections import body_encoding
 from oai.database import is_timeout
 from oai.errors import TryLaterError, UsageError, ZatvaError
 from web.api.faults import ApiError, field_faults, problem
@@ -121,9 +122,6 @@ def handler_of(operation: Operation) -> Handler:
 
 async def _answer(operation: Operation, request: web.Request) -> web.StreamResponse:
     check_caller(request)
-    who = signed_in(request)
-    if operation.session_only and who is not None and who.scopes is not None:
-        raise ApiError(403, "API tokens cannot do this; sign in to the dashboard with a browser")
     call = Call(
         request=request,
         place={name: PLACES[name].read(request.match_info[name]) for name in operation.places},
@@ -161,6 +159,9 @@ async def _body(operation: Operation, request: web.Request) -> BaseModel | None:
         return None
     if request.content_type != _JSON:
         raise ApiError(415, f"the content type of the body is {request.content_type!r}; send {_JSON}")
+    encoding = body_encoding(request)
+    if encoding is not None:
+        raise ApiError(415, f"the body is compressed (Content-Encoding: {encoding}); send it uncompressed")
     try:
         data = await request.read()
     except web.HTTPRequestEntityTooLarge:

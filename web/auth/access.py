@@ -47,6 +47,7 @@ __all__ = [
     "local_path",
     "needs",
     "needs_fresh_sign_in",
+    "refusal_of",
     "repositories_of",
     "right_of",
     "signed_in",
@@ -113,7 +114,7 @@ def needs(right: Right) -> Callable[[Handler], Handler]:
 
 
 def needs_fresh_sign_in(handler: Handler) -> Handler:
-    """Declare that the handler's routes need a user who has just proved who they are.
+    """Declare that the handler's routes need a user who has just proved who they are; no API token does.
 
     For steps that would outlast a stolen session: other users' rights, tokens, passwords, second factors.
     """
@@ -208,20 +209,35 @@ def is_api(request: web.Request) -> bool:
     return path.startswith(_API) and path not in _API_PAGES
 
 
+def refusal_of(request: web.Request) -> str | None:
+    """Return why the signed-in caller may not make this request, or None; anonymous callers get None."""
+    who, handler = signed_in(request), request.match_info.handler
+    if who is None:
+        return None
+    right = right_of(handler, request.method)
+    if right is not Right.ANYBODY and right not in who.rights:
+        return _refusal(who, right)
+    # Programs change things through the API, where each operation says whether a token is enough.
+    changes_by_page = request.method not in _SAFE_METHODS and not is_api(request)
+    if who.scopes is not None and (changes_by_page or getattr(handler, _FRESH, False)):
+        return _("API tokens cannot do this; sign in to the dashboard with a browser.")
+    return None
+
+
 @web.middleware
 async def access(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Reject anonymous requests, and users without the right that the route needs."""
+    """Reject anonymous requests, users without the right that the route needs, and changes by API tokens."""
     path = canonical(request)
     if path is None or path == _STATIC:
         return await handler(request)
-    right = right_of(request.match_info.handler, request.method)
-    who = signed_in(request)
-    if right is Right.ANYBODY:
+    refusal = refusal_of(request)
+    if refusal is not None:
+        raise web.HTTPForbidden(text=refusal)
+    if right_of(request.match_info.handler, request.method) is Right.ANYBODY:
         return await handler(request)
+    who = signed_in(request)
     if who is None:
         raise _not_signed_in(request, path)
-    if right not in who.rights:
-        raise web.HTTPForbidden(text=_refusal(who, right))
     _check_sign_in(request, who, path)
     return await handler(request)
 

@@ -15,14 +15,25 @@ from sqlalchemy import ColumnElement, delete, func, select
 from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
+from oai.errors import UsageError
 from oai.sections import WebSettings
 from web.auth.sessions import hashed, new_token
 from web.models import KnownBrowser, SignInAttempt
 from web.site.i18n import _
 
+_BROWSER: Final = "browser "
 _LONGEST_KEY: Final = 200
 _HOUSEHOLD: Final = 64
 """Prefix length in bits: the holder of one IPv6 address controls its whole /64 network."""
+
+
+class TooManyAttemptsError(UsageError):
+    """There were too many attempts to sign in; none was made now."""
+
+    def __init__(self, seconds: float) -> None:
+        """Take the seconds to wait."""
+        super().__init__(too_many(seconds))
+        self.seconds = seconds
 
 
 def place_of(
@@ -40,8 +51,18 @@ def place_of(
             KnownBrowser.expires > func.now(),
         )
         if session.scalar(known) is not None:
-            return f"browser {hashed(browser).hex()}"
+            return f"{_BROWSER}{hashed(browser).hex()}"
     return f"address {_network(address or '')}"
+
+
+def is_known_browser(place: str) -> bool:
+    """Return whether the place is a browser in which the user has signed in before."""
+    return place.startswith(_BROWSER)
+
+
+def code_place(user_id: int) -> str:
+    """Return the place at which attempts to enter the user's second factor are counted."""
+    return f"code {user_id}"
 
 
 def attempt(session: Session, settings: WebSettings, *, place: str, user_name: str) -> float | None:

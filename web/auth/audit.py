@@ -14,7 +14,7 @@ from oai.actions import Action, action_of_route
 from oai.audit import Actor, Begun, Subject, begin, record, refuse, settle
 from oai.errors import ZatvaError
 from oai.rights import Right
-from web.auth.access import canonical, is_api, right_of, signed_in, subject_of
+from web.auth.access import canonical, is_api, refusal_of, right_of, signed_in, subject_of
 from web.auth.identify import client_address
 from web.site.keys import SETTINGS, database_of
 
@@ -153,9 +153,10 @@ def _action(request: web.Request) -> Action | None:
 
 
 def _is_refused(request: web.Request) -> bool:
-    """Return whether the request will be rejected because the user lacks the route's right."""
-    right, who = right_of(request.match_info.handler, request.method), signed_in(request)
-    return right is not Right.ANYBODY and (who is None or right not in who.rights)
+    """Return whether `web.auth.access` will reject the request."""
+    if signed_in(request) is None:
+        return right_of(request.match_info.handler, request.method) is not Right.ANYBODY
+    return refusal_of(request) is not None
 
 
 async def _refused(request: web.Request, handler: Handler, action: Action) -> web.StreamResponse:

@@ -10,25 +10,28 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from sqlalchemy.orm import Session
 
+from oai.audit import Actor, Subject, record, refuse
 from oai.proxies import LOOPBACK, Network, is_public, is_trusted, visitor
 from oai.sections import WebSettings
 from web.auth.access import STREAMS, canonical, is_static, let_in
 from web.auth.api_tokens import find_token, find_tokens
 from web.auth.sessions import (
     SignedIn,
+    continue_session,
     find_session,
     find_sessions,
     session_token,
     start_session,
     was_active,
 )
-from web.auth.users import find_user
+from web.auth.users import LONGEST_NAME, find_user
 from web.site.i18n import _, use_language
 from web.site.keys import SETTINGS, database_of
 from web.site.zones import live_in
 
 _log = logging.getLogger(__name__)
 _BEARER: Final = "bearer "
+_PROXY: Final = "proxy"
 _FORWARDED: Final = "X-Forwarded-For"
 _NEW_SESSION = web.RequestKey("new_session", str)
 
@@ -141,10 +144,10 @@ async def _on_a_browser(request: web.Request) -> SignedIn | None:
     who = await database_of(request).run(_seen, request, token) if token else None
     if name is None:
         # A proxy session is valid only while the proxy names the user.
-        return who if who is None or who.way != "proxy" else None
-    if who is not None and who.name == name and who.way == "proxy":
+        return who if who is None or who.way != _PROXY else None
+    if who is not None and who.name == name and who.way == _PROXY:
         return who
-    return await _at_a_proxys_word(request, name)
+    return await _at_a_proxys_word(request, name, has_cookie=token is not None)
 
 
 def _seen(session: Session, request: web.Request, token: str) -> SignedIn | None:
@@ -155,13 +158,14 @@ def _seen(session: Session, request: web.Request, token: str) -> SignedIn | None
     return who
 
 
-async def _at_a_proxys_word(request: web.Request, name: str) -> SignedIn:
+async def _at_a_proxys_word(request: web.Request, name: str, *, has_cookie: bool) -> SignedIn:
     found = await database_of(request).run(
         _begin,
         request.config_dict[SETTINGS].web,
         name,
         client_address(request),
         request.headers.get("User-Agent"),
+        has_cookie=has_cookie,
     )
     if found is None:
         raise web.HTTPForbidden(
@@ -176,12 +180,28 @@ async def _at_a_proxys_word(request: web.Request, name: str) -> SignedIn:
 
 
 def _begin(
-    session: Session, settings: WebSettings, name: str, address: str | None, browser: str | None
+    session: Session,
+    settings: WebSettings,
+    name: str,
+    address: str | None,
+    browser: str | None,
+    *,
+    has_cookie: bool,
 ) -> tuple[SignedIn, str] | None:
+    """Start or continue the user's session; the audit log gets each start and each refusal."""
     user = find_user(session, name)
+    number = user.user_id if user else None
+    who = Actor(user_id=number, name=name[:LONGEST_NAME], via=_PROXY, address=address)
+    subject = Subject(kind="user", number=None if number is None else str(number), name=who.name)
     if user is None or user.disabled is not None:
+        refuse(session, "sign-in.refused", who, subject, 403)
         return None
-    token = start_session(session, settings, user.user_id, way="proxy", address=address, browser=browser)
+    token = None
+    if not has_cookie:
+        token = continue_session(session, settings, user.user_id, address=address, browser=browser)
+    if token is None:
+        token = start_session(session, settings, user.user_id, way=_PROXY, address=address, browser=browser)
+        record(session, "sign-in", who, subject, status=303, audit_days=settings.audit_days)
     session.flush()
-    who = find_session(session, token)
-    return None if who is None else (who, token)
+    signed_in = find_session(session, token)
+    return None if signed_in is None else (signed_in, token)

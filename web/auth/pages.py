@@ -1,8 +1,8 @@
 """Sign-in by password or one-time link, second factor, signing in again, sign-out."""
 
-import asyncio
 import math
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -12,11 +12,19 @@ from yarl import URL
 
 from oai.errors import UsageError, required
 from web.auth.access import Right, about, local_path, needs, who_asks
-from web.auth.attempts import attempt, place_of, remember_browser, succeeded, too_many
+from web.auth.attempts import (
+    TooManyAttemptsError,
+    attempt,
+    code_place,
+    is_known_browser,
+    place_of,
+    remember_browser,
+    succeeded,
+)
 from web.auth.audit import count_refusal
 from web.auth.identify import client_address
 from web.auth.openid_users import is_connected
-from web.auth.passwords import hash_password, password_fits
+from web.auth.passwords import HASHING, hash_password, password_fits
 from web.auth.second_factor import RECOVERY_CODE, accepted_factor
 from web.auth.sessions import (
     WaitingForCode,
@@ -112,9 +120,8 @@ async def _by_password(request: web.Request, form: MultiMapping[object]) -> web.
     try:
         await check_password_of(request, known, name, password)
     except TooManyAttemptsError as error:
-        headers = {"Retry-After": str(math.ceil(error.seconds))}
-        shown = shown.with_error("name", too_many(error.seconds))
-        return _again(request, shown, following, status=429, headers=headers)
+        shown = shown.with_error("name", error_text(error))
+        return _again(request, shown, following, status=429, headers=_retry_after(error))
     except UsageError:
         words = _("Wrong user name or password. An administrator can send you a link to set a new password.")
         return _again(request, shown.with_error("password", words), following)
@@ -122,42 +129,46 @@ async def _by_password(request: web.Request, form: MultiMapping[object]) -> web.
     raise await enter(request, known, way="password", following=following)
 
 
-class TooManyAttemptsError(UsageError):
-    """There were too many attempts to sign in; none was made now."""
-
-    def __init__(self, seconds: float) -> None:
-        """Take the seconds to wait."""
-        super().__init__(too_many(seconds))
-        self.seconds = seconds
-
-
 async def check_password_of(request: web.Request, known: Known | None, name: str, password: str) -> None:
     """Count an attempt and check the password of a user, who may be unknown.
 
     Raises TooManyAttemptsError, or UsageError for a wrong password; both are counted in the audit log.
     """
-    database = database_of(request)
-    place = await _allowed_place(request, name, known.user_id if known else None)
-    fits = await asyncio.to_thread(password_fits, known.password_hash if known else None, password)
+    if known is not None:
+        about(request, "user", known.user_id, known.name)
+    try:
+        fits = await _fits(request, known, name, password)
+    except TooManyAttemptsError:
+        await count_refusal(request, "sign-in.limited", 429)
+        raise
     if not fits:
-        if known is not None:
-            about(request, "user", known.user_id, known.name)
         await count_refusal(request, "sign-in.refused", 422)
         raise UsageError(_("The current password is not correct."))
-    await database.run(succeeded, place=place, user_name=name)
 
 
-async def _allowed_place(request: web.Request, name: str, user_id: int | None) -> str:
-    """Count an attempt to sign in; return its place, whose count a success resets."""
-    database, settings = database_of(request), request.config_dict[SETTINGS].web
+def _retry_after(error: UsageError) -> dict[str, str]:
+    """Return the header with the seconds to wait, if there were too many attempts."""
+    return {"Retry-After": str(math.ceil(error.seconds))} if isinstance(error, TooManyAttemptsError) else {}
+
+
+async def _fits(request: web.Request, known: Known | None, name: str, password: str) -> bool:
+    """Count an attempt at its place, whose count a success resets, and check the password."""
+    database, hashing = database_of(request), request.config_dict[HASHING]
     place = await database.run(
-        place_of, address=client_address(request), browser=browser_token(request), user_id=user_id
+        place_of,
+        address=client_address(request),
+        browser=browser_token(request),
+        user_id=known.user_id if known else None,
     )
-    wait = await database.run(attempt, settings, place=place, user_name=name)
-    if wait is not None:
-        await count_refusal(request, "sign-in.limited", 429)
-        raise TooManyAttemptsError(wait)
-    return place
+    with hashing.attempt_from(place):
+        wait = await database.run(attempt, request.config_dict[SETTINGS].web, place=place, user_name=name)
+        if wait is not None:
+            raise TooManyAttemptsError(wait)
+        check = partial(password_fits, known.password_hash if known else None, password)
+        fits = await hashing.run(check, is_known=is_known_browser(place))
+    if fits:
+        await database.run(succeeded, place=place, user_name=name)
+    return fits
 
 
 async def chosen_password(request: web.Request, form: MultiMapping[object], user_name: str) -> str:
@@ -166,7 +177,10 @@ async def chosen_password(request: web.Request, form: MultiMapping[object], user
     if password != _text(form, "again"):
         raise UsageError(_("The passwords do not match."))
     least = request.config_dict[SETTINGS].web.password_length
-    return await asyncio.to_thread(hash_password, password, least=least, user_name=user_name)
+    hashing = request.config_dict[HASHING]
+    work = partial(hash_password, password, least=least, user_name=user_name)
+    with hashing.attempt_from(f"user {user_name}"):
+        return await hashing.run(work, is_known=True)
 
 
 def _use(session: Session, token: str, password_hash: str | None) -> Known | None:
@@ -252,8 +266,11 @@ async def enter_code(request: web.Request) -> web.StreamResponse:
         factor = await check_code(request, waiting.user_id, waiting.name, _text(form, "code"))
     except UsageError as error:
         shown = Form(values={}).with_error("code", error_text(error))
-        status = 429 if isinstance(error, TooManyAttemptsError) else 422
-        return render(request, "sign_in_code.html", status=status, form=shown, next=following)
+        headers = _retry_after(error)
+        status = 429 if headers else 422
+        return render(
+            request, "sign_in_code.html", status=status, headers=headers, form=shown, next=following
+        )
     known = Known(user_id=waiting.user_id, name=waiting.name, password_hash=None, has_second_factor=True)
     started, remembered = await _start(request, known, way=waiting.way, waits=False)
     about(request, "user", waiting.user_id, waiting.name, second_factor=factor)
@@ -269,7 +286,7 @@ async def check_code(request: web.Request, user_id: int, name: str, code: str) -
     Attempts are counted by user: only who knows the password gets here, so strangers cannot delay the user.
     Raises TooManyAttemptsError, or UsageError for a wrong code; both are counted in the audit log.
     """
-    database, place = database_of(request), f"code {user_id}"
+    database, place = database_of(request), code_place(user_id)
     wait = await database.run(attempt, request.config_dict[SETTINGS].web, place=place, user_name=name)
     about(request, "user", user_id, name)
     if wait is not None:

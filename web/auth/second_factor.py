@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
 from oai.errors import UsageError
+from web.auth.attempts import code_place, succeeded
 from web.auth.sessions import hashed
 from web.auth.users import locked_user
 from web.models import RecoveryCode, User
@@ -62,8 +63,9 @@ def enable(session: Session, user_id: int, code: str) -> list[str]:
 
 
 def disable(session: Session, user_id: int) -> None:
-    """Turn the second factor off, and forget the secret and the recovery codes."""
+    """Turn the second factor off; delete the secret, the recovery codes and the attempts to guess codes."""
     user = locked_user(session, user_id)
+    succeeded(session, place=code_place(user_id), user_name=user.name)
     user.totp_secret = user.totp_since = user.totp_step = None
     session.execute(delete(RecoveryCode).where(RecoveryCode.user_id == user_id))
 

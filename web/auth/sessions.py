@@ -245,11 +245,40 @@ def start_session(
         awaits_code=awaits_code,
         way=way,
         address=address,
-        # The header need not be valid UTF-8, but PostgreSQL accepts nothing else.
-        browser=browser.encode(errors="replace").decode()[:_LONGEST_BROWSER] if browser else None,
+        browser=_storable(browser),
     )
     session.add(row)
     return token
+
+
+def continue_session(
+    session: Session, settings: WebSettings, user_id: int, *, address: str | None, browser: str | None
+) -> str | None:
+    """Continue the session of a proxy's user with this address and browser; return its new cookie value.
+
+    For requests without a cookie, as programs send them; otherwise each would start a session. Of several
+    sessions, it is the oldest, so that programs leave newer ones to browsers. Returns None if there is no
+    such session. The caller commits.
+    """
+    open_ones = select(UserSession).where(
+        UserSession.user_id == user_id,
+        UserSession.way == "proxy",
+        UserSession.address.is_not_distinct_from(address),
+        UserSession.browser.is_not_distinct_from(_storable(browser)),
+        UserSession.expires > func.now(),
+        UserSession.idle_until > func.now(),
+    )
+    row = session.scalars(open_ones.order_by(UserSession.created).limit(1).with_for_update()).first()
+    if row is None:
+        return None
+    token = new_token()
+    row.token_hash, row.idle_until = hashed(token), utc_now() + timedelta(minutes=settings.idle_minutes)
+    return token
+
+
+def _storable(browser: str | None) -> str | None:
+    """Return the header `User-Agent` as stored: it need not be UTF-8, but PostgreSQL accepts nothing else."""
+    return browser.encode(errors="replace").decode()[:_LONGEST_BROWSER] if browser else None
 
 
 def find_session(session: Session, token: str) -> SignedIn | None:
@@ -354,8 +383,11 @@ def mark_of(token: str) -> str:
 def end_sessions(session: Session, user_id: int, *, mark: str | None = None, keep: str | None = None) -> int:
     """End the user's sessions: all, the one with the mark, or all except that of the cookie `keep`.
 
-    Returns the number of ended sessions. The caller commits.
+    Also discards a proposed second-factor secret, which an ended session may have shown. Returns the number
+    of ended sessions. The caller commits.
     """
+    proposed = (User.user_id == user_id, User.totp_since.is_(None), User.totp_secret.is_not(None))
+    session.execute(update(User).where(*proposed).values(totp_secret=None))
     ended = delete(UserSession).where(UserSession.user_id == user_id)
     if mark is not None:
         ended = ended.where(func.encode(UserSession.token_hash, "hex").startswith(mark, autoescape=True))

@@ -16,7 +16,7 @@ from web.models import Role, SignInLink, User
 from web.site.i18n import _
 from web.site.zones import known_zone
 
-_LONGEST_NAME: Final = 100
+LONGEST_NAME: Final = 100
 _IS_ADMINISTRATOR: Final = and_(User.role == Role.ADMINISTRATOR, User.disabled.is_(None))
 STATES: Final = ("active", "invited", "disabled")
 
@@ -36,9 +36,9 @@ def add_user(
     name = name.strip()
     if not name:
         raise UsageError(_("the user name is empty; enter one"))
-    if len(name) > _LONGEST_NAME or not name.isprintable():
+    if len(name) > LONGEST_NAME or not name.isprintable():
         raise UsageError(
-            _("a user name must have at most %(most)s characters, all printable") % {"most": _LONGEST_NAME}
+            _("a user name must have at most %(most)s characters, all printable") % {"most": LONGEST_NAME}
         )
     if find_user(session, name):
         raise UsageError(_("user %(name)s already exists; choose another name") % {"name": repr(name)})
