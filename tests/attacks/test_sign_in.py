@@ -116,7 +116,8 @@ async def test_attempts_of_strangers_take_one_thread_and_delay_no_known_browser(
         assert sorted(await asyncio.gather(*attempts)) == [422] * 5 + [429] * 3
     with server.database.session() as session:
         limited = select(AuditEntry.count).where(AuditEntry.action == "sign-in.limited")
-        assert session.scalars(limited).all() == [3]
+        # Refusals that are counted at the same time may get an entry each.
+        assert sum(session.scalars(limited)) == 3
 
 
 async def test_a_success_does_not_reset_the_guesses_at_other_users(
