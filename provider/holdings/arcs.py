@@ -32,6 +32,7 @@ SELECT EXISTS (
     SELECT FROM candidate JOIN document USING (key) WHERE document.arc_id = :arc_id
     UNION ALL
     SELECT FROM candidate JOIN document USING ("offset", url) WHERE document.arc_id = :arc_id
+        AND date_trunc('second', document.archived) = date_trunc('second', candidate.archived)
 )
 """
 
