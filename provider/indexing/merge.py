@@ -14,13 +14,12 @@ from sqlalchemy import CursorResult, Row, text
 from sqlalchemy.orm import Session
 
 from oai.failures import FailureCode
-from provider.holdings.arcs import AssignedRow
+from provider.holdings.arcs import AssignedRow, find_lost, read_again
 from provider.holdings.rules import Enrolment
 from provider.holdings.takedowns import hide_new, hold_register
 from provider.holdings.unlisted import hold_counts
 from provider.models import UNLISTED
 from provider.reading.framing import FramingProblem
-from provider.storage.files import Presence, presence
 from provider.titles.access import follow_new, hold_titles
 from provider.titles.document_sets import TITLE_OF
 from provider.titles.front_pages import forget_front_pages
@@ -141,14 +140,13 @@ UPDATE document SET length = NULL, digest = NULL, title = NULL, language = NULL,
 FROM replaced WHERE document.id = replaced.id
 RETURNING document.id, replaced.new_offset
 """
-_ELSEWHERE: Final = """
-SELECT id, path FROM arc WHERE id IN (SELECT arc_id FROM known WHERE arc_id <> :arc_id) ORDER BY id
-"""
+_ELSEWHERE: Final = "SELECT DISTINCT arc_id FROM known WHERE arc_id <> :arc_id"
+# A file that has changed may still have its document, which therefore moves only to a record that equals it.
 _CLASSIFY: Final = """
 UPDATE known SET state = CASE
     WHEN differs THEN 'differs'
     WHEN arc_id = :arc_id AND old_offset = new_offset THEN 'unchanged'
-    WHEN arc_id = :arc_id OR arc_id = ANY(:gone) THEN 'moved'
+    WHEN arc_id = :arc_id OR arc_id = ANY(:missing) OR arc_id = ANY(:doubtful) AND NOT alters THEN 'moved'
     ELSE 'duplicate'
 END
 """
@@ -256,7 +254,7 @@ def merge(
     datestamp: datetime,
     enrolment: Enrolment | None = None,
 ) -> Merged:
-    """Insert the new documents, move those whose file is missing, and update the counts.
+    """Insert the new documents, move those that their file has lost, and update the counts.
 
     `captures` is the number of staged captures. Documents that are new or get new facts get `datestamp`;
     moved ones keep theirs, because their published records do not change.
@@ -265,7 +263,7 @@ def merge(
     if assigned.known:
         session.execute(text("ANALYZE candidate"))
         session.execute(text(SAME_PLACE.format(arc=":arc_id")), {"arc_id": assigned.arc_id})
-        vanished = _vanished(session, assigned)
+        vanished = _vanished(session, assigned) if assigned.whole else ()
     new = insert_new(session, assigned.arc_id, datestamp, enrolment)
     if new == captures:
         _count_arcs(session, assigned.arc_id, new, ())
@@ -338,9 +336,9 @@ def _merge_known(session: Session, assigned: AssignedRow, new: int, datestamp: d
     session.execute(text("ANALYZE fresh"))
     session.execute(text(_KNOWN))
     replaced = _replaced(session, assigned)
-    elsewhere = session.execute(text(_ELSEWHERE), here).all()
-    gone = tuple(row.id for row in elsewhere if presence(row.path) is Presence.GONE)
-    session.execute(text(_CLASSIFY), {**here, "gone": list(gone)})
+    lost = find_lost(session, session.scalars(text(_ELSEWHERE), here).all())
+    classes = {"missing": list(lost.missing), "doubtful": list(lost.doubtful)}
+    session.execute(text(_CLASSIFY), here | classes)
     states = {row.state: row.documents for row in session.execute(text(_STATES))}
     moved_out = session.execute(text(_MOVED_OUT), here).all()
     if states.get("moved"):
@@ -349,6 +347,7 @@ def _merge_known(session: Session, assigned: AssignedRow, new: int, datestamp: d
     completed = complete(session, datestamp)
     repeated = session.execute(text(_REPEATED)).all()
     _count_arcs(session, assigned.arc_id, new, moved_out)
+    read_again(session, [row.arc_id for row in moved_out])
     unchanged = states.get("unchanged", 0)
     return Merged(
         unchanged=0 if assigned.moved else unchanged,
@@ -356,7 +355,7 @@ def _merge_known(session: Session, assigned: AssignedRow, new: int, datestamp: d
         duplicates=states.get("duplicate", 0) + sum(not row.differs for row in repeated),
         completed=completed,
         problems=(*replaced, *_conflicts(session, repeated)),
-        gone=gone,
+        gone=lost.missing,
     )
 
 

@@ -1,17 +1,21 @@
 """Documents follow their captures: into files with new names, and to the copy that has the content."""
 
 import os
+import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from sqlalchemy import select
 
 from oai.database import Database
 from oai.failures import FailureCode
 from provider.holdings.fixity import Checker, FixityChoice
-from provider.indexing.indexer import IndexOptions, index_file
-from provider.models import Arc, ArcProblem
-from tests.provider.archives import Page, write_pages
+from provider.indexing.indexer import FileReport, IndexOptions, index_file
+from provider.models import Arc, ArcProblem, Document
+from tests.provider.archives import Page, write_archive, write_pages
+from tests.provider.holdings.test_documents_access import revisit
 from tests.provider.indexing.indexed import check_counts, counts
 
 OPTIONS = IndexOptions(margin=1)
@@ -22,6 +26,7 @@ DAYS = [
     ]
     for day in (1, 2, 3)
 ]
+PAGE = DAYS[0][0]
 
 
 def write(path: Path, pages: Sequence[Page], *, changed: int) -> Path:
@@ -39,11 +44,84 @@ def assert_intact(database: Database) -> None:
             assert check.findings == [], check.path
 
 
+def files(database: Database) -> dict[str, int]:
+    """The number of documents by file name, of files with documents."""
+    with database.session() as session:
+        rows = session.execute(select(Arc.path, Arc.documents).where(Arc.documents > 0))
+        return {Path(path or "").name: documents for path, documents in rows}
+
+
 def gone(database: Database) -> int:
     """How many files are noted to lack documents."""
     with database.session() as session:
         code = ArcProblem.failure_code == FailureCode.ARCHIVE_DOCUMENTS_GONE
         return len(session.scalars(select(ArcProblem).where(code)).all())
+
+
+def codes(report: FileReport) -> list[FailureCode]:
+    return [problem.failure.code for problem in report.merged.problems]
+
+
+@pytest.mark.parametrize(
+    "names", [("crawl.warc.gz", "crawl-1.warc.gz"), ("crawl-1.warc.gz", "crawl.warc.gz")]
+)
+def test_a_renamed_file_keeps_its_documents_although_its_name_is_used_again(
+    database: Database, tmp_path: Path, names: Sequence[str]
+) -> None:
+    path = write(tmp_path / "crawl.warc.gz", DAYS[0], changed=1)
+    index_file(database, path, OPTIONS)
+    path.rename(tmp_path / "crawl-1.warc.gz")
+    write(path, DAYS[1], changed=2)
+    for name in names:
+        index_file(database, tmp_path / name, OPTIONS)
+    assert files(database) == {"crawl.warc.gz": 3, "crawl-1.warc.gz": 3}
+    assert_intact(database)
+    assert not any(codes(index_file(database, tmp_path / name, OPTIONS)) for name in names)
+    assert gone(database) == 0
+    assert all(index_file(database, tmp_path / name, OPTIONS).skipped for name in names)
+
+
+def test_files_that_swap_their_names_keep_their_documents(database: Database, tmp_path: Path) -> None:
+    one, two = (write(tmp_path / f"{n}.warc.gz", DAYS[n], changed=n) for n in (1, 2))
+    for path in (one, two):
+        index_file(database, path, OPTIONS)
+    one.rename(tmp_path / "kept")
+    two.rename(one)
+    (tmp_path / "kept").rename(two)
+    for path in (one, two):
+        index_file(database, path, OPTIONS)
+    assert_intact(database)
+    for path in (one, two):
+        assert codes(index_file(database, path, OPTIONS)) == []
+    assert_intact(database)
+
+
+def test_a_copy_that_was_read_before_gets_the_documents_that_vanish_from_a_file(
+    database: Database, tmp_path: Path
+) -> None:
+    first, copy = (write(tmp_path / f"{name}.warc.gz", DAYS[0], changed=1) for name in "xy")
+    for path in (first, copy):
+        index_file(database, path, OPTIONS)
+    write(first, DAYS[0][:1], changed=2)
+    assert codes(index_file(database, first, OPTIONS)) == [FailureCode.ARCHIVE_DOCUMENTS_GONE]
+    assert counts(index_file(database, copy, OPTIONS)) == (0, 0, 3, 0)
+    assert_intact(database)
+    assert (counts(index_file(database, first, OPTIONS)), gone(database)) == ((0, 0, 0, 1), 0)
+    assert all(index_file(database, path, OPTIONS).skipped for path in (first, copy))
+
+
+def test_a_copy_is_not_read_again_for_documents_that_it_does_not_have(
+    database: Database, tmp_path: Path
+) -> None:
+    first, copy = (write(tmp_path / f"{name}.warc.gz", DAYS[0][:1], changed=1) for name in "xy")
+    write(first, [*DAYS[0][:1], *DAYS[1]], changed=1)
+    for path in (first, copy):
+        index_file(database, path, OPTIONS)
+    write(first, DAYS[1][:1], changed=2)
+    index_file(database, first, OPTIONS)
+    assert not index_file(database, copy, OPTIONS).skipped
+    assert codes(index_file(database, first, OPTIONS)) == [FailureCode.ARCHIVE_DOCUMENTS_GONE]
+    assert index_file(database, copy, OPTIONS).skipped
 
 
 def test_a_new_file_with_the_name_of_a_moved_one_does_not_get_its_documents(
@@ -64,3 +142,42 @@ def test_a_new_file_with_the_name_of_a_moved_one_does_not_get_its_documents(
 def paths_of(database: Database) -> set[str | None]:
     with database.session() as session:
         return set(session.scalars(select(Arc.path)))
+
+
+def test_documents_stay_readable_however_files_are_renamed(database: Database, tmp_path: Path) -> None:
+    chance = random.Random(3)
+    names = [tmp_path / f"{name}.warc.gz" for name in "abcd"]
+    second = 0
+    for day in range(1, 9):
+        contents = [path.read_bytes() for path in names if path.exists()]
+        times = [path.stat().st_mtime for path in names if path.exists()]
+        for path in names:
+            path.unlink(missing_ok=True)
+        for path, content, time in zip(chance.sample(names, len(contents)), contents, times, strict=True):
+            path.write_bytes(content)
+            os.utime(path, (time, time))
+        if free := [path for path in names if not path.exists()]:
+            second += 1
+            pages = [replace(page, date=f"2024-02-{day:02}T00:00:00Z") for page in DAYS[0]]
+            write(chance.choice(free), pages, changed=second)
+        for _ in range(2):
+            for path in chance.sample(names, len(names)):
+                if path.exists():
+                    index_file(database, path, OPTIONS)
+        assert_intact(database)
+
+
+def document(database: Database) -> Document:
+    with database.session() as session:
+        return session.scalars(select(Document)).one()
+
+
+def test_a_revisit_does_not_take_the_place_of_a_response_whose_file_has_changed(
+    database: Database, tmp_path: Path
+) -> None:
+    first = write(tmp_path / "a.warc.gz", [PAGE], changed=1)
+    index_file(database, first, OPTIONS)
+    write(first, [PAGE, DAYS[0][1]], changed=2)
+    index_file(database, write_archive(tmp_path / "b.warc.gz", [revisit(PAGE)]), OPTIONS)
+    assert document(database).record_type == "response"
+    assert files(database) == {"a.warc.gz": 1}
