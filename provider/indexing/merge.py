@@ -84,7 +84,7 @@ WHERE document.arc_id = {arc} AND document."offset" = candidate."offset" AND doc
 
 # Ordered by host and URL, so that their indexes are written page by page; all loaders use the same order, so
 # that two with captures in common cannot deadlock. The first capture of a key in a file becomes the
-# document.
+# document, but a revisit only if no other record of the file has its content.
 _INSERT: Final = f"""
 WITH inserted AS (
     INSERT INTO document (
@@ -98,7 +98,7 @@ WITH inserted AS (
         {TITLE_OF.format(key="candidate.url_key")}, packed_length, :access, :embargo_until, recognised_type,
         declared_type, language
     FROM candidate
-    ORDER BY host_id, url_key, key, "offset"
+    ORDER BY host_id, url_key, key, record_type = 'revisit', "offset"
     ON CONFLICT (key) DO NOTHING
     RETURNING key, id, arc_id, host_id, mime_major_id, mime_id, title_id, archived
 )
@@ -108,21 +108,28 @@ SELECT key, id, arc_id, host_id, mime_major_id, mime_id, title_id,
 FROM inserted
 """  # noqa: S608 constant text
 
-# A capture that equals the document comes before others of its key: its content is still in the file.
+# A capture that equals the document comes before others of its key: its content is still in the file. A
+# record with the content of a document that is a revisit reveals it, in whatever file.
 _KNOWN: Final = """
 INSERT INTO known
 SELECT DISTINCT ON (candidate.key)
-    candidate.key, document.id, document.arc_id, candidate."offset", document."offset",
-    pg_temp.differ(candidate.digest, document.digest),
-    pg_temp.differ(candidate.digest, document.digest) OR coalesce(candidate.length <> document.length, false)
-        OR document.length IS NOT NULL AND candidate.record_type <> document.record_type AS alters,
+    candidate.key, document.id, document.arc_id, candidate."offset", document."offset", found.differs,
+    found.differs OR NOT found.reveals AND (
+        coalesce(candidate.length <> document.length, false)
+        OR document.length IS NOT NULL AND candidate.record_type <> document.record_type
+    ) AS alters,
+    found.reveals,
     candidate.length IS NOT NULL
         AND (document.length IS NULL OR document.title IS NULL AND candidate.title IS NOT NULL
-            OR document.language IS NULL AND candidate.language IS NOT NULL)
+            OR document.language IS NULL AND candidate.language IS NOT NULL OR found.reveals)
 FROM candidate
 JOIN document USING (key)
+CROSS JOIN LATERAL (
+    SELECT pg_temp.differ(candidate.digest, document.digest) AS differs,
+        document.record_type = 'revisit' AND candidate.record_type <> 'revisit' AS reveals
+) AS found
 WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.key = candidate.key)
-ORDER BY candidate.key, alters, candidate."offset"
+ORDER BY candidate.key, found.differs, candidate.record_type = 'revisit', alters, candidate."offset"
 """
 # The file itself has other content for its document. What is known of the former content is removed; then the
 # document gets its facts and its new datestamp like one that only a CDX file had listed. One of another type
@@ -146,7 +153,8 @@ _CLASSIFY: Final = """
 UPDATE known SET state = CASE
     WHEN differs THEN 'differs'
     WHEN arc_id = :arc_id AND old_offset = new_offset THEN 'unchanged'
-    WHEN arc_id = :arc_id OR arc_id = ANY(:missing) OR arc_id = ANY(:doubtful) AND NOT alters THEN 'moved'
+    WHEN arc_id = :arc_id OR reveals OR arc_id = ANY(:missing) THEN 'moved'
+    WHEN arc_id = ANY(:doubtful) AND NOT alters THEN 'moved'
     ELSE 'duplicate'
 END
 """
@@ -170,7 +178,7 @@ UPDATE document SET
     length = candidate.length, title = coalesce(candidate.title, document.title),
     language = coalesce(candidate.language, document.language),
     digest = coalesce(document.digest, candidate.digest),
-    http_status = coalesce(document.http_status, candidate.http_status), record_type = candidate.record_type,
+    http_status = coalesce(candidate.http_status, document.http_status), record_type = candidate.record_type,
     datestamp = CASE WHEN document.datestamp = :unlisted THEN :unlisted ELSE :datestamp END
 FROM known JOIN candidate ON candidate.key = known.key AND candidate."offset" = known.new_offset
 WHERE known.id = document.id AND known.lacks AND known.state IN ('unchanged', 'moved')
@@ -191,7 +199,8 @@ FROM known JOIN arc ON arc.id = known.arc_id WHERE known.state = 'differs' ORDER
 """
 _REPEATED: Final = """
 WITH first AS (
-    SELECT DISTINCT ON (key) key, "offset", digest FROM candidate ORDER BY key, "offset"
+    SELECT DISTINCT ON (key) key, "offset", digest FROM candidate
+    ORDER BY key, record_type = 'revisit', "offset"
 )
 SELECT
     candidate."offset", first."offset" AS first, pg_temp.differ(candidate.digest, first.digest) AS differs
@@ -240,8 +249,8 @@ class Merged:
     moved: int = 0
     duplicates: int = 0
     completed: int = 0
-    """Unchanged and moved documents that were known only from a CDX file, or had no title or language, or
-    whose content was replaced in their file."""
+    """Unchanged and moved documents that were known only from a CDX file or a revisit, or had no title or
+    language, or whose content was replaced in their file."""
     problems: tuple[FramingProblem, ...] = ()
     gone: tuple[int, ...] = field(default=(), repr=False)
     """Ids of missing files from which documents were moved here."""

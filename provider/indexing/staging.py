@@ -167,7 +167,7 @@ _TABLES: Final = (
     """
     CREATE TEMP TABLE IF NOT EXISTS known (
         key uuid, id bigint, arc_id int, new_offset bigint, old_offset bigint, differs boolean,
-        alters boolean, lacks boolean, state text
+        alters boolean, reveals boolean, lacks boolean, state text
     )
     """,
     # Digests in different notations (another algorithm, hexadecimal for base32) cannot be compared.

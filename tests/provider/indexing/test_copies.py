@@ -14,11 +14,12 @@ from oai.failures import FailureCode
 from provider.holdings.fixity import Checker, FixityChoice
 from provider.indexing.indexer import FileReport, IndexOptions, index_file
 from provider.models import Arc, ArcProblem, Document
-from tests.provider.archives import Page, write_archive, write_pages
+from tests.provider.archives import Page, warc_record, write_archive, write_pages
 from tests.provider.holdings.test_documents_access import revisit
 from tests.provider.indexing.indexed import check_counts, counts
 
 OPTIONS = IndexOptions(margin=1)
+AGAIN = IndexOptions(margin=1, again=True)
 DAYS = [
     [
         Page(url=f"http://a.example/{n}", date=f"2024-01-0{day}T00:00:00Z", body=f"{day}: {n}".encode())
@@ -170,6 +171,40 @@ def test_documents_stay_readable_however_files_are_renamed(database: Database, t
 def document(database: Database) -> Document:
     with database.session() as session:
         return session.scalars(select(Document)).one()
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_response_takes_the_place_of_a_revisit_of_its_url_and_second(
+    database: Database, tmp_path: Path, *, together: bool
+) -> None:
+    page = replace(PAGE, body=b"<html><title>The only copy</title>")
+    records = [revisit(replace(page, status=304)), warc_record(page)]
+    parts = [records] if together else [[record] for record in records]
+    paths = [write_archive(tmp_path / f"{n}.warc.gz", part) for n, part in enumerate(parts)]
+    for path in paths:
+        index_file(database, path, OPTIONS)
+    found = document(database)
+    assert (found.record_type, found.length, found.title, found.http_status) == (
+        "response", len(page.body), "The only copy", 200,
+    )  # fmt: skip
+    assert files(database) == {paths[-1].name: 1}
+    for path in paths:
+        report = index_file(database, path, AGAIN).merged
+        assert (report.moved, report.completed, report.problems) == (0, 0, ())
+    assert_intact(database)
+
+
+def test_a_response_in_another_file_gives_a_revisit_its_content_and_a_new_datestamp(
+    database: Database, tmp_path: Path
+) -> None:
+    index_file(database, write_archive(tmp_path / "a.warc.gz", [revisit(PAGE)]), OPTIONS)
+    before = document(database)
+    report = index_file(
+        database, write_archive(tmp_path / "b.warc.gz", [warc_record(PAGE)]), IndexOptions(margin=60)
+    )
+    assert (*counts(report), report.merged.completed) == (0, 0, 1, 0, 1)
+    after = document(database)
+    assert (after.key, after.datestamp > before.datestamp) == (before.key, True)
 
 
 def test_a_revisit_does_not_take_the_place_of_a_response_whose_file_has_changed(
