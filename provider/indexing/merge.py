@@ -6,7 +6,7 @@ inserted and counted without further queries.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, cast
 
@@ -108,12 +108,18 @@ SELECT key, id, arc_id, host_id, mime_major_id, mime_id, title_id,
 FROM inserted
 """  # noqa: S608 constant text
 
+# Where digests say nothing, lengths do; a revisit has no content of its own.
+_UNLIKE: Final = """coalesce(
+    pg_temp.same(candidate.digest, {other}.digest) IS NULL AND candidate.length <> {other}.length
+        AND candidate.record_type = {other}.record_type AND candidate.record_type <> 'revisit', false
+)"""
 # A capture that equals the document comes before others of its key: its content is still in the file. A
 # record with the content of a document that is a revisit reveals it, in whatever file.
-_KNOWN: Final = """
+_KNOWN: Final = f"""
 INSERT INTO known
 SELECT DISTINCT ON (candidate.key)
     candidate.key, document.id, document.arc_id, candidate."offset", document."offset", found.differs,
+    {_UNLIKE.format(other="document")},
     found.differs OR NOT found.reveals AND (
         coalesce(candidate.length <> document.length, false)
         OR document.length IS NOT NULL AND candidate.record_type <> document.record_type
@@ -125,12 +131,12 @@ SELECT DISTINCT ON (candidate.key)
 FROM candidate
 JOIN document USING (key)
 CROSS JOIN LATERAL (
-    SELECT pg_temp.differ(candidate.digest, document.digest) AS differs,
+    SELECT pg_temp.same(candidate.digest, document.digest) IS FALSE AS differs,
         document.record_type = 'revisit' AND candidate.record_type <> 'revisit' AS reveals
 ) AS found
 WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.key = candidate.key)
 ORDER BY candidate.key, found.differs, candidate.record_type = 'revisit', alters, candidate."offset"
-"""
+"""  # noqa: S608 constant text
 # The file itself has other content for its document. What is known of the former content is removed; then the
 # document gets its facts and its new datestamp like one that only a CDX file had listed. One of another type
 # is left as it is: a document stays in its sets.
@@ -155,6 +161,7 @@ UPDATE known SET state = CASE
     WHEN arc_id = :arc_id AND old_offset = new_offset THEN 'unchanged'
     WHEN arc_id = :arc_id OR reveals OR arc_id = ANY(:missing) THEN 'moved'
     WHEN arc_id = ANY(:doubtful) AND NOT alters THEN 'moved'
+    WHEN unlike THEN 'differs'
     ELSE 'duplicate'
 END
 """
@@ -197,15 +204,16 @@ _CONFLICTS: Final = """
 SELECT known.new_offset, known.old_offset, coalesce(arc.path, arc.listed_name, arc.name) AS path
 FROM known JOIN arc ON arc.id = known.arc_id WHERE known.state = 'differs' ORDER BY known.new_offset
 """
-_REPEATED: Final = """
+_REPEATED: Final = f"""
 WITH first AS (
-    SELECT DISTINCT ON (key) key, "offset", digest FROM candidate
+    SELECT DISTINCT ON (key) key, "offset", digest, length, record_type FROM candidate
     ORDER BY key, record_type = 'revisit', "offset"
 )
 SELECT
-    candidate."offset", first."offset" AS first, pg_temp.differ(candidate.digest, first.digest) AS differs
+    candidate."offset", first."offset" AS first,
+    pg_temp.same(candidate.digest, first.digest) IS FALSE OR {_UNLIKE.format(other="first")} AS differs
 FROM candidate JOIN first USING (key) WHERE candidate."offset" <> first."offset" ORDER BY candidate."offset"
-"""
+"""  # noqa: S608 constant text
 _VANISHED: Final = """
 SELECT count(*) AS documents, min("offset") AS first FROM document
 WHERE arc_id = :arc_id AND NOT EXISTS (SELECT FROM candidate WHERE candidate.key = document.key)
@@ -236,7 +244,7 @@ WHERE document.key = candidate.key AND document.arc_id = candidate.arc_id
 """
 _DIFFERENT: Final = """
 SELECT candidate."offset", candidate.url FROM candidate JOIN document USING (key)
-WHERE pg_temp.differ(candidate.digest, document.digest) ORDER BY candidate."offset"
+WHERE pg_temp.same(candidate.digest, document.digest) IS FALSE ORDER BY candidate."offset"
 """
 
 
@@ -278,15 +286,7 @@ def merge(
         _count_arcs(session, assigned.arc_id, new, ())
         return Merged(new=new, problems=vanished)
     merged = _merge_known(session, assigned, new, datestamp)
-    return Merged(
-        new=new,
-        unchanged=merged.unchanged,
-        moved=merged.moved,
-        duplicates=merged.duplicates,
-        completed=merged.completed,
-        problems=(*vanished, *merged.problems),
-        gone=merged.gone,
-    )
+    return replace(merged, new=new, problems=(*vanished, *merged.problems))
 
 
 def merge_listed(session: Session, captures: int, datestamp: datetime, enrolment: Enrolment | None) -> Merged:
@@ -423,7 +423,7 @@ def _conflicts(session: Session, repeated: Sequence[Row[Any]]) -> list[FramingPr
     ]
     code = FailureCode.ARCHIVE_DIGEST_DIFFERS
     return [
-        FramingProblem.of(code, f"the digest differs from {other}: not indexed", offset=offset)
+        FramingProblem.of(code, f"the content differs from {other}: not indexed", offset=offset)
         for offset, other in sorted(found)
     ]
 

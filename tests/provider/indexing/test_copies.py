@@ -1,19 +1,25 @@
 """Documents follow their captures: into files with new names, and to the copy that has the content."""
 
+import base64
+import hashlib
 import os
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
+from sqlalchemy.orm import Session
 
 from oai.database import Database
 from oai.failures import FailureCode
 from provider.holdings.fixity import Checker, FixityChoice
 from provider.indexing.indexer import FileReport, IndexOptions, index_file
+from provider.indexing.staging import open_staging
 from provider.models import Arc, ArcProblem, Document
+from provider.reading.digests import same_digest
 from tests.provider.archives import Page, warc_record, write_archive, write_pages
 from tests.provider.holdings.test_documents_access import revisit
 from tests.provider.indexing.indexed import check_counts, counts
@@ -216,3 +222,50 @@ def test_a_revisit_does_not_take_the_place_of_a_response_whose_file_has_changed(
     index_file(database, write_archive(tmp_path / "b.warc.gz", [revisit(PAGE)]), OPTIONS)
     assert document(database).record_type == "response"
     assert files(database) == {"a.warc.gz": 1}
+
+
+def stated(page: Page, digest: str) -> bytes:
+    """The record with another digest."""
+    return warc_record(page).replace(page.payload_digest.encode(), digest.encode())
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize(
+    ("body", "digest", "expected"),
+    [
+        (b"content Y", "sha1:{hex}", [FailureCode.ARCHIVE_DIGEST_DIFFERS]),
+        (b"content X", "sha1:{hex}", []),
+        (b"content X", "SHA-1:{base32}", []),
+        (b"content X", "sha512:aa", []),
+        (b"longer content", "sha512:aa", [FailureCode.ARCHIVE_DIGEST_DIFFERS]),
+    ],
+)
+def test_other_content_is_reported_whatever_the_notation_of_its_digest(
+    database: Database, tmp_path: Path, body: bytes, digest: str, expected: list[str], *, together: bool
+) -> None:
+    one, other = (replace(PAGE, body=content) for content in (b"content X", body))
+    value = other.payload_digest.removeprefix("sha1:")
+    digest = digest.format(hex=base64.b32decode(value).hex(), base32=value)
+    records = [warc_record(one), stated(other, digest)]
+    parts = [records] if together else [[record] for record in records]
+    reports = [
+        index_file(database, write_archive(tmp_path / f"{n}.warc.gz", part), OPTIONS)
+        for n, part in enumerate(parts)
+    ]
+    assert (codes(reports[-1]), reports[-1].merged.duplicates) == (expected, 0 if expected else 1)
+
+
+def test_the_database_compares_digests_as_the_product_does(database: Database) -> None:
+    digests: list[str | None] = [None, "x", "md6:aa", "sha1:short"]
+    for name in ("md5", "sha1", "sha256"):
+        for content in (b"one", b"other"):
+            value = hashlib.new(name, content, usedforsecurity=False)
+            base32 = base64.b32encode(value.digest()).decode()
+            digests += [f"{name}:{value.hexdigest()}", f"{name}:{base32}", f"{name}:{base32.rstrip('=')}"]
+            digests.append(f"{name}:{value.hexdigest()}".upper().replace("SHA", "SHA-"))
+    with database.engine.connect() as connection, Session(connection) as session:
+        open_staging(session)
+        for one, other in product(digests, repeat=2):
+            values = {"one": one, "other": other}
+            same = session.scalar(text("SELECT pg_temp.same(:one, :other)"), values)
+            assert same is (True if one and one == other else same_digest(one, other)), values
