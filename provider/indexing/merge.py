@@ -114,28 +114,31 @@ _UNLIKE: Final = """coalesce(
         AND candidate.record_type = {other}.record_type AND candidate.record_type <> 'revisit', false
 )"""
 # A capture that equals the document comes before others of its key: its content is still in the file. A
-# record with the content of a document that is a revisit reveals it, in whatever file.
+# record with the content of a document that is a revisit reveals it, in whatever file. The file itself knows
+# better than a CDX file that has listed its document.
 _KNOWN: Final = f"""
 INSERT INTO known
 SELECT DISTINCT ON (candidate.key)
     candidate.key, document.id, document.arc_id, candidate."offset", document."offset", found.differs,
     {_UNLIKE.format(other="document")},
-    found.differs OR NOT found.reveals AND (
+    found.differs OR NOT reveals AND (
         coalesce(candidate.length <> document.length, false)
         OR document.length IS NOT NULL AND candidate.record_type <> document.record_type
     ) AS alters,
-    found.reveals,
+    reveals,
     candidate.length IS NOT NULL
         AND (document.length IS NULL OR document.title IS NULL AND candidate.title IS NOT NULL
-            OR document.language IS NULL AND candidate.language IS NOT NULL OR found.reveals)
+            OR document.language IS NULL AND candidate.language IS NOT NULL OR reveals)
 FROM candidate
 JOIN document USING (key)
 CROSS JOIN LATERAL (
-    SELECT pg_temp.same(candidate.digest, document.digest) IS FALSE AS differs,
+    SELECT pg_temp.same(candidate.digest, document.digest) IS FALSE
+            AND NOT (document.length IS NULL AND document.arc_id = :arc_id) AS differs,
         document.record_type = 'revisit' AND candidate.record_type <> 'revisit' AS reveals
 ) AS found
 WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.key = candidate.key)
-ORDER BY candidate.key, found.differs, candidate.record_type = 'revisit', alters, candidate."offset"
+ORDER BY candidate.key, pg_temp.same(candidate.digest, document.digest) IS FALSE,
+    candidate.record_type = 'revisit', alters, candidate."offset"
 """  # noqa: S608 constant text
 # The file itself has other content for its document. What is known of the former content is removed; then the
 # document gets its facts and its new datestamp like one that only a CDX file had listed. One of another type
@@ -184,7 +187,8 @@ _COMPLETE: Final = """
 UPDATE document SET
     length = candidate.length, title = coalesce(candidate.title, document.title),
     language = coalesce(candidate.language, document.language),
-    digest = coalesce(document.digest, candidate.digest),
+    digest = CASE WHEN document.length IS NULL THEN coalesce(candidate.digest, document.digest)
+        ELSE coalesce(document.digest, candidate.digest) END,
     http_status = coalesce(candidate.http_status, document.http_status), record_type = candidate.record_type,
     datestamp = CASE WHEN document.datestamp = :unlisted THEN :unlisted ELSE :datestamp END
 FROM known JOIN candidate ON candidate.key = known.key AND candidate."offset" = known.new_offset
@@ -343,7 +347,7 @@ def _merge_known(session: Session, assigned: AssignedRow, new: int, datestamp: d
     here = {"arc_id": assigned.arc_id}
     session.execute(text("ANALYZE candidate"))
     session.execute(text("ANALYZE fresh"))
-    session.execute(text(_KNOWN))
+    session.execute(text(_KNOWN), here)
     replaced = _replaced(session, assigned)
     lost = find_lost(session, session.scalars(text(_ELSEWHERE), here).all())
     classes = {"missing": list(lost.missing), "doubtful": list(lost.doubtful)}
