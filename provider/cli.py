@@ -332,7 +332,11 @@ def _add_rule(command: argparse.ArgumentParser) -> None:
 
 def _add_selectors(command: argparse.ArgumentParser) -> "argparse._MutuallyExclusiveGroup":
     which = command.add_mutually_exclusive_group(required=True)
-    which.add_argument("--arc", metavar="NAME", help="all documents of an archive file")
+    which.add_argument(
+        "--arc",
+        metavar="NAME",
+        help="all documents of an archive file: its name, or its path if others have the name",
+    )
     which.add_argument("--url-prefix", metavar="PREFIX", help="documents whose URL begins exactly with this")
     which.add_argument("--domain", metavar="HOST", help="documents from this host and its subdomains")
     add_times(command)

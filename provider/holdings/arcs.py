@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, func, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, Row, delete, func, insert, or_, select, text, update
 from sqlalchemy.orm import Session
 
-from oai.failures import failure_columns
+from oai.failures import FailureCode, failure_columns
 from provider.models import Arc, ArcProblem, Document
 from provider.reading.framing import FramingProblem
-from provider.storage.files import UNREAD, ArchiveFile, Presence, presence
+from provider.storage.files import UNREAD, ArchiveFile, Presence, look_at, presence
 from provider.storage.places import (
     WACZ_SUFFIX,
     Place,
@@ -32,8 +32,14 @@ SELECT EXISTS (
     SELECT FROM candidate JOIN document USING (key) WHERE document.arc_id = :arc_id
     UNION ALL
     SELECT FROM candidate JOIN document USING ("offset", url) WHERE document.arc_id = :arc_id
+        AND date_trunc('second', document.archived) = date_trunc('second', candidate.archived)
 )
 """
+
+_LACKING: Final = select(ArcProblem.arc_id).where(
+    ArcProblem.failure_code == FailureCode.ARCHIVE_DOCUMENTS_GONE
+)
+"""Files that no longer had some of their documents when they were read."""
 
 
 def is_file(named: str) -> ColumnElement[bool]:
@@ -77,14 +83,71 @@ def find_unchanged(session: Session, file: ArchiveFile) -> Arc | None:
 def may_replace_lost(session: Session, row: Arc) -> bool:
     """Return whether a file without documents may be a copy of a missing file, and get its documents.
 
-    Also if its documents have another row, with `..` in its path.
+    Also if its documents have another row, with `..` in its path, and if a file that was read later no
+    longer has all of its documents.
     """
     if row.documents or row.path is None:
         return False
     if _rows_with_dots(session, row.name, place_of(row.path)):
         return True
+    read_later = select(Arc.id).where(Arc.indexed > row.indexed, Arc.id.in_(_LACKING))
+    if session.scalar(select(read_later.exists())):
+        return True
     others = select(Arc.path).where(Arc.name == row.name, Arc.id != row.id, Arc.documents > 0)
     return any(presence(path) is Presence.GONE for path in session.scalars(others))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lost:
+    """Ids of files that do not have their documents any more."""
+
+    missing: tuple[int, ...]
+    """Missing from their paths."""
+    doubtful: tuple[int, ...]
+    """Changed since they were read, or read and found to lack some of their documents."""
+
+
+def find_lost(session: Session, arc_ids: Sequence[int]) -> Lost:
+    """Return which of these files may have lost their documents."""
+    columns: tuple[Any, ...] = (
+        Arc.id,
+        Arc.path,
+        Arc.size,
+        Arc.modified,
+        Arc.tag,
+        Arc.id.in_(_LACKING).label("lacks"),
+    )
+    missing, doubtful = [], []
+    for row in session.execute(select(*columns).where(Arc.id.in_(arc_ids)).order_by(Arc.id)):
+        has_changed = _has_changed(row)
+        if has_changed is None:
+            missing.append(row.id)
+        elif has_changed or row.lacks:
+            doubtful.append(row.id)
+    return Lost(missing=tuple(missing), doubtful=tuple(doubtful))
+
+
+def _has_changed(row: Row[Any]) -> bool | None:
+    """Return whether a file has changed since it was read to its end; None if it is missing.
+
+    Looked at once, because each look at an object is a request.
+    """
+    if row.path is None:
+        return None
+    try:
+        now = look_at(place_of(row.path))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return False
+    same = now.modified == row.modified if now.tag is None else now.tag == row.tag
+    return row.modified != UNREAD and not (same and now.size == row.size)
+
+
+def read_again(session: Session, arc_ids: Sequence[int]) -> None:
+    """Have those of these files read again that lack documents, so that what is noted about them is true."""
+    lacking = update(Arc).where(Arc.id.in_(arc_ids), Arc.id.in_(_LACKING))
+    session.execute(lacking.values(modified=UNREAD))
 
 
 def find_unplaced(session: Session, name: str, place: Place) -> int | None:

@@ -18,7 +18,9 @@ from provider.holdings.url_key_state import keys_complete, www_rule
 from provider.holdings.urlkeys import KEY_CHARACTERS, spellings, stored_key, url_key, with_scheme
 from provider.models import Arc, Document, Domain
 from provider.protocol.scopes import find_scope
+from provider.storage.places import WACZ_SUFFIX, is_stored_place
 
+_MOST_PLACES: Final = 3
 INDEXED_CHARACTERS = 512
 """Number of characters of a URL in `ix_document_url`, an index of archives whose documents lack keys."""
 _IN_THE_HOST: Final = re.compile(
@@ -51,7 +53,7 @@ class Selection:
     """Criteria that the documents have in common; all given ones must match."""
 
     arc: str | None = None
-    """Name of an archive file (with or without `.gz`), or its absolute path."""
+    """Name of an archive file (with or without `.gz`), if no other one has it, or its absolute path."""
     key: uuid.UUID | None = None
     """Key of one document."""
     url: str | None = None
@@ -69,7 +71,7 @@ class Selection:
 def conditions(session: Session, selection: Selection) -> list[ColumnElement[bool]]:
     """Return the selection as conditions on `document`.
 
-    Raises UsageError if it names an unknown archive file or domain, or is empty.
+    Raises UsageError if it names an unknown archive file or domain, several archive files, or is empty.
     """
     found: list[ColumnElement[bool]] = []
     if selection.arc is not None:
@@ -92,10 +94,26 @@ def conditions(session: Session, selection: Selection) -> list[ColumnElement[boo
 
 
 def _arcs(session: Session, name: str) -> list[int]:
-    ids = list(session.scalars(select(Arc.id).where(is_file(name))))
-    if not ids:
+    """Return the ids of the archive file that a user names; files without documents need not be told apart.
+
+    All WARC files in one WACZ file belong to its name.
+    """
+    found = session.scalars(select(Arc).where(is_file(name))).all()
+    if not found:
         raise UsageError("archive file %(name)s is not indexed; see `zatva provider status`", name=repr(name))
-    return ids
+    if not is_stored_place(name):
+        end = f"/{name}"
+        in_wacz = name.lower().endswith(WACZ_SUFFIX)
+        filled = [arc.place for arc in found if arc.documents]
+        places = sorted({place.partition(f"{end}#")[0] + end if in_wacz else place for place in filled})
+        if len(places) > 1:
+            raise UsageError(
+                "%(count)s archive files are named %(name)s; give the path of one: %(paths)s",
+                count=len(places),
+                name=repr(name),
+                paths=", ".join([*places[:_MOST_PLACES], *["…"] * (len(places) > _MOST_PLACES)]),
+            )
+    return [arc.id for arc in found]
 
 
 def matches_any(session: Session, selection: Selection) -> bool:

@@ -6,7 +6,7 @@ inserted and counted without further queries.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, cast
 
@@ -14,13 +14,12 @@ from sqlalchemy import CursorResult, Row, text
 from sqlalchemy.orm import Session
 
 from oai.failures import FailureCode
-from provider.holdings.arcs import AssignedRow
+from provider.holdings.arcs import AssignedRow, find_lost, read_again
 from provider.holdings.rules import Enrolment
 from provider.holdings.takedowns import hide_new, hold_register
 from provider.holdings.unlisted import hold_counts
 from provider.models import UNLISTED
 from provider.reading.framing import FramingProblem
-from provider.storage.files import Presence, presence
 from provider.titles.access import follow_new, hold_titles
 from provider.titles.document_sets import TITLE_OF
 from provider.titles.front_pages import forget_front_pages
@@ -85,7 +84,7 @@ WHERE document.arc_id = {arc} AND document."offset" = candidate."offset" AND doc
 
 # Ordered by host and URL, so that their indexes are written page by page; all loaders use the same order, so
 # that two with captures in common cannot deadlock. The first capture of a key in a file becomes the
-# document.
+# document, but a revisit only if no other record of the file has its content.
 _INSERT: Final = f"""
 WITH inserted AS (
     INSERT INTO document (
@@ -99,7 +98,7 @@ WITH inserted AS (
         {TITLE_OF.format(key="candidate.url_key")}, packed_length, :access, :embargo_until, recognised_type,
         declared_type, language
     FROM candidate
-    ORDER BY host_id, url_key, key, "offset"
+    ORDER BY host_id, url_key, key, record_type = 'revisit', "offset"
     ON CONFLICT (key) DO NOTHING
     RETURNING key, id, arc_id, host_id, mime_major_id, mime_id, title_id, archived
 )
@@ -109,22 +108,38 @@ SELECT key, id, arc_id, host_id, mime_major_id, mime_id, title_id,
 FROM inserted
 """  # noqa: S608 constant text
 
-# A capture that equals the document comes before others of its key: its content is still in the file.
-_KNOWN: Final = """
+# Where digests say nothing, lengths do; a revisit has no content of its own.
+_UNLIKE: Final = """coalesce(
+    pg_temp.same(candidate.digest, {other}.digest) IS NULL AND candidate.length <> {other}.length
+        AND candidate.record_type = {other}.record_type AND candidate.record_type <> 'revisit', false
+)"""
+# A capture that equals the document comes before others of its key: its content is still in the file. A
+# record with the content of a document that is a revisit reveals it, in whatever file. The file itself knows
+# better than a CDX file that has listed its document.
+_KNOWN: Final = f"""
 INSERT INTO known
 SELECT DISTINCT ON (candidate.key)
-    candidate.key, document.id, document.arc_id, candidate."offset", document."offset",
-    pg_temp.differ(candidate.digest, document.digest),
-    pg_temp.differ(candidate.digest, document.digest) OR coalesce(candidate.length <> document.length, false)
-        OR document.length IS NOT NULL AND candidate.record_type <> document.record_type AS alters,
+    candidate.key, document.id, document.arc_id, candidate."offset", document."offset", found.differs,
+    {_UNLIKE.format(other="document")},
+    found.differs OR NOT reveals AND (
+        coalesce(candidate.length <> document.length, false)
+        OR document.length IS NOT NULL AND candidate.record_type <> document.record_type
+    ) AS alters,
+    reveals,
     candidate.length IS NOT NULL
         AND (document.length IS NULL OR document.title IS NULL AND candidate.title IS NOT NULL
-            OR document.language IS NULL AND candidate.language IS NOT NULL)
+            OR document.language IS NULL AND candidate.language IS NOT NULL OR reveals)
 FROM candidate
 JOIN document USING (key)
+CROSS JOIN LATERAL (
+    SELECT pg_temp.same(candidate.digest, document.digest) IS FALSE
+            AND NOT (document.length IS NULL AND document.arc_id = :arc_id) AS differs,
+        document.record_type = 'revisit' AND candidate.record_type <> 'revisit' AS reveals
+) AS found
 WHERE NOT EXISTS (SELECT FROM fresh WHERE fresh.key = candidate.key)
-ORDER BY candidate.key, alters, candidate."offset"
-"""
+ORDER BY candidate.key, pg_temp.same(candidate.digest, document.digest) IS FALSE,
+    candidate.record_type = 'revisit', alters, candidate."offset"
+"""  # noqa: S608 constant text
 # The file itself has other content for its document. What is known of the former content is removed; then the
 # document gets its facts and its new datestamp like one that only a CDX file had listed. One of another type
 # is left as it is: a document stays in its sets.
@@ -141,14 +156,15 @@ UPDATE document SET length = NULL, digest = NULL, title = NULL, language = NULL,
 FROM replaced WHERE document.id = replaced.id
 RETURNING document.id, replaced.new_offset
 """
-_ELSEWHERE: Final = """
-SELECT id, path FROM arc WHERE id IN (SELECT arc_id FROM known WHERE arc_id <> :arc_id) ORDER BY id
-"""
+_ELSEWHERE: Final = "SELECT DISTINCT arc_id FROM known WHERE arc_id <> :arc_id"
+# A file that has changed may still have its document, which therefore moves only to a record that equals it.
 _CLASSIFY: Final = """
 UPDATE known SET state = CASE
     WHEN differs THEN 'differs'
     WHEN arc_id = :arc_id AND old_offset = new_offset THEN 'unchanged'
-    WHEN arc_id = :arc_id OR arc_id = ANY(:gone) THEN 'moved'
+    WHEN arc_id = :arc_id OR reveals OR arc_id = ANY(:missing) THEN 'moved'
+    WHEN arc_id = ANY(:doubtful) AND NOT alters THEN 'moved'
+    WHEN unlike THEN 'differs'
     ELSE 'duplicate'
 END
 """
@@ -171,8 +187,9 @@ _COMPLETE: Final = """
 UPDATE document SET
     length = candidate.length, title = coalesce(candidate.title, document.title),
     language = coalesce(candidate.language, document.language),
-    digest = coalesce(document.digest, candidate.digest),
-    http_status = coalesce(document.http_status, candidate.http_status), record_type = candidate.record_type,
+    digest = CASE WHEN document.length IS NULL THEN coalesce(candidate.digest, document.digest)
+        ELSE coalesce(document.digest, candidate.digest) END,
+    http_status = coalesce(candidate.http_status, document.http_status), record_type = candidate.record_type,
     datestamp = CASE WHEN document.datestamp = :unlisted THEN :unlisted ELSE :datestamp END
 FROM known JOIN candidate ON candidate.key = known.key AND candidate."offset" = known.new_offset
 WHERE known.id = document.id AND known.lacks AND known.state IN ('unchanged', 'moved')
@@ -191,14 +208,16 @@ _CONFLICTS: Final = """
 SELECT known.new_offset, known.old_offset, coalesce(arc.path, arc.listed_name, arc.name) AS path
 FROM known JOIN arc ON arc.id = known.arc_id WHERE known.state = 'differs' ORDER BY known.new_offset
 """
-_REPEATED: Final = """
+_REPEATED: Final = f"""
 WITH first AS (
-    SELECT DISTINCT ON (key) key, "offset", digest FROM candidate ORDER BY key, "offset"
+    SELECT DISTINCT ON (key) key, "offset", digest, length, record_type FROM candidate
+    ORDER BY key, record_type = 'revisit', "offset"
 )
 SELECT
-    candidate."offset", first."offset" AS first, pg_temp.differ(candidate.digest, first.digest) AS differs
+    candidate."offset", first."offset" AS first,
+    pg_temp.same(candidate.digest, first.digest) IS FALSE OR {_UNLIKE.format(other="first")} AS differs
 FROM candidate JOIN first USING (key) WHERE candidate."offset" <> first."offset" ORDER BY candidate."offset"
-"""
+"""  # noqa: S608 constant text
 _VANISHED: Final = """
 SELECT count(*) AS documents, min("offset") AS first FROM document
 WHERE arc_id = :arc_id AND NOT EXISTS (SELECT FROM candidate WHERE candidate.key = document.key)
@@ -229,7 +248,7 @@ WHERE document.key = candidate.key AND document.arc_id = candidate.arc_id
 """
 _DIFFERENT: Final = """
 SELECT candidate."offset", candidate.url FROM candidate JOIN document USING (key)
-WHERE pg_temp.differ(candidate.digest, document.digest) ORDER BY candidate."offset"
+WHERE pg_temp.same(candidate.digest, document.digest) IS FALSE ORDER BY candidate."offset"
 """
 
 
@@ -242,8 +261,8 @@ class Merged:
     moved: int = 0
     duplicates: int = 0
     completed: int = 0
-    """Unchanged and moved documents that were known only from a CDX file, or had no title or language, or
-    whose content was replaced in their file."""
+    """Unchanged and moved documents that were known only from a CDX file or a revisit, or had no title or
+    language, or whose content was replaced in their file."""
     problems: tuple[FramingProblem, ...] = ()
     gone: tuple[int, ...] = field(default=(), repr=False)
     """Ids of missing files from which documents were moved here."""
@@ -256,7 +275,7 @@ def merge(
     datestamp: datetime,
     enrolment: Enrolment | None = None,
 ) -> Merged:
-    """Insert the new documents, move those whose file is missing, and update the counts.
+    """Insert the new documents, move those that their file has lost, and update the counts.
 
     `captures` is the number of staged captures. Documents that are new or get new facts get `datestamp`;
     moved ones keep theirs, because their published records do not change.
@@ -265,21 +284,13 @@ def merge(
     if assigned.known:
         session.execute(text("ANALYZE candidate"))
         session.execute(text(SAME_PLACE.format(arc=":arc_id")), {"arc_id": assigned.arc_id})
-        vanished = _vanished(session, assigned)
+        vanished = _vanished(session, assigned) if assigned.whole else ()
     new = insert_new(session, assigned.arc_id, datestamp, enrolment)
     if new == captures:
         _count_arcs(session, assigned.arc_id, new, ())
         return Merged(new=new, problems=vanished)
     merged = _merge_known(session, assigned, new, datestamp)
-    return Merged(
-        new=new,
-        unchanged=merged.unchanged,
-        moved=merged.moved,
-        duplicates=merged.duplicates,
-        completed=merged.completed,
-        problems=(*vanished, *merged.problems),
-        gone=merged.gone,
-    )
+    return replace(merged, new=new, problems=(*vanished, *merged.problems))
 
 
 def merge_listed(session: Session, captures: int, datestamp: datetime, enrolment: Enrolment | None) -> Merged:
@@ -336,11 +347,11 @@ def _merge_known(session: Session, assigned: AssignedRow, new: int, datestamp: d
     here = {"arc_id": assigned.arc_id}
     session.execute(text("ANALYZE candidate"))
     session.execute(text("ANALYZE fresh"))
-    session.execute(text(_KNOWN))
+    session.execute(text(_KNOWN), here)
     replaced = _replaced(session, assigned)
-    elsewhere = session.execute(text(_ELSEWHERE), here).all()
-    gone = tuple(row.id for row in elsewhere if presence(row.path) is Presence.GONE)
-    session.execute(text(_CLASSIFY), {**here, "gone": list(gone)})
+    lost = find_lost(session, session.scalars(text(_ELSEWHERE), here).all())
+    classes = {"missing": list(lost.missing), "doubtful": list(lost.doubtful)}
+    session.execute(text(_CLASSIFY), here | classes)
     states = {row.state: row.documents for row in session.execute(text(_STATES))}
     moved_out = session.execute(text(_MOVED_OUT), here).all()
     if states.get("moved"):
@@ -349,6 +360,7 @@ def _merge_known(session: Session, assigned: AssignedRow, new: int, datestamp: d
     completed = complete(session, datestamp)
     repeated = session.execute(text(_REPEATED)).all()
     _count_arcs(session, assigned.arc_id, new, moved_out)
+    read_again(session, [row.arc_id for row in moved_out])
     unchanged = states.get("unchanged", 0)
     return Merged(
         unchanged=0 if assigned.moved else unchanged,
@@ -356,7 +368,7 @@ def _merge_known(session: Session, assigned: AssignedRow, new: int, datestamp: d
         duplicates=states.get("duplicate", 0) + sum(not row.differs for row in repeated),
         completed=completed,
         problems=(*replaced, *_conflicts(session, repeated)),
-        gone=gone,
+        gone=lost.missing,
     )
 
 
@@ -415,7 +427,7 @@ def _conflicts(session: Session, repeated: Sequence[Row[Any]]) -> list[FramingPr
     ]
     code = FailureCode.ARCHIVE_DIGEST_DIFFERS
     return [
-        FramingProblem.of(code, f"the digest differs from {other}: not indexed", offset=offset)
+        FramingProblem.of(code, f"the content differs from {other}: not indexed", offset=offset)
         for offset, other in sorted(found)
     ]
 

@@ -167,17 +167,37 @@ _TABLES: Final = (
     """
     CREATE TEMP TABLE IF NOT EXISTS known (
         key uuid, id bigint, arc_id int, new_offset bigint, old_offset bigint, differs boolean,
-        alters boolean, lacks boolean, state text
+        unlike boolean, alters boolean, reveals boolean, lacks boolean, state text
     )
     """,
-    # Digests in different notations (another algorithm, hexadecimal for base32) cannot be compared.
+    # Bits as text, which is as long as the algorithm's digests; NULL if algorithm or notation are unknown. As
+    # `reading.digests` reads them: hexadecimal, or base32 with or without padding.
     """
-    CREATE OR REPLACE FUNCTION pg_temp.differ(one text, other text) RETURNS boolean LANGUAGE sql IMMUTABLE
-    RETURN coalesce(
-        lower(one) <> lower(other) AND length(one) = length(other)
-        AND split_part(one, ':', 1) = split_part(other, ':', 1),
-        false
+    CREATE OR REPLACE FUNCTION pg_temp.digest_bits(digest text) RETURNS text LANGUAGE sql IMMUTABLE STRICT
+    RETURN (
+        SELECT CASE
+            WHEN length(digits) = size / 4 AND digits ~ '^[0-9a-f]+$' THEN CAST('x' || digits AS varbit)::text
+            WHEN length(digits) = (size + 4) / 5 AND digits ~ '^[a-z2-7]+$' THEN (
+                SELECT left(string_agg(
+                    (strpos('abcdefghijklmnopqrstuvwxyz234567', digit) - 1)::bit(5)::text, '' ORDER BY place
+                ), size)
+                FROM unnest(string_to_array(digits, NULL)) WITH ORDINALITY AS one (digit, place)
+            )
+        END
+        FROM (VALUES ('md5', 128), ('sha1', 160), ('sha256', 256)) AS algorithm (name, size)
+        CROSS JOIN rtrim(lower(split_part(digest, ':', 2)), '=') AS digits
+        WHERE name = replace(lower(split_part(digest, ':', 1)), '-', '')
     )
+    """,
+    # Whether two digests are equal; NULL if they cannot be compared, as those of different algorithms.
+    """
+    CREATE OR REPLACE FUNCTION pg_temp.same(one text, other text) RETURNS boolean LANGUAGE sql IMMUTABLE
+    RETURN CASE
+        WHEN lower(one) = lower(other) THEN true
+        WHEN length(pg_temp.digest_bits(one)) = length(pg_temp.digest_bits(other))
+            THEN pg_temp.digest_bits(one) = pg_temp.digest_bits(other)
+        WHEN length(one) = length(other) AND split_part(one, ':', 1) = split_part(other, ':', 1) THEN false
+    END
     """,
 )
 _EMPTY: Final = "TRUNCATE candidate, fresh, known"

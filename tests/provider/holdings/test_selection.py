@@ -8,14 +8,17 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from oai.database import Database
+from oai.errors import UsageError
 from provider.holdings.selection import Selection, conditions
 from provider.holdings.urlkeys import KEY_CHARACTERS, WwwRule, url_key
+from provider.indexing.archive_search import find_archives
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Document
 from tests.bench.rows import fill
 from tests.plans import work_of
 from tests.provider.archive import let_keys_be_missing
-from tests.provider.archives import Page, write_pages
+from tests.provider.archives import Page, warc_record, write_pages
+from tests.provider.waczs import wacz
 
 URLS = [
     "http://www.example.cz/",
@@ -129,3 +132,35 @@ def test_a_selection_does_not_read_all_documents(database: Database, wanted: dic
     with database.session() as session, work_of(database, "document") as work:
         selected(session, Selection(**wanted))  # type: ignore[arg-type]
     assert 0 < sum(work) < 4_000
+
+
+def test_a_name_that_several_archive_files_have_is_refused_with_their_paths(
+    database: Database, tmp_path: Path
+) -> None:
+    urls = [f"http://{number}.example/" for number in range(5)]
+    paths = [
+        wacz(tmp_path / str(number) / "site.wacz", {"data.warc": warc_record(Page(url=url))})
+        for number, url in enumerate(urls)
+    ]
+    files = find_archives([tmp_path])
+    for file in files:
+        index_file(database, file, IndexOptions(margin=1))
+    with database.session() as session:
+        for name, ending in (("data.warc.gz", "#archive/data.warc"), ("site.wacz", "")):
+            with pytest.raises(UsageError) as caught:
+                selected(session, Selection(arc=name))
+            shown = ", ".join(f"{path}{ending}" for path in paths[:3])
+            assert str(caught.value) == (
+                f"5 archive files are named {name!r}; give the path of one: {shown}, …"
+            )
+        for path, url in zip(paths, urls, strict=True):
+            assert selected(session, Selection(arc=str(path))) == [url]
+            assert selected(session, Selection(arc=f"{path}#archive/data.warc")) == [url]
+
+
+def test_a_copy_without_documents_does_not_make_a_name_ambiguous(database: Database, tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        path = write_pages(tmp_path / folder / "x.warc.gz", [Page(url="http://a.example/")])
+        index_file(database, path, IndexOptions(margin=1))
+    with database.session() as session:
+        assert selected(session, Selection(arc="x.warc.gz")) == ["http://a.example/"]

@@ -301,3 +301,21 @@ def test_a_faulty_line_is_a_problem_with_its_number(database: Database, tmp_path
     assert [problem.failure for problem in report.merged.problems] == [
         Failure(code=FailureCode.ARCHIVE_LINE_INVALID, facts={"line": 2})
     ]
+
+
+@pytest.mark.parametrize("mime", ["text/html", "warc/revisit", "image/png"])
+def test_a_listed_document_gets_digest_and_type_of_the_record_in_its_file(
+    database: Database, tmp_path: Path, mime: str
+) -> None:
+    archive = write_pages(tmp_path / "archive" / "x.warc.gz", PAGES[:1])
+    listed = cdxj(tmp_path / "x.cdxj", PAGES[:1], archive)
+    text = listed.read_text().replace(PAGES[0].payload_digest, f"sha1:{DIGEST}").replace("text/html", mime)
+    listed.write_text(text.replace('"200"', '"404"'))
+    assert counts(index_file(database, listed, OPTIONS)) == (1, 0, 0, 0, 0)
+    report = index_file(database, archive, OPTIONS)
+    assert (counts(report), report.merged.problems) == ((0, 1, 0, 0, 1), ())
+    with database.session() as session:
+        found = session.scalars(select(Document)).one()
+    assert (found.digest, found.record_type, found.http_status, found.length) == (
+        PAGES[0].payload_digest, "response", 200, len(PAGES[0].body),
+    )  # fmt: skip
