@@ -140,7 +140,10 @@ class ProviderSettings(Section):
         description="adminEmail in Identify; at least one address.",
     )
     namespace: Annotated[str, AfterValidator(_host_name)] = Field(
-        "webarchive.localdomain", description="Domain name in identifiers: `oai:<namespace>:<key>`."
+        "webarchive.localdomain",
+        description="Domain name in identifiers: `oai:<namespace>:<key>`. Set it before publishing and do "
+        "not change it afterwards: harvesters would keep the archive's records under both identifiers. Own "
+        "identifiers in the aggregate keep the namespace in which their source was first published.",
     )
     base_url: Annotated[str, Field(pattern=r"^https?://[^\s?#]+$")] | None = Field(
         None,

@@ -38,6 +38,7 @@ from provider.aggregate.models import (
     AggregateSet,
     AggregateSource,
 )
+from provider.aggregate.sources import published_namespace
 from provider.aggregate.stored_records import UnreadableRecordError, provenance, read_stored
 from provider.models import UNLISTED
 from provider.protocol.catalogue import Identity, OfferedFormat, SetRow
@@ -311,9 +312,13 @@ class AggregateCatalogue:
         own = [source for source in sources if source.identifiers == Identifiers.OWN]
         return Identity(
             earliest=earliest,
-            sample=f"oai:{self.settings.namespace}:{own[0].name}:1" if own else None,
+            sample=self._sample(session, own[0]) if own else None,
             friends=[source.base_url for source in sources],
         )
+
+    def _sample(self, session: Session, source: AggregateSource) -> str:
+        namespace = published_namespace(session, source.repository_id) or self.settings.namespace
+        return f"oai:{namespace}:{source.name}:1"
 
     def record(self, entry: Entry) -> str:
         """Return the record element; for a deleted record, only its header. Raises UnreadableRecordError."""

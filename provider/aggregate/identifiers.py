@@ -3,7 +3,7 @@
 import hashlib
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Final
 from urllib.parse import quote
@@ -31,16 +31,16 @@ def identifier_key(identifier: str) -> uuid.UUID:
     return uuid.UUID(bytes=hashlib.sha256(identifier.encode()).digest()[:16])
 
 
-def given_identifier(identifier: str, *, how: str, namespace: str, source: str) -> str:
+def given_identifier(identifier: str, *, how: str, namespace: Callable[[], str], source: str) -> str:
     """Return the identifier under which a harvested record is published.
 
     With `how` set to `own`, it is `oai:<namespace>:<source>:<original>`. An original that is not a URI is
     never published unchanged, because no request could name it. Characters that the schema does not allow
-    are percent-encoded.
+    are percent-encoded. `namespace` is called only if the identifier is changed.
     """
     if how == Identifiers.ORIGINAL and is_uri(identifier):
         return identifier
-    return f"oai:{namespace}:{source}:{quote(identifier, safe=_IN_LOCAL_IDENTIFIER)}"
+    return f"oai:{namespace()}:{source}:{quote(identifier, safe=_IN_LOCAL_IDENTIFIER)}"
 
 
 def given_set(source: str, harvested: str) -> str:

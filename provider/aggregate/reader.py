@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -14,6 +15,7 @@ from provider.aggregate.formats import Formats
 from provider.aggregate.identifiers import above, given_identifier, given_set, identifier_key
 from provider.aggregate.merge import Staged
 from provider.aggregate.models import AggregateFormat, AggregateRecord, AggregateSet, AggregateSource
+from provider.aggregate.sources import published_namespace
 
 
 @dataclass(kw_only=True)
@@ -145,6 +147,9 @@ _COLUMNS: Final = (
     _RECORD.status,
     _SPECS.label("set_specs"),
 )
+_ACTIVE: Final[Select[Any]] = select(*(getattr(AggregateRecord, name) for name in Staged._fields)).where(
+    AggregateRecord.deleted.is_(False)
+)
 _FIRST_KEY: Final = UUID(int=0)
 
 
@@ -156,7 +161,9 @@ class Gatherer:
     store: Path
     """The folder that relative base directories are resolved against."""
     namespace: str
-    """The namespace of own identifiers."""
+    """The namespace of own identifiers of sources that have not published any yet."""
+    namespaces: dict[int, str]
+    """The namespaces of own identifiers by repository, as far as they are known; shared by transactions."""
 
     def after(self, source: AggregateSource, most: int) -> Sequence[Row[Any]]:
         """Return at most `most` harvested records of the source after the position of its walk."""
@@ -212,16 +219,34 @@ class Gatherer:
         """Return up to `most` records that leave (see `list_leaving`), as deleted records."""
         return _deleted(take_leaving(self.session, source.repository_id, most, withdrawn=withdrawn))
 
+    def renamed(self, ids: Iterable[int], staged: Iterable[Staged]) -> list[Staged]:
+        """Return those of the records whose published identifiers are not in `staged`, as deleted records."""
+        named = {(one.format_id, one.identifier_key) for one in staged}
+        rows = self.session.execute(_ACTIVE.where(AggregateRecord.id.in_(ids))).all()
+        return _deleted([row for row in rows if (row.format_id, row.identifier_key) not in named])
+
     def _known(self, source: AggregateSource, prefix: str, identifiers: list[str]) -> list[Staged]:
         keys = [identifier_key(self._given(source, identifier)) for identifier in identifiers]
-        wanted = _select_active(source).join(AggregateFormat, AggregateFormat.id == AggregateRecord.format_id)
-        mine = (AggregateRecord.identifier_key.in_(keys), AggregateFormat.harvested_prefix == prefix)
-        return _deleted(self.session.execute(wanted.where(*mine)).all())
+        wanted = _ACTIVE.join(AggregateFormat, AggregateFormat.id == AggregateRecord.format_id).where(
+            AggregateRecord.repository_id == source.repository_id,
+            AggregateRecord.identifier_key.in_(keys),
+            AggregateFormat.harvested_prefix == prefix,
+        )
+        return _deleted(self.session.execute(wanted).all())
 
     def _given(self, source: AggregateSource, identifier: str) -> str:
-        return given_identifier(
-            identifier, how=source.identifiers, namespace=self.namespace, source=source.name
-        )
+        namespace = partial(self._namespace, source.repository_id)
+        return given_identifier(identifier, how=source.identifiers, namespace=namespace, source=source.name)
+
+    def _namespace(self, repository_id: int) -> str:
+        """Return the namespace in which the source's own identifiers were published, whatever it is now.
+
+        A published record is only found by its identifier.
+        """
+        if repository_id not in self.namespaces:
+            published = published_namespace(self.session, repository_id)
+            self.namespaces[repository_id] = published or self.namespace
+        return self.namespaces[repository_id]
 
     def _is_normalised(self, repository_id: int) -> bool:
         """Return whether a schedule of the repository changes records by normalise rules."""
@@ -233,13 +258,6 @@ class Gatherer:
                 )
             )
         )
-
-
-def _select_active(source: AggregateSource) -> Select[Any]:
-    columns = [getattr(AggregateRecord, name) for name in Staged._fields]
-    return select(*columns).where(
-        AggregateRecord.repository_id == source.repository_id, AggregateRecord.deleted.is_(False)
-    )
 
 
 def _deleted(rows: Sequence[Row[Any]]) -> list[Staged]:

@@ -11,7 +11,7 @@ from oai.errors import UsageError
 from oai.reach import CREDENTIALS, without_credentials
 from provider.aggregate import harvested
 from provider.aggregate.identifiers import Identifiers, source_name, suggested_name
-from provider.aggregate.models import AggregateFeed, AggregateSet, AggregateSource
+from provider.aggregate.models import AggregateFeed, AggregateRecord, AggregateSet, AggregateSource
 
 RECORDS: Final = "records"
 """`AggregateSource.walk`: check every harvested record."""
@@ -254,6 +254,19 @@ def follow_from_here(session: Session) -> None:
 def feed(session: Session) -> AggregateFeed | None:
     """Return the position in the feed; None before the first source was added."""
     return session.get(AggregateFeed, 1, populate_existing=True)
+
+
+def published_namespace(session: Session, repository_id: int) -> str | None:
+    """Return the namespace of the source's newest own identifier; None if it has no own identifiers."""
+    record = AggregateRecord
+    own = select(record.identifier).where(
+        record.repository_id == repository_id, record.identifier != record.harvested_identifier
+    )
+    # In the order of `ix_aggregate_record_source`. The newest first: of a source that had original
+    # identifiers before, the oldest records have those.
+    newest = own.order_by(record.format_id.desc(), record.datestamp.desc(), record.id.desc()).limit(1)
+    found = session.scalar(newest)
+    return None if found is None else found.split(":")[1]
 
 
 def values_of(source: AggregateSource) -> dict[str, Any]:

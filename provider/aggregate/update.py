@@ -6,7 +6,7 @@ ends, no part is half done and the next process continues from there. Repeating 
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
@@ -82,7 +82,7 @@ class Rereader:
         """Return the due records, staged to be listed or not depending on the result.
 
         If a whole base directory is missing, for example because a disk is not mounted, its records are
-        unchanged.
+        unchanged. A record that is now published under another identifier is staged as deleted.
         """
         rows = self.session.execute(text(_DUE), {"most": _TOGETHER}).all()
         self.session.execute(text(_LOOKED_AT), {"ids": [row.record_id for row in rows]})
@@ -90,13 +90,14 @@ class Rereader:
         readable = [row.record_id for row in settled if self._is_settled(row)]
         self.session.execute(text(_READABLE), {"ids": readable})
         settled.sort(key=_format)
-        return [
+        found = [
             staged
             for (repository_id, prefix), group in groupby(settled, key=_format)
             for staged in gatherer.named(
                 self.session.get_one(AggregateSource, repository_id), prefix, _identifiers(list(group))
             )
         ]
+        return [*found, *gatherer.renamed([row.record_id for row in settled], found)]
 
     def _is_settled(self, row: Row[Any]) -> bool:
         """Return whether the record needs no file, or has a readable one."""
@@ -166,6 +167,8 @@ class Updater:
     settings: Settings
     check: Check = no_check
     together: int = _FEED_TOGETHER
+    namespaces: dict[int, str] = field(default_factory=dict)
+    """See `Gatherer`."""
 
     def run(self) -> Updated:
         """Do all outstanding work."""
@@ -249,7 +252,10 @@ class Updater:
 
     def _gatherer(self) -> Gatherer:
         return Gatherer(
-            session=self.session, store=self.settings.store, namespace=self.settings.provider.namespace
+            session=self.session,
+            store=self.settings.store,
+            namespace=self.settings.provider.namespace,
+            namespaces=self.namespaces,
         )
 
     def _publish(self, change: Callable[[datetime], int]) -> int:

@@ -62,11 +62,11 @@ def _earliest(settings: ProviderSettings, found: datetime) -> datetime:
     return min(parse_datestamp(settings.earliest_datestamp).moment, found)
 
 
-def _identifier_scheme(namespace: str, sample: str) -> str:
+def _identifier_scheme(sample: str) -> str:
     """Return the description of the identifier scheme (guidelines for oai-identifier)."""
     return (
         f"{_opening('oai-identifier', (OAI_IDENTIFIER_NAMESPACE, OAI_IDENTIFIER_SCHEMA))}"
-        f"<scheme>oai</scheme><repositoryIdentifier>{escape(namespace)}</repositoryIdentifier>"
+        f"<scheme>oai</scheme><repositoryIdentifier>{escape(sample.split(':')[1])}</repositoryIdentifier>"
         "<delimiter>:</delimiter>"
         f"<sampleIdentifier>{escape(sample)}</sampleIdentifier>"
         "</oai-identifier>"
@@ -76,7 +76,7 @@ def _identifier_scheme(namespace: str, sample: str) -> str:
 def _containers(settings: ProviderSettings, identity: Identity) -> Iterator[str]:
     """Yield the description containers from the settings, after the identifier scheme."""
     if identity.sample is not None:
-        yield _identifier_scheme(settings.namespace, identity.sample)
+        yield _identifier_scheme(identity.sample)
     policies = (settings.content_policy, settings.metadata_policy, settings.data_policy)
     if any(policies):
         content, metadata, data = map(_policy, ("content", "metadataPolicy", "dataPolicy"), policies)

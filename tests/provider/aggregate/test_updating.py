@@ -4,13 +4,15 @@ import os
 import signal
 import time
 from dataclasses import replace
+from urllib.parse import quote
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.orm import Session
 
 from oai.database import Database
 from provider.aggregate.sources import walk_everything, withdraw_source
-from provider.aggregate.update import updater
+from provider.aggregate.update import notice_unreadable, updater
 from tests.commands import Process, results
 from tests.plans import work_of
 from tests.provider.aggregate.harvested_rows import Harvested
@@ -38,6 +40,11 @@ WITH other AS (
 )
 INSERT INTO aggregate_membership (record_id, set_id, format_id, datestamp)
 SELECT id, 1000 + n, 1, now() FROM other CROSS JOIN generate_series(1, 10) AS n
+"""
+FORMER = """
+UPDATE aggregate_record SET identifier = 'oai:former.example:one:oai:one:1',
+    identifier_key = gen_random_uuid(), datestamp = '2024-01-01'
+WHERE harvested_identifier = 'oai:one:1' RETURNING id
 """
 # Kept counts and memberships against what they count.
 FAULTS = """
@@ -198,3 +205,96 @@ def test_credentials_in_a_base_url_are_not_published(
     for body in (answer(("verb", "Identify")), answer(("verb", "ListSets")), answer(*records)):
         assert b"http://one.example/oai?a=@b" in body
         assert b"cret" not in body
+
+
+@pytest.mark.parametrize(("identifiers", "begin"), [("own", "x"), ("original", "no URI ")])
+def test_published_records_keep_their_own_identifiers_when_the_namespace_changes(
+    harvested: Harvested, database: Database, identifiers: str, begin: str
+) -> None:
+    with database.session() as session:
+        session.execute(text("UPDATE aggregate_source SET identifiers = :how"), {"how": identifiers})
+        _write(harvested, session, *(f"{begin}{number}" for number in (1, 2, 3)))
+    until(lambda: harvested.update() == 3)
+    later = _in_another_namespace(harvested)
+    with database.session() as session:
+        harvested.write(session, f"{begin}1", deleted=True)
+        harvested.write(session, f"{begin}2", version=1)
+        harvested.write(session, f"{begin}3", version=1)
+        harvested.write(session, f"{begin}4")
+        session.execute(text("DELETE FROM oai_record WHERE identifier LIKE '%3'"))
+        session.commit()
+    until(lambda: later.update() == 4)
+    with database.session() as session:
+        walk_everything(session)
+        session.commit()
+    later.update()
+    namespace = harvested.settings.provider.namespace
+    name = quote(begin)
+    assert _identifiers(database) == [
+        (f"oai:{namespace}:one:oai:one:{name}{number}", deleted)
+        for number, deleted in ((1, True), (2, False), (3, True), (4, False))
+    ]
+
+
+def test_a_source_published_after_the_namespace_changed_has_the_new_one(
+    harvested: Harvested, database: Database
+) -> None:
+    later = _in_another_namespace(harvested)
+    with database.session() as session:
+        session.execute(text("UPDATE aggregate_source SET identifiers = 'own'"))
+        _write(harvested, session, "1")
+    until(lambda: later.update() == 1)
+    assert _identifiers(database) == [("oai:other.example:one:oai:one:1", False)]
+
+
+def test_an_unreadable_record_of_a_former_identifier_leaves_the_list(
+    harvested: Harvested, database: Database
+) -> None:
+    with database.session() as session:
+        session.execute(text("UPDATE aggregate_source SET identifiers = 'own'"))
+        _write(harvested, session, "1", "2")
+    until(lambda: harvested.update() == 2)
+    with database.session() as session:  # As an earlier version left it when the namespace changed.
+        number = session.execute(text(FORMER)).scalar_one()
+        session.execute(text("DELETE FROM oai_record WHERE identifier = 'oai:one:1'"))
+        notice_unreadable(session, {number: "gone"})
+        session.commit()
+    until(lambda: harvested.update() == 1)
+    namespace = harvested.settings.provider.namespace
+    assert _identifiers(database) == [
+        ("oai:former.example:one:oai:one:1", True),
+        (f"oai:{namespace}:one:oai:one:2", False),
+    ]
+    with database.session() as session:
+        assert session.scalar(text("SELECT count(*) FROM aggregate_unreadable")) == 0
+
+
+def test_identify_describes_the_identifiers_that_are_published(
+    harvested: Harvested, database: Database
+) -> None:
+    with database.session() as session:
+        session.execute(text("UPDATE aggregate_source SET identifiers = 'own'"))
+        _write(harvested, session, "1")
+    until(lambda: harvested.update() == 1)
+    namespace = harvested.settings.provider.namespace
+    body = _in_another_namespace(harvested).repository().answer([("verb", "Identify")]).body.decode()
+    assert f"<repositoryIdentifier>{namespace}</repositoryIdentifier>" in body
+    assert f"<sampleIdentifier>oai:{namespace}:one:1</sampleIdentifier>" in body
+
+
+def _write(harvested: Harvested, session: Session, *names: str) -> None:
+    for name in names:
+        harvested.write(session, name)
+    session.commit()
+
+
+def _in_another_namespace(harvested: Harvested) -> Harvested:
+    provider = harvested.settings.provider.model_copy(update={"namespace": "other.example"})
+    return replace(harvested, settings=harvested.settings.model_copy(update={"provider": provider}))
+
+
+def _identifiers(database: Database) -> list[tuple[str, bool]]:
+    """The published identifiers, and whether each is deleted."""
+    with database.session() as session:
+        rows = session.execute(text("SELECT identifier, deleted FROM aggregate_record ORDER BY identifier"))
+        return [(identifier, deleted) for identifier, deleted in rows]
