@@ -8,6 +8,7 @@ response that now carries the payload has its own framing.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import BinaryIO, Final, NamedTuple
 
 from oai.errors import ZatvaError
@@ -36,6 +37,7 @@ _BLOCK: Final = 65_536
 _LONGEST_CHUNK_LINE: Final = 4096
 _CHUNK_LINE: Final = re.compile(rb"(?:\r\n)?([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
 _CUT_CHUNK_LINE: Final = re.compile(rb"(?:\r\n)?[0-9A-Fa-f]{1,15}[ \t]*(?:;[^\r\n]*)?\r?")
+_TRAILER: Final = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n]*\r?\n)*[\r\n]*")
 _FOLDED: Final = re.compile(rb"\r?\n[ \t]+")
 _FIELD: Final = re.compile(rb"\n([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([^\r\n]*)")
 _LENGTH: Final = "content-length"
@@ -150,7 +152,7 @@ class ArchivedRecord:
         )
 
     def blocks(self, digest: str | None) -> Iterator[bytes]:
-        """Yield the payload from its beginning, in blocks of at most 64 KiB.
+        """Yield the payload from its beginning, in blocks of at most 128 KiB.
 
         `digest` is the expected one, of the bytes as transferred or with the chunks joined: archives
         contain both kinds. Raises DamageError if the record is truncated, and DigestError after the last
@@ -264,12 +266,20 @@ def _escaped(name: str, value: bytes) -> bytes:
 
 
 def _without_chunks(raw: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the joined content of chunks. Content that is not chunked, despite its header, is unchanged.
+    """Yield the joined content of chunks. Content that is not chunked, despite its header, is unchanged."""
+    first = b""
+    while len(first) < _BLOCK and (block := next(raw, b"")):
+        first += block
+    whole = chain((first,) if first else (), raw)
+    yield from _joined(whole) if _begins_chunked(first, is_whole=len(first) < _BLOCK) else whole
+
+
+def _joined(raw: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the content of chunks.
 
     The last chunk may be cut off in a complete record: crawlers end a response at limits of time and length.
     """
     held = b""
-    is_joined = False
     for block in raw:
         held += block
         while held:
@@ -283,7 +293,6 @@ def _without_chunks(raw: Iterator[bytes]) -> Iterator[bytes]:
             left = int(line[1], 16)
             if left == 0:
                 return
-            is_joined = True
             held = held[line.end() :]
             while left > len(held):
                 yield held
@@ -293,5 +302,24 @@ def _without_chunks(raw: Iterator[bytes]) -> Iterator[bytes]:
                     return
             yield held[:left]
             held = held[left:]
-    if held.strip(b"\r\n") and not (is_joined and _CUT_CHUNK_LINE.fullmatch(held)):
+    if held.strip(b"\r\n") and not _CUT_CHUNK_LINE.fullmatch(held):
         yield held
+
+
+def _begins_chunked(first: bytes, *, is_whole: bool) -> bool:
+    """Return whether the beginning of content, or all of it, is chunked, as far as it shows.
+
+    A text may begin with a line of hexadecimal digits. So a chunk line is followed after its chunk by another
+    one; if the content ends before, or the chunk is longer than the beginning, its own line break counts.
+    """
+    line = _CHUNK_LINE.match(first)
+    if line is None:
+        return False
+    is_strict = line[0].endswith(b"\r\n")
+    size = int(line[1], 16)
+    if size == 0:
+        return is_strict and is_whole and _TRAILER.fullmatch(first, line.end()) is not None
+    rest = first[line.end() + size :]
+    if _CHUNK_LINE.match(rest):
+        return True
+    return is_strict and (not rest.strip(b"\r\n") or _CUT_CHUNK_LINE.fullmatch(rest) is not None)

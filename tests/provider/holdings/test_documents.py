@@ -183,6 +183,39 @@ async def test_what_is_in_no_chunks_though_its_header_says_so_is_given_as_it_is(
     assert await (await archive.get()).read() == PAGE.body
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"0\n",
+        b"0\n1\n2\n3\n",
+        b"0\r\n1\r\n2\r\n3\r\n",
+        b"0\r\n" + b"x" * 90_000,
+        b"bad\nfood and others\n",
+        b"10\n" + b"lines of a text\n" * 8000,
+        b"10\r\n" + b"line of a text\r\n" * 8000,
+        b"a0000\n" + b"lines of a text\n" * 8000,
+    ],
+)
+async def test_a_text_that_begins_with_a_number_is_in_no_chunks(
+    archive: DocumentArchive, body: bytes
+) -> None:
+    archive.index(http(replace(PAGE, body=body), "Transfer-Encoding: chunked"))
+    assert await (await archive.get()).read() == body
+
+
+@pytest.mark.parametrize("sent", [b"0\r\n", b"0\r\n\r\n", b"0;a=b\r\nExpires: never\r\nX-Y:\r\n\r\n"])
+async def test_chunks_may_be_empty(archive: DocumentArchive, sent: bytes) -> None:
+    archive.index(http(replace(PAGE, body=sent), "Transfer-Encoding: chunked"))
+    response = await archive.get()
+    assert (response.status, await response.read()) == (200, b"")
+
+
+@pytest.mark.parametrize("sent", [b"3\nabc\r\n2\nde\r\n0\n\n", b"5\r\nabcde\r\n0\r\n\r\nstray"])
+async def test_lenient_chunks_are_joined(archive: DocumentArchive, sent: bytes) -> None:
+    archive.index(http(replace(PAGE, body=sent), "Transfer-Encoding: chunked"))
+    assert await (await archive.get()).read() == b"abcde"
+
+
 CUT = b"2000\r\n" + b"x" * 3000
 
 
