@@ -6,6 +6,7 @@ response that now carries the payload has its own framing.
 """
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -33,6 +34,7 @@ from provider.reading.headers import (
 from provider.reading.zstd_frames import MAGIC, ZstdFile, ZstdRecord
 
 _GZIP: Final = b"\x1f\x8b"
+_GZIP_NAMES: Final = frozenset({"gzip", "x-gzip"})
 _BLOCK: Final = 65_536
 _LONGEST_CHUNK_LINE: Final = 4096
 _CHUNK_LINE: Final = re.compile(rb"(?:\r\n)?([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
@@ -69,7 +71,10 @@ class Description:
     content_type: str | None
     """As archived, including parameters."""
     content_encoding: str | None
-    """Of the payload without chunks: the archived field, or otherwise what is left of Transfer-Encoding."""
+    """Of the payload without chunks: the archived field, or otherwise what is left of Transfer-Encoding.
+
+    None if the payload is not compressed as it says: some crawlers archive the decompressed content.
+    """
     length: int
     """Bytes as archived, including chunk framing."""
     chunked: bool
@@ -217,6 +222,9 @@ def _described(opened: _Opened, end: int) -> Description:
     header, head = opened.header, opened.head
     http, warc = _fields(head), _fields(opened.front[: header.block])
     own_type = header.mime_type if header.is_arc or header.record_type == "resource" else None
+    coding = http.get("content-encoding") or _transfer_codings(http)
+    chunked = "chunked" in http.get("transfer-encoding", "").lower()
+    front = opened.front[opened.begin : end]
     return Description(
         record_type=header.record_type,
         target=header.target,
@@ -224,14 +232,37 @@ def _described(opened: _Opened, end: int) -> Description:
         is_arc=header.is_arc,
         http_status=http_status(head),
         content_type=http.get("content-type") if head else own_type,
-        content_encoding=http.get("content-encoding") or _transfer_codings(http),
+        content_encoding=coding if coding and _may_have(coding, front, chunked=chunked) else None,
         length=end - opened.begin,
-        chunked="chunked" in http.get("transfer-encoding", "").lower(),
+        chunked=chunked,
         refers_to_url=warc.get("warc-refers-to-target-uri"),
         refers_to_date=warc.get("warc-refers-to-date"),
         profile=warc.get("warc-profile"),
         http_fields=http,
     )
+
+
+def _may_have(coding: str, front: bytes, *, chunked: bool) -> bool:
+    """Return whether a payload that begins with these bytes may have the coding; True for other codings."""
+    coding = coding.strip().lower()
+    if coding not in {*_GZIP_NAMES, "deflate"}:
+        return True
+    begin = b"".join(_without_chunks(iter((front,)))) if chunked else front
+    if coding in _GZIP_NAMES:
+        return begin[: len(_GZIP)] == _GZIP[: len(begin)]
+    return _is_deflated(begin)
+
+
+def _is_deflated(begin: bytes) -> bool:
+    # Servers send it with and without zlib's header.
+    for window in (zlib.MAX_WBITS, -zlib.MAX_WBITS):
+        inflate = zlib.decompressobj(window)
+        try:
+            inflate.decompress(begin, _BLOCK)
+        except zlib.error:
+            continue
+        return not inflate.unused_data
+    return False
 
 
 def _transfer_codings(fields: Mapping[str, str]) -> str | None:

@@ -1,6 +1,7 @@
 """Archived documents are given as they were captured, to those who may have them, or not at all."""
 
 import gzip
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -155,6 +156,39 @@ async def test_content_encoding_stays_and_is_told(archive: DocumentArchive) -> N
     archive.index(http(page, "Content-Encoding: gzip"))
     response = await archive.get()
     assert (response.headers["Content-Encoding"], await response.read()) == ("gzip", page.body)
+
+
+HTML = b"<html><title>Readable</title>text"
+CODED: list[tuple[str, bytes, bool]] = [
+    ("gzip", HTML, False),
+    (" X-Gzip ", HTML, False),
+    ("deflate", HTML, False),
+    ("deflate", b'{"items": [1, 2, 3]}', False),
+    ("deflate", b"body { color: black }", False),
+    ("br", HTML, True),
+    ("x-gzip", gzip.compress(HTML), True),
+    ("gzip", b"", True),
+    ("deflate", b"", True),
+    ("deflate", zlib.compress(HTML), True),
+    ("deflate", zlib.compress(HTML)[2:-4], True),
+    ("gzip, gzip", HTML, True),
+]
+
+
+@pytest.mark.parametrize(("coding", "body", "sent"), CODED)
+@pytest.mark.parametrize("in_chunks", [False, True])
+async def test_a_content_encoding_that_the_content_does_not_have_is_not_sent(
+    archive: DocumentArchive,
+    coding: str,
+    body: bytes,
+    sent: bool,  # noqa: FBT001 from the table above
+    in_chunks: bool,  # noqa: FBT001 likewise
+) -> None:
+    fields = [f"Content-Encoding: {coding}", *(["Transfer-Encoding: chunked"] if in_chunks else [])]
+    archive.index(http(replace(PAGE, body=body), *fields, body=chunked(body, 1) if in_chunks else body))
+    response = await archive.get()
+    assert await response.read() == body
+    assert response.headers.get("Content-Encoding") == (coding.strip() if sent else None)
 
 
 @pytest.mark.parametrize(
