@@ -161,7 +161,7 @@ class ArchivedRecord:
 
         `digest` is the expected one, of the bytes as transferred or with the chunks joined: archives
         contain both kinds. Raises DamageError if the record is truncated, and DigestError after the last
-        block if the digest differs; a digest of an unknown algorithm is not checked.
+        block if the digest differs; one of an unknown algorithm, or of wrong length, is not checked.
         """
         transferred, joined = (DigestCheck(digest or "") for _ in range(2))
         raw = self._raw(transferred)
