@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from oai.vocabulary import Granularity
 
 _DAY = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_NO_SIGNS = str.maketrans("", "", "-:TZ")
 _DAY_LENGTH = 10
 _LENGTHS = (_DAY_LENGTH, 20)
 _SECOND = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})Z")
@@ -72,6 +73,11 @@ def format_datestamp(moment: datetime, granularity: Granularity = Granularity.SE
     # Six times as fast as strftime, which pads years before 1000 on some systems only.
     text = moment.astimezone(UTC).isoformat()
     return f"{text[:19]}Z" if granularity is Granularity.SECOND else text[:10]
+
+
+def format_timestamp(moment: datetime) -> str:
+    """Return an aware datetime as `YYYYMMDDhhmmss`, UTC; fractions of a second are cut off."""
+    return format_datestamp(moment).translate(_NO_SIGNS)
 
 
 def is_later(one: str, other: str) -> bool:

@@ -23,17 +23,25 @@ _HEADING = (
 
 
 def init(invocation: Invocation) -> ExitCode:
-    """Write the settings file, create the data folder and the tables, and print a sign-in link."""
+    """Write the settings file, create the data folder and the tables, and print a sign-in link.
+
+    A data folder that is given as an option is written to the file.
+    """
     path = settings_file(invocation.arguments.config).absolute()
     if path.exists() and not invocation.arguments.force:
         raise UsageError(f"{path} already exists; to overwrite it with the defaults, use --force")
+    content = example()
+    if invocation.arguments.data:
+        # Without it, the next command would use another folder than the one created here.
+        data = json.dumps(str(invocation.settings.data), ensure_ascii=False)
+        content = content.replace("\n# data =\n", f"\ndata = {data}\n", 1)
     base_url = invocation.settings.web.base_url or DASHBOARD
     with open_database(invocation.settings) as database, database.session() as session:
         link = make_link(session, invocation.settings, "admin", base_url, create_administrator=True)
         session.commit()
     # Last, so that the command can be repeated after a failure. Passwords may be added to the file.
     with open_private(path) as file:
-        file.write(example().encode())
+        file.write(content.encode())
     invocation.console.result(
         {"settings": path, "data": invocation.settings.data, "link": link},
         f"settings   {path}\ndata       {invocation.settings.data}\n"

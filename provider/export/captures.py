@@ -69,7 +69,7 @@ class ExportedCapture:
     """A capture with its record, which is open until the next capture is read."""
 
     documents: tuple[int, ...]
-    """Ids of the documents whose content it has: its own and, of a revisit, that of the original."""
+    """Ids of the documents whose rules apply: its own and, of a revisit, those that lead to its content."""
     key: UUID
     url: str
     archived: datetime
@@ -165,7 +165,7 @@ def _exported(opened: OpenDocument, folder: Path | None, on_bytes: Callable[[int
     record, length = spooled(_watched(pieces, on_bytes), folder)
     description, asked, holder = opened.record.description, opened.asked, opened.holder
     return ExportedCapture(
-        documents=(asked.id,) if holder is asked else (asked.id, holder.id),
+        documents=tuple(dict.fromkeys(one.id for one in (asked, *opened.between, holder))),
         key=asked.key,
         url=asked.url,
         archived=asked.archived,

@@ -19,7 +19,7 @@ from itertools import islice
 from types import TracebackType
 from typing import IO, Any, BinaryIO, Final, Self
 
-from oai.datestamps import format_datestamp
+from oai.datestamps import format_datestamp, format_timestamp
 from provider.export.captures import ExportedCapture
 from provider.export.manifest import Manifest
 from provider.export.sorted_lines import SortedLines
@@ -202,7 +202,7 @@ def _index_line(capture: ExportedCapture, *, offset: int, filename: str) -> byte
         "offset": str(offset),
         "filename": filename,
     }
-    time = capture.archived.astimezone(UTC).strftime("%Y%m%d%H%M%S")
+    time = format_timestamp(capture.archived)
     return f"{url_key(capture.url, WwwRule.NUMBERED)} {time} {json.dumps(values)}".encode()
 
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import re2
 
+from oai.datestamps import format_timestamp
 from oai.errors import UsageError
 
 _UNKNOWN: Final = "unk"
@@ -51,7 +52,7 @@ def _mime(one: FoundCapture) -> str:
 
 FIELDS: Final[Mapping[str, Field]] = {
     "urlkey": lambda one: one.url_key,
-    "timestamp": lambda one: one.archived.strftime("%Y%m%d%H%M%S"),
+    "timestamp": lambda one: format_timestamp(one.archived),
     "url": lambda one: one.url,
     "mime": _mime,
     "status": lambda one: str(one.http_status or "-"),

@@ -1,17 +1,18 @@
 """Archived documents by key: who may read one, where its bytes are, and whether they are intact.
 
-A revisit has no payload of its own: it refers to that of another capture (`provider.holdings.revisits`). The
-rules of both captures apply. Its HTTP header is its own, unless the server answered "not modified".
+A revisit has no payload of its own: it refers to that of another capture (`provider.holdings.revisits`),
+which may be a revisit, too. The rules of all these captures apply. Its HTTP header is its own, unless the
+server answered "not modified".
 """
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import Row, Select, func, select
+from sqlalchemy import ColumnElement, Row, Select, and_, func, select
 from sqlalchemy.orm import Session
 
 from oai.database import Database
@@ -19,7 +20,7 @@ from oai.errors import ZatvaError
 from oai.proxies import Address
 from oai.sections import ProviderSettings
 from provider.holdings.record_matching import difference
-from provider.holdings.revisits import MOST_CANDIDATES, Revisit
+from provider.holdings.revisits import MOST_CANDIDATES, Revisit, Search
 from provider.holdings.rules import Rule, in_reading_room, rights_of, strictest
 from provider.models import UNLISTED, Access, Arc, Document
 from provider.reading.archived_record import ArchivedRecord, DigestError
@@ -29,6 +30,9 @@ from provider.storage.objects import ReplacedError
 
 _HELD: Final = 256 * 1024
 """A checked document up to this many bytes is held in memory; a larger one is read again for sending."""
+
+_MOST_STEPS: Final = 5
+"""Revisits that are followed to the capture with the payload."""
 
 _log = logging.getLogger(__name__)
 
@@ -94,6 +98,8 @@ class OpenDocument:
     """The document whose record contains the payload; differs from `asked` for a revisit."""
     rule: Rule
     record: ArchivedRecord
+    between: tuple[Holding, ...]
+    """The revisits that lead from one to the other, whose rules apply, too."""
     size: int | None
     """Bytes of the payload; None if they are not counted before sending."""
     held: bytes | None = None
@@ -134,19 +140,18 @@ def open_holding(
     rights = _Rights(settings, staff or in_reading_room(settings, reader))
     rights.admit(asked)
     record = _record(asked)
-    holder = asked
+    captures = [asked]
     try:
         if record.description.record_type == "revisit":
             with database.reading() as session:
-                holder, original = _original(session, rights, asked, record)
+                captures, original = _original(session, rights, asked, record)
             if original is not record:
                 record.close()
             record = original
     except BaseException:
         record.close()
         raise
-    rule = strictest((asked.rule, holder.rule))
-    return _checked(asked, holder, rule, record, settings.checked_document_bytes)
+    return _checked(captures, record, settings.checked_document_bytes)
 
 
 def holdings(session: Session, numbers: Sequence[int]) -> list[Holding]:
@@ -224,11 +229,18 @@ def damaged(holding: Holding, fault: DamageError | DigestError) -> NotServedErro
     return NotServedError(500, "the archived record is damaged and is not served")
 
 
-def _checked(asked: Holding, holder: Holding, rule: Rule, record: ArchivedRecord, most: int) -> OpenDocument:
-    description = record.description
+def _checked(captures: Sequence[Holding], record: ArchivedRecord, most: int) -> OpenDocument:
+    description, holder = record.description, captures[-1]
+    opened = OpenDocument(
+        asked=captures[0],
+        holder=holder,
+        rule=strictest([one.rule for one in captures]),
+        record=record,
+        between=tuple(captures[1:-1]),
+        size=None if description.chunked else description.length,
+    )
     if description.length > most:
-        size = None if description.chunked else description.length
-        return OpenDocument(asked=asked, holder=holder, rule=rule, record=record, size=size)
+        return opened
     size = 0
     held: list[bytes] = []
     try:
@@ -243,9 +255,7 @@ def _checked(asked: Holding, holder: Holding, rule: Rule, record: ArchivedRecord
         record.close()
         raise unreadable(holder, error) from None
     whole = b"".join(held) if size <= _HELD else None
-    return OpenDocument(
-        asked=asked, holder=holder, rule=rule, record=record, size=size, held=whole, checked=True
-    )
+    return replace(opened, size=size, held=whole, checked=True)
 
 
 def _holdings() -> Select[Any]:
@@ -280,27 +290,49 @@ def _holding(row: Row[Any]) -> Holding:
     return Holding(**row._mapping)  # noqa: SLF001 a row's public name
 
 
+class _Step(NamedTuple):
+    """A revisit on the way to the payload."""
+
+    holding: Holding
+    record: ArchivedRecord
+    """Its record, whose file may be closed."""
+
+    @property
+    def revisit(self) -> Revisit:
+        """What it refers to."""
+        one = self.holding
+        description = self.record.description
+        return Revisit(url=one.url, archived=one.archived, digest=one.digest, description=description)
+
+
 def _original(
     session: Session, rights: _Rights, asked: Holding, record: ArchivedRecord
-) -> tuple[Holding, ArchivedRecord]:
-    """Return the capture whose payload a revisit refers to, and its open record with the revisit's answer.
+) -> tuple[list[Holding], ArchivedRecord]:
+    """Return a revisit, those between, and the capture with the payload; and the open record of the latter.
 
-    The revisit's own record is that of a revisit of empty content. Raises OriginalNotServedError if the
-    archive does not have the original, and if the reader may not have it.
+    The record has the answer of the first of the revisits that has one. The revisit's own record is that of
+    a revisit of empty content. Raises OriginalNotServedError if the archive does not have the original, and
+    if the reader may not have it or one between.
     """
-    revisit = Revisit(
-        url=asked.url, archived=asked.archived, digest=asked.digest, description=record.description
-    )
-    for holder, is_certain in _candidates(session, revisit):
-        rights.admit_original(holder)
-        original = _record(holder)
-        if is_certain or revisit.has_length(original.description):
-            if revisit.has_answer:
-                original.answer_as(record)
-            return holder, original
-        original.close()
-    if revisit.is_empty:
-        return asked, record
+    steps = [_Step(asked, record)]
+    while True:
+        for holder, is_certain in _candidates(session, steps):
+            rights.admit_original(holder)
+            original = _record(holder)
+            if is_certain or all(step.revisit.has_length(original.description) for step in steps):
+                answer = next((step.record for step in steps if step.revisit.has_answer), None)
+                if answer is not None:
+                    original.answer_as(answer)
+                return [*(step.holding for step in steps), holder], original
+            original.close()
+        if steps[0].revisit.is_empty:
+            return [asked], record
+        between = _named_revisit(session, steps)
+        if between is None or len(steps) == _MOST_STEPS:
+            break
+        rights.admit_original(between)
+        steps.append(_Step(between, _record(between)))
+        steps[-1].record.close()
     raise OriginalNotServedError(
         404,
         f"this capture of {asked.url} only records that the content was unchanged since an "
@@ -308,15 +340,30 @@ def _original(
     )
 
 
-def _candidates(session: Session, revisit: Revisit) -> Iterator[tuple[Holding, bool]]:
+def _candidates(session: Session, steps: Sequence[_Step]) -> Iterator[tuple[Holding, bool]]:
     """Yield captures that may be the original, and whether their digest proves it; the most certain first."""
-    for search in revisit.searches(session):
-        nearest = func.abs(func.extract("epoch", Document.archived - search.moment))
-        found = _holdings().where(
-            search.condition, Document.record_type != "revisit", Document.datestamp < UNLISTED
-        )
-        for row in session.execute(found.order_by(nearest, Document.id).limit(MOST_CANDIDATES)):
-            holder = _holding(row)
-            is_same = revisit.has_digest(holder.digest)
-            if is_same is not False:
-                yield holder, bool(is_same)
+    for search in steps[-1].revisit.searches(session):
+        yield from _found(session, search, steps, Document.record_type != "revisit")
+
+
+def _named_revisit(session: Session, steps: Sequence[_Step]) -> Holding | None:
+    """Return the revisit that the last one's record names; None if it names no other."""
+    search = steps[-1].revisit.named(session)
+    if search is None:
+        return None
+    known = [step.holding.id for step in steps]
+    is_other = and_(Document.record_type == "revisit", Document.id.not_in(known))
+    return next((holding for holding, _ in _found(session, search, steps, is_other)), None)
+
+
+def _found(
+    session: Session, search: Search, steps: Sequence[_Step], condition: ColumnElement[bool]
+) -> Iterator[tuple[Holding, bool]]:
+    """Yield the captures whose digest may be that of the revisits, and whether it is; the nearest first."""
+    nearest = func.abs(func.extract("epoch", Document.archived - search.moment))
+    found = _holdings().where(search.condition, condition, Document.datestamp < UNLISTED)
+    for row in session.execute(found.order_by(nearest, Document.id).limit(MOST_CANDIDATES)):
+        holding = _holding(row)
+        are_same = [step.revisit.has_digest(holding.digest) for step in steps]
+        if False not in are_same:
+            yield holding, True in are_same

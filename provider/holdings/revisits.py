@@ -60,17 +60,25 @@ class Revisit:
 
     def searches(self, session: Session) -> Iterator["Search"]:
         """Yield the places where the original may be, the most certain first."""
-        named, moment = _url(self.description.refers_to_url), _moment(self.description.refers_to_date)
-        own = _url(self.url)
-        if moment is not None:
-            # Crawlers that look originals up in a CDX index know their times to the second only.
-            during = func.date_trunc("second", Document.archived) == moment.replace(microsecond=0)
-            yield Search(condition=and_(same_url(session, named or own), during), moment=moment)
+        named = self.named(session)
+        if named is not None:
+            yield named
         if self.digest is None or is_of_nothing(self.digest):
             return
+        moment = named.moment if named else self.archived
         same = func.lower(Document.digest).in_(written_forms(self.digest))
-        for url in filter(None, dict.fromkeys((named, own))):
-            yield Search(condition=and_(same_url(session, url), same), moment=moment or self.archived)
+        for url in filter(None, dict.fromkeys((_url(self.description.refers_to_url), _url(self.url)))):
+            yield Search(condition=and_(same_url(session, url), same), moment=moment)
+
+    def named(self, session: Session) -> "Search | None":
+        """Return the place that the record names; None if it names no time."""
+        moment = _moment(self.description.refers_to_date)
+        if moment is None:
+            return None
+        url = _url(self.description.refers_to_url) or _url(self.url)
+        # Crawlers that look originals up in a CDX index know their times to the second only.
+        during = func.date_trunc("second", Document.archived) == moment.replace(microsecond=0)
+        return Search(condition=and_(same_url(session, url), during), moment=moment)
 
     def has_digest(self, digest: str | None) -> bool | None:
         """Return whether the content has this digest; None if it cannot be compared."""

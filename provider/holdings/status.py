@@ -41,7 +41,10 @@ def by_month(session: Session) -> list[dict[str, Any]]:
         .join(Mimetype, Mimetype.id == DocumentMonth.mime_major_id)
         .order_by(DocumentMonth.month, Mimetype.name)
     )
-    return [{"month": f"{row.month:%Y-%m}", "type": row.name, "documents": row.documents} for row in rows]
+    return [
+        {"month": f"{row.month.year:04}-{row.month:%m}", "type": row.name, "documents": row.documents}
+        for row in rows
+    ]
 
 
 def by_type(session: Session) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """`/archive/<key>`: archived documents over HTTP as captured, isolated from the provider's own pages.
 
-A document is sent with the archived Content-Type and Content-Encoding (its digest covers these bytes, so
-they are not decompressed here), in a sandbox: archived scripts must not act in the archive's name.
+A document is sent with the archived Content-Type and, if the content has it, Content-Encoding (its digest
+covers these bytes, so they are not decompressed here), in a sandbox: archived scripts must not act in the
+archive's name.
 Redirects and errors were captured, too; all are sent with status 200, and with their status and target in
 separate fields, because the response is archived content and not a current page.
 """

@@ -6,8 +6,10 @@ response that now carries the payload has its own framing.
 """
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import BinaryIO, Final, NamedTuple
 
 from oai.errors import ZatvaError
@@ -32,10 +34,12 @@ from provider.reading.headers import (
 from provider.reading.zstd_frames import MAGIC, ZstdFile, ZstdRecord
 
 _GZIP: Final = b"\x1f\x8b"
+_GZIP_NAMES: Final = frozenset({"gzip", "x-gzip"})
 _BLOCK: Final = 65_536
 _LONGEST_CHUNK_LINE: Final = 4096
 _CHUNK_LINE: Final = re.compile(rb"(?:\r\n)?([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
 _CUT_CHUNK_LINE: Final = re.compile(rb"(?:\r\n)?[0-9A-Fa-f]{1,15}[ \t]*(?:;[^\r\n]*)?\r?")
+_TRAILER: Final = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n]*\r?\n)*[\r\n]*")
 _FOLDED: Final = re.compile(rb"\r?\n[ \t]+")
 _FIELD: Final = re.compile(rb"\n([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([^\r\n]*)")
 _LENGTH: Final = "content-length"
@@ -67,7 +71,10 @@ class Description:
     content_type: str | None
     """As archived, including parameters."""
     content_encoding: str | None
-    """Of the payload without chunks: the archived field, or otherwise what is left of Transfer-Encoding."""
+    """Of the payload without chunks: the archived field, or otherwise what is left of Transfer-Encoding.
+
+    None if the payload is not compressed as it says: some crawlers archive the decompressed content.
+    """
     length: int
     """Bytes as archived, including chunk framing."""
     chunked: bool
@@ -150,11 +157,11 @@ class ArchivedRecord:
         )
 
     def blocks(self, digest: str | None) -> Iterator[bytes]:
-        """Yield the payload from its beginning, in blocks of at most 64 KiB.
+        """Yield the payload from its beginning, in blocks of at most 128 KiB.
 
         `digest` is the expected one, of the bytes as transferred or with the chunks joined: archives
         contain both kinds. Raises DamageError if the record is truncated, and DigestError after the last
-        block if the digest differs; a digest of an unknown algorithm is not checked.
+        block if the digest differs; one of an unknown algorithm, or of wrong length, is not checked.
         """
         transferred, joined = (DigestCheck(digest or "") for _ in range(2))
         raw = self._raw(transferred)
@@ -215,6 +222,9 @@ def _described(opened: _Opened, end: int) -> Description:
     header, head = opened.header, opened.head
     http, warc = _fields(head), _fields(opened.front[: header.block])
     own_type = header.mime_type if header.is_arc or header.record_type == "resource" else None
+    coding = http.get("content-encoding") or _transfer_codings(http)
+    chunked = "chunked" in http.get("transfer-encoding", "").lower()
+    front = opened.front[opened.begin : end]
     return Description(
         record_type=header.record_type,
         target=header.target,
@@ -222,14 +232,37 @@ def _described(opened: _Opened, end: int) -> Description:
         is_arc=header.is_arc,
         http_status=http_status(head),
         content_type=http.get("content-type") if head else own_type,
-        content_encoding=http.get("content-encoding") or _transfer_codings(http),
+        content_encoding=coding if coding and _may_have(coding, front, chunked=chunked) else None,
         length=end - opened.begin,
-        chunked="chunked" in http.get("transfer-encoding", "").lower(),
+        chunked=chunked,
         refers_to_url=warc.get("warc-refers-to-target-uri"),
         refers_to_date=warc.get("warc-refers-to-date"),
         profile=warc.get("warc-profile"),
         http_fields=http,
     )
+
+
+def _may_have(coding: str, front: bytes, *, chunked: bool) -> bool:
+    """Return whether a payload that begins with these bytes may have the coding; True for other codings."""
+    coding = coding.strip().lower()
+    if coding not in {*_GZIP_NAMES, "deflate"}:
+        return True
+    begin = b"".join(_without_chunks(iter((front,)))) if chunked else front
+    if coding in _GZIP_NAMES:
+        return begin[: len(_GZIP)] == _GZIP[: len(begin)]
+    return _is_deflated(begin)
+
+
+def _is_deflated(begin: bytes) -> bool:
+    # Servers send it with and without zlib's header.
+    for window in (zlib.MAX_WBITS, -zlib.MAX_WBITS):
+        inflate = zlib.decompressobj(window)
+        try:
+            inflate.decompress(begin, _BLOCK)
+        except zlib.error:
+            continue
+        return not inflate.unused_data
+    return False
 
 
 def _transfer_codings(fields: Mapping[str, str]) -> str | None:
@@ -264,12 +297,20 @@ def _escaped(name: str, value: bytes) -> bytes:
 
 
 def _without_chunks(raw: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the joined content of chunks. Content that is not chunked, despite its header, is unchanged.
+    """Yield the joined content of chunks. Content that is not chunked, despite its header, is unchanged."""
+    first = b""
+    while len(first) < _BLOCK and (block := next(raw, b"")):
+        first += block
+    whole = chain((first,) if first else (), raw)
+    yield from _joined(whole) if _begins_chunked(first, is_whole=len(first) < _BLOCK) else whole
+
+
+def _joined(raw: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the content of chunks.
 
     The last chunk may be cut off in a complete record: crawlers end a response at limits of time and length.
     """
     held = b""
-    is_joined = False
     for block in raw:
         held += block
         while held:
@@ -283,7 +324,6 @@ def _without_chunks(raw: Iterator[bytes]) -> Iterator[bytes]:
             left = int(line[1], 16)
             if left == 0:
                 return
-            is_joined = True
             held = held[line.end() :]
             while left > len(held):
                 yield held
@@ -293,5 +333,24 @@ def _without_chunks(raw: Iterator[bytes]) -> Iterator[bytes]:
                     return
             yield held[:left]
             held = held[left:]
-    if held.strip(b"\r\n") and not (is_joined and _CUT_CHUNK_LINE.fullmatch(held)):
+    if held.strip(b"\r\n") and not _CUT_CHUNK_LINE.fullmatch(held):
         yield held
+
+
+def _begins_chunked(first: bytes, *, is_whole: bool) -> bool:
+    """Return whether the beginning of content, or all of it, is chunked, as far as it shows.
+
+    A text may begin with a line of hexadecimal digits. So a chunk line is followed after its chunk by another
+    one; if the content ends before, or the chunk is longer than the beginning, its own line break counts.
+    """
+    line = _CHUNK_LINE.match(first)
+    if line is None:
+        return False
+    is_strict = line[0].endswith(b"\r\n")
+    size = int(line[1], 16)
+    if size == 0:
+        return is_strict and is_whole and _TRAILER.fullmatch(first, line.end()) is not None
+    rest = first[line.end() + size :]
+    if _CHUNK_LINE.match(rest):
+        return True
+    return is_strict and (not rest.strip(b"\r\n") or _CUT_CHUNK_LINE.fullmatch(rest) is not None)

@@ -1,4 +1,4 @@
-"""Payload digests in the notation of archives: an algorithm, a colon, and base32 or hexadecimal digits."""
+"""Payload digests of archives: an algorithm, a colon, and the value in base32, hexadecimal or base64."""
 
 import base64
 import binascii
@@ -23,24 +23,22 @@ class PayloadDigest:
         """Return `sha1:` and base32, as most archives write it."""
         return "sha1:" + base64.b32encode(self._hashed.digest()).decode("ascii")
 
-    def spellings(self) -> frozenset[str]:
-        """Return the value in each notation that archives use, in lower case."""
-        value = self._hashed.digest()
-        return frozenset({base64.b32encode(value).decode("ascii").rstrip("=").lower(), value.hex()})
+    def value(self) -> bytes:
+        """Return the digest's bytes."""
+        return self._hashed.digest()
 
 
 class DigestCheck:
     """Compares a stated digest with that of the payload."""
 
     def __init__(self, stated: str) -> None:
-        name, _, value = stated.partition(":")
-        self._value = value.rstrip("=").lower()
-        algorithm = _ALGORITHMS.get(name.lower())
-        self._digest = PayloadDigest(algorithm) if algorithm else None
+        found = _value(stated) if ":" in stated else None
+        self._value = found and found[1]
+        self._digest = found and PayloadDigest(found[0])
 
     @property
     def known(self) -> bool:
-        """Whether the algorithm is supported."""
+        """Whether the algorithm is supported, and the value is one of it."""
         return self._digest is not None
 
     def see(self, piece: bytes) -> None:
@@ -49,8 +47,8 @@ class DigestCheck:
             self._digest.see(piece)
 
     def well(self) -> bool:
-        """Return whether they agree; False for an unknown algorithm."""
-        return self._digest is not None and self._value in self._digest.spellings()
+        """Return whether they agree; False if the stated one is not known."""
+        return self._digest is not None and self._digest.value() == self._value
 
 
 def written_forms(stated: str) -> list[str]:
@@ -59,11 +57,10 @@ def written_forms(stated: str) -> list[str]:
     if found is None:
         return [stated.lower()]
     algorithm, value = found
-    padded = base64.b32encode(value).decode("ascii").lower()
+    encoded = [encode(value).decode("ascii").lower() for encode in (base64.b32encode, base64.b64encode)]
+    digits = [value.hex(), *encoded, *(padded.rstrip("=") for padded in encoded)]
     names = [f"{name}:" for name, known in _ALGORITHMS.items() if known == algorithm]
-    return [
-        f"{name}{digits}" for name in (*names, "") for digits in {padded, padded.rstrip("="), value.hex()}
-    ]
+    return [f"{name}{written}" for name in (*names, "") for written in digits]
 
 
 def same_digest(one: str | None, other: str | None) -> bool | None:
@@ -83,7 +80,7 @@ def is_of_nothing(stated: str | None) -> bool:
 def _value(stated: str | None) -> tuple[str, bytes] | None:
     """Return algorithm and value of a digest, whose algorithm may be left out; None if it is not known."""
     name, _, digits = (stated or "").rpartition(":")
-    for read in (_hexadecimal, _base32):
+    for read in (_hexadecimal, _base32, _base64):
         value = read(digits)
         algorithm = _ALGORITHMS.get(name.lower()) if name else _LENGTHS.get(len(value))
         if algorithm is not None and algorithm == _LENGTHS.get(len(value)):
@@ -105,4 +102,13 @@ def _base32(digits: str) -> bytes:
     try:
         return base64.b32decode(bare + "=" * (-len(bare) % 8), casefold=True)
     except binascii.Error:
+        return b""
+
+
+def _base64(digits: str) -> bytes:
+    """Return the bytes of digits with or without padding; none for other text."""
+    bare = digits.rstrip("=")
+    try:
+        return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+    except ValueError:
         return b""

@@ -21,6 +21,9 @@ RECORD_START = re.compile(
     rb"|[A-Za-z][A-Za-z0-9+.-]*:[^\r\n]* (?:[^ \r\n]+ [0-9]{10,18}[A-Za-z]{0,9}|[0-9]{14} [^ \r\n]+)"
     rb" [^ \r\n]*(?:;[^\r\n]{0,200})? [0-9]+[ \r]*\n"
 )
+_VERSION_LINE = re.compile(rb"WARC/[0-9]\.[0-9]{1,2}\r?\n\Z")
+_LONGEST_VERSION = len(b"WARC/1.10\r")
+_FIELD = re.compile(rb"(?:WARC|Content)-[A-Za-z-]+[ \t]*:", re.IGNORECASE)
 
 MOST_PROBLEMS = 1000
 """Problems of one file that are kept."""
@@ -354,13 +357,22 @@ def _begins_as_record(source: ContentSource) -> bool:
 
 
 def _next_start(file: BinaryIO, offset: int) -> int:
-    """Return the start of the next record after the line at `offset`; the file's end if there is none."""
-    file.seek(offset)
-    place = offset
-    whole = False
+    """Return the start of the next record after `offset`; the file's end if there is none.
+
+    A WARC record may begin within a line, after a cut record or zeros.
+    """
+    place = file.seek(offset)
+    whole, within = False, offset
     while line := file.readline(LINE_LIMIT):
         if whole and RECORD_START.match(line):
             return place
+        if within > offset and _FIELD.match(line):
+            return within
         whole = line.endswith(b"\n")
+        found = _VERSION_LINE.search(line)
+        within = place + found.start() if found else offset
         place += len(line)
+        if not whole and len(line) == LINE_LIMIT:
+            # The version may straddle the parts of a long line.
+            place = file.seek(place - _LONGEST_VERSION)
     return place

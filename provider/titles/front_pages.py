@@ -215,7 +215,8 @@ def _text(
         raise _UnreadableError(str(error)) from error
     try:
         description = opened.record.description
-        if not may_have_title(description.content_type, description.http_status):
+        # Between are further rules, which the search does not check.
+        if opened.between or not may_have_title(description.content_type, description.http_status):
             return None
         payload = opened.held if opened.held is not None else _beginning(opened.record)
     except (DamageError, OSError) as error:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oai.datestamps import format_datestamp, is_later, parse_datestamp, read_moment
+from oai.datestamps import format_datestamp, format_timestamp, is_later, parse_datestamp, read_moment
 from oai.vocabulary import Granularity
 
 
@@ -54,6 +54,11 @@ def test_anything_else_is_refused_and_quoted(text: str) -> None:
 def test_moments_are_written_in_utc_whatever_their_zone() -> None:
     prague = timezone(timedelta(hours=2))
     assert format_datestamp(datetime(2024, 7, 1, 1, 0, 0, 999, tzinfo=prague)) == "2024-06-30T23:00:00Z"
+
+
+def test_a_timestamp_has_14_digits_in_any_year() -> None:
+    assert format_timestamp(datetime(1, 2, 3, 4, 5, 6, 789, tzinfo=UTC)) == "00010203040506"
+    assert format_timestamp(datetime(2024, 7, 1, 1, tzinfo=timezone(timedelta(hours=2)))) == "20240630230000"
 
 
 def test_a_moment_without_a_zone_is_refused() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urljoin
 
+from oai.datestamps import format_timestamp
 from oai.sections import ProviderSettings
 from oai.xml import escape
 from provider.holdings.rules import rights_of
@@ -38,7 +39,7 @@ class Site:
             return f"{self._own_archive}{item.key.hex}"
         return (
             template.replace("{key}", item.key.hex)
-            .replace("{timestamp}", item.archived.strftime("%Y%m%d%H%M%S"))
+            .replace("{timestamp}", format_timestamp(item.archived))
             .replace("{url}", quote(item.url, safe=_UNTOUCHED))
         )
 

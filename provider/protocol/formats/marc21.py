@@ -1,10 +1,9 @@
 """MARC 21 for bibliographic data, in MARCXML: a capture as an online computer file."""
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Final
 
-from oai.datestamps import format_datestamp
+from oai.datestamps import format_datestamp, format_timestamp
 from oai.vocabulary import XSI_NAMESPACE
 from oai.xml import escape
 from provider.models import Access
@@ -23,7 +22,6 @@ _OPENING: Final = (
 _LEADER: Final = "00000nmm a2200000uu 4500"
 _REMOTE_FILE: Final = "cr |||||||||||"
 _UNKNOWN_KIND: Final = "u"
-_NO_SIGNS: Final = str.maketrans("", "", "-:TZ")
 
 
 def write(item: Item, site: Site) -> str:
@@ -31,7 +29,7 @@ def write(item: Item, site: Site) -> str:
     controls = (
         ("001", item.key.hex),
         ("003", escape(site.settings.namespace)),
-        ("005", f"{_digits(item.datestamp)}.0"),
+        ("005", f"{format_timestamp(item.datestamp)}.0"),
         ("007", _REMOTE_FILE),
         ("008", _fixed_data(item)),
     )
@@ -48,13 +46,8 @@ def write(item: Item, site: Site) -> str:
 def _fixed_data(item: Item) -> str:
     """Return field 008: dated to the day, place and language unknown, online."""
     kind = kind_of(item.media_type)
-    entered, captured = _digits(item.datestamp)[2:8], _digits(item.archived)[:8]
+    entered, captured = format_timestamp(item.datestamp)[2:8], format_timestamp(item.archived)[:8]
     return f"{entered}e{captured}xx      o  {kind.marc if kind else _UNKNOWN_KIND}        und d"
-
-
-def _digits(moment: datetime) -> str:
-    """Return `YYYYMMDDhhmmss`, in a third of the time that strftime takes."""
-    return format_datestamp(moment).translate(_NO_SIGNS)
 
 
 def _data_fields(item: Item, site: Site) -> Iterator[str]:

@@ -20,7 +20,10 @@ from provider.indexing.indexer import IndexOptions, index_file
 from tests.provider.archives import Page, write_pages
 from tests.provider.export.wacz_checks import read_wacz
 
-PAGES = [Page(url=f"http://a.example/{number}", body=bytes(range(number, 256)) * 4) for number in range(7)]
+PAGES = [
+    Page(url=f"http://a.example/{number}", date=f"{date}T00:00:00Z", body=bytes(range(number, 256)) * 4)
+    for number, date in enumerate(["0001-01-01"] + ["2007-11-02"] * 6)
+]
 CHOICE = ExportChoice(look_ups=[("a.example", MatchType.HOST)])
 FACTS = ExportFacts(
     selection="captures of a.example",

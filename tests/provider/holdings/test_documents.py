@@ -1,6 +1,7 @@
 """Archived documents are given as they were captured, to those who may have them, or not at all."""
 
 import gzip
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -157,6 +158,39 @@ async def test_content_encoding_stays_and_is_told(archive: DocumentArchive) -> N
     assert (response.headers["Content-Encoding"], await response.read()) == ("gzip", page.body)
 
 
+HTML = b"<html><title>Readable</title>text"
+CODED: list[tuple[str, bytes, bool]] = [
+    ("gzip", HTML, False),
+    (" X-Gzip ", HTML, False),
+    ("deflate", HTML, False),
+    ("deflate", b'{"items": [1, 2, 3]}', False),
+    ("deflate", b"body { color: black }", False),
+    ("br", HTML, True),
+    ("x-gzip", gzip.compress(HTML), True),
+    ("gzip", b"", True),
+    ("deflate", b"", True),
+    ("deflate", zlib.compress(HTML), True),
+    ("deflate", zlib.compress(HTML)[2:-4], True),
+    ("gzip, gzip", HTML, True),
+]
+
+
+@pytest.mark.parametrize(("coding", "body", "sent"), CODED)
+@pytest.mark.parametrize("in_chunks", [False, True])
+async def test_a_content_encoding_that_the_content_does_not_have_is_not_sent(
+    archive: DocumentArchive,
+    coding: str,
+    body: bytes,
+    sent: bool,  # noqa: FBT001 from the table above
+    in_chunks: bool,  # noqa: FBT001 likewise
+) -> None:
+    fields = [f"Content-Encoding: {coding}", *(["Transfer-Encoding: chunked"] if in_chunks else [])]
+    archive.index(http(replace(PAGE, body=body), *fields, body=chunked(body, 1) if in_chunks else body))
+    response = await archive.get()
+    assert await response.read() == body
+    assert response.headers.get("Content-Encoding") == (coding.strip() if sent else None)
+
+
 @pytest.mark.parametrize(
     ("size", "length", "digest_of_chunks"),
     [(1, 4_000, True), (7, 40_000, False), (70_000, 90_000, True), (70_000, 90_000, False)],
@@ -181,6 +215,39 @@ async def test_what_is_in_no_chunks_though_its_header_says_so_is_given_as_it_is(
 ) -> None:
     archive.index(http(PAGE, "Transfer-Encoding: chunked"))
     assert await (await archive.get()).read() == PAGE.body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"0\n",
+        b"0\n1\n2\n3\n",
+        b"0\r\n1\r\n2\r\n3\r\n",
+        b"0\r\n" + b"x" * 90_000,
+        b"bad\nfood and others\n",
+        b"10\n" + b"lines of a text\n" * 8000,
+        b"10\r\n" + b"line of a text\r\n" * 8000,
+        b"a0000\n" + b"lines of a text\n" * 8000,
+    ],
+)
+async def test_a_text_that_begins_with_a_number_is_in_no_chunks(
+    archive: DocumentArchive, body: bytes
+) -> None:
+    archive.index(http(replace(PAGE, body=body), "Transfer-Encoding: chunked"))
+    assert await (await archive.get()).read() == body
+
+
+@pytest.mark.parametrize("sent", [b"0\r\n", b"0\r\n\r\n", b"0;a=b\r\nExpires: never\r\nX-Y:\r\n\r\n"])
+async def test_chunks_may_be_empty(archive: DocumentArchive, sent: bytes) -> None:
+    archive.index(http(replace(PAGE, body=sent), "Transfer-Encoding: chunked"))
+    response = await archive.get()
+    assert (response.status, await response.read()) == (200, b"")
+
+
+@pytest.mark.parametrize("sent", [b"3\nabc\r\n2\nde\r\n0\n\n", b"5\r\nabcde\r\n0\r\n\r\nstray"])
+async def test_lenient_chunks_are_joined(archive: DocumentArchive, sent: bytes) -> None:
+    archive.index(http(replace(PAGE, body=sent), "Transfer-Encoding: chunked"))
+    assert await (await archive.get()).read() == b"abcde"
 
 
 CUT = b"2000\r\n" + b"x" * 3000

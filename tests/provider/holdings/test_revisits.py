@@ -10,18 +10,20 @@ from pathlib import Path
 
 import pytest
 from pytest_aiohttp import AiohttpClient
+from sqlalchemy import select
 from warcio.archiveiterator import ArchiveIterator
 
 from oai.database import Database
 from oai.sections import ProviderSettings
 from oai.settings import Settings
+from provider.export.captures import CaptureReader, ExportedCapture
 from provider.export.warc_download import export_warc
 from provider.holdings.identifiers import capture_key
 from provider.holdings.lookup import MatchType, Query
 from provider.holdings.rules import Rule
-from provider.models import Access
+from provider.models import Access, Document
 from tests.provider.archives import Page, warc_record
-from tests.provider.holdings.document_archive import PAGE, DocumentArchive, chunked, served
+from tests.provider.holdings.document_archive import PAGE, URL, DocumentArchive, chunked, served
 from tests.provider.holdings.test_documents_access import AGAIN, ELSEWHERE, LATER, revisit, rule
 from tests.provider.http.test_cdx import compare_spellings
 
@@ -51,6 +53,15 @@ def hexadecimal(page: Page) -> str:
     return f"sha1:{value.hex()}"
 
 
+def unchanged(page: Page, *fields: str) -> bytes:
+    """A revisit of the page after the server has answered "not modified", without a digest."""
+    record = revisit(replace(page, status=304), UNCHANGED, *fields)
+    return re.sub(rb"WARC-Payload-Digest: [^\r]*\r\n", b"", record)
+
+
+BETWEEN = replace(PAGE, date="2007-12-01T00:00:00Z")
+TO_BETWEEN = f"WARC-Refers-To-Date: {BETWEEN.date}"
+NOT_MODIFIED = unchanged(LATER, TO_BETWEEN)
 BY_KEY = "a URL in another spelling of its key"
 CASES: Sequence[tuple[str, list[bytes], bytes | None]] = [
     ("the digest alone", [warc_record(PAGE), warc_record(OTHER), revisit(LATER)], PAGE.body),
@@ -112,6 +123,27 @@ CASES: Sequence[tuple[str, list[bytes], bytes | None]] = [
     ),
     ("nothing that we have", [warc_record(ELSEWHERE), revisit(LATER)], None),
     ("a revisit that names a revisit", [revisit(PAGE), revisit(LATER)], None),
+    ("not modified since a revisit", [warc_record(PAGE), revisit(BETWEEN), NOT_MODIFIED], PAGE.body),
+    (
+        "not modified since a revisit that was not modified",
+        [
+            warc_record(OTHER),
+            unchanged(BETWEEN, *TO_OTHER),
+            NOT_MODIFIED,
+        ],
+        OTHER.body,
+    ),
+    (
+        "a revisit whose digest is not that of the named one",
+        [warc_record(PAGE), revisit(BETWEEN), revisit(replace(LATER, body=b"else"), TO_BETWEEN)],
+        None,
+    ),
+    ("not modified since itself", [unchanged(LATER, f"WARC-Refers-To-Date: {LATER.date}")], None),
+    (
+        "not modified since another that was not modified since this",
+        [unchanged(BETWEEN, f"WARC-Refers-To-Date: {LATER.date}"), NOT_MODIFIED],
+        None,
+    ),
 ]
 
 
@@ -155,6 +187,28 @@ async def test_the_named_original_decides_who_may_read_it(archive: DocumentArchi
     for access, status in ((Access.READING_ROOM, 403), (Access.WITHHELD, 410), (Access.OPEN, 200)):
         rule(archive, Rule(access=access), ELSEWHERE.url)
         assert (await archive.get(AGAIN)).status == status, access
+
+
+async def test_each_revisit_on_the_way_to_the_content_decides_who_may_read_it(
+    archive: DocumentArchive,
+) -> None:
+    between = replace(ELSEWHERE, date=BETWEEN.date)
+    to_between = (f"WARC-Refers-To-Target-URI: {between.url}", TO_BETWEEN)
+    to_page = (f"WARC-Refers-To-Target-URI: {URL}", f"WARC-Refers-To-Date: {PAGE.date}")
+    archive.index(warc_record(PAGE), revisit(between, *to_page), unchanged(LATER, *to_between))
+    for access, status in ((Access.READING_ROOM, 403), (Access.WITHHELD, 410), (Access.OPEN, 200)):
+        rule(archive, Rule(access=access), between.url)
+        assert (await archive.get(AGAIN)).status == status, access
+
+
+async def test_not_modified_since_a_revisit_has_the_header_of_that_revisit(archive: DocumentArchive) -> None:
+    archive.index(
+        warc_record(PAGE), revisit(replace(BETWEEN, mime_type="text/plain"), IDENTICAL), NOT_MODIFIED
+    )
+    response = await archive.get(AGAIN)
+    names = ("Content-Type", "X-Archive-Orig-Status")
+    assert [response.headers[name] for name in names] == ["text/plain", "200"]
+    assert await response.read() == PAGE.body
 
 
 def first_record(archive: DocumentArchive) -> tuple[str, list[tuple[str, str]], bytes]:
@@ -226,3 +280,13 @@ def test_an_exported_revisit_has_the_content_of_the_named_capture(archive: Docum
     data = b"".join(export_warc(archive.database, ProviderSettings(), query, None))
     bodies = [one.content_stream().read() for one in ArchiveIterator(io.BytesIO(data))][1:]
     assert bodies == [OTHER.body]
+
+
+def test_an_exported_revisit_names_each_document_whose_rule_applies(archive: DocumentArchive) -> None:
+    to_page = (f"WARC-Refers-To-Target-URI: {PAGE.url}", f"WARC-Refers-To-Date: {PAGE.date}")
+    archive.index(warc_record(PAGE), revisit(BETWEEN, *to_page), NOT_MODIFIED)
+    with archive.database.session() as session:
+        ids = session.scalars(select(Document.id).order_by(Document.archived)).all()
+    reader = CaptureReader(database=archive.database, settings=ProviderSettings())
+    exported = [one.documents for one in reader.read(ids) if isinstance(one, ExportedCapture)]
+    assert sorted(exported, key=len) == [(ids[0],), (ids[1], ids[0]), (ids[2], ids[1], ids[0])]

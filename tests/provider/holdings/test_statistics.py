@@ -62,6 +62,13 @@ def test_further_files_add_to_the_numbers(indexed: Database, tmp_path: Path) -> 
         assert kept == {(month, major): number for month, major, number in counted}
 
 
+def test_a_month_of_the_first_year_has_four_digits_for_it(database: Database, tmp_path: Path) -> None:
+    page = Page(url="http://old.example/", date="0001-01-01T00:00:00Z")
+    index_file(database, write_pages(tmp_path / "x.warc.gz", [page]), OPTIONS)
+    with database.session() as session:
+        assert [row["month"] for row in by_month(session)] == ["0001-01"]
+
+
 def test_sets_are_counted_with_what_is_below_them(indexed: Database) -> None:
     with indexed.session() as session:
         types = {row["set_spec"]: row["documents"] for row in by_type(session)}

@@ -271,6 +271,15 @@ async def test_a_revisit_says_so(provider: Provider, database: Database, tmp_pat
     assert line.split(" ")[3] == "warc/revisit"
 
 
+async def test_a_time_in_the_first_year_has_14_digits(
+    provider: Provider, database: Database, tmp_path: Path
+) -> None:
+    page = Page(url="http://old.example/", date="0001-01-01T00:00:00Z")
+    index_file(database, write_archive(tmp_path / "x.warc", [warc_record(page)]), IndexOptions(margin=1))
+    (line,) = await lines(provider, url="old.example")
+    assert line.split(" ")[1] == "00010101000000"
+
+
 @pytest.mark.parametrize(
     ("access", "listed"),
     [(Access.OPEN, True), (Access.READING_ROOM, False), (Access.WITHHELD, False)],

@@ -2,11 +2,13 @@
 
 import pytest
 
-from provider.reading.digests import is_of_nothing, same_digest, written_forms
+from provider.reading.digests import DigestCheck, is_of_nothing, same_digest, written_forms
 
 SHA1 = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"
 HEX = "sha1:da39a3ee5e6b4b0d3255bfef95601890afd80709"
 SHA256 = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+BASE64 = "sha1:2jmj7l5rSw0yVb/vlWAYkK/YBwk="
+SHA256_BASE64 = "sha-256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
 MD5 = "md5:d41d8cd98f00b204e9800998ecf8427e"
 OTHER = "sha1:" + "A" * 32
 
@@ -18,6 +20,11 @@ OTHER = "sha1:" + "A" * 32
         (SHA1, HEX, True),
         (SHA1, SHA1.removeprefix("sha1:"), True),
         (SHA1.lower(), HEX.upper(), True),
+        (SHA1, BASE64, True),
+        (BASE64.rstrip("="), BASE64, True),
+        (BASE64.lower(), BASE64, False),
+        (SHA256, SHA256_BASE64, True),
+        (SHA256, "sha256:not+base64!", None),
         ("SHA-1:" + HEX[5:], SHA1, True),
         (SHA1, OTHER, False),
         (SHA1, SHA256, None),
@@ -33,7 +40,7 @@ def test_digests_are_compared_if_they_can_be(one: str, other: str | None, expect
     assert same_digest(other, one) is expected
 
 
-@pytest.mark.parametrize("digest", [SHA1, HEX, SHA256, MD5])
+@pytest.mark.parametrize("digest", [SHA1, HEX, BASE64, SHA256, SHA256_BASE64, MD5])
 def test_the_digest_of_nothing_is_known(digest: str) -> None:
     assert is_of_nothing(digest)
     assert {digest.lower(), digest.lower().partition(":")[2]} <= set(written_forms(digest))
@@ -46,3 +53,18 @@ def test_other_digests_are_not_that_of_nothing(digest: str | None) -> None:
 
 def test_an_unknown_digest_has_one_form() -> None:
     assert written_forms("md6:ABC") == ["md6:abc"]
+
+
+@pytest.mark.parametrize("digest", [SHA1, HEX, BASE64, SHA256, SHA256_BASE64, MD5, MD5.upper()])
+def test_content_is_checked_in_each_notation(digest: str) -> None:
+    nothing, something = DigestCheck(digest), DigestCheck(digest)
+    something.see(b"x")
+    assert (nothing.known, nothing.well(), something.well()) == (True, True, False)
+
+
+@pytest.mark.parametrize(
+    "digest", ["", "sha1:", "sha1:short", HEX + "00", "sha256:" + HEX[5:], "md6:" + HEX[5:]]
+)
+def test_what_is_no_digest_of_its_algorithm_is_not_checked(digest: str) -> None:
+    check = DigestCheck(digest)
+    assert (check.known, check.well()) == (False, False)

@@ -82,6 +82,35 @@ def test_a_file_that_breaks_off_keeps_what_is_before(tmp_path: Path, name: str, 
     assert [problem.offset for problem in problems] == [len(b"".join(parts[:-1]))]
 
 
+@pytest.mark.parametrize("break_", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("size", [1, 4096, *range(65_525, 65_537)])
+def test_a_record_that_begins_within_a_line_is_found(tmp_path: Path, size: int, break_: bytes) -> None:
+    """As after zeros that a file system has put in, also where a long line is read in two parts."""
+    whole = [record.replace(b"WARC/1.0\r\n", b"WARC/1.0" + break_, 1) for record in records("x.warc")]
+    path = write_archive(tmp_path / "x.warc", [*whole[:2], b"\x00" * size, *whole[2:]])
+    captures, problems = read(path)
+    assert [one.url for one in captures] == [page.url for page in PAGES]
+    assert [problem.offset for problem in problems] == [len(whole[0] + whole[1])]
+
+
+@pytest.mark.parametrize("left", [400, 2000])
+def test_a_record_directly_after_a_cut_one_is_found(tmp_path: Path, left: int) -> None:
+    whole = records("x.warc")
+    path = write_archive(tmp_path / "x.warc", [*whole[:2], whole[2][:left], *whole[3:]])
+    captures, problems = read(path)
+    assert [one.url for one in captures] == [PAGES[0].url, PAGES[2].url, PAGES[3].url]
+    assert [problem.offset for problem in problems] == [len(whole[0] + whole[1])]
+
+
+def test_a_version_within_a_line_of_text_is_no_record(tmp_path: Path) -> None:
+    whole = records("x.warc")
+    text = b"\x00the format is WARC/1.0\r\nand not another: it is old\r\n"
+    path = write_archive(tmp_path / "x.warc", [*whole[:2], text, *whole[2:]])
+    captures, problems = read(path)
+    assert [one.url for one in captures] == [page.url for page in PAGES]
+    assert [problem.offset for problem in problems] == [len(whole[0] + whole[1])]
+
+
 @pytest.mark.parametrize("name", ["x.warc.gz", "x.warc.zst", "x.arc.gz"])
 @pytest.mark.parametrize("place", ["begin", "middle", "checksum"])
 def test_a_garbled_gzip_member_or_frame_costs_that_record_alone(
