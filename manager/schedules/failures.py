@@ -50,9 +50,9 @@ def note_end(
         return None
     if ended.status in GOOD:
         schedule.failures = 0
-        seconds = (ended.harvest_end_time - ended.harvest_start_time).total_seconds()
+        seconds = max((ended.harvest_end_time - ended.harvest_start_time).total_seconds(), 0)
         before = seconds if schedule.usual_seconds is None else schedule.usual_seconds
-        schedule.usual_seconds = before + _WEIGHT * (max(seconds, 0) - before)
+        schedule.usual_seconds = before + _WEIGHT * (seconds - before)
     elif ended.failure_code in NO_ROOM | NOT_STARTED:
         pass
     elif ended.status in BAD or (ended.status == RunStatus.INCOMPLETE and not ended.record_count):

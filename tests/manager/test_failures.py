@@ -150,3 +150,11 @@ def test_good_runs_tell_how_long_the_schedule_usually_takes(database: Database, 
     for seconds in (100, 200):
         run_once(database, tables, "completed", harvest_end_time=now() + timedelta(seconds=seconds))
     assert tables.one("SELECT usual_seconds FROM oai_recurring_job") == pytest.approx(130, abs=2)
+
+
+def test_a_run_that_ended_before_its_start_counts_as_one_without_duration(
+    database: Database, tables: Tables
+) -> None:
+    schedule(tables)
+    run_once(database, tables, "completed", harvest_end_time=now() - timedelta(hours=1))
+    assert tables.one("SELECT usual_seconds FROM oai_recurring_job") == 0
