@@ -81,7 +81,7 @@ def _end() -> Iterator[Work]:
     verdict, status = judge(evidence)
     outcome = RunOutcome(
         repository_id=1, status=status, verdict=verdict, exit_code=ExitCode.DONE, counts={},
-        evidence=evidence, seconds=0, started=_NOW,
+        evidence=evidence, seconds=0,
     )  # fmt: skip
     yield lambda session: approval.close(session, _RUN, everything=False)
     yield lambda session: write_history(session, _REQUEST, outcome, run=_RUN, rules=(None, None))

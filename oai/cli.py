@@ -260,11 +260,14 @@ def _handler(name: str) -> Handler:
     # Imported modules are never garbage. Collecting among them takes a tenth of a command's start-up time,
     # the same again while it runs, and a fifth of a second at its end.
     gc.disable()
+    # The import system ignores exceptions of its callbacks, and an interrupt would be lost there.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         handler: Handler = getattr(importlib.import_module(module), function)
     finally:
         gc.freeze()
         gc.enable()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return handler
 
 

@@ -38,8 +38,11 @@ _WELL: Final = re.compile(r"database system is (?:shut down|ready to accept conn
 _FATAL: Final = re.compile(r"(?:FATAL|PANIC): +(.+)")
 
 
-def why_not(cluster: Path, otherwise: str, *, needed: int = _NEEDED) -> str:
-    """Return why the server does not start and what to do; `otherwise` if disk and log show no reason."""
+def why_not(cluster: Path, otherwise: str, *, needed: int = _NEEDED, pid: int | None = None) -> str:
+    """Return why the server does not start and what to do; `otherwise` if disk and log show no reason.
+
+    With the `pid` of a server that is running, `otherwise` says why it does not accept connections.
+    """
     free = shutil.disk_usage(cluster.parent).free
     if free < needed:
         return (
@@ -47,6 +50,9 @@ def why_not(cluster: Path, otherwise: str, *, needed: int = _NEEDED) -> str:
             "disk, then run the command again"
         )
     log = cluster / "server.log"
+    if pid is not None:
+        reason = otherwise.partition("\n")[0]
+        return f"the server (process {pid}) is running but does not accept connections: {reason}; see {log}"
     # Lines before the server was last ready, such as connections that it ended, are not the reason.
     errors = _FATAL.findall(_WELL.split(_tail(log))[-1])
     return f"{errors[-1]}; see {log}" if errors else otherwise
@@ -67,6 +73,8 @@ SYSTEM_USER: Final = "zatva"
 DATABASE: Final = "zatva"
 _START_SECONDS: Final = 600
 _GOING_SECONDS: Final = 10
+_STARTING: Final = "the database system is "
+"""How a server that starts, recovers or stops refuses connections; their SQLSTATE is not available."""
 _SOCKET_LINE: Final = 4
 _STATUS_LINE: Final = 7
 _READY: Final = "ready"
@@ -314,19 +322,20 @@ def _running(cluster: Path, account: _Account, options: Mapping[str, str], *, go
     """Ensure that the server runs and answers, however it last ended, and return its address."""
     programs = _programs(account)
     _check_path(cluster, _socket_folder(cluster, account))
-    begun = time.monotonic()
+    begun = started = time.monotonic()
     while True:
         try:
             if not keeper.postmaster_pid(cluster):
                 _start(cluster, account, programs, options)
             sockets = keeper.postmaster_lines(cluster)[_SOCKET_LINE]
-            _create_database(sockets)
+            _create_database(sockets, seconds=going_seconds)
             return _url(sockets)
         except (DatabaseNotReadyError, IndexError, psycopg.OperationalError) as error:
             # A killed server takes a moment to disappear; a recovering one answers only after recovery.
-            alive = keeper.postmaster_pid(cluster)
-            if time.monotonic() - begun > (_START_SECONDS if alive else going_seconds):
-                reason = why_not(cluster, str(error))
+            now = time.monotonic()
+            started = now if _STARTING in str(error) else started
+            if now - begun > _START_SECONDS or now - started > going_seconds:
+                reason = why_not(cluster, str(error), pid=keeper.postmaster_pid(cluster))
                 raise DatabaseNotReadyError(f"embedded PostgreSQL in {cluster}: {reason}") from None
             time.sleep(0.1)
 
@@ -404,9 +413,15 @@ def _keep(data: Path, cluster: Path) -> None:
     )
 
 
-def _create_database(sockets: str) -> None:
+def _create_database(sockets: str, *, seconds: float) -> None:
     """Create Zatva's database in the cluster if it does not exist."""
-    with psycopg.connect(host=sockets, user=SYSTEM_USER, dbname="postgres", autocommit=True) as connection:
+    with psycopg.connect(
+        host=sockets,
+        user=SYSTEM_USER,
+        dbname="postgres",
+        autocommit=True,
+        connect_timeout=max(2, int(seconds)),
+    ) as connection:
         known = connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE])
         if not known.rowcount:
             connection.execute(f"CREATE DATABASE {DATABASE}")

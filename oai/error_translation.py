@@ -128,8 +128,10 @@ def _path_advice(error: OSError, settings: Settings | None) -> str | None:
 
 
 def _file(error: OSError, settings: Settings | None) -> str:
-    if error.filename:
-        return os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
+    # The second name is that of a copy or link, on whose disk these errors occur.
+    target = error.filename2 if error.errno in _FULL | {errno.EROFS} else None
+    if name := target or error.filename:
+        return os.fsdecode(name) if isinstance(name, bytes) else str(name)
     if settings is None:
         return "a file"
     return f"a file in {settings.data}, in {tempfile.gettempdir()}, or at a path given on the command line"

@@ -2,13 +2,13 @@
 
 import asyncio
 import importlib.util
-import os
 import platform
-import shutil
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
@@ -18,7 +18,7 @@ from oai import migrations
 from oai.cli import Invocation
 from oai.console import counted
 from oai.database import open_database, place
-from oai.disk import DiskFullError, open_floor
+from oai.disk import DiskFloor, DiskFullError, disks_of, existing
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
 from oai.private_files import exposed_files, how_to_close
@@ -26,6 +26,10 @@ from oai.settings import Settings
 from provider.indexing.first_load import missing_indexes
 from web.auth.openid import OpenIdError, OpenIdProvider
 from zatva.database import missing_parts
+
+_FREE_SPACE: Final = (
+    "free some space: harvests neither start nor continue (harvester.floor_bytes, floor_percent)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +44,21 @@ class SetupFinding:
 
 def doctor(invocation: Invocation) -> ExitCode:
     """Check everything, print a line for each item, and exit with 6 if something is missing."""
-    findings = [finding for check in CHECKS for finding in check(invocation.settings)]
+    findings = [finding for item in CHECKS for finding in _check(item, invocation.settings)]
     rows = [
         {"check": f.check, "well": f.well, "found": f.found, "advice": f.advice or None} for f in findings
     ]
     columns = {"check": "check", "well": "ok", "found": "found", "advice": "what to do"}
     invocation.console.table(rows, columns, empty="no checks")
     return ExitCode.DONE if all(f.well for f in findings) else ExitCode.NOT_READY
+
+
+def _check(item: str, settings: Settings) -> Iterator[SetupFinding]:
+    try:
+        yield from CHECKS[item](settings)
+    except OSError as error:
+        found = str(as_zatva_error(error, settings) or error)
+        yield SetupFinding(check=item, well=False, found=found, advice="see the message")
 
 
 def _python(_: Settings) -> Iterator[SetupFinding]:
@@ -58,22 +70,29 @@ def _python(_: Settings) -> Iterator[SetupFinding]:
     )
 
 
-def _data(settings: Settings) -> Iterator[SetupFinding]:
-    there = _nearest(settings.data)
-    writable = os.access(there, os.W_OK)
-    yield SetupFinding(
-        check="data folder",
-        well=writable,
-        found=f"{settings.data}" + ("" if settings.data.exists() else " (will be created)"),
-        advice="" if writable else f"{there} is not writable; set another folder with ZATVA_DATA",
-    )
-    advice = ""
-    try:
-        open_floor(settings, settings.store)
-    except DiskFullError:
-        advice = "free some space: harvests neither start nor continue (harvester.floor_bytes, floor_percent)"
-    free = shutil.disk_usage(there).free
-    yield SetupFinding(check="free space", well=not advice, found=f"{free / 10**9:.1f} GB", advice=advice)
+def _folders(settings: Settings) -> Iterator[SetupFinding]:
+    for check, folder in (("data folder", settings.data), ("store", settings.store)):
+        there, advice = existing(folder), ""
+        try:
+            # Written to, because neither mode nor owner shows that a file system is read-only or remote.
+            with tempfile.TemporaryFile(dir=there):
+                pass
+        except OSError as error:
+            advice = f"{there}: {error.strerror}; make it writable for this user, or set ZATVA_DATA"
+        found = f"{folder}" + ("" if there == folder.absolute() else " (will be created)")
+        yield SetupFinding(check=check, well=not advice, found=found, advice=advice)
+
+
+def _disks(settings: Settings) -> Iterator[SetupFinding]:
+    ours = settings.harvester
+    for disk in disks_of(settings):
+        advice = ""
+        try:
+            DiskFloor(folders=[disk.folder], bytes=ours.floor_bytes, percent=ours.floor_percent).check()
+        except DiskFullError:
+            advice = _FREE_SPACE
+        found = f"{disk.free / 10**9:.1f} GB in {disk.folder}"
+        yield SetupFinding(check="free space", well=not advice, found=found, advice=advice)
 
 
 def _secrets(settings: Settings) -> Iterator[SetupFinding]:
@@ -156,14 +175,14 @@ def _openid(settings: Settings) -> Iterator[SetupFinding]:
     yield SetupFinding(check="OpenID provider", well=not advice, found=found, advice=advice)
 
 
-def _nearest(folder: Path) -> Path:
-    return next(step for step in (folder, *folder.absolute().parents) if step.exists())
-
-
-CHECKS: tuple[Callable[[Settings], Iterator[SetupFinding]], ...] = (
-    _python,
-    _data,
-    _secrets,
-    _database,
-    _openid,
+CHECKS: Final[Mapping[str, Callable[[Settings], Iterator[SetupFinding]]]] = MappingProxyType(
+    {
+        "Python": _python,
+        "data folder": _folders,
+        "free space": _disks,
+        "files with secrets": _secrets,
+        "database": _database,
+        "OpenID provider": _openid,
+    }
 )
+"""The checks, each by the item that it reports if the system refuses access."""

@@ -176,7 +176,6 @@ def _unanswered(invocation: Invocation, error: TransportError, *, seconds: float
         counts={},
         evidence=evidence,
         seconds=seconds,
-        started=utc_now(),
         failure_reason=str(error),
         failure=error.failure,
     )

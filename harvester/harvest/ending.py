@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Protocol
 
 from sqlalchemy.orm import Session
@@ -39,7 +38,6 @@ class RequestedRun(Protocol):
     database: Database
     settings: Settings
     request: HarvestRequest
-    started: datetime
     begun: float
     """The start by the monotonic clock."""
 
@@ -110,7 +108,6 @@ class Ending:
             counts=state.counts,
             evidence=evidence,
             seconds=seconds,
-            started=requested.started,
             failure_reason=failure_reason(evidence, error),
             failure=failure(evidence, error),
             notes=state.warnings.all(),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import text, update
+from sqlalchemy import func, text, update
 from sqlalchemy.orm import Session
 
 from harvester.harvest.progress import RunProgress
@@ -94,7 +94,6 @@ class RunOutcome:
     counts: Mapping[str, int]
     evidence: Evidence
     seconds: float
-    started: datetime
     failure_reason: str | None = None
     failure: Failure | None = None
     """The reason as a code with facts, if it has one."""
@@ -135,7 +134,8 @@ class RunOutcome:
         """Return its column values for the row in `oai_history`."""
         return {
             "repository_id": self.repository_id,
-            "harvest_start_time": self.started,
+            # Not this machine's clock, which may differ from that of the end. In whole seconds.
+            "harvest_start_time": func.date_trunc("second", func.now() - timedelta(seconds=self.seconds)),
             "status": self.status.value,
             "verdict": self.verdict.value,
             "failure_reason": self.failure_reason,

@@ -85,9 +85,8 @@ class Requested:
     around: Callable[[Send], Send] = as_it_is
     """Wraps the function that sends requests to the network (see `FirstAnswer.around`)."""
     tuning: Tuning = field(default_factory=Tuning)
-    started: datetime = field(default_factory=utc_now)
     begun: float = field(default_factory=time.monotonic)
-    """The same moment on the monotonic clock."""
+    """The start by the monotonic clock."""
 
     def prepare(self) -> "PreparedRun":
         """Check the request, read the rules, and look up the repository.

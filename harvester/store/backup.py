@@ -230,7 +230,7 @@ def copy_raw_answers(session: Session, folders: Mapping[int, Path], backup: Path
             if path.name in ended:
                 _link(path, target)
             else:
-                shutil.copyfile(path, target)
+                _copy(path, target)
     return _counted(session, {number: backup / _RAW / str(number) for number in folders})
 
 
@@ -279,6 +279,11 @@ def _link(source: Path, target: Path) -> None:
     except OSError as error:
         if error.errno not in _NO_LINK:
             raise
+        _copy(source, target)
+
+
+def _copy(source: Path, target: Path) -> None:
+    with _naming(target):
         shutil.copyfile(source, target)
 
 

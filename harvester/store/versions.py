@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import ColumnElement, delete, insert, select
+from sqlalchemy import ColumnElement, delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from harvester.models import History, Record
@@ -82,7 +82,7 @@ def list_versions(session: Session, record: Record) -> list[ListedVersion]:
     ).all()
     during = (
         History.metadata_prefix == record.metadata_prefix,
-        History.harvest_start_time <= record.harvest_time,
+        func.coalesce(History.run_started, History.harvest_start_time) <= record.harvest_time,
         History.harvest_end_time >= record.harvest_time,
     )
     present = ListedVersion(

@@ -27,7 +27,7 @@ from manager.leader.lock import (
     managers,
     note_limits,
 )
-from manager.leader.planner import make_job, without_job
+from manager.leader.planner import make_job, replan_after_wrong_clock, without_job
 from manager.leader.stuck import flag_stuck
 from manager.notices.delivery import deliver_notices
 from manager.worker import registry
@@ -314,6 +314,9 @@ class Manager:
         fenced = Fenced(self._transactions, lead.number)
         manager = self._settings.manager
         await fenced.run(note_limits, per_host=manager.per_host, overall=manager.overall)
+        if again := await fenced.run(replan_after_wrong_clock):
+            listed = ", ".join(map(str, again))
+            leading_logger.warning("the database's clock was ahead; planning schedules again: %s", listed)
         duties = Duties(self._settings, self._database, self._transactions, fenced, self._worker)
         async with (
             ticking(duties.functions(), ending=duties.ending),

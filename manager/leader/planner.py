@@ -1,17 +1,18 @@
 """Schedules become jobs (UIUC, "Manager Program", 1); missed due times become history rows."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import and_, exists, func, or_, select
+from sqlalchemy import and_, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from harvester.models import History
 from harvester.vocabulary import NOT_RUN, Overlap, RunStatus
-from manager.models import Job, RecurringJob, RecurringState
+from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.notices.announcements import notify
 from manager.notices.models import Occasion
 from manager.schedules.failures import pause_after
@@ -124,6 +125,27 @@ def without_job(session: Session) -> list[int]:
         ~exists().where(Job.recurring_id == RecurringJob.id),
     )
     return list(session.scalars(select(RecurringJob.id).where(or_(new, idle)).order_by(RecurringJob.id)))
+
+
+def replan_after_wrong_clock(session: Session) -> Sequence[int]:
+    """Let schedules that ran while the database's clock was ahead be planned again; return their ids.
+
+    Without this, they would stand still until the clock has caught up. Retries and jobs that users postponed
+    stay. The caller commits.
+    """
+    now = func.now()
+    ran_ahead = select(History.recurring_id).where(History.harvest_end_time > now)
+    wrong = and_(
+        RecurringJob.state == RecurringState.RECURRING,
+        RecurringJob.last_due > now,
+        RecurringJob.id.in_(ran_ahead.where(History.recurring_id.is_not(None))),
+    )
+    planned = and_(Job.recurring_id == RecurringJob.id, Job.harvest_start_time == RecurringJob.last_due)
+    unbegun = and_(Job.status == JobStatus.SCHEDULED, Job.attempt == 0)
+    unsynchronised = {"synchronize_session": False}
+    session.execute(delete(Job).where(planned, unbegun, wrong), execution_options=unsynchronised)
+    changed = update(RecurringJob).where(wrong).values(last_due=now).returning(RecurringJob.id)
+    return session.scalars(changed, execution_options=unsynchronised).all()
 
 
 def make_job(

@@ -68,11 +68,11 @@ def note_end(
 
 def _note_duration(schedule: RecurringJob, ended: History) -> None:
     """Include the run in the schedule's usual duration, unless it was resumed: its row has only the rest."""
-    if ended.run_started is not None and ended.run_started < ended.harvest_start_time:
+    if ended.evidence.get("resumed_at"):
         return
-    seconds = (ended.harvest_end_time - ended.harvest_start_time).total_seconds()
+    seconds = max((ended.harvest_end_time - ended.harvest_start_time).total_seconds(), 0)
     before = seconds if schedule.usual_seconds is None else schedule.usual_seconds
-    schedule.usual_seconds = before + _WEIGHT * (max(seconds, 0) - before)
+    schedule.usual_seconds = before + _WEIGHT * (seconds - before)
 
 
 def _suspend_where_due(

@@ -156,5 +156,13 @@ def test_a_resumed_run_does_not_change_how_long_the_schedule_usually_takes(
     database: Database, tables: Tables
 ) -> None:
     schedule(tables)
-    run_once(database, tables, "completed", run_started=now() - timedelta(hours=9))
+    run_once(database, tables, "completed", evidence='{"resumed_at": 9}')
     assert tables.one("SELECT usual_seconds FROM oai_recurring_job") is None
+
+
+def test_a_run_that_ended_before_its_start_counts_as_one_without_duration(
+    database: Database, tables: Tables
+) -> None:
+    schedule(tables)
+    run_once(database, tables, "completed", harvest_end_time=now() - timedelta(hours=1))
+    assert tables.one("SELECT usual_seconds FROM oai_recurring_job") == 0

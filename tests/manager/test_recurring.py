@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from manager.leader.planner import make_job, without_job
+from manager.leader.planner import make_job, replan_after_wrong_clock, without_job
 from manager.schedules.service import (
     change_schedule,
     find_view,
@@ -432,3 +432,63 @@ def test_a_schedule_gets_its_next_job_whatever_others_have(database: Database, t
     make_jobs(database)
     jobs = tables("SELECT recurring_id FROM oai_job ORDER BY recurring_id")
     assert [row.recurring_id for row in jobs] == [1, 2, 3]
+
+
+def test_after_a_clock_that_was_ahead_a_schedule_is_planned_from_now_on(
+    database: Database, tables: Tables
+) -> None:
+    schedule(tables, frequency="every 1 hours")
+    make_jobs(database)
+    tables("DELETE FROM oai_job")
+    _note_run(tables, ended=now() + 48 * HOUR)
+    _postpone(tables)
+    assert _replan(database) == [1]
+    make_jobs(database)
+    (due,) = due_times(tables)
+    assert now() < due <= now() + HOUR
+    assert tables.one("SELECT count(*) FROM oai_history WHERE status IN ('missed', 'skipped')") == 0
+
+
+@pytest.mark.parametrize(
+    ("hours", "change"),
+    [
+        (-1, "SELECT"),  # a user deleted the jobs before
+        (48, "UPDATE oai_job SET attempt = 1"),
+        (48, "UPDATE oai_job SET harvest_start_time = harvest_start_time + interval '1 minute'"),
+    ],
+)
+def test_jobs_that_are_due_later_on_purpose_stay(
+    database: Database, tables: Tables, hours: int, change: str
+) -> None:
+    schedule(tables, frequency="every 1 hours")
+    make_jobs(database)
+    _note_run(tables, ended=now() + hours * HOUR)
+    _postpone(tables)
+    tables(change)
+    before = due_times(tables)
+    _replan(database)
+    make_jobs(database)
+    assert due_times(tables) == before
+
+
+def _replan(database: Database) -> list[int]:
+    """Do as a manager that takes the lead does."""
+    with database.session() as session:
+        found = replan_after_wrong_clock(session)
+        session.commit()
+    return list(found)
+
+
+def _note_run(tables: Tables, *, ended: datetime) -> None:
+    tables.add(
+        "oai_history", repository_id=1, recurring_id=1, status="completed",
+        harvest_start_time=ended, harvest_end_time=ended,
+    )  # fmt: skip
+
+
+def _postpone(tables: Tables) -> None:
+    """Let the schedule's planned job be due two days later, or add one."""
+    tables("UPDATE oai_recurring_job SET last_due = now() + interval '2 days'")
+    if not due_times(tables):
+        tables.add("oai_job", repository_id=1, recurring_id=1)
+    tables("UPDATE oai_job SET harvest_start_time = (SELECT last_due FROM oai_recurring_job)")

@@ -141,3 +141,30 @@ def test_a_fault_of_ours_is_not_hidden() -> None:
 def test_wrong_settings_end_with_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZATVA_PROVIDER__TOKEN_HOURS", "never")
     assert run(_parser("done"), ["some", "thing"]) == ExitCode.NOT_READY
+
+
+_INTERRUPTED_IMPORT = """
+import signal, weakref
+
+class Thing:
+    pass
+
+thing = Thing()
+reference = weakref.ref(thing, lambda _: signal.raise_signal(signal.{}))
+del thing  # exceptions of the callback are ignored, as in those of the import system
+
+def done(_invocation):
+    return 0
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_during_the_import_of_a_command_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    module = f"interrupted_by_{name.lower()}"
+    (tmp_path / f"{module}.py").write_text(_INTERRUPTED_IMPORT.format(name))
+    monkeypatch.syspath_prepend(tmp_path)
+    parser = CommandParser(prog="zatva")
+    add_command(parser.add_subparsers(required=True), "thing", help="do it", handler=f"{module}:done")
+    assert run(parser, ["thing"]) == ExitCode.INTERRUPTED

@@ -199,6 +199,47 @@ def test_a_server_that_was_trusted_too_soon_gets_its_database(data: Path) -> Non
     first.release()
 
 
+def test_a_server_that_runs_and_refuses_connections_is_given_up_with_its_reason(data: Path) -> None:
+    server, second = EmbeddedServer(data), EmbeddedServer(data, going_seconds=0)
+    server.acquire()
+    cluster = cluster_folder(data)
+    rules = (cluster / "pg_hba.conf").read_text()
+    _set_rules(cluster, "local all all reject\n")
+    while _answers(server.url):
+        time.sleep(0.01)
+    with pytest.raises(
+        DatabaseNotReadyError, match=r"does not accept connections: .*pg_hba.conf rejects"
+    ) as raised:
+        second.acquire()
+    assert "\n" not in str(raised.value)
+    _set_rules(cluster, rules)
+    while not _answers(server.url):
+        time.sleep(0.01)
+    second.release()
+    server.release()
+
+
+def _set_rules(cluster: Path, rules: str) -> None:
+    """Set whom the running server lets in."""
+    (cluster / "pg_hba.conf").write_text(rules)
+    os.kill(keeper.postmaster_pid(cluster) or 0, signal.SIGHUP)
+
+
+def test_a_server_that_hangs_is_given_up(data: Path) -> None:
+    server, second = EmbeddedServer(data), EmbeddedServer(data, going_seconds=0)
+    server.acquire()
+    pid = keeper.postmaster_pid(cluster_folder(data))
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(DatabaseNotReadyError, match=rf"process {pid}\) .*timeout expired"):
+            second.acquire()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    second.release()
+    server.release()
+
+
 def test_no_folder_is_opened_to_others_for_it(data: Path) -> None:
     assert data.parent.stat().st_mode & 0o777 == 0o700
     assert cluster_folder(data).stat().st_mode & 0o077 == 0

@@ -183,6 +183,12 @@ def test_a_used_up_quota_is_told_with_the_file(
     )
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_copy_for_which_a_disk_has_no_room_is_named_and_not_its_source(number: int) -> None:
+    refused = OSError(number, os.strerror(number), "source", None, "copy")
+    assert str(as_zatva_error(refused)).startswith(f"copy: {os.strerror(number)}; ")
+
+
 def test_the_error_of_one_of_several_tasks_is_told_as_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("fails_in_one_of_several_tasks") == ExitCode.FAULT
     assert capsys.readouterr().err == "zatva: the port is taken\n"

@@ -59,7 +59,7 @@ def parent() -> Iterator[Path]:
 
 
 def test_a_folder_with_an_apostrophe_and_other_odd_characters_is_used(parent: Path) -> None:
-    server = EmbeddedServer(parent / "o'brien & \\(sons) #1", going_seconds=0)
+    server = EmbeddedServer(parent / "o'brien & \\(sons) #1")
     server.acquire()
     server.release()
     assert list(parent.glob("*/postgres/PG_VERSION"))

@@ -1,5 +1,7 @@
 """`zatva doctor` says what is not well, and does not fall ill itself."""
 
+from pathlib import Path
+
 from tests.commands import results
 
 
@@ -15,3 +17,26 @@ def test_a_database_that_cannot_be_reached_is_a_finding(environment: dict[str, s
 def test_a_database_that_answers_is_well(environment: dict[str, str]) -> None:
     findings = {found["check"]: found for found in results(environment, "doctor")}
     assert all(found["well"] for found in findings.values())
+
+
+def test_a_store_that_is_not_writable_is_a_finding(environment: dict[str, str]) -> None:
+    store = Path(environment["ZATVA_DATA"]) / "store"
+    store.parent.mkdir()
+    store.write_text("")
+    findings = {found["check"]: found for found in results(environment, "doctor", expect=6)}
+    assert findings["data folder"]["well"]
+    assert not findings["store"]["well"]
+    assert f"{store}: Not a directory; make it writable" in findings["store"]["advice"]
+
+
+def test_each_disk_is_named_by_its_folder(environment: dict[str, str]) -> None:
+    (free,) = [found for found in results(environment, "doctor") if found["check"] == "free space"]
+    assert free["found"].endswith(f" GB in {environment['ZATVA_DATA']}")
+
+
+def test_a_data_folder_that_cannot_be_read_is_a_finding(environment: dict[str, str], tmp_path: Path) -> None:
+    embedded = {**environment, "ZATVA_DATA": str(tmp_path / ("x" * 300))}
+    del embedded["ZATVA_DATABASE_URL"]
+    findings = {found["check"]: found for found in results(embedded, "doctor", expect=6)}
+    assert "File name too long" in findings["database"]["found"]
+    assert findings["Python"]["well"]

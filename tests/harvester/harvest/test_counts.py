@@ -2,15 +2,19 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import func, select
 
 from harvester.harvest.approval import release
 from harvester.harvest.checkpoint import only_harvest
-from harvester.harvest.result import columns_of_counts, received, shares_of
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.result import RunOutcome, columns_of_counts, received, shares_of, write_history
 from harvester.harvest.run import Tuning
+from harvester.harvest.verdict import End, Evidence, judge
 from harvester.models import History
+from oai.errors import ExitCode
 from tests.harvester.library import Library
 
 _IN_STORE = ("new_count", "updated_count", "unchanged_count", "deleted_count")
@@ -190,3 +194,19 @@ async def test_a_harvest_of_a_busy_repository_says_that_it_did_not_start(library
 
     assert outcome.in_words() == "The harvest did not start."
     assert "is being harvested" in (outcome.failure_reason or "")
+
+
+def test_the_start_of_a_run_is_reckoned_from_its_end_by_the_clock_of_the_database(library: Library) -> None:
+    evidence = Evidence(end=End.NO_TOKEN, listed=0, changes=0)
+    verdict, status = judge(evidence)
+    outcome = RunOutcome(
+        repository_id=library.repository_id, status=status, verdict=verdict, exit_code=ExitCode.DONE,
+        counts={}, evidence=evidence, seconds=90.5,
+    )  # fmt: skip
+    request = HarvestRequest(repository_id=library.repository_id)
+    with library.database.session() as session:
+        write_history(session, request, outcome, run=None, rules=(None, None))
+        session.commit()
+    (row,) = library.history()
+    begun = row.harvest_end_time - timedelta(seconds=90.5)
+    assert row.harvest_start_time == begun.replace(microsecond=0)

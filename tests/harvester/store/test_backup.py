@@ -20,6 +20,7 @@ from harvester.store.backup import (
     restore_raw_answers,
     unchanging_files,
 )
+from oai.error_translation import as_zatva_error
 from tests.harvester.library import Library
 from tests.manager.conftest import until
 
@@ -138,3 +139,18 @@ async def test_a_restore_onto_a_full_disk_names_the_folder(library: Library, tmp
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert raised.value.filename == str(library.folder)
+
+
+def test_a_backup_onto_a_full_disk_names_its_file(library: Library, tmp_path: Path) -> None:
+    number, folder = library.repository_id, tmp_path / "raw"
+    folder.mkdir()
+    (folder / "unfinished").write_bytes(b"an answer")
+    target = tmp_path / "backup" / "raw" / str(number) / "unfinished"
+    target.parent.mkdir(parents=True)
+    target.symlink_to("/dev/full")
+    with (
+        library.database.session() as session,
+        pytest.raises(OSError, match=os.strerror(errno.ENOSPC)) as raised,
+    ):
+        copy_raw_answers(session, {number: folder}, tmp_path / "backup")
+    assert str(as_zatva_error(raised.value)).startswith(f"{target}: No space left on device; free some space")
