@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from aiohttp import hdrs, web
+from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.typedefs import Handler
 
@@ -336,12 +336,6 @@ class Connections:
 
 
 CONNECTIONS: Final = web.AppKey("connections", Connections)
-
-
-def body_encoding(request: web.Request) -> str | None:
-    """Return how the body is compressed, if it is; our servers do not decompress bodies."""
-    encoding = request.headers.get(hdrs.CONTENT_ENCODING, "").strip().lower()
-    return encoding if encoding not in {"", "identity"} and request.body_exists else None
 
 
 def leave_unread(request: web.Request) -> None:

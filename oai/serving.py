@@ -112,9 +112,6 @@ def create_runner(
         app,
         access_log=None,
         logger=server_log,
-        # Otherwise aiohttp answers an encoding that it lacks by itself, before the application sees the
-        # request; `oai.connections.body_encoding` lets handlers refuse all of them.
-        auto_decompress=False,
         handler_cancellation=handler_cancellation,
         keepalive_timeout=app[CONNECTIONS].limits.idle_seconds,
         lingering_time=_LINGER_SECONDS,

@@ -9,7 +9,7 @@ from aiohttp import web
 from sqlalchemy.orm import Session
 
 from oai.compression import gzipped
-from oai.connections import body_encoding, leave_unread
+from oai.connections import leave_unread
 from oai.database import Database
 from oai.vocabulary import LIST_VERBS, RULES
 from provider.clients.stats import BAD_VERB, OUTCOME, RequestOutcome
@@ -157,11 +157,6 @@ def _query_pairs(request: web.Request) -> Pairs:
 async def _body_pairs(request: web.Request) -> Pairs:
     if request.method != "POST" or not request.can_read_body:
         return []
-    encoding = body_encoding(request)
-    if encoding is not None:
-        raise web.HTTPUnsupportedMediaType(
-            text=f"415: Content-Encoding {encoding!r} is not supported; send the arguments uncompressed\n"
-        )
     try:
         body = await request.read()
     except web.RequestPayloadError:

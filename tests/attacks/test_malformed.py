@@ -39,23 +39,6 @@ async def test_a_form_in_an_encoding_of_python_alone_is_refused(
         assert answer.status == 400
 
 
-@pytest.mark.parametrize("encoding", ["br", "gzip", "unheard-of"])
-async def test_compressed_bodies_are_refused_in_our_words(
-    server: Server, administrator: Browser, encoding: str
-) -> None:
-    headers = {"Content-Encoding": encoding}
-    url = server.base_url + "/account/language"
-    async with administrator.http.post(url, data=b"language=cs", headers=headers) as answer:
-        assert (answer.status, "Content-Security-Policy" in answer.headers) == (415, True)
-        assert "Request not possible" in await answer.text()
-
-    headers |= {"X-CSRF-Token": await administrator.token(), "Content-Type": "application/json"}
-    url = server.base_url + "/api/v1/repositories"
-    async with administrator.http.post(url, data=b"{}", headers=headers) as answer:
-        assert (answer.status, answer.content_type) == (415, "application/problem+json")
-        assert encoding in (await answer.json())["detail"]
-
-
 async def test_a_part_of_a_form_that_is_no_text_is_refused(server: Server, administrator: Browser) -> None:
     body = (
         b'--x\r\nContent-Disposition: form-data; name="csrf_token"\r\n'

@@ -186,7 +186,7 @@ async def server(
         session.execute(_STANDING_USERS)
         session.commit()
     app = create_app(settings, database, poll_seconds=poll_seconds, page_sizes=page_sizes)
-    runner = web.AppRunner(app, shutdown_timeout=1, max_line_size=LONGEST_LINE, auto_decompress=False)
+    runner = web.AppRunner(app, shutdown_timeout=1, max_line_size=LONGEST_LINE)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     port = runner.addresses[0][1]

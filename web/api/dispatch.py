@@ -14,7 +14,6 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from harvester.reading.errors import ClientError, RepositoryBusyError
-from oai.connections import body_encoding
 from oai.database import is_timeout
 from oai.errors import TryLaterError, UsageError, ZatvaError
 from web.api.faults import ApiError, field_faults, problem
@@ -159,9 +158,6 @@ async def _body(operation: Operation, request: web.Request) -> BaseModel | None:
         return None
     if request.content_type != _JSON:
         raise ApiError(415, f"the content type of the body is {request.content_type!r}; send {_JSON}")
-    encoding = body_encoding(request)
-    if encoding is not None:
-        raise ApiError(415, f"the body is compressed (Content-Encoding: {encoding}); send it uncompressed")
     try:
         data = await request.read()
     except web.HTTPRequestEntityTooLarge:

@@ -12,7 +12,6 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from multidict import MultiMapping
 
-from oai.connections import body_encoding
 from web.auth.access import canonical, is_api, signed_in
 from web.auth.sessions import form_token
 from web.site.i18n import _
@@ -76,12 +75,6 @@ def _close_files(form: MultiMapping[object]) -> None:
 async def _form(request: web.Request) -> MultiMapping[object]:
     """Read the form, which aiohttp keeps for the handler. Forms with files stay unread, unless declared."""
     unreadable = web.HTTPBadRequest(text=_("The form could not be read: it is incomplete or not in UTF-8."))
-    encoding = body_encoding(request)
-    if encoding is not None:
-        raise web.HTTPUnsupportedMediaType(
-            text=_("The form is compressed (Content-Encoding: %(encoding)s). Send it uncompressed.")
-            % {"encoding": encoding}
-        )
     most = getattr(request.match_info.handler, _MOST_BYTES, None)
     if most is None and request.content_type.startswith("multipart/"):
         raise unreadable

@@ -93,7 +93,6 @@ def _title(status: int) -> str:
         408: _("Request timed out"),
         409: _("Not possible in the current state"),
         413: _("Request too large"),
-        415: _("Request not possible"),
         503: _("Try again in a moment"),
     }.get(status, _("Internal error"))
 
