@@ -94,7 +94,7 @@ def conditions(session: Session, selection: Selection) -> list[ColumnElement[boo
 
 
 def _arcs(session: Session, name: str) -> list[int]:
-    """Return the ids of the archive file that a user names; files without documents need not be told apart.
+    """Return the ids of the archive file that a user names; files without documents do not count.
 
     All WARC files in one WACZ file belong to its name.
     """

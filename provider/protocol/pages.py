@@ -76,7 +76,7 @@ def _as_constant(limit: int) -> ColumnElement[int]:
     """Return a limit as part of the statement's text.
 
     For a parameter, a plan that is kept for all values expects a tenth of the table, so PostgreSQL would
-    plan each page anew, which takes as long as a third of its execution. Limits have few values.
+    plan each page again, which takes a third as long as its execution. Limits have few values.
     """
     return literal_column(str(limit), Integer)
 

@@ -157,7 +157,7 @@ class ArchivedRecord:
         )
 
     def blocks(self, digest: str | None) -> Iterator[bytes]:
-        """Yield the payload from its beginning, in blocks of at most 128 KiB.
+        """Yield the payload from its beginning, in blocks of at most 128 kB.
 
         `digest` is the expected one, of the bytes as transferred or with the chunks joined: archives
         contain both kinds. Raises DamageError if the record is truncated, and DigestError after the last

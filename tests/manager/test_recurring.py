@@ -194,8 +194,11 @@ def test_a_waiting_run_of_a_changed_schedule_has_the_new_parameters(
         change_schedule(session, number, set_spec="new")
         session.commit()
     make_jobs(database)
-    waiting = tables("SELECT set_spec FROM oai_job WHERE harvest_start_time <= now()")
-    assert [row.set_spec for row in waiting] == ["new"]
+    assert _sets_of_waiting_runs(tables) == ["new"]
+
+
+def _sets_of_waiting_runs(tables: Tables) -> list[str]:
+    return [row.set_spec for row in tables("SELECT set_spec FROM oai_job WHERE harvest_start_time <= now()")]
 
 
 def test_a_waiting_run_has_the_parameters_of_a_row_that_was_changed_by_sql(
@@ -205,8 +208,7 @@ def test_a_waiting_run_has_the_parameters_of_a_row_that_was_changed_by_sql(
     make_jobs(database)
     tables("UPDATE oai_recurring_job SET set_spec = 'new', state = 0")
     make_jobs(database)
-    waiting = tables("SELECT set_spec FROM oai_job WHERE harvest_start_time <= now()")
-    assert [row.set_spec for row in waiting] == ["new"]
+    assert _sets_of_waiting_runs(tables) == ["new"]
 
 
 def test_a_run_by_hand_survives_a_change_and_has_the_new_parameters(

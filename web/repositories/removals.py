@@ -55,7 +55,7 @@ class Removals:
         task = self._tasks.get(repository_id)
         if task is None:
             task = self._tasks[repository_id] = asyncio.create_task(self._run(repository_id))
-            # Nobody may be waiting for its exception, which is logged.
+            # No one may be waiting for its exception, which is logged.
             task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         return task
 

@@ -215,25 +215,15 @@ async def test_what_comes_after_the_first_request_is_left_to_the_next_harvest(
     assert following.identifiers == [expected[3]]
 
 
-async def test_a_list_whose_rest_has_moved_on_ends_with_a_record_that_was_sent(
-    provider: Provider, archive: Archive
+@pytest.mark.parametrize("moved", [[3], [0, 1, 2, 3]])
+async def test_a_list_whose_rest_has_moved_on_ends_with_a_record_of_it_or_of_the_next(
+    provider: Provider, archive: Archive, moved: Sequence[int]
 ) -> None:
     expected = archive.add_many(4)
     until = format_datestamp(BEGINNING + timedelta(seconds=3))
     first = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc", until=until)
-    archive.redate(expected[3], BEGINNING + timedelta(seconds=10))
-    second = await provider.ask(verb="ListRecords", resumptionToken=first.token or "")
-    assert (second.codes, second.identifiers, second.token) == ([], expected[:1], "")
-
-
-async def test_a_list_that_has_moved_on_as_a_whole_ends_with_a_record_of_the_next_one(
-    provider: Provider, archive: Archive
-) -> None:
-    expected = archive.add_many(4)
-    until = format_datestamp(BEGINNING + timedelta(seconds=3))
-    first = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc", until=until)
-    for number, identifier in enumerate(expected):
-        archive.redate(identifier, BEGINNING + timedelta(seconds=10 + number))
+    for number in moved:
+        archive.redate(expected[number], BEGINNING + timedelta(seconds=10 + number))
     second = await provider.ask(verb="ListRecords", resumptionToken=first.token or "")
     assert (second.codes, second.identifiers, second.token) == ([], expected[:1], "")
 
