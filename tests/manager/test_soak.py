@@ -55,6 +55,7 @@ class OwnServer:
     def end(self) -> None:
         self._embedded.release()
         shutil.rmtree(cluster_folder(self._data))
+        shutil.rmtree(self._data)
 
 
 @pytest.fixture
