@@ -36,7 +36,7 @@ def disks_of(settings: Settings) -> list[Disk]:
     found: list[Disk] = []
     devices = set()
     for folder in (settings.data, settings.store):
-        there = existing(folder)
+        there = nearest_existing(folder)
         usage, device = shutil.disk_usage(there), there.stat().st_dev
         # By the device, because the free space may change in between; by the space as well, because some file
         # systems have several devices on one disk.
@@ -47,7 +47,7 @@ def disks_of(settings: Settings) -> list[Disk]:
     return found
 
 
-def existing(folder: Path) -> Path:
+def nearest_existing(folder: Path) -> Path:
     """Return the folder, or the nearest of its parents that exists; raises OSError if it cannot be seen."""
     return next(step for step in (folder, *folder.absolute().parents) if step.exists())
 
@@ -66,7 +66,7 @@ class DiskFloor:
     def check(self) -> None:
         """Raise NoRoomError if one of the disks has less free space."""
         for folder in self.folders:
-            disk = shutil.disk_usage(existing(folder))
+            disk = shutil.disk_usage(nearest_existing(folder))
             floor = min(self.bytes, int(disk.total * self.percent / 100))
             if disk.free < floor:
                 facts = {"folder": str(folder), "free": disk.free, "floor": floor}

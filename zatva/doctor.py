@@ -18,7 +18,7 @@ from oai import migrations
 from oai.cli import Invocation
 from oai.console import counted
 from oai.database import open_database, place
-from oai.disk import DiskFloor, DiskFullError, disks_of, existing
+from oai.disk import DiskFloor, DiskFullError, disks_of, nearest_existing
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
 from oai.private_files import exposed_files, how_to_close
@@ -72,7 +72,7 @@ def _python(_: Settings) -> Iterator[SetupFinding]:
 
 def _folders(settings: Settings) -> Iterator[SetupFinding]:
     for check, folder in (("data folder", settings.data), ("store", settings.store)):
-        there, advice = existing(folder), ""
+        there, advice = nearest_existing(folder), ""
         try:
             # Written to, because neither mode nor owner shows that a file system is read-only or remote.
             with tempfile.TemporaryFile(dir=there):

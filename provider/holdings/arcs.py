@@ -98,7 +98,7 @@ def may_replace_lost(session: Session, row: Arc) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lost:
+class FormerFiles:
     """Ids of files that do not have their documents any more."""
 
     missing: tuple[int, ...]
@@ -107,7 +107,7 @@ class Lost:
     """Changed since they were read, or read and found to lack some of their documents."""
 
 
-def find_lost(session: Session, arc_ids: Sequence[int]) -> Lost:
+def find_former_files(session: Session, arc_ids: Sequence[int]) -> FormerFiles:
     """Return which of these files may have lost their documents."""
     columns: tuple[Any, ...] = (
         Arc.id,
@@ -124,7 +124,7 @@ def find_lost(session: Session, arc_ids: Sequence[int]) -> Lost:
             missing.append(row.id)
         elif has_changed or row.lacks:
             doubtful.append(row.id)
-    return Lost(missing=tuple(missing), doubtful=tuple(doubtful))
+    return FormerFiles(missing=tuple(missing), doubtful=tuple(doubtful))
 
 
 def _has_changed(row: Row[Any]) -> bool | None:

@@ -14,7 +14,7 @@ from sqlalchemy import CursorResult, Row, text
 from sqlalchemy.orm import Session
 
 from oai.failures import FailureCode
-from provider.holdings.arcs import AssignedRow, find_lost, read_again
+from provider.holdings.arcs import AssignedRow, find_former_files, read_again
 from provider.holdings.rules import Enrolment
 from provider.holdings.takedowns import hide_new, hold_register
 from provider.holdings.unlisted import hold_counts
@@ -349,8 +349,8 @@ def _merge_known(session: Session, assigned: AssignedRow, new: int, datestamp: d
     session.execute(text("ANALYZE fresh"))
     session.execute(text(_KNOWN), here)
     replaced = _replaced(session, assigned)
-    lost = find_lost(session, session.scalars(text(_ELSEWHERE), here).all())
-    classes = {"missing": list(lost.missing), "doubtful": list(lost.doubtful)}
+    former = find_former_files(session, session.scalars(text(_ELSEWHERE), here).all())
+    classes = {"missing": list(former.missing), "doubtful": list(former.doubtful)}
     session.execute(text(_CLASSIFY), here | classes)
     states = {row.state: row.documents for row in session.execute(text(_STATES))}
     moved_out = session.execute(text(_MOVED_OUT), here).all()
@@ -368,7 +368,7 @@ def _merge_known(session: Session, assigned: AssignedRow, new: int, datestamp: d
         duplicates=states.get("duplicate", 0) + sum(not row.differs for row in repeated),
         completed=completed,
         problems=(*replaced, *_conflicts(session, repeated)),
-        gone=lost.missing,
+        gone=former.missing,
     )
 
 

@@ -232,7 +232,7 @@ def _described(opened: _Opened, end: int) -> Description:
         is_arc=header.is_arc,
         http_status=http_status(head),
         content_type=http.get("content-type") if head else own_type,
-        content_encoding=coding if coding and _may_have(coding, front, chunked=chunked) else None,
+        content_encoding=coding if coding and _may_be_coded(coding, front, chunked=chunked) else None,
         length=end - opened.begin,
         chunked=chunked,
         refers_to_url=warc.get("warc-refers-to-target-uri"),
@@ -242,7 +242,7 @@ def _described(opened: _Opened, end: int) -> Description:
     )
 
 
-def _may_have(coding: str, front: bytes, *, chunked: bool) -> bool:
+def _may_be_coded(coding: str, front: bytes, *, chunked: bool) -> bool:
     """Return whether a payload that begins with these bytes may have the coding; True for other codings."""
     coding = coding.strip().lower()
     if coding not in {*_GZIP_NAMES, "deflate"}:

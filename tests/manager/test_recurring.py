@@ -50,6 +50,13 @@ def state(tables: Tables) -> int:
     return number
 
 
+def _change_and_plan(database: Database, number: int, **columns: Any) -> None:
+    with database.session() as session:
+        change_schedule(session, number, **columns)
+        session.commit()
+    make_jobs(database)
+
+
 def test_a_one_off_without_a_start_is_due_at_once(database: Database, tables: Tables) -> None:
     schedule(tables, frequency="")
     make_jobs(database)
@@ -148,10 +155,7 @@ def test_a_one_off_that_has_run_is_not_run_again_when_it_is_edited_or_resumed(
     number = schedule(tables, start_date=now() - HOUR)
     make_jobs(database)
     tables("DELETE FROM oai_job")
-    with database.session() as session:
-        change_schedule(session, number, priority=1)
-        session.commit()
-    make_jobs(database)
+    _change_and_plan(database, number, priority=1)
     assert (due_times(tables), state(tables)) == ([], 2)
     assert tables.one("SELECT state_reason FROM oai_recurring_job") is None
     with database.session() as session:
@@ -161,10 +165,7 @@ def test_a_one_off_that_has_run_is_not_run_again_when_it_is_edited_or_resumed(
     make_jobs(database)
     assert (due_times(tables), state(tables)) == ([], 2)
     start = now() + HOUR
-    with database.session() as session:
-        change_schedule(session, number, start_date=start)
-        session.commit()
-    make_jobs(database)
+    _change_and_plan(database, number, start_date=start)
     assert due_times(tables) == [start]
 
 
@@ -175,10 +176,7 @@ def test_a_one_off_whose_job_still_waits_is_planned_again_when_it_is_edited(
     number = schedule(tables, start_date=now() - HOUR if retried else now() + HOUR)
     make_jobs(database)
     tables("UPDATE oai_job SET harvest_start_time = now() + interval '1 hour'")
-    with database.session() as session:
-        change_schedule(session, number, priority=1)
-        session.commit()
-    make_jobs(database)
+    _change_and_plan(database, number, priority=1)
     assert tables("SELECT priority FROM oai_job") == [(1,)]
 
 
@@ -190,10 +188,7 @@ def test_a_waiting_run_of_a_changed_schedule_has_the_new_parameters(
     number = schedule(tables, frequency=frequency, set_spec="old")
     make_jobs(database)
     tables("UPDATE oai_job SET status = :status", status=status)
-    with database.session() as session:
-        change_schedule(session, number, set_spec="new")
-        session.commit()
-    make_jobs(database)
+    _change_and_plan(database, number, set_spec="new")
     assert _sets_of_waiting_runs(tables) == ["new"]
 
 
@@ -219,10 +214,7 @@ def test_a_run_by_hand_survives_a_change_and_has_the_new_parameters(
         job = run_now(session, number).job_id
         session.commit()
     make_jobs(database)
-    with database.session() as session:
-        change_schedule(session, number, set_spec="new", start_date=now() + 2 * HOUR)
-        session.commit()
-    make_jobs(database)
+    _change_and_plan(database, number, set_spec="new", start_date=now() + 2 * HOUR)
     jobs = tables("SELECT job_id, set_spec FROM oai_job WHERE harvest_start_time <= now()")
     assert [tuple(row) for row in jobs] == [(job, "new")]
     assert len(due_times(tables)) == 2
@@ -235,10 +227,7 @@ def test_a_waiting_run_is_postponed_with_its_schedule(
     number = schedule(tables, frequency=frequency)
     make_jobs(database)
     start = now() + HOUR
-    with database.session() as session:
-        change_schedule(session, number, start_date=start)
-        session.commit()
-    make_jobs(database)
+    _change_and_plan(database, number, start_date=start)
     assert due_times(tables) == [start]
 
 
