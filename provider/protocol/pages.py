@@ -1,7 +1,10 @@
 """Pages of documents and of sets, each from one range scan after the last item of the previous page."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from enum import Enum, auto
+from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
@@ -11,6 +14,7 @@ from sqlalchemy import (
     Integer,
     Select,
     Subquery,
+    bindparam,
     exists,
     func,
     literal,
@@ -50,22 +54,47 @@ _MOST_AHEAD: Final = 5000
 """Maximum number of documents not yet due that are counted for a list's size."""
 
 
-def page_scan(
-    scope: Scope, *, from_: datetime | None, until: datetime, after: Position | None, limit: int
-) -> Subquery:
-    """Select at most `limit` ids of the scope by (datestamp, id), after `after` and up to `until`."""
-    if scope.title_id is not None:
-        return _page_of_title(scope.title_id, from_=from_, until=until, after=after, limit=limit)
-    window = [scope.datestamp <= until]
-    if after is not None:
-        window.append(tuple_(scope.datestamp, scope.id) > tuple_(literal(after.datestamp), _row_of(after)))
-    elif from_ is not None:
-        window.append(scope.datestamp >= from_)
+class Begin(Enum):
+    """Where a page begins."""
+
+    FIRST = auto()
+    """At the first document of the set."""
+    FROM = auto()
+    """At the first one from a date on."""
+    AFTER_KEY = auto()
+    """After the document that a token names."""
+    AFTER_ID = auto()
+    """After the id of a document, in a token that an earlier version wrote."""
+
+
+_SET_ID: Final = bindparam("set_id", type_=Integer())
+_UNTIL: Final = bindparam("until", type_=Document.datestamp.type)
+_FROM: Final = bindparam("from_", type_=Document.datestamp.type)
+_DATESTAMP: Final = bindparam("datestamp", type_=Document.datestamp.type)
+_PLACES: Final[Mapping[Begin, ColumnElement[int]]] = {
+    Begin.AFTER_KEY: select(Document.id).where(Document.key == bindparam("place")).scalar_subquery(),
+    Begin.AFTER_ID: bindparam("place", type_=Document.id.type),
+}
+
+
+def page_scan(scope: Scope, begin: Begin, limit: int) -> Subquery:
+    """Select at most `limit` ids of the scope by (datestamp, id).
+
+    The values are parameters: `set_id`, `until`, and for a `begin` also `from_`, or `place` and `datestamp`.
+    """
+    if scope.column is Document.title_id:
+        return _page_of_title(begin, limit)
+    window = [scope.datestamp <= _UNTIL]
+    if begin is Begin.FROM:
+        window.append(scope.datestamp >= _FROM)
+    elif begin is not Begin.FIRST:
+        window.append(tuple_(scope.datestamp, scope.id) > tuple_(_DATESTAMP, _PLACES[begin]))
     if scope.hosts:
-        return _merged_page(scope.hosts, window, until, limit)
+        return _merged_page(scope.hosts, window, limit)
+    own = () if scope.column is None else (scope.column == _SET_ID,)
     return (
         select(scope.id.label("id"))
-        .where(*scope.conditions, *window)
+        .where(*own, *scope.further, *window)
         .order_by(scope.datestamp, scope.id)
         .limit(_as_constant(limit))
         .subquery()
@@ -81,9 +110,7 @@ def _as_constant(limit: int) -> ColumnElement[int]:
     return literal_column(str(limit), Integer)
 
 
-def _page_of_title(
-    title_id: int, *, from_: datetime | None, until: datetime, after: Position | None, limit: int
-) -> Subquery:
+def _page_of_title(begin: Begin, limit: int) -> Subquery:
     """Select the page by (title, datestamp, id), an order that only the index of titles has.
 
     A title's documents were put into its set together, so their datestamps lie together. The planner assumes
@@ -91,24 +118,16 @@ def _page_of_title(
     large one.
     """
     order = (Document.title_id, Document.datestamp, Document.id)
-    begin = tuple_(*order[:2])
+    beginning = tuple_(*order[:2])
     # A title_id that is equal to a constant would no longer be a part of the order.
-    window = [Document.title_id >= title_id, begin <= tuple_(literal(title_id), literal(until))]
-    if after is not None:
-        place = tuple_(literal(title_id), literal(after.datestamp), _row_of(after))
-        window.append(tuple_(*order) > place)
-    elif from_ is not None:
-        window.append(begin >= tuple_(literal(title_id), literal(from_)))
+    window = [Document.title_id >= _SET_ID, beginning <= tuple_(_SET_ID, _UNTIL)]
+    if begin is Begin.FROM:
+        window.append(beginning >= tuple_(_SET_ID, _FROM))
+    elif begin is not Begin.FIRST:
+        window.append(tuple_(*order) > tuple_(_SET_ID, _DATESTAMP, _PLACES[begin]))
     return (
         select(Document.id.label("id")).where(*window).order_by(*order).limit(_as_constant(limit)).subquery()
     )
-
-
-def _row_of(after: Position) -> ColumnElement[int]:
-    """Return the id of the row that a token names; by the id itself if an earlier version wrote the token."""
-    if isinstance(after.id, int):
-        return literal(after.id)
-    return select(Document.id).where(Document.key == after.id).scalar_subquery()
 
 
 def ahead_scan(scope: Scope, now: datetime, limit: int) -> Subquery:
@@ -130,9 +149,7 @@ def ahead_scan(scope: Scope, now: datetime, limit: int) -> Subquery:
     )
 
 
-def _merged_page(
-    hosts: tuple[int, ...], window: list[ColumnElement[bool]], until: datetime, limit: int
-) -> Subquery:
+def _merged_page(hosts: tuple[int, ...], window: list[ColumnElement[bool]], limit: int) -> Subquery:
     """Select the page from one scan for each host.
 
     A few rows of each host bound the end of the page, so that no host is read much further, however many
@@ -141,7 +158,7 @@ def _merged_page(
     share = 2 * limit // len(hosts) + 2
     near = _of_each_host(hosts, window, share).subquery()
     furthest = select(near.c.datestamp).order_by(near.c.datestamp, near.c.id).offset(limit - 1).limit(1)
-    reach = Document.datestamp <= func.coalesce(furthest.scalar_subquery(), until)
+    reach = Document.datestamp <= func.coalesce(furthest.scalar_subquery(), _UNTIL)
     found = _of_each_host(hosts, [*window, reach], limit).subquery()
     return select(found.c.id).order_by(found.c.datestamp, found.c.id).limit(limit).subquery()
 
@@ -172,14 +189,30 @@ def item_page(
     limit: int,
 ) -> list[Item]:
     """Return at most `limit` items of the scope by (datestamp, id), after `after` and up to `until`."""
-    scan = page_scan(scope, from_=from_, until=until, after=after, limit=limit)
-    return _read(session, _items(scan))
+    begin = Begin.FIRST
+    values: dict[str, Any] = {"until": until}
+    if after is not None:
+        begin = Begin.AFTER_ID if isinstance(after.id, int) else Begin.AFTER_KEY
+        values |= {"datestamp": after.datestamp, "place": after.id}
+    elif from_ is not None:
+        begin = Begin.FROM
+        values["from_"] = from_
+    if scope.column is not None:
+        values["set_id"] = scope.value
+    # Neither the set's id nor its size is part of the statement.
+    statement = _page_statement(replace(scope, value=None, kept_size=None), begin, limit)
+    return _read(session, statement, values)
+
+
+@lru_cache(maxsize=256)
+def _page_statement(scope: Scope, begin: Begin, limit: int) -> Select[Any]:
+    """Return the statement of pages; building it for each takes as long as writing a hundred records."""
+    return _items(page_scan(scope, begin, limit))
 
 
 def item_by_key(session: Session, key: UUID, until: datetime) -> Item | None:
     """Return the item with this key, if its datestamp is due."""
-    scan = select(Document.id).where(Document.key == key, Document.datestamp <= until).subquery()
-    return next(iter(_read(session, _items(scan))), None)
+    return next(iter(_read(session, _BY_KEY, {"key": key, "until": until})), None)
 
 
 def list_size(session: Session, scope: Scope, now: datetime, *, most_ahead: int = _MOST_AHEAD) -> int | None:
@@ -256,9 +289,9 @@ _COLUMNS: Final[Mapping[str, ColumnElement[Any] | InstrumentedAttribute[Any]]] =
 """Fields of an item that are not columns of the document with the same name."""
 
 
-def _read(session: Session, statement: Select[Any]) -> list[Item]:
+def _read(session: Session, statement: Select[Any], values: Mapping[str, Any]) -> list[Item]:
     """Return the statement's items without the ORM's overhead per row."""
-    return list(map(Item._make, session.connection().execute(statement).all()))
+    return list(map(Item._make, session.connection().execute(statement, values).all()))
 
 
 _ITEMS: Final[Select[Any]] = (
@@ -276,3 +309,8 @@ _ITEMS: Final[Select[Any]] = (
 def _items(scan: Subquery) -> Select[Any]:
     """Select all facts about the documents of a scan in one query, ordered by (datestamp, id)."""
     return _ITEMS.join(scan, scan.c.id == Document.id)
+
+
+_BY_KEY: Final = _items(
+    select(Document.id).where(Document.key == bindparam("key"), Document.datestamp <= _UNTIL).subquery()
+)

@@ -5,6 +5,7 @@ Each level of a set tree has its own column and index in `document`, or in `docu
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, func, or_, select
@@ -26,6 +27,9 @@ _ALL_DOCUMENTS: Final = select(func.sum(Mimetype.documents - Mimetype.unlisted))
     Mimetype.parent_id.is_(None)
 )
 """Every document has one major type, and there are few major types."""
+_WITH_HOST: Final = (Document.tld_id.is_not(None),)
+_WITH_TITLE: Final = (IN_TITLE,)
+_NONE: Final = (Document.id.is_(None),)
 _IN_TITLES: Final = select(func.sum(TitleDocuments.documents - TitleDocuments.unlisted))
 
 _Row = Collection | Domain | Mimetype | TitleDocuments
@@ -41,16 +45,25 @@ _TREES: Final[Mapping[str, type[_Row]]] = {
 class Scope:
     """The documents of a set, or all documents."""
 
-    datestamp: InstrumentedAttribute[object]
+    datestamp: InstrumentedAttribute[datetime]
     id: InstrumentedAttribute[int]
     """The two columns that order the index."""
-    conditions: tuple[ColumnElement[bool], ...] = ()
+    column: InstrumentedAttribute[Any] | None = None
+    value: int | None = None
+    """The column that has this value in the set's documents; without a column, all documents."""
+    further: tuple[ColumnElement[bool], ...] = ()
+    """What the documents fulfil in addition."""
     hosts: tuple[int, ...] = ()
     """The hosts that the scope consists of, if it has no index of its own and they are few."""
-    title_id: int | None = None
-    """The title whose documents the scope consists of."""
     kept_size: Select[Any] | None = None
     """Selects the number of documents that were or will be listed, if it is kept while loading."""
+
+    @property
+    def conditions(self) -> tuple[ColumnElement[bool], ...]:
+        """What the documents of the scope fulfil, and no others."""
+        if self.hosts:
+            return (Document.host_id.in_(self.hosts),)
+        return self.further if self.column is None else (self.column == self.value, *self.further)
 
 
 def find_scope(
@@ -64,13 +77,13 @@ def find_scope(
     if set_spec is None or set_spec == MIMETYPE_ROOT:
         return _documents(kept_size=_ALL_DOCUMENTS)
     if set_spec == DOMAIN_ROOT:
-        return _documents(Document.tld_id.is_not(None))
+        return _documents(further=_WITH_HOST)
     if set_spec == TITLE_ROOT:
         return _in_titles(session)
     row = _find(session, set_spec, withheld=withheld)
     if row is None:
         # The tree's root is a set even before the first collection is created.
-        return _documents(Document.id.is_(None)) if set_spec == COLLECTION_ROOT else None
+        return _documents(further=_NONE) if set_spec == COLLECTION_ROOT else None
     if isinstance(row, Domain):
         return _domain(session, row, most_hosts)
     return _collection(row) if isinstance(row, Collection) else _of_column(row)
@@ -89,11 +102,17 @@ def _in_titles(session: Session) -> Scope | None:
     """Return the documents that are in the set of a title; None if no such set is listed."""
     if session.scalar(select(TitleDocuments.id).where(TitleDocuments.listed).limit(1)) is None:
         return None
-    return _documents(IN_TITLE, kept_size=_IN_TITLES)
+    return _documents(further=_WITH_TITLE, kept_size=_IN_TITLES)
 
 
-def _documents(*conditions: ColumnElement[bool], kept_size: Select[Any] | None = None) -> Scope:
-    return Scope(datestamp=Document.datestamp, id=Document.id, conditions=conditions, kept_size=kept_size)
+def _documents(
+    *, further: tuple[ColumnElement[bool], ...] = (), kept_size: Select[Any] | None = None
+) -> Scope:
+    return Scope(datestamp=Document.datestamp, id=Document.id, further=further, kept_size=kept_size)
+
+
+def _with(column: InstrumentedAttribute[Any], row: _Row) -> Scope:
+    return replace(_documents(kept_size=_kept_size(row)), column=column, value=row.id)
 
 
 def _kept_size(row: _Row) -> Select[Any]:
@@ -105,23 +124,23 @@ def _collection(row: Collection) -> Scope:
     return Scope(
         datestamp=DocumentCollection.datestamp,
         id=DocumentCollection.document_id,
-        conditions=(DocumentCollection.collection_id == row.id,),
+        column=DocumentCollection.collection_id,
+        value=row.id,
         kept_size=_kept_size(row),
     )
 
 
 def _of_column(row: Mimetype | TitleDocuments) -> Scope:
     if isinstance(row, TitleDocuments):
-        return replace(_documents(Document.title_id == row.id, kept_size=_kept_size(row)), title_id=row.id)
-    column = Document.mime_major_id if row.parent_id is None else Document.mime_id
-    return _documents(column == row.id, kept_size=_kept_size(row))
+        return _with(Document.title_id, row)
+    return _with(Document.mime_major_id if row.parent_id is None else Document.mime_id, row)
 
 
 def _domain(session: Session, row: Domain, most_hosts: int) -> Scope:
     if row.level == _TOP_LEVEL:
-        return _documents(Document.tld_id == row.id, kept_size=_kept_size(row))
+        return _with(Document.tld_id, row)
     if row.level == _REGISTERED_LEVEL:
-        return _documents(Document.domain_id == row.id, kept_size=_kept_size(row))
+        return _with(Document.domain_id, row)
     return _below_registered(session, row, most_hosts)
 
 
@@ -134,13 +153,13 @@ def _below_registered(session: Session, row: Domain, most_hosts: int) -> Scope:
     found = session.scalars(select(Domain.id).where(*below).order_by(Domain.set_spec).limit(most_hosts))
     hosts = (row.id, *found)
     if len(hosts) == 1:
-        return _documents(Document.host_id == row.id, kept_size=_kept_size(row))
+        return _with(Document.host_id, row)
     if len(hosts) <= most_hosts:
-        scope = _documents(Document.host_id.in_(hosts), kept_size=_kept_size(row))
-        return replace(scope, hosts=hosts)
+        return replace(_documents(kept_size=_kept_size(row)), hosts=hosts)
     registered = ":".join(row.set_spec.split(":")[: _REGISTERED_LEVEL + 1])
-    return _documents(
-        Document.domain_id == session.scalar(select(Domain.id).where(Domain.set_spec == registered)),
-        or_(Document.host_id == row.id, Document.host_id.in_(select(Domain.id).where(*below))),
-        kept_size=_kept_size(row),
+    is_below = or_(Document.host_id == row.id, Document.host_id.in_(select(Domain.id).where(*below)))
+    return replace(
+        _documents(further=(is_below,), kept_size=_kept_size(row)),
+        column=Document.domain_id,
+        value=session.scalar(select(Domain.id).where(Domain.set_spec == registered)),
     )
