@@ -62,11 +62,11 @@ UPDATE publication_mark SET
 FROM (SELECT moment, timeline FROM publication_mark) AS before
 RETURNING before.moment AS known, before.timeline AS former, publication_mark.timeline
 """  # noqa: S608 our own texts and numbers
-_READ: Final = """
+_READ: Final = text("""
 SELECT date_trunc('second', moment) AS moment, pg_is_in_recovery() AS is_replica, clock_timestamp() AS clock,
     clock_timestamp() - looked NOT BETWEEN interval '0 seconds' AND interval '0.5 seconds' AS is_old
 FROM publication_mark
-"""
+""")
 _FAILED_OVER: Final = (
     "another server is the primary now (timeline %s is followed by %s). If it was not synchronous, what "
     "was published after %s may be lost: index the files again that were indexed since"
@@ -173,4 +173,4 @@ def _read(session: Session) -> _Mark:
 
 
 def _found(session: Session) -> _Mark:
-    return _Mark(**session.execute(text(_READ)).mappings().one())
+    return _Mark(**session.execute(_READ).mappings().one())
