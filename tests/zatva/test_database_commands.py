@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from io import BytesIO
 from pathlib import Path
 
 import psycopg
@@ -24,7 +25,7 @@ from provider.indexing.first_load import begin_first_load, finish_first_load
 from provider.models import Collection
 from tests import commands
 from tests.commands import Done
-from zatva.dumps import find_program
+from zatva.dumps import find_program, for_all_servers
 
 PASSWORDS = ["s3cret", "100% c@t:/?#&=", "a b 'c' \\\\ \"d\" ", "%20+%2f", "žluťoučký"]
 _GUARD = "local all +guarded scram-sha-256\nlocal all all trust\n"
@@ -84,6 +85,14 @@ def test_a_dump_of_another_program_is_refused(
         connection.execute("DROP SCHEMA other CASCADE")
     done = zatva(environment, "restore", tmp_path / "other.dump", "--force")
     assert (done.returncode, "of another program" in done.stderr, collections(database)) == (2, True, 1)
+
+
+def test_a_restore_leaves_out_the_setting_that_older_servers_do_not_know_and_changes_no_data() -> None:
+    newer, encoding = b"SET transaction_timeout = 0;\n", b"SET client_encoding = 'UTF8';\n"
+    data = b"COPY public.host (name) FROM stdin;\n" + newer + b"\\.\n"
+    script = b"--\nSET lock_timeout = 0;\n" + newer + encoding + data
+    read = b"".join(for_all_servers(BytesIO(script)))
+    assert read == b"--\nSET lock_timeout = 0;\n" + encoding + data
 
 
 @pytest.mark.copied_database("schemas and views are made")
