@@ -445,6 +445,41 @@ def test_a_database_with_a_password_is_backed_up_and_restored_and_no_argument_ha
         assert (restored.returncode, restored.stderr, collections(database)) == (0, "", 1)
 
 
+def test_tables_are_refused_outside_the_schema_that_backups_contain(
+    guarded: Settings, tmp_path: Path
+) -> None:
+    environment, file = for_processes(guarded), tmp_path / "zatva.dump"
+    with open_database(guarded) as database:
+        with psycopg.connect(database.conninfo) as connection:
+            connection.execute("ALTER SCHEMA public RENAME TO librarian; CREATE SCHEMA public")
+        refused = zatva(environment, "backup", file)
+        assert (refused.returncode, file.exists()) == (6, False)
+        remedy = 'DROP SCHEMA public; ALTER SCHEMA "librarian" RENAME TO public'
+        assert f"run `{remedy}`" in refused.stderr
+        assert remedy in commands.zatva(environment, "doctor").stdout
+        with psycopg.connect(database.conninfo) as connection:
+            connection.execute(remedy.encode())
+        database.engine.dispose()
+        assert zatva(environment, "backup", file).returncode == 0
+        with psycopg.connect(database.conninfo) as connection:
+            connection.execute("CREATE SCHEMA librarian")
+        assert "SET search_path = public" in zatva(environment, "upgrade").stderr
+
+
+def test_a_database_of_another_encoding_is_refused(guarded_server: URL, guarded: Settings) -> None:
+    created = sql.SQL("CREATE DATABASE {} OWNER librarian ENCODING {} LOCALE 'C' TEMPLATE template0")
+    with psycopg.connect(as_administrator(guarded_server), autocommit=True) as connection:
+        for encoding in ("SQL_ASCII", "LATIN2"):
+            connection.execute(created.format(sql.Identifier(encoding), sql.Literal(encoding)))
+            url = guarded_server.set(username="librarian", password=PASSWORDS[0], database=encoding)
+            shown = url.render_as_string(hide_password=False)
+            environment = {**for_processes(guarded), "ZATVA_DATABASE_URL": shown}
+            done = zatva(environment, "upgrade")
+            assert (done.returncode, f"the encoding {encoding}" in done.stderr) == (6, True)
+            assert "ENCODING 'UTF8'" in commands.zatva(environment, "doctor").stdout
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(encoding)))
+
+
 @pytest.mark.parametrize("password", PASSWORDS)
 def test_a_password_of_any_characters_is_taken_by_libpq_too(guarded: Settings) -> None:
     with (
