@@ -141,6 +141,8 @@ def upgrade(engine: Engine, *, lock_seconds: float = _LOCK_SECONDS) -> tuple[str
     the tables are newer than this version.
     """
     with engine.connect() as connection:
+        # A time limit of the role or database would end the same migration each time.
+        connection.execute(text("SET statement_timeout = 0"))
         # The lock belongs to the session, not to the transaction, so it survives the commits of the
         # migrations.
         connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _UPGRADE_LOCK})
@@ -159,6 +161,7 @@ def upgrade(engine: Engine, *, lock_seconds: float = _LOCK_SECONDS) -> tuple[str
         finally:
             connection.rollback()
             connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _UPGRADE_LOCK})
+            connection.execute(text("RESET statement_timeout"))
             connection.commit()
     return before, head()
 
