@@ -377,6 +377,23 @@ def test_a_check_names_what_is_missing_from_the_tables_and_accepts_additions(
     assert found["tables"]["advice"] == "4 parts missing; run `zatva database check`"
 
 
+@pytest.mark.copied_database("an index is dropped")
+def test_a_check_of_an_upgraded_archive_says_how_its_url_keys_are_completed(
+    database: Database, environment: dict[str, str]
+) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE url_key_fill SET finished = NULL"))
+        connection.execute(text("DROP INDEX ix_document_url_key"))
+    database.engine.dispose()
+    remedy = "run `zatva provider reindex-keys` to complete the URL keys"
+    done = zatva(environment, "check")
+    assert (done.returncode, done.stdout) == (6, f"documents lack URL keys: {remedy}\n")
+    found = {one["check"]: one for one in commands.results(environment, "doctor", expect=6)}
+    assert (found["URL keys"]["advice"], found["tables"]["well"]) == (remedy, True)
+    assert commands.zatva(environment, "provider", "reindex-keys").returncode == 0
+    assert zatva(environment, "check").returncode == 0
+
+
 @pytest.fixture(scope="module")
 def guarded_server(quick_folder: Path) -> Iterator[URL]:
     """A server that lets members of the role `guarded` in by their passwords alone."""
