@@ -29,7 +29,7 @@ from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
 from oai.output_files import UNFINISHED
 from oai.settings import Settings
-from zatva.dumps import restore_dump, write_dump
+from zatva.dumps import lacking_rights, restore_dump, write_dump
 
 _TOLD: Final = 20
 """Files with a fault that are named."""
@@ -54,6 +54,9 @@ def backup(invocation: Invocation) -> ExitCode:
             copied = None
         else:
             copied = _backup_both(invocation, database, file)
+        with database.engine.connect() as connection:
+            if lacking := lacking_rights(connection):
+                invocation.console.note(lacking)
     size = file.stat().st_size
     result = {"file": file, "bytes": size, **_fields(copied)}
     invocation.console.result(result, f"{file}: {size:,} bytes{_words(copied)}")

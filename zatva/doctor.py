@@ -27,6 +27,7 @@ from provider.holdings.url_key_state import FILL_KEYS
 from provider.indexing.first_load import missing_indexes
 from web.auth.openid import OpenIdError, OpenIdProvider
 from zatva.database import lacks_keys, missing_parts
+from zatva.dumps import lacking_rights
 
 _FREE_SPACE: Final = (
     "free some space: harvests neither start nor continue (harvester.floor_bytes, floor_percent)"
@@ -126,6 +127,7 @@ def _database(settings: Settings) -> Iterator[SetupFinding]:
             missing = missing_parts(connection) if revision == migrations.head() else []
             unbuilt = [] if missing or revision != migrations.head() else _missing_indexes(connection)
             keyless = lacks_keys(connection)
+            lacking = lacking_rights(connection)
             unfinished = migrations.unfinished_restore(connection)
     except (ZatvaError, DBAPIError) as error:
         found = str(as_zatva_error(error, settings))
@@ -136,6 +138,8 @@ def _database(settings: Settings) -> Iterator[SetupFinding]:
     yield from _tables(revision, missing, unbuilt, embedded=embedded)
     if keyless:
         yield SetupFinding(check="URL keys", well=False, found="incomplete", advice=FILL_KEYS)
+    if lacking:
+        yield SetupFinding(check="rights", well=False, found="not enough for a restore", advice=lacking)
     if unfinished:
         yield SetupFinding(check="restore", well=False, found="unfinished", advice=unfinished)
 

@@ -43,6 +43,11 @@ _DEPENDENT: Final = text("""
     ORDER BY 1
 """)
 """Views in other schemas, which would be removed with the tables that they read."""
+_RIGHTS: Final = text("""
+    SELECT pg_has_role(nspowner, 'USAGE') AND has_database_privilege(current_database(), 'CREATE') AS enough,
+        quote_ident(current_database()) AS database, quote_ident(current_user) AS role
+    FROM pg_namespace WHERE nspname = 'public'
+""")
 _FOREIGN: Final = text("""
     SELECT newest FROM (
         SELECT greatest(
@@ -84,6 +89,18 @@ def write_dump(database: Database, file: Path, *options: str) -> None:
         part.unlink(missing_ok=True)
 
 
+def lacking_rights(connection: Connection) -> str | None:
+    """Return which rights a restore needs that the role lacks, and the statements that grant them."""
+    found = connection.execute(_RIGHTS).one_or_none()
+    if found is None or found.enough:
+        return None
+    return (
+        f"to restore a backup, the role {found.role} must own the schema public and be allowed to create "
+        f"schemas; run `ALTER SCHEMA public OWNER TO {found.role}; GRANT CREATE ON DATABASE "
+        f"{found.database} TO {found.role}` in the database as its administrator"
+    )
+
+
 def restore_dump(database: Database, file: Path) -> None:
     """Replace the content of the database with a dump, and upgrade it; if this fails, nothing has changed.
 
@@ -94,6 +111,8 @@ def restore_dump(database: Database, file: Path) -> None:
     if _VERSION_TABLE not in _run([find_program("pg_restore"), "--list", str(file)]):
         raise UsageError(f"{file} is a dump of another program: it has no table alembic_version")
     with database.engine.connect() as connection:
+        if lacking := lacking_rights(connection):
+            raise DatabaseNotReadyError(lacking)
         if dependent := list(connection.scalars(_DEPENDENT)):
             raise UsageError(
                 f"views of other schemas read the tables: {', '.join(dependent)}; drop them, and create them "

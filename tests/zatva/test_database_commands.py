@@ -483,6 +483,27 @@ def test_tables_are_refused_outside_the_schema_that_backups_contain(
         assert "SET search_path = public" in zatva(environment, "upgrade").stderr
 
 
+def test_rights_that_a_restore_needs_are_named_before_it_is_needed(
+    guarded_server: URL, guarded: Settings, tmp_path: Path
+) -> None:
+    environment, file = for_processes(guarded), tmp_path / "zatva.dump"
+    owner = as_administrator(guarded_server.set(database="guarded"))
+    with psycopg.connect(owner, autocommit=True) as connection:
+        connection.execute("ALTER SCHEMA public OWNER TO CURRENT_USER")
+        connection.execute("GRANT ALL ON SCHEMA public TO librarian")
+        connection.execute("ALTER DATABASE guarded OWNER TO CURRENT_USER")
+        assert zatva(environment, "upgrade").returncode == 0
+        remedy = "ALTER SCHEMA public OWNER TO librarian; GRANT CREATE ON DATABASE guarded TO librarian"
+        done = zatva(environment, "backup", file)
+        assert (done.returncode, remedy in done.stderr) == (0, True)
+        refused = zatva(environment, "restore", file, "--force")
+        assert (refused.returncode, remedy in refused.stderr) == (6, True)
+        assert remedy in commands.zatva(environment, "doctor").stdout
+        connection.execute(remedy.encode())
+        restored = zatva(environment, "restore", file, "--force")
+        assert (restored.returncode, restored.stderr) == (0, "")
+
+
 def test_a_database_of_another_encoding_is_refused(guarded_server: URL, guarded: Settings) -> None:
     created = sql.SQL("CREATE DATABASE {} OWNER librarian ENCODING {} LOCALE 'C' TEMPLATE template0")
     with psycopg.connect(as_administrator(guarded_server), autocommit=True) as connection:
