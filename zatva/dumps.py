@@ -5,7 +5,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
@@ -101,8 +101,11 @@ def lacking_rights(connection: Connection) -> str | None:
     )
 
 
-def restore_dump(database: Database, file: Path) -> None:
+def restore_dump(database: Database, file: Path, accept: Callable[[Connection], None]) -> None:
     """Replace the content of the database with a dump, and upgrade it; if this fails, nothing has changed.
+
+    `accept` reads the restored tables, beside the previous ones in `PREVIOUS_SCHEMA`; if it raises, the
+    previous tables are put back.
 
     Whenever the restore is killed, the tables are the previous ones or those of the dump, as a whole. Raises
     UsageError if the dump is not one of Zatva, and DatabaseNotReadyError with the output of PostgreSQL's
@@ -125,6 +128,7 @@ def restore_dump(database: Database, file: Path) -> None:
     try:
         migrations.ensure_current(database.engine, may_upgrade=True)
         with database.engine.begin() as connection:
+            accept(connection)
             _continue_feed(connection)
     except BaseException:
         _put_back(database)
