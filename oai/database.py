@@ -208,6 +208,7 @@ def _engine(
     parameters = {
         "options": options,
         "application_name": "zatva",
+        "client_encoding": "utf8",
         "connect_timeout": connect_seconds,
         **_CONNECTION,
     }

@@ -32,6 +32,14 @@ _IN_USE: Final = (
     "database upgrade` again"
 )
 
+_PLACE: Final = text(
+    "SELECT current_schema() AS schema, current_setting('server_encoding') AS encoding,"
+    " to_regclass('public.alembic_version') IS NOT NULL AS has_tables"
+)
+_HAS_TABLES: Final = text(
+    "SELECT FROM pg_tables WHERE schemaname = :schema AND tablename = 'alembic_version'"
+)
+
 
 def folder() -> Path:
     """Return the folder of the migrations."""
@@ -46,12 +54,40 @@ def head() -> str:
 
 
 def current(connection: Connection) -> str | None:
-    """Return the revision of the connected database, or None if it has no tables of Zatva yet."""
+    """Return the revision of the connected database, or None if it has no tables of Zatva yet.
+
+    Raises DatabaseNotReadyError if the database's encoding is not UTF8, or its schema `public`, the only one
+    that backups contain, is not the one in which tables are created.
+    """
     # Not by SQLAlchemy's inspection, which takes longer than all else that opens a database.
-    if connection.scalar(text("SELECT to_regclass('alembic_version')")) is None:
+    found = connection.execute(_PLACE).one()
+    if found.encoding != "UTF8":
+        raise DatabaseNotReadyError(
+            f"the database has the encoding {found.encoding}; create it with ENCODING 'UTF8' and "
+            "TEMPLATE template0"
+        )
+    if found.schema != "public":
+        raise DatabaseNotReadyError(_elsewhere(connection, found.schema))
+    if not found.has_tables:
         return None
     revision: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
     return revision
+
+
+def _elsewhere(connection: Connection, schema: str | None) -> str:
+    """Return what to do about a role whose tables are not created in the schema `public`."""
+    if schema is None:
+        return "the database has no schema public that the role can use; create it, or grant USAGE on it"
+    if connection.execute(_HAS_TABLES, {"schema": schema}).rowcount:
+        return (
+            f"the tables are in the schema {schema}, but Zatva and its backups use only public; stop Zatva, "
+            f'and run `DROP SCHEMA public; ALTER SCHEMA "{schema}" RENAME TO public` in one transaction as '
+            "the owner of the database (move what others have in public first)"
+        )
+    return (
+        f"tables would be created in the schema {schema}, but Zatva and its backups use only public; run "
+        "`ALTER ROLE … IN DATABASE … SET search_path = public` with the role and database of database_url"
+    )
 
 
 def advice(found: str | None) -> str:
@@ -105,6 +141,8 @@ def upgrade(engine: Engine, *, lock_seconds: float = _LOCK_SECONDS) -> tuple[str
     the tables are newer than this version.
     """
     with engine.connect() as connection:
+        # A time limit of the role or database would end the same migration each time.
+        connection.execute(text("SET statement_timeout = 0"))
         # The lock belongs to the session, not to the transaction, so it survives the commits of the
         # migrations.
         connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _UPGRADE_LOCK})
@@ -123,6 +161,7 @@ def upgrade(engine: Engine, *, lock_seconds: float = _LOCK_SECONDS) -> tuple[str
         finally:
             connection.rollback()
             connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": _UPGRADE_LOCK})
+            connection.execute(text("RESET statement_timeout"))
             connection.commit()
     return before, head()
 

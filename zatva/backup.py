@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from sqlalchemy.orm import Session
 
 from harvester import repositories
@@ -27,12 +27,17 @@ from oai.cli import Invocation
 from oai.console import checked_output, counted
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
+from oai.migrations import PREVIOUS_SCHEMA
 from oai.output_files import UNFINISHED
 from oai.settings import Settings
-from zatva.dumps import restore_dump, write_dump
+from zatva.dumps import lacking_rights, restore_dump, write_dump
 
 _TOLD: Final = 20
 """Files with a fault that are named."""
+_MOST_NAMED: Final = 5
+_FOLDERS: Final = text("SELECT base_dir FROM oai_repository")
+_HAS_PREVIOUS: Final = text(f"SELECT to_regclass('{PREVIOUS_SCHEMA}.oai_repository') IS NOT NULL")
+_PREVIOUS_FOLDERS: Final = text(f"SELECT base_dir FROM {PREVIOUS_SCHEMA}.oai_repository")  # noqa: S608 ours
 _Both = tuple[Copied, RawAnswers]
 _OTHERS = text("""
     SELECT count(*) FROM pg_stat_activity
@@ -54,6 +59,9 @@ def backup(invocation: Invocation) -> ExitCode:
             copied = None
         else:
             copied = _backup_both(invocation, database, file)
+        with database.engine.connect() as connection:
+            if lacking := lacking_rights(connection):
+                invocation.console.note(lacking)
     size = file.stat().st_size
     result = {"file": file, "bytes": size, **_fields(copied)}
     invocation.console.result(result, f"{file}: {size:,} bytes{_words(copied)}")
@@ -73,7 +81,10 @@ def restore(invocation: Invocation) -> ExitCode:
         raise UsageError(f"{folder}: no such folder; give the folder that `database backup --store` has made")
     with open_database(invocation.settings, check_tables=False) as database:
         _refuse(database, force=invocation.arguments.force)
-        restore_dump(database, file)
+        protects = folder is not None and not invocation.arguments.overwrite_files
+        restore_dump(
+            database, file, lambda tables: _protect(tables, invocation.settings) if protects else None
+        )
         with database.engine.connect() as connection:
             revision = migrations.current(connection)
         try:
@@ -122,6 +133,28 @@ def _restore_store(invocation: Invocation, database: Database, folder: Path) -> 
         backed_up = StoreBackup(folder, stores, on_fault=_noting_faults(invocation), on_progress=advance)
         raw = restore_raw_answers(session, _raw_folders(stores, invocation.settings), folder)
         return backed_up.restore(session), raw
+
+
+def _protect(connection: Connection, settings: Settings) -> None:
+    """Raise UsageError if a folder whose files would be replaced may be that of another installation."""
+    found = set(connection.scalars(_FOLDERS))
+    if connection.scalar(_HAS_PREVIOUS):
+        found -= set(connection.scalars(_PREVIOUS_FOLDERS))
+    ours = (settings.data.absolute(), settings.store.absolute())
+    used = [path for path in sorted(found) if Path(path).is_absolute() and _is_used(Path(path), ours)]
+    if used:
+        more = f" and {len(used) - _MOST_NAMED} more" if len(used) > _MOST_NAMED else ""
+        raise UsageError(
+            f"the backup has record files for {', '.join(used[:_MOST_NAMED])}{more}, outside the data "
+            "folder, where files exist that the replaced database does not have: another installation may "
+            "use them. Nothing has changed. To replace these files, add --overwrite-files; to try a backup, "
+            "leave out --store"
+        )
+
+
+def _is_used(folder: Path, ours: Iterable[Path]) -> bool:
+    outside = not any(folder.is_relative_to(own) for own in ours)
+    return outside and folder.is_dir() and next(folder.iterdir(), None) is not None
 
 
 def _stores(session: Session, settings: Settings) -> dict[int, Path]:

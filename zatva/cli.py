@@ -159,6 +159,11 @@ def _add_database(database: "Subcommands") -> None:
         metavar="FOLDER",
         help="also restore the record files and raw answers of this folder",
     )
+    restore.add_argument(
+        "--overwrite-files",
+        action="store_true",
+        help="replace record files outside the data folder that the replaced database does not have",
+    )
 
 
 def _add_keys(keys: "Subcommands") -> None:

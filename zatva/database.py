@@ -6,6 +6,7 @@ from oai import migrations
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode
+from provider.holdings.url_key_state import FILL_KEYS, FINISHED
 
 _INVALID_INDEXES = text("SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid ORDER BY 1")
 _UNCHECKED = text(
@@ -17,6 +18,7 @@ _SWITCHED_OFF = text(
 )
 _HAS_FIRST_LOAD = text("SELECT to_regclass('first_load') IS NOT NULL")
 _FIRST_LOAD = text("SELECT index_name FROM first_load")
+_HAS_KEY_STATE = text("SELECT to_regclass('url_key_fill') IS NOT NULL")
 
 
 def upgrade(invocation: Invocation) -> ExitCode:
@@ -63,9 +65,16 @@ def check(invocation: Invocation) -> ExitCode:
 
 
 def missing_parts(connection: Connection) -> list[str]:
-    """Return what the tables lack, without the indexes that an interrupted first load builds later."""
+    """Return what the tables lack, without the indexes that a first load or `reindex-keys` builds later."""
     later = {f"index {name} of document" for name in _first_load(connection)}
+    if lacks_keys(connection):
+        later.add("index ix_document_url_key of document")
     return [part for part in migrations.missing(connection) if part not in later]
+
+
+def lacks_keys(connection: Connection) -> bool:
+    """Return whether documents of an earlier version lack their URL keys and the index of these."""
+    return bool(connection.scalar(_HAS_KEY_STATE)) and not connection.scalar(text(FINISHED))
 
 
 def _first_load(connection: Connection) -> list[str]:
@@ -91,4 +100,6 @@ def _half_done(connection: Connection) -> list[str]:
         faults.append(
             "a first load was interrupted: run `zatva provider index --first-load` again until it is complete"
         )
+    if lacks_keys(connection):
+        faults.append(f"documents lack URL keys: {FILL_KEYS}")
     return faults

@@ -23,9 +23,11 @@ from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
 from oai.private_files import exposed_files, how_to_close
 from oai.settings import Settings
+from provider.holdings.url_key_state import FILL_KEYS
 from provider.indexing.first_load import missing_indexes
 from web.auth.openid import OpenIdError, OpenIdProvider
-from zatva.database import missing_parts
+from zatva.database import lacks_keys, missing_parts
+from zatva.dumps import lacking_rights
 
 _FREE_SPACE: Final = (
     "free some space: harvests neither start nor continue (harvester.floor_bytes, floor_percent)"
@@ -124,6 +126,8 @@ def _database(settings: Settings) -> Iterator[SetupFinding]:
             revision = migrations.current(connection)
             missing = missing_parts(connection) if revision == migrations.head() else []
             unbuilt = [] if missing or revision != migrations.head() else _missing_indexes(connection)
+            keyless = lacks_keys(connection)
+            lacking = lacking_rights(connection)
             unfinished = migrations.unfinished_restore(connection)
     except (ZatvaError, DBAPIError) as error:
         found = str(as_zatva_error(error, settings))
@@ -132,6 +136,10 @@ def _database(settings: Settings) -> Iterator[SetupFinding]:
     where = f" (embedded, in {place(settings)})" if embedded else ""
     yield SetupFinding(check="database", well=True, found=f"PostgreSQL {version}{where}")
     yield from _tables(revision, missing, unbuilt, embedded=embedded)
+    if keyless:
+        yield SetupFinding(check="URL keys", well=False, found="incomplete", advice=FILL_KEYS)
+    if lacking:
+        yield SetupFinding(check="rights", well=False, found="not enough for a restore", advice=lacking)
     if unfinished:
         yield SetupFinding(check="restore", well=False, found="unfinished", advice=unfinished)
 

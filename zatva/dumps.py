@@ -1,19 +1,20 @@
 """Dumps of the database, by `pg_dump`; their restore, by `pg_restore` and `psql`."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import Connection, text
 
 from oai import migrations
 from oai.database import Database
-from oai.errors import DatabaseNotReadyError, UsageError
+from oai.errors import DatabaseNotReadyError, UsageError, required
 from oai.migrations import PREVIOUS_SCHEMA
 from oai.output_files import UNFINISHED
 from oai.private_files import open_private
@@ -22,13 +23,17 @@ _VERSION_TABLE: Final = b" TABLE public alembic_version "
 """In the contents of each dump of Zatva."""
 _SET_ASIDE: Final = f"""
 SET client_min_messages = warning;
+SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout';
 BEGIN;
 DROP SCHEMA IF EXISTS {PREVIOUS_SCHEMA} CASCADE;
 ALTER SCHEMA public RENAME TO {PREVIOUS_SCHEMA};
 CREATE SCHEMA public;
 GRANT USAGE ON SCHEMA public TO public;
-"""
+"""  # noqa: S608 our own schema
 """With the right that PostgreSQL gives everybody on the schema of a new database."""
+_NEWER_SETTING: Final = b"SET transaction_timeout = 0;\n"
+_LAST_OF_SETTINGS: Final = b"SET client_encoding"
+_AT_ONCE: Final = 1024**2
 _DEPENDENT: Final = text("""
     SELECT DISTINCT c.oid::regclass::text FROM pg_depend d
     JOIN pg_rewrite r ON r.oid = d.objid AND d.classid = 'pg_rewrite'::regclass
@@ -38,6 +43,11 @@ _DEPENDENT: Final = text("""
     ORDER BY 1
 """)
 """Views in other schemas, which would be removed with the tables that they read."""
+_RIGHTS: Final = text("""
+    SELECT pg_has_role(nspowner, 'USAGE') AND has_database_privilege(current_database(), 'CREATE') AS enough,
+        quote_ident(current_database()) AS database, quote_ident(current_user) AS role
+    FROM pg_namespace WHERE nspname = 'public'
+""")
 _FOREIGN: Final = text("""
     SELECT newest FROM (
         SELECT greatest(
@@ -79,8 +89,23 @@ def write_dump(database: Database, file: Path, *options: str) -> None:
         part.unlink(missing_ok=True)
 
 
-def restore_dump(database: Database, file: Path) -> None:
+def lacking_rights(connection: Connection) -> str | None:
+    """Return which rights a restore needs that the role lacks, and the statements that grant them."""
+    found = connection.execute(_RIGHTS).one_or_none()
+    if found is None or found.enough:
+        return None
+    return (
+        f"to restore a backup, the role {found.role} must own the schema public and be allowed to create "
+        f"schemas; run `ALTER SCHEMA public OWNER TO {found.role}; GRANT CREATE ON DATABASE "
+        f"{found.database} TO {found.role}` in the database as its administrator"
+    )
+
+
+def restore_dump(database: Database, file: Path, accept: Callable[[Connection], None]) -> None:
     """Replace the content of the database with a dump, and upgrade it; if this fails, nothing has changed.
+
+    `accept` reads the restored tables, beside the previous ones in `PREVIOUS_SCHEMA`; if it raises, the
+    previous tables are put back.
 
     Whenever the restore is killed, the tables are the previous ones or those of the dump, as a whole. Raises
     UsageError if the dump is not one of Zatva, and DatabaseNotReadyError with the output of PostgreSQL's
@@ -89,6 +114,8 @@ def restore_dump(database: Database, file: Path) -> None:
     if _VERSION_TABLE not in _run([find_program("pg_restore"), "--list", str(file)]):
         raise UsageError(f"{file} is a dump of another program: it has no table alembic_version")
     with database.engine.connect() as connection:
+        if lacking := lacking_rights(connection):
+            raise DatabaseNotReadyError(lacking)
         if dependent := list(connection.scalars(_DEPENDENT)):
             raise UsageError(
                 f"views of other schemas read the tables: {', '.join(dependent)}; drop them, and create them "
@@ -101,6 +128,7 @@ def restore_dump(database: Database, file: Path) -> None:
     try:
         migrations.ensure_current(database.engine, may_upgrade=True)
         with database.engine.begin() as connection:
+            accept(connection)
             _continue_feed(connection)
     except BaseException:
         _put_back(database)
@@ -145,16 +173,35 @@ def _replace(database: Database, file: Path) -> None:
         str(file),
     )
     options = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=on", f"--command={_SET_ASIDE}", "--file=-")
-    with subprocess.Popen(
-        [*_connected(database, "psql"), *options],
-        env=_environment(database), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    ) as psql:  # fmt: skip
-        restored = subprocess.run(script, stdin=subprocess.DEVNULL, stdout=psql.stdin, stderr=subprocess.PIPE,
-                                  check=False)  # fmt: skip
+    with (
+        subprocess.Popen(
+            [*_connected(database, "psql"), *options],
+            env=_environment(database), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        ) as psql,
+        subprocess.Popen(
+            script, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as restored,
+    ):  # fmt: skip
+        receiver, written = required(psql.stdin, "a pipe"), required(restored.stdout, "a pipe")
+        with contextlib.suppress(BrokenPipeError), written:
+            receiver.writelines(for_all_servers(written))
+        _, complaints = restored.communicate()
         _, errors = psql.communicate(b"" if restored.returncode else b"COMMIT;\n")
     # Whatever ended psql has also ended pg_restore, which then cannot write.
     _check("psql", psql.returncode, errors)
-    _check("pg_restore", restored.returncode, restored.stderr)
+    _check("pg_restore", restored.returncode, complaints)
+
+
+def for_all_servers(script: IO[bytes]) -> Iterator[bytes]:
+    """Yield the script of `pg_restore` without the setting that servers before PostgreSQL 17 do not know."""
+    for line in script:
+        if line != _NEWER_SETTING:
+            yield line
+        if line.startswith(_LAST_OF_SETTINGS):
+            break
+    while part := script.read(_AT_ONCE):
+        yield part
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> bytes:

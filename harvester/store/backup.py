@@ -33,6 +33,16 @@ _TRY_SHARED: Final = text("SELECT pg_try_advisory_xact_lock_shared(:class, :id)"
 _SHARED: Final = text("SELECT pg_advisory_xact_lock_shared(:class, :id)")
 _ALONE: Final = text("SELECT pg_advisory_lock(:class, :id)")
 _RELEASE: Final = text("SELECT pg_advisory_unlock_all()")
+# Copying and dumping may take longer than the time limits that a role or database has. Older servers do not
+# know all of them.
+_UNLIMITED: Final = text("""
+SELECT set_config(name, '0', :in_transaction) FROM pg_settings WHERE name IN (
+    'statement_timeout', 'transaction_timeout', 'idle_session_timeout', 'idle_in_transaction_session_timeout'
+)
+""")
+_AS_BEFORE: Final = text("RESET ALL")
+_WAIT: Final = text("SET LOCAL statement_timeout = 0")
+_WAITED: Final = text("SET LOCAL statement_timeout TO DEFAULT")
 _IS_COPYING: Final = text("""
 SELECT EXISTS (
     SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = :class AND objid = :id AND objsubid = 2
@@ -53,7 +63,9 @@ def wait_for_backup(session: Session) -> None:
     """
     if not session.scalar(_TRY_SHARED, _KEY):
         _log.info("waiting until a backup has copied the record files")
+        session.execute(_WAIT)
         session.execute(_SHARED, _KEY)
+        session.execute(_WAITED)
 
 
 def is_copying(session: Session) -> bool:
@@ -83,13 +95,16 @@ def unchanging_files(database: Database) -> Iterator[Snapshot]:
         Session(database.engine.execution_options(isolation_level="REPEATABLE READ")) as session,
     ):
         # The lock comes first: who held it has committed when the snapshot is taken.
-        holding.execute(_ALONE, _KEY)
+        holding.execute(_UNLIMITED, {"in_transaction": False})
         try:
+            holding.execute(_ALONE, _KEY)
+            session.execute(_UNLIMITED, {"in_transaction": True})
             name = session.execute(text("SELECT pg_export_snapshot()")).scalar_one()
             yield Snapshot(session=session, name=name, holding=holding)
         finally:
             # Not left to the end of the connection, which returns to the pool with its locks.
             holding.execute(_RELEASE)
+            holding.execute(_AS_BEFORE)
 
 
 class FileFault(StrEnum):

@@ -6,8 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from sqlalchemy import text
+
 from harvester.harvest.source import open_replay
+from oai.database import open_database
 from oai.datestamps import format_datestamp, utc_now
+from oai.settings import Settings
 from tests.commands import results, zatva
 from tests.harvester.fake_repository import FakeRepository, Item, many, serve
 
@@ -93,6 +97,29 @@ async def test_a_backup_of_both_is_restored_as_it_was_at_that_moment(
         assert (await asyncio.to_thread(zatva, environment, "store", "verify", "1")).returncode == 0
     opened = [reply.body for _, reply in open_replay(raw / kept).exchanges()]
     assert sum(_BROKEN in body for body in opened) > 0
+
+
+async def test_a_trial_restore_does_not_overwrite_the_files_of_another_installation(
+    environment: dict[str, str], settings: Settings, tmp_path: Path
+) -> None:
+    store, copied, dump = tmp_path / "store", tmp_path / "copied", tmp_path / "zatva.dump"
+    trial = {**environment, "ZATVA_DATA": str(tmp_path / "trial")}
+    restore = ("database", "restore", dump, "--force", "--store", copied)
+    async with serve(FakeRepository(items=many(5))) as repository:
+        harvest = ("harvest", repository.url, "--out", store)
+        await asyncio.to_thread(results, environment, *harvest)
+        await asyncio.to_thread(results, environment, "database", "backup", dump, "--store", copied)
+        _change(repository, changed=3, deleted=4, new=0)
+        await asyncio.to_thread(results, environment, *harvest)
+    live = _files(store)
+    with open_database(settings) as database, database.engine.begin() as connection:
+        connection.execute(text("DELETE FROM oai_repository"))  # as a database that knows no repository
+    done = await asyncio.to_thread(zatva, trial, *restore)
+    assert (done.returncode, f"files for {store}" in done.stderr, _files(store)) == (2, True, live)
+    assert await asyncio.to_thread(results, environment, "repository", "list") == []
+    (report,) = await asyncio.to_thread(results, trial, *restore, "--overwrite-files")
+    assert report["files"] == 5
+    await asyncio.to_thread(results, trial, *restore)
 
 
 def _files(folder: Path) -> dict[Path, bytes]:

@@ -137,6 +137,21 @@ def test_an_upgrade_gives_way_to_transactions_and_keeps_what_a_provider_of_befor
     assert before == after
 
 
+def test_an_upgrade_has_no_time_limit_for_statements(database: Database) -> None:
+    engine = sa.create_engine(database.url.update_query_dict({"options": "-c statement_timeout=1h"}))
+    limits = []
+
+    @sa.event.listens_for(engine, "after_cursor_execute")
+    def _note(connection: sa.Connection, _: object, statement: str, *_others: object) -> None:
+        if statement.startswith("SELECT pg_advisory_lock"):
+            limits.append(connection.scalar(sa.text("SHOW statement_timeout")))
+
+    migrations.upgrade(engine)
+    with engine.connect() as connection:
+        assert [*limits, connection.scalar(sa.text("SHOW statement_timeout"))] == ["0", "1h"]
+    engine.dispose()
+
+
 def _columns(database: Database, names: list[str]) -> set[tuple[str, ...]]:
     with database.engine.connect() as connection:
         query = sa.text(

@@ -1,33 +1,24 @@
 """The database is checked, backed up and restored by command, on a real server and as real processes."""
 
-import os
-import shutil
 import subprocess
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from io import BytesIO
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
-from pydantic import SecretStr
-from sqlalchemy import URL, func, select, text
+from sqlalchemy import func, select, text
 
-from oai.database import Database, open_database
-from oai.embedded import EmbeddedServer, cluster_folder
-from oai.settings import Settings
+from oai.database import Database
 from provider.aggregate.feed import Follower, horizon, is_lost
 from provider.indexing.first_load import begin_first_load, finish_first_load
 from provider.models import Collection
 from tests import commands
 from tests.commands import Done
-from zatva.dumps import find_program
-
-PASSWORDS = ["s3cret", "100% c@t:/?#&=", "a b 'c' \\\\ \"d\" ", "%20+%2f", "žluťoučký"]
-_GUARD = "local all +guarded scram-sha-256\nlocal all all trust\n"
+from zatva.dumps import find_program, for_all_servers
 
 
 def zatva(environment: dict[str, str], *arguments: str | Path) -> Done:
@@ -84,6 +75,14 @@ def test_a_dump_of_another_program_is_refused(
         connection.execute("DROP SCHEMA other CASCADE")
     done = zatva(environment, "restore", tmp_path / "other.dump", "--force")
     assert (done.returncode, "of another program" in done.stderr, collections(database)) == (2, True, 1)
+
+
+def test_a_restore_leaves_out_the_setting_that_older_servers_do_not_know_and_changes_no_data() -> None:
+    newer, encoding = b"SET transaction_timeout = 0;\n", b"SET client_encoding = 'UTF8';\n"
+    data = b"COPY public.host (name) FROM stdin;\n" + newer + b"\\.\n"
+    script = b"--\nSET lock_timeout = 0;\n" + newer + encoding + data
+    read = b"".join(for_all_servers(BytesIO(script)))
+    assert read == b"--\nSET lock_timeout = 0;\n" + encoding + data
 
 
 @pytest.mark.copied_database("schemas and views are made")
@@ -368,100 +367,18 @@ def test_a_check_names_what_is_missing_from_the_tables_and_accepts_additions(
     assert found["tables"]["advice"] == "4 parts missing; run `zatva database check`"
 
 
-@pytest.fixture(scope="module")
-def guarded_server(quick_folder: Path) -> Iterator[URL]:
-    """A server that lets members of the role `guarded` in by their passwords alone."""
-    data = quick_folder / "guarded"
-    server = EmbeddedServer(data)
-    server.acquire()
-    (cluster_folder(data) / "pg_hba.conf").write_text(_GUARD, encoding="ascii")
-    with psycopg.connect(as_administrator(server.url), autocommit=True) as connection:
-        connection.execute("CREATE ROLE guarded")
-        connection.execute("SELECT pg_reload_conf()")
-    yield server.url
-    server.release()
-    shutil.rmtree(cluster_folder(data))
-
-
-def as_administrator(server: URL) -> str:
-    return server.set(drivername="postgresql").render_as_string()
-
-
-@pytest.fixture
-def password() -> str:
-    return PASSWORDS[0]
-
-
-@pytest.fixture
-def guarded(guarded_server: URL, password: str, tmp_path: Path) -> Iterator[Settings]:
-    """Settings with the address of a database of one's own, whose owner has a password."""
-    with psycopg.connect(as_administrator(guarded_server), autocommit=True) as connection:
-        literal = sql.Literal(password)
-        connection.execute(sql.SQL("CREATE ROLE librarian LOGIN IN ROLE guarded PASSWORD {}").format(literal))
-        connection.execute("CREATE DATABASE guarded OWNER librarian")
-        url = guarded_server.set(username="librarian", password=password, database="guarded")
-        shown = url.render_as_string(hide_password=False)
-        yield Settings(data=tmp_path / "data", database_url=SecretStr(shown))
-        connection.execute("DROP DATABASE guarded WITH (FORCE)")
-        connection.execute("DROP ROLE librarian")
-
-
-def for_processes(settings: Settings) -> dict[str, str]:
-    assert settings.database_url is not None
-    address = settings.database_url.get_secret_value()
-    return {**os.environ, "ZATVA_DATABASE_URL": address, "ZATVA_DATA": str(settings.data)}
-
-
-@pytest.mark.parametrize("password", ["".join(PASSWORDS)])
-def test_a_database_with_a_password_is_backed_up_and_restored_and_no_argument_has_the_password(
-    guarded: Settings, tmp_path: Path
+@pytest.mark.copied_database("an index is dropped")
+def test_a_check_of_an_upgraded_archive_says_how_its_url_keys_are_completed(
+    database: Database, environment: dict[str, str]
 ) -> None:
-    environment, file = for_processes(guarded), tmp_path / "zatva.dump"
-    with open_database(guarded) as database, ThreadPoolExecutor(1) as beside:
-        add_collection(database, "collection:a")
-        with psycopg.connect(database.conninfo) as connection:
-            connection.execute("LOCK TABLE collection")
-            backup = beside.submit(zatva, environment, "backup", file)
-            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-            while connection.execute(waiting).fetchone() == (0,):
-                assert not backup.done(), backup.result()
-                time.sleep(0.01)
-            dumping = [line for line in command_lines() if b"pg_dump" in line]
-        done = backup.result()
-        assert (len(dumping), done.returncode, done.stderr) == (1, 0, "")
-        assert b"librarian" in dumping[0]
-        assert PASSWORDS[0].encode() not in dumping[0]
-        add_collection(database, "collection:b")
-        restored = zatva(environment, "restore", file, "--force")
-        assert (restored.returncode, restored.stderr, collections(database)) == (0, "", 1)
-
-
-@pytest.mark.parametrize("password", PASSWORDS)
-def test_a_password_of_any_characters_is_taken_by_libpq_too(guarded: Settings) -> None:
-    with (
-        open_database(guarded, check_tables=False) as database,
-        psycopg.connect(database.conninfo) as connection,
-    ):
-        assert connection.execute("SELECT current_user").fetchone() == ("librarian",)
-
-
-def test_a_wrong_password_is_told_without_any(guarded_server: URL, guarded: Settings, tmp_path: Path) -> None:
-    url = guarded_server.set(username="librarian", password="wr0ng", database="guarded")
-    environment = {
-        **for_processes(guarded),
-        "ZATVA_DATABASE_URL": url.render_as_string(hide_password=False),
-    }
-    done = zatva(environment, "backup", tmp_path / "zatva.dump")
-    assert (done.returncode, "password authentication failed" in done.stderr) == (6, True)
-    assert "wr0ng" not in done.stderr
-
-
-def command_lines() -> list[bytes]:
-    """Of this machine's processes, those of this test among them."""
-    lines = []
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            lines.append(process.read_bytes())
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return lines
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE url_key_fill SET finished = NULL"))
+        connection.execute(text("DROP INDEX ix_document_url_key"))
+    database.engine.dispose()
+    remedy = "run `zatva provider reindex-keys` to complete the URL keys"
+    done = zatva(environment, "check")
+    assert (done.returncode, done.stdout) == (6, f"documents lack URL keys: {remedy}\n")
+    found = {one["check"]: one for one in commands.results(environment, "doctor", expect=6)}
+    assert (found["URL keys"]["advice"], found["tables"]["well"]) == (remedy, True)
+    assert commands.zatva(environment, "provider", "reindex-keys").returncode == 0
+    assert zatva(environment, "check").returncode == 0

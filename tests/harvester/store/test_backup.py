@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 
 from harvester.harvest.raw_capture import raw_folder
 from harvester.store.backup import (
@@ -20,6 +20,7 @@ from harvester.store.backup import (
     restore_raw_answers,
     unchanging_files,
 )
+from oai.database import Database
 from oai.error_translation import as_zatva_error
 from tests.harvester.library import Library
 from tests.manager.conftest import until
@@ -74,6 +75,19 @@ async def test_what_a_harvest_removes_or_overwrites_waits_for_the_backup(
 async def test_a_harvest_that_only_adds_does_not_wait(library: Library) -> None:
     with unchanging_files(library.database):
         assert (await library.run()).counts["new"] == len(library.fake.items)
+
+
+async def test_time_limits_of_the_role_do_not_end_a_backup(library: Library) -> None:
+    names = ("statement_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout")
+    limited = library.database.url.update_query_dict({"options": " ".join(f"-c {name}=1h" for name in names)})
+    engine = create_engine(limited)
+    with unchanging_files(Database(engine=engine)) as snapshot:
+        assert snapshot.session.scalar(text("SHOW idle_in_transaction_session_timeout")) == "0"
+        held = [snapshot.holding.scalar(text(f"SHOW {name}")) for name in ("statement_timeout", names[2])]
+        assert held == ["0", "0"]
+    with engine.connect() as connection:
+        assert [connection.scalar(text(f"SHOW {name}")) for name in names] == ["1h"] * 3
+    engine.dispose()
 
 
 async def test_files_that_rows_do_not_state_are_named_by_backup_and_restore(

@@ -1,0 +1,178 @@
+"""A PostgreSQL server of an institution: its passwords, schemas, rights and encodings."""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from pydantic import SecretStr
+from sqlalchemy import URL
+
+from oai.database import open_database
+from oai.embedded import EmbeddedServer, cluster_folder
+from oai.settings import Settings
+from tests import commands
+from tests.zatva.test_database_commands import add_collection, collections, zatva
+
+PASSWORDS = ["s3cret", "100% c@t:/?#&=", "a b 'c' \\\\ \"d\" ", "%20+%2f", "žluťoučký"]
+_GUARD = "local all +guarded scram-sha-256\nlocal all all trust\n"
+
+
+@pytest.fixture(scope="module")
+def guarded_server(quick_folder: Path) -> Iterator[URL]:
+    """A server that lets members of the role `guarded` in by their passwords alone."""
+    data = quick_folder / "guarded"
+    server = EmbeddedServer(data)
+    server.acquire()
+    (cluster_folder(data) / "pg_hba.conf").write_text(_GUARD, encoding="ascii")
+    with psycopg.connect(as_administrator(server.url), autocommit=True) as connection:
+        connection.execute("CREATE ROLE guarded")
+        connection.execute("SELECT pg_reload_conf()")
+    yield server.url
+    server.release()
+    shutil.rmtree(cluster_folder(data))
+
+
+def as_administrator(server: URL) -> str:
+    return server.set(drivername="postgresql").render_as_string()
+
+
+@pytest.fixture
+def password() -> str:
+    return PASSWORDS[0]
+
+
+@pytest.fixture
+def guarded(guarded_server: URL, password: str, tmp_path: Path) -> Iterator[Settings]:
+    """Settings with the address of a database of one's own, whose owner has a password."""
+    with psycopg.connect(as_administrator(guarded_server), autocommit=True) as connection:
+        literal = sql.Literal(password)
+        connection.execute(sql.SQL("CREATE ROLE librarian LOGIN IN ROLE guarded PASSWORD {}").format(literal))
+        connection.execute("CREATE DATABASE guarded OWNER librarian")
+        url = guarded_server.set(username="librarian", password=password, database="guarded")
+        shown = url.render_as_string(hide_password=False)
+        yield Settings(data=tmp_path / "data", database_url=SecretStr(shown))
+        connection.execute("DROP DATABASE guarded WITH (FORCE)")
+        connection.execute("DROP ROLE librarian")
+
+
+def for_processes(settings: Settings) -> dict[str, str]:
+    assert settings.database_url is not None
+    address = settings.database_url.get_secret_value()
+    return {**os.environ, "ZATVA_DATABASE_URL": address, "ZATVA_DATA": str(settings.data)}
+
+
+@pytest.mark.parametrize("password", ["".join(PASSWORDS)])
+def test_a_database_with_a_password_is_backed_up_and_restored_and_no_argument_has_the_password(
+    guarded: Settings, tmp_path: Path
+) -> None:
+    environment, file = for_processes(guarded), tmp_path / "zatva.dump"
+    with open_database(guarded) as database, ThreadPoolExecutor(1) as beside:
+        add_collection(database, "collection:a")
+        with psycopg.connect(database.conninfo) as connection:
+            connection.execute("LOCK TABLE collection")
+            backup = beside.submit(zatva, environment, "backup", file)
+            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            while connection.execute(waiting).fetchone() == (0,):
+                assert not backup.done(), backup.result()
+                time.sleep(0.01)
+            dumping = [line for line in command_lines() if b"pg_dump" in line]
+        done = backup.result()
+        assert (len(dumping), done.returncode, done.stderr) == (1, 0, "")
+        assert b"librarian" in dumping[0]
+        assert PASSWORDS[0].encode() not in dumping[0]
+        add_collection(database, "collection:b")
+        restored = zatva(environment, "restore", file, "--force")
+        assert (restored.returncode, restored.stderr, collections(database)) == (0, "", 1)
+
+
+def test_tables_are_refused_outside_the_schema_that_backups_contain(
+    guarded: Settings, tmp_path: Path
+) -> None:
+    environment, file = for_processes(guarded), tmp_path / "zatva.dump"
+    with open_database(guarded) as database:
+        with psycopg.connect(database.conninfo) as connection:
+            connection.execute("ALTER SCHEMA public RENAME TO librarian; CREATE SCHEMA public")
+        refused = zatva(environment, "backup", file)
+        assert (refused.returncode, file.exists()) == (6, False)
+        remedy = 'DROP SCHEMA public; ALTER SCHEMA "librarian" RENAME TO public'
+        assert f"run `{remedy}`" in refused.stderr
+        assert remedy in commands.zatva(environment, "doctor").stdout
+        with psycopg.connect(database.conninfo) as connection:
+            connection.execute(remedy.encode())
+        database.engine.dispose()
+        assert zatva(environment, "backup", file).returncode == 0
+        with psycopg.connect(database.conninfo) as connection:
+            connection.execute("CREATE SCHEMA librarian")
+        assert "SET search_path = public" in zatva(environment, "upgrade").stderr
+
+
+def test_rights_that_a_restore_needs_are_named_before_it_is_needed(
+    guarded_server: URL, guarded: Settings, tmp_path: Path
+) -> None:
+    environment, file = for_processes(guarded), tmp_path / "zatva.dump"
+    owner = as_administrator(guarded_server.set(database="guarded"))
+    with psycopg.connect(owner, autocommit=True) as connection:
+        connection.execute("ALTER SCHEMA public OWNER TO CURRENT_USER")
+        connection.execute("GRANT ALL ON SCHEMA public TO librarian")
+        connection.execute("ALTER DATABASE guarded OWNER TO CURRENT_USER")
+        assert zatva(environment, "upgrade").returncode == 0
+        remedy = "ALTER SCHEMA public OWNER TO librarian; GRANT CREATE ON DATABASE guarded TO librarian"
+        done = zatva(environment, "backup", file)
+        assert (done.returncode, remedy in done.stderr) == (0, True)
+        refused = zatva(environment, "restore", file, "--force")
+        assert (refused.returncode, remedy in refused.stderr) == (6, True)
+        assert remedy in commands.zatva(environment, "doctor").stdout
+        connection.execute(remedy.encode())
+        restored = zatva(environment, "restore", file, "--force")
+        assert (restored.returncode, restored.stderr) == (0, "")
+
+
+def test_a_database_of_another_encoding_is_refused(guarded_server: URL, guarded: Settings) -> None:
+    created = sql.SQL("CREATE DATABASE {} OWNER librarian ENCODING {} LOCALE 'C' TEMPLATE template0")
+    with psycopg.connect(as_administrator(guarded_server), autocommit=True) as connection:
+        for encoding in ("SQL_ASCII", "LATIN2"):
+            connection.execute(created.format(sql.Identifier(encoding), sql.Literal(encoding)))
+            url = guarded_server.set(username="librarian", password=PASSWORDS[0], database=encoding)
+            shown = url.render_as_string(hide_password=False)
+            environment = {**for_processes(guarded), "ZATVA_DATABASE_URL": shown}
+            done = zatva(environment, "upgrade")
+            assert (done.returncode, f"the encoding {encoding}" in done.stderr) == (6, True)
+            assert "ENCODING 'UTF8'" in commands.zatva(environment, "doctor").stdout
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(encoding)))
+
+
+@pytest.mark.parametrize("password", PASSWORDS)
+def test_a_password_of_any_characters_is_taken_by_libpq_too(guarded: Settings) -> None:
+    with (
+        open_database(guarded, check_tables=False) as database,
+        psycopg.connect(database.conninfo) as connection,
+    ):
+        assert connection.execute("SELECT current_user").fetchone() == ("librarian",)
+
+
+def test_a_wrong_password_is_told_without_any(guarded_server: URL, guarded: Settings, tmp_path: Path) -> None:
+    url = guarded_server.set(username="librarian", password="wr0ng", database="guarded")
+    environment = {
+        **for_processes(guarded),
+        "ZATVA_DATABASE_URL": url.render_as_string(hide_password=False),
+    }
+    done = zatva(environment, "backup", tmp_path / "zatva.dump")
+    assert (done.returncode, "password authentication failed" in done.stderr) == (6, True)
+    assert "wr0ng" not in done.stderr
+
+
+def command_lines() -> list[bytes]:
+    """Of this machine's processes, those of this test among them."""
+    lines = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(process.read_bytes())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return lines
