@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
-from sqlalchemy import text
+from sqlalchemy import select, text
 
+from manager.notices.models import Mute
 from oai.errors import required
 from tests.chromium import console_messages
 from tests.web.conftest import Server, enter, sign_in
@@ -160,6 +161,31 @@ def _posts(page: Page) -> list[str]:
     sent: list[str] = []
     page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
     return sent
+
+
+async def test_a_form_sent_after_the_session_ended_is_sent_again_by_a_click(
+    server: Server, page: Page
+) -> None:
+    await enter(page, server, path="/alerts/mutes/new")
+    await page.get_by_label("Note").fill('Moving "until" <Monday>')
+    with server.database.session() as session:
+        session.execute(text("DELETE FROM web_session"))
+        session.commit()
+
+    await page.get_by_role("button", name="Mute").click()
+    await expect(page.get_by_text("Your session has ended, so the form was not saved.")).to_be_visible()
+    async with page.expect_popup() as opened:
+        await page.get_by_role("link", name="Sign in").click()
+    await sign_in(await opened.value, server)
+    await page.get_by_role("button", name="Send the form again").click()
+    await expect(page.get_by_text("You are signed in as Alena.")).to_be_visible()
+    with server.database.session() as session:
+        assert session.scalars(select(Mute.note)).all() == [], "nothing is sent without a click"
+    await page.get_by_role("button", name="Send the form again").click()
+
+    await expect(page.get_by_text("The mute is entered.")).to_be_visible()
+    with server.database.session() as session:
+        assert session.scalars(select(Mute.note)).one() == 'Moving "until" <Monday>'
 
 
 async def test_everything_works_without_scripts(server: Server, chromium: Browser) -> None:
