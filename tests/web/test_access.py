@@ -1,7 +1,12 @@
 """What every answer has in common: its headers, its faults, its guard against other sites."""
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
+import pytest
+from lxml import html
 from sqlalchemy import text
 
 from tests.web.conftest import Browser, Server
@@ -37,6 +42,60 @@ async def test_a_post_from_our_own_page_is_taken(server: Server, administrator: 
         server.base_url + "/sign-out", data=data, headers=headers, allow_redirects=False
     ) as answer:
         assert answer.status == 303
+
+
+_TOKEN = {"name": "Reports", "days": "30", "scope": ["read", "harvest"]}
+
+
+async def test_a_token_asked_for_after_a_long_pause_is_asked_for_again_by_a_click(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        session.execute(text("UPDATE web_session SET confirmed = now() - interval '1 day'"))
+        session.commit()
+
+    status, page = await _sent(administrator, "/account/tokens", _TOKEN)
+
+    assert status == 401
+    assert "This step needs a recent sign-in" in page
+    assert '<a class="button primary" href="/sign-in/again"' in page
+    tree: Any = html.fromstring(page)
+    (kept,) = [form for form in tree.forms if "scope" in form.fields]
+    assert {*kept.form_values()} >= {("name", "Reports"), ("scope", "read"), ("scope", "harvest")}
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "headers"),
+    [
+        ("/account/tokens", _TOKEN, {"Origin": "https://elsewhere.example"}),
+        ("/account/tokens", _TOKEN, {"Sec-Fetch-Site": "cross-site"}),
+        ("/account/tokens", {**_TOKEN, "name": "x" * 300_000}, {}),
+        ("/account/password", {"current": "secret words", "password": "x", "again": "x"}, {}),
+    ],
+    ids=["another site's", "another site's by its header", "large", "with passwords"],
+)
+async def test_fields_that_are_not_the_users_to_send_again_are_not_kept(
+    administrator: Browser, stranger: Browser, path: str, fields: dict[str, str], headers: dict[str, str]
+) -> None:
+    anonymous, page = await _sent(stranger, path, fields, headers)
+    expired, other_page = await _sent(administrator, path, fields, headers)
+
+    assert (anonymous, expired) == (303, 403)
+    assert "Send the form again" not in page + other_page
+
+
+async def _sent(
+    browser: Browser, path: str, fields: dict[str, Any], headers: Mapping[str, str] = MappingProxyType({})
+) -> tuple[int, str]:
+    """Send a form from our own page, with the token of another session; return status and text."""
+    headers = {"Origin": browser.base_url, **headers}
+    data = [("csrf_token", "old")]
+    for name, value in fields.items():
+        data += [(name, one) for one in ([value] if isinstance(value, str) else value)]
+    async with browser.http.post(
+        browser.base_url + path, data=data, headers=headers, allow_redirects=False
+    ) as answer:
+        return answer.status, await answer.text()
 
 
 async def test_every_answer_carries_the_security_headers(server: Server, administrator: Browser) -> None:

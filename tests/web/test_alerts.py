@@ -213,7 +213,7 @@ def test_the_administrators_rules_and_card_stay_when_their_repository_gets_an_ow
 
 async def test_the_audit_log_says_what_ended_with_a_move(server: Server, administrator: Browser) -> None:
     number = _shared(server, "mzk")
-    form = {"repository": str(number), "sure": "yes"}
+    form = {"repository": str(number), "sure": str(number)}
     assert (await administrator.post("/admin/organisations/2/repositories", form))[0] == 303
     with server.database.session() as session:
         entry = session.scalars(select(AuditEntry).order_by(AuditEntry.audit_id.desc())).first()

@@ -7,10 +7,11 @@ import re
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from aiohttp import web
+from lxml import html
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 from warcio.archiveiterator import ArchiveIterator
@@ -284,6 +285,30 @@ async def test_a_change_of_a_collection_is_previewed_by_page_api_and_command(
             if "rule" in body and expected == 200:
                 assert (await answer.json())["access"][0]["after"] == "withheld"
     assert _access(server, uuid.UUID(identifier.rpartition(":")[2])) == "open", "nothing is changed"
+
+
+async def test_a_collection_withheld_in_the_meantime_is_not_removed_unasked(
+    server: Server, curator: Browser, archive: Archive
+) -> None:
+    key = uuid.UUID(archive.add("http://news.example.cz/daily").rpartition(":")[2])
+    address = "/archive/collections/collection:serials"
+    await curator.post(f"{address}/documents", {"domain": "news.example.cz", "do": "assign"})
+    confirmed = await _hidden(curator, f"{address}/remove")
+    await curator.post(f"{address}/rule", {"access": "withheld", "embargo_until": ""})
+
+    status, page, _ = await curator.post(f"{address}/remove", confirmed)
+
+    assert (status, "The collection was changed in the meantime" in page) == (409, True)
+    assert _access(server, key) == "withheld"
+    assert (await curator.post(f"{address}/remove", await _hidden(curator, f"{address}/remove")))[0] == 303
+    assert _access(server, key) == "open"
+
+
+async def _hidden(browser: Browser, path: str) -> dict[str, str]:
+    """The hidden fields of the confirmation on a page."""
+    tree: Any = html.fromstring((await browser.get(path))[1])
+    fields = tree.xpath("//main//input[@type='hidden']")
+    return {field.name: field.value for field in fields if field.name != "csrf_token"}
 
 
 _FAULTY = (

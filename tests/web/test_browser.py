@@ -1,9 +1,13 @@
 """The dashboard in a real browser: a librarian's way through it, live rows, its menu."""
 
-import pytest
-from playwright.async_api import Browser, Page, expect
-from sqlalchemy import text
+import asyncio
 
+import pytest
+from playwright.async_api import Browser, Page, Route, expect
+from sqlalchemy import select, text
+
+from manager.notices.models import Mute
+from oai.errors import required
 from tests.chromium import console_messages
 from tests.web.conftest import Server, enter, sign_in
 from tests.web.repository import repository
@@ -109,6 +113,79 @@ async def test_a_session_that_ends_ends_the_live_rows_for_good(server: Server, p
     await page.evaluate("window.dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
 
     await expect(page).to_have_url(server.base_url + "/sign-in?next=/jobs")
+
+
+async def test_a_second_click_does_not_send_a_form_again(server: Server, page: Page) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+    await enter(page, server, path="/schedules/new?repository=1")
+    sent, answered = _posts(page), asyncio.Event()
+
+    async def late(route: Route) -> None:
+        await answered.wait()
+        await route.continue_()
+
+    await page.route("**/schedules/new**", late)
+    button = page.get_by_role("button", name="Save schedule")
+    await button.scroll_into_view_if_needed()
+    box = required(await button.bounding_box(), "the button is visible")
+    async with page.expect_request("**/schedules/new**"):
+        await page.mouse.click(box["x"] + 5, box["y"] + 5)
+    await page.mouse.click(box["x"] + 5, box["y"] + 5)
+    answered.set()
+
+    await expect(page.get_by_text("The schedule was added.")).to_be_visible()
+    assert len(sent) == 1
+
+
+async def test_a_form_whose_answer_leaves_the_page_is_sent_again_later(server: Server, page: Page) -> None:
+    await page.clock.install()
+    await enter(page, server, path="/account")
+    sent = _posts(page)
+    await page.route("**/account/language", lambda route: route.fulfill(status=204))
+    button = page.get_by_role("button", name="Change language")
+
+    async with page.expect_response("**/account/language"):
+        await button.dispatch_event("click")
+    await button.dispatch_event("click")
+    await page.clock.fast_forward(10_000)
+    async with page.expect_response("**/account/language"):
+        await button.dispatch_event("click")
+
+    assert len(sent) == 2
+
+
+def _posts(page: Page) -> list[str]:
+    """A list to which the forms that the page sends are appended from now on."""
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+    return sent
+
+
+async def test_a_form_sent_after_the_session_ended_is_sent_again_by_a_click(
+    server: Server, page: Page
+) -> None:
+    await enter(page, server, path="/alerts/mutes/new")
+    await page.get_by_label("Note").fill('Moving "until" <Monday>')
+    with server.database.session() as session:
+        session.execute(text("DELETE FROM web_session"))
+        session.commit()
+
+    await page.get_by_role("button", name="Mute").click()
+    await expect(page.get_by_text("Your session has ended, so the form was not saved.")).to_be_visible()
+    async with page.expect_popup() as opened:
+        await page.get_by_role("link", name="Sign in").click()
+    await sign_in(await opened.value, server)
+    await page.get_by_role("button", name="Send the form again").click()
+    await expect(page.get_by_text("You are signed in as Alena.")).to_be_visible()
+    with server.database.session() as session:
+        assert session.scalars(select(Mute.note)).all() == [], "nothing is sent without a click"
+    await page.get_by_role("button", name="Send the form again").click()
+
+    await expect(page.get_by_text("The mute is entered.")).to_be_visible()
+    with server.database.session() as session:
+        assert session.scalars(select(Mute.note)).one() == 'Moving "until" <Monday>'
 
 
 async def test_everything_works_without_scripts(server: Server, chromium: Browser) -> None:

@@ -202,12 +202,13 @@ _EDITED: tuple[tuple[str, str, tuple[str, str], tuple[str, str]], ...] = (
     ("/admin/organisations/1", "", ("name", "Moravian Library"), ("max_records", "5")),
     ("/admin/users/2", "", ("role", "curator"), ("role", "administrator")),
     ("/archive/collections/collection:maps", "/name", ("name", "Pages"), ("description", "All of them")),
+    ("/archive/collections/collection:maps", "/rule", ("access", "withheld"), ("access", "reading room")),
 )
 """Page of an edited object, the end of the address of its form, and what two tabs change."""
 
 
 @pytest.mark.parametrize(
-    ("path", "end", "first", "second"), _EDITED, ids=[path for path, *_others in _EDITED]
+    ("path", "end", "first", "second"), _EDITED, ids=[path + end for path, end, *_others in _EDITED]
 )
 async def test_a_form_filled_in_before_another_change_does_not_undo_it_unasked(
     server: Server,

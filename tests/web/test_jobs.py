@@ -46,7 +46,8 @@ async def test_a_harvest_that_was_just_asked_for_is_awaited(administrator: Brows
     _, page = await administrator.get("/jobs?done=harvest-asked")
     _, later = await administrator.get("/jobs")
 
-    assert "The job appears here in a moment" in page
+    assert "The harvest was requested." in page
+    assert "Jobs are here until they have ended; then they are in the history." in page
     assert "No current jobs" not in page
     assert '<noscript><meta http-equiv="refresh"' in page
     assert '<noscript><meta http-equiv="refresh"' not in later

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.models import History, Record
-from harvester.rule_lab.versions import RuleDraft, add_rule
+from harvester.rule_lab.versions import RuleDraft, add_rule, save_version
 from harvester.vocabulary import RuleKind
 from manager.replays import RuleFiles
 from oai.errors import TryLaterError
@@ -78,6 +78,22 @@ async def test_what_a_replay_would_change_is_told_then_done(
     with server.database.session() as session:
         replayed = session.scalars(select(History).where(History.replay_of == kept)).one()
         assert replayed.updated_count == 2
+
+
+async def test_a_rule_changed_since_the_preview_is_not_applied(
+    server: Server, owner: Browser, kept: int
+) -> None:
+    _, page, _ = await owner.post(REPLAY, {"run": str(kept), "do": "look"})
+    with server.database.session() as session:
+        save_version(session, server.settings, 1, _RULES.replace(b"[12]", b"[13]"), by="Karel")
+        session.commit()
+
+    stale = {"run": str(kept), "version": "1", "do": "apply"}
+    status, answer, _ = await owner.post(REPLAY, stale)
+
+    assert '<input type="hidden" name="version" value="1">' in page
+    assert (status, "The rule was changed since the preview." in answer) == (422, True)
+    assert server.app[REPLAYS].of(1) is None
 
 
 async def test_a_run_of_which_nothing_was_kept_is_no_choice(

@@ -185,6 +185,17 @@ async def test_a_rule_that_reads_only_the_first_year_stays_one_until_it_is_chang
     assert "first four characters" not in empty
 
 
+@pytest.mark.parametrize("view", ["conditions", "rows"])
+async def test_a_filter_without_conditions_is_refused_in_words(owner: Browser, view: str) -> None:
+    form = {"kind": "filter", "view": view, "name": "Empty", "do": "save"}
+
+    status, page, _ = await owner.post("/rules/new", form)
+
+    root: Any = html.fromstring(page)
+    faults = [one.text_content().strip() for one in root.find_class("fault")]
+    assert (status, faults) == (422, ["Add at least one condition."])
+
+
 async def test_rows_become_xml_and_rows_again(owner: Browser) -> None:
     _, text, _ = await owner.post("/rules/new", {**_ROWS, "do": "xml"})
     assert "&lt;filters match=&#34;all&#34;&gt;" in text

@@ -75,6 +75,23 @@ async def test_a_form_with_faults_comes_back_as_it_was(server: Server, administr
         assert session.scalars(select(RecurringJob)).all() == []
 
 
+async def test_the_same_schedule_is_not_added_twice(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+    form = {"metadata_prefix": "oai_dc", "set_spec": "", "frequency": "daily at 02:30", "validation": "2"}
+
+    (first, *_), (again, page, _), (other, *_) = [
+        await administrator.post("/schedules/new?repository=1", one)
+        for one in (form, form, {**form, "set_spec": "maps"})
+    ]
+
+    assert (first, again, other) == (303, 422, 303), page
+    assert "The repository already has the same schedule." in page
+    with server.database.session() as session:
+        assert sorted(map(str, session.scalars(select(RecurringJob.set_spec)))) == ["None", "maps"]
+
+
 async def test_the_repository_is_chosen_first(server: Server, administrator: Browser) -> None:
     assert "No repositories to harvest yet" in (await administrator.get("/schedules/new"))[1]
     with server.database.session() as session:

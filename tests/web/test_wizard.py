@@ -102,6 +102,37 @@ async def test_several_sets_are_counted_and_get_a_schedule_each(
         assert len(session.scalars(select(Job.job_id)).all()) == 2
 
 
+async def test_another_address_after_back_drops_what_belonged_to_the_first_one(
+    administrator: Browser,
+) -> None:
+    first, later = FakeRepository(items=many(3), sets=["maps"]), FakeRepository(items=many(3))
+    async with serve(first) as one, serve(later) as other:
+        chosen = {
+            "base_url": one.url, "step": "plan", "repository_name": "First", "base_dir": "first",
+            "metadata_prefix": "marc21", "set_spec": "maps", "frequency": "daily at 02:30",
+        }  # fmt: skip
+        page = (await administrator.post("/repositories/new", {**chosen, "do": "back-to-address"}))[1]
+        carried = _fields_with(page, "described")
+        same = (await administrator.post("/repositories/new", {**carried, "do": "plan"}))[1]
+        moved = {**carried, "base_url": other.url}
+        page = (await administrator.post("/repositories/new", {**moved, "do": "plan"}))[1]
+
+    kept = {"repository_name": "First", "base_dir": "first", "set_spec": "maps"}
+    assert kept.items() <= _fields_with(same, "base_dir").items()
+    shown = _fields_with(page, "base_dir")
+    assert shown["repository_name"] not in {"", "First"}
+    assert (shown["base_dir"], shown.get("set_spec", "")) == ("127.0.0.1", "")
+    assert shown["metadata_prefix"] == "oai_dc"
+    assert shown["time_zone"] == "UTC"
+
+
+def _fields_with(page: str, name: str) -> dict[str, str]:
+    """The fields of the form that has the named one."""
+    tree: Any = html.fromstring(page)
+    (form,) = [form for form in tree.forms if name in form.fields]
+    return {name: str(value) for name, value in form.form_values() if name != "csrf_token"}
+
+
 async def test_too_many_sets_are_refused(administrator: Browser) -> None:
     sets = [f"s{number}" for number in range(51)]
     async with serve(FakeRepository(items=many(3), sets=sets)) as served:
@@ -136,9 +167,7 @@ async def test_a_second_repository_of_a_host_is_offered_a_folder_of_its_own(
         for address in (one.url, other.url):
             step = {"base_url": address, "step": "what", "metadata_prefix": "oai_dc", "set_spec": ""}
             _, page, _ = await owner.post("/repositories/new", {**step, "do": "plan"})
-            tree: Any = html.fromstring(page)
-            (form,) = [form for form in tree.forms if "base_dir" in form.fields]
-            fields = {name: str(value) for name, value in form.form_values() if name != "csrf_token"}
+            fields = _fields_with(page, "base_dir")
             folders.append(fields["base_dir"])
             status, page, target = await owner.post("/repositories/new", {**fields, "do": "save"})
             assert status == 303, page

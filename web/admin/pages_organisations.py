@@ -164,7 +164,7 @@ async def give(request: web.Request) -> web.Response:
     names = {row.repository_id: row.display_name for row in ticked}
     target = None if back else organisation.organisation_id
     leaving = await database_of(request).run(find_leaving, list(names), target)
-    if leaving and posted.get("sure") != "yes":
+    if set(map(str, leaving)) - set(posted.getall("sure", [])):
         return _confirm_move(request, organisation, names, leaving, back=back)
     for number, name in names.items():
         details = {"organisation": None if back else organisation.short_name}
@@ -202,7 +202,7 @@ def _confirm_move(
         ],
         names=[names[number] for number in leaving],
         kept=[
-            ("sure", "yes"),
+            *(("sure", number) for number in leaving),
             *([("back", "yes")] if back else []),
             *(("repository", number) for number in names),
         ],

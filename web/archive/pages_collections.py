@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 from pydantic import Field, field_validator, model_validator
-from sqlalchemy import Select, select
+from sqlalchemy import Select, or_, select
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
@@ -14,12 +14,13 @@ from oai.rights import Right
 from provider.holdings import collections
 from provider.holdings.access import set_rule
 from provider.holdings.previews import ChangePreview, preview_assignment, preview_rule
-from provider.holdings.rules import Rule
+from provider.holdings.rules import Rule, change_tree
 from provider.holdings.selection import Selection
 from provider.holdings.sets import COLLECTION_ROOT, collection_set_spec
 from provider.models import Access, Collection
 from web.auth.access import about, needs
 from web.site.forms import (
+    BASED_ON,
     Form,
     FormModel,
     StaleFormError,
@@ -27,6 +28,8 @@ from web.site.forms import (
     keeping_other_changes,
     locked_row,
     read_form,
+    refuse_stale,
+    texts_of,
 )
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
@@ -170,12 +173,21 @@ async def change_rule(request: web.Request) -> web.Response:
     asked, form = read_form(RuleForm, await request.post())
     if asked is None:
         return _page(request, row, rule=form)
-    previews = (await request.post()).get("do") == "preview"
+    previews, rule, margin = form.values.get("do") == "preview", asked.rule(), _margin(request)
+
+    def change(session: Session) -> None:
+        change_tree(session)
+        stored = collections.find_collection(session, row.set_spec)
+        refuse_stale(form, _rule_of(stored), _rule_of(rule))
+        set_rule(session, row.set_spec, rule, margin=margin)
+
     try:
         if previews:
-            found = await database_of(request).run(preview_rule, row.set_spec, asked.rule())
+            found = await database_of(request).run(preview_rule, row.set_spec, rule)
             return _page(request, row, rule=form, preview=found)
-        await database_of(request).run(set_rule, row.set_spec, asked.rule(), margin=_margin(request))
+        await database_of(request).run(change)
+    except StaleFormError as error:
+        return _page(request, row, rule=error.form)
     except UsageError as error:
         return _page(request, row, rule=form.with_error("embargo_until", error_text(error)))
     raise web.HTTPSeeOther(f"{_address(row.set_spec)}?done=rule-changed")
@@ -215,16 +227,24 @@ async def _preview_documents(
 @needs(Right.ARCHIVE)
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a collection is removed."""
-    row = await _asked(request)
+    return await _confirmation(request, await _asked(request))
+
+
+async def _confirmation(request: web.Request, row: Collection, *, is_stale: bool = False) -> web.Response:
+    rules = await database_of(request).run(_rules_below, row.set_spec)
+    changed = _("The collection was changed in the meantime, and nothing was removed.")
     return render(
         request,
         "confirm.html",
+        status=409 if is_stale else 200,
         title=_("Remove the collection %(name)s?") % {"name": row.name},
         steps=[(_("Overview"), "/"), (_("Archive"), "/archive"), (_("Collections"), "/archive/collections")],
         lines=[
+            *([changed] if is_stale else []),
             _("Its documents stay in the archive. Its subcollections are removed, too."),
             _("Its access rule no longer applies to them: check first whether it restricted any."),
         ],
+        kept=[(BASED_ON, filled_from(rules)[BASED_ON])],
         button=_("Remove collection"),
         back=_address(row.set_spec),
     )
@@ -236,7 +256,17 @@ async def remove(request: web.Request) -> web.Response:
     row = await _asked(request)
     if row.set_spec == COLLECTION_ROOT:
         raise web.HTTPConflict(text=_("The root collection cannot be moved."))
-    await database_of(request).run(collections.drop, row.set_spec, force=True, margin=_margin(request))
+    form, margin = Form(values=texts_of(await request.post())), _margin(request)
+
+    def drop(session: Session) -> None:
+        change_tree(session)
+        refuse_stale(form, _rules_below(session, row.set_spec), {})
+        collections.drop(session, row.set_spec, force=True, margin=margin)
+
+    try:
+        await database_of(request).run(drop)
+    except StaleFormError:
+        return await _confirmation(request, row, is_stale=True)
     raise web.HTTPSeeOther("/archive/collections?done=collection-removed")
 
 
@@ -273,12 +303,9 @@ def _page(
 
     A preview is shown in the form that was given.
     """
-    until = row.embargo_until
     forms: dict[str, Any] = {
         "names": Form(values=filled_from(_names(row))),
-        "rule": Form(
-            values={"access": row.access, "embargo_until": f"{local(until):%Y-%m-%d}" if until else ""}
-        ),
+        "rule": Form(values=filled_from(_rule_of(row))),
         "documents": Form(values={}),
         **given,
     }
@@ -300,6 +327,18 @@ def _page(
 
 def _names(row: Collection) -> dict[str, object]:
     return {"name": row.name, "description": row.description or ""}
+
+
+def _rule_of(stored: Collection | Rule) -> dict[str, object]:
+    until = stored.embargo_until
+    return {"access": stored.access, "embargo_until": f"{local(until):%Y-%m-%d}" if until else ""}
+
+
+def _rules_below(session: Session, set_spec: str) -> dict[str, object]:
+    """Return the access rules that end with a collection: its own and those of its subcollections."""
+    below = Collection.set_spec.startswith(f"{set_spec}:", autoescape=True)
+    rows = session.scalars(select(Collection).where(or_(Collection.set_spec == set_spec, below)))
+    return {row.set_spec: _rule_of(row) for row in rows}
 
 
 def rule_words() -> list[tuple[str, str]]:

@@ -99,6 +99,9 @@ _SETTING_UP: Final = frozenset(
 LONGEST_RETURN: Final = 1000
 """Longest address to return to after signing in: many proxies accept no more than 4 kB of headers."""
 
+UNSENT = web.RequestKey("unsent", str)
+"""Why the form that the request sends was not applied; the page that answers it offers to send it again."""
+
 _Row = TypeVar("_Row", bound=Base)
 _SIGNED_IN = web.RequestKey("signed_in", SignedIn)
 
@@ -254,6 +257,7 @@ def _check_sign_in(request: web.Request, who: SignedIn, path: str) -> None:
     if getattr(request.match_info.handler, _FRESH, False) and not who.is_fresh(settings.web):
         if is_api(request):
             raise web.HTTPForbidden(text=_("Sign in again: this step needs a recent sign-in."))
+        request[UNSENT] = _("This step needs a recent sign-in, so the form was not saved.")
         raise _sign_in_at("/sign-in/again", page_of(request))
 
 
@@ -295,9 +299,10 @@ def let_in(request: web.Request, who: SignedIn) -> None:
 def _not_signed_in(request: web.Request, path: str) -> web.HTTPException:
     if path in STREAMS or is_api(request):
         return web.HTTPUnauthorized(text=_("Sign in first."), headers={"WWW-Authenticate": "Bearer"})
-    if request.method not in _SAFE_METHODS or path == "/":
-        return web.HTTPSeeOther("/sign-in")
-    return _sign_in_at("/sign-in", request.path_qs)
+    if request.method not in _SAFE_METHODS:
+        request[UNSENT] = _("Your session has ended, so the form was not saved.")
+    page = page_of(request)
+    return web.HTTPSeeOther("/sign-in") if "/" in {path, page} else _sign_in_at("/sign-in", page)
 
 
 def _sign_in_at(path: str, page: str) -> web.HTTPSeeOther:

@@ -4,7 +4,7 @@ API operations check the same token in a header, and only for requests authentic
 """
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from multidict import MultiMapping
 
-from web.auth.access import canonical, is_api, signed_in
+from web.auth.access import UNSENT, canonical, is_api, signed_in
 from web.auth.sessions import form_token
 from web.site.i18n import _
 from web.site.keys import SETTINGS
@@ -22,6 +22,9 @@ _HARMLESS: Final = frozenset({"/preferences"})
 """Forms of pages without a token, whose cookie only decides how pages look; the origin is checked."""
 _CHARSETS: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 """Encodings of forms. Python's others include some that decode to no text, or to half a surrogate pair."""
+_FORM: Final = "application/x-www-form-urlencoded"
+_SECRETS: Final = frozenset({"password", "again", "current", "code", "token"})
+_MOST_KEPT: Final = 256 * 1024
 _MOST_BYTES: Final = "most_bytes_of_file"
 _POSTED = web.RequestKey("posted", MultiMapping[Any])
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -108,9 +111,30 @@ def _check(request: web.Request, form: MultiMapping[object]) -> None:
         raise _elsewhere()
     given, expected = form.get(FIELD), expected_token(request)
     if not isinstance(given, str) or not expected or not _same(given, expected):
+        if signed_in(request) is not None:
+            request[UNSENT] = _("The form is from a session that has ended, so it was not saved.")
         raise web.HTTPForbidden(
             text=_("The form has expired, so no changes were made. Reload the page and send it again.")
         )
+
+
+async def fields_to_send_again(request: web.Request) -> Sequence[tuple[str, str]]:
+    """Return the fields of a form that was not applied, without its token, for a page that offers them again.
+
+    Empty for a form with secrets or files, a large one, and one that is not known to come from our own pages:
+    another site could otherwise have its fields sent by the user's click.
+    """
+    size = request.content_length
+    if UNSENT not in request or "Origin" not in request.headers or not from_here(request):
+        return ()
+    if request.content_type != _FORM or size is None or size > _MOST_KEPT:
+        return ()
+    try:
+        form = await _form(request)
+    except (web.HTTPException, web.RequestPayloadError):
+        return ()
+    fields = [(name, value) for name, value in form.items() if isinstance(value, str) and name != FIELD]
+    return () if _SECRETS & {name for name, _value in fields} else fields
 
 
 def _elsewhere() -> web.HTTPForbidden:

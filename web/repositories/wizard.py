@@ -87,8 +87,7 @@ def fill_in(values: dict[str, str], facts: RepositoryFacts, folder: str) -> None
     }
     if "step" not in values and access.query is None:
         defaults["incremental"] = "yes"
-    for name, value in defaults.items():
-        values.setdefault(name, value)
+    values |= {**defaults, **values}
 
 
 @dataclass(kw_only=True)
@@ -124,7 +123,6 @@ class Drafts:
 
 DRAFTS = web.AppKey("drafts", Drafts)
 
-
 _SETS_SHOWN: Final = 40
 _COUNTED: Final = 10
 """Sets that are counted at a time: each is a request."""
@@ -132,6 +130,7 @@ _SAVING: Final = frozenset({"save", "save-and-run", "save-and-rule"})
 _BEFORE_THE_CHOICE: Final = frozenset({"ask", "sets", "what", "count"})
 """Button actions that are possible while the set or query is not chosen yet."""
 _SUGGESTIONS: Final = 30
+_OF_ADDRESS: Final = ("repository_name", "base_dir", "metadata_prefix", "set_spec", "more_sets")
 
 
 @needs(Right.HARVEST)
@@ -154,6 +153,9 @@ async def go_on(request: web.Request) -> web.Response:
         values["base_url"] = _typed_address(values.get("base_url", "").strip(), _protocol(values))
     except ValueError as error:
         return await _address_step(request, form.with_error("base_url", str(error)))
+    if values.pop("described", values["base_url"]) != values["base_url"]:
+        for name in _OF_ADDRESS:
+            values.pop(name, None)
     if action == "back-to-address":
         return await _address_step(request, form)
     if action == "friends":
@@ -402,11 +404,8 @@ def _add(
     )
     if name:
         name_repository(repository, name)
-    columns: dict[str, Any] = {
-        key: value
-        for key, value in asked.columns().items()
-        if key not in {"base_url", "base_dir", "more_sets"}
-    }
+    not_of_schedule = {"base_url", "base_dir", "more_sets"}
+    columns: dict[str, Any] = {k: v for k, v in asked.columns().items() if k not in not_of_schedule}
     number = repository.repository_id
     jobs = []
     for spec in asked.sets if asked.frequency or run else []:

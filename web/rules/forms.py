@@ -68,6 +68,12 @@ def read_edited(values: Mapping[str, str], kind: RuleKind, before: bytes | None)
         (f"{one.field}-{places[one.field][one.row]}" if one.field else "rows"): error_text(one.why)
         for one in reversed(row_faults(rows))
     }
+    if "rows" in errors and not places["xpath"]:
+        errors["rows"] = (
+            _("Add at least one condition.")
+            if kind is RuleKind.FILTER
+            else _("Add at least one new element.")
+        )
     if errors:
         return Edited(errors=errors)
     if before is not None and _same_rows(before, rows):

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from harvester.models import History
 from harvester.rule_lab.models import Rule
 from harvester.rule_lab.replay_preview import ReplayEffect
+from harvester.rule_lab.versions import last_version
 from manager.replays import RuleFiles, files_with, kept_runs
 from manager.worker.process import ProcessOutcome, environment_for, run_to_end
 from oai.actions import AUDITED
@@ -169,6 +170,8 @@ class _Looked:
     run: int | None = None
     preview: dict[str, Any] | None = None
     error: str = ""
+    version: int = 0
+    """The version of the rule that was previewed."""
 
 
 async def show(request: web.Request) -> web.Response:
@@ -185,12 +188,16 @@ async def replay(request: web.Request) -> web.Response:
         return await _page(request, rule, _Looked(error=_("Choose a run.")))
     wanted = await wanted_replay(request, rule, number)
     replays = request.config_dict[REPLAYS]
+    version = (await database_of(request).run(last_version, rule.rule_id)).number
     if posted.get("do") == "apply":
+        if posted.get("version", str(version)) != str(version):
+            changed = _("The rule was changed since the preview. Preview the changes again.")
+            return await _page(request, rule, _Looked(run=number, error=changed))
         if not replays.begin(wanted):
             raise web.HTTPConflict(text=_("A replay for this repository is in progress. Wait until it ends."))
         raise web.HTTPSeeOther(f"/rules/{rule.rule_id}/replay?run={number}&done=replay-begun")
     try:
-        looked = _Looked(run=number, preview=await replays.preview(wanted))
+        looked = _Looked(run=number, preview=await replays.preview(wanted), version=version)
     except (UsageError, TryLaterError) as error:
         looked = _Looked(run=number, error=error_text(error))
     return await _page(request, rule, looked)

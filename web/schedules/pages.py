@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aiohttp import web
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
@@ -351,8 +352,14 @@ async def remove(request: web.Request) -> web.Response:
 
 
 def _add(session: Session, data: Path, columns: Mapping[str, Any]) -> RecurringJob:
+    # Locked, because a second click on the button sends the form a second time.
+    locked_row(session, Repository, columns["repository_id"])
     schedule = add_schedule(session, **columns)
     check_rule_access(session, schedule, data)
+    same = {name: getattr(schedule, name) for name in columns if name != "partner_minutes"}
+    others = select(RecurringJob.id).filter_by(**same).where(RecurringJob.id != schedule.id)
+    if session.scalar(others.limit(1)) is not None:
+        raise UsageError(_("The repository already has the same schedule."))
     return schedule
 
 

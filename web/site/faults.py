@@ -1,6 +1,7 @@
 """Errors as responses: pages for people, plain text for scripts."""
 
 import logging
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -14,7 +15,8 @@ from oai.connections import leave_unread
 from oai.database import is_timeout
 from oai.errors import TryLaterError, ZatvaError
 from web.api.faults import problem
-from web.auth.access import STREAMS, canonical, is_api
+from web.auth.access import STREAMS, UNSENT, canonical, is_api
+from web.auth.csrf import fields_to_send_again
 from web.auth.identify import fresh_session
 from web.auth.sessions import set_session
 from web.site.i18n import _, error_text
@@ -38,6 +40,8 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
     try:
         return await handler(request)
     except web.HTTPException as error:
+        if fields := await fields_to_send_again(request):
+            return _send_again(request, error, fields)
         if error.status < 400:  # noqa: PLR2004 a redirect
             raise
         remedy = error.remedy if isinstance(error, RemediableConflict) else None
@@ -81,6 +85,21 @@ def _answer(
         return problem(status, text, headers=headers)
     shown = {"title": title or _title(status), "text": text, "code": status, "remedy": remedy}
     return render(request, "fault.html", status=status, headers=headers, **shown)
+
+
+def _send_again(
+    request: web.Request, error: web.HTTPException, fields: Sequence[tuple[str, str]]
+) -> web.StreamResponse:
+    """Return a page with the fields of a form that was not applied, which the user sends again by a click."""
+    to_sign_in = error.headers.get("Location", "").partition("?")[0]
+    return render(
+        request,
+        "send_again.html",
+        status=401 if to_sign_in else error.status,
+        why=request[UNSENT],
+        to_sign_in=to_sign_in,
+        fields=fields,
+    )
 
 
 def _title(status: int) -> str:

@@ -22,7 +22,8 @@ from web.site.zones import is_convertible
 _Model = TypeVar("_Model", bound=BaseModel)
 _Row = TypeVar("_Row")
 _Value = TypeVar("_Value")
-_BASED_ON: Final = "based_on"
+BASED_ON: Final = "based_on"
+"""Hidden field with the fingerprint of what a form was filled from."""
 _LONGEST_PATH: Final = 1000
 _MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
 _BOUNDS: Final = ("ge", "le", "max_length")
@@ -147,7 +148,7 @@ def read_form(
 
 def filled_from(stored: Mapping[str, _Value]) -> dict[str, _Value | str]:
     """Return the first values of an object's form, with a hidden fingerprint of what it was filled from."""
-    return {**stored, _BASED_ON: _fingerprint(stored)}
+    return {**stored, BASED_ON: _fingerprint(stored)}
 
 
 @contextmanager
@@ -157,10 +158,19 @@ def keeping_other_changes(form: Form, read: Callable[[], Mapping[str, object]]) 
     `read` returns what the form would be filled from. A form that changes nothing, such as one submitted by a
     double click, and one without a fingerprint, as scripts send it, is never stale.
     """
-    before = _fingerprint(read())
+    before = read()
     yield
-    if form.values.get(_BASED_ON, before) != before and _fingerprint(read()) != before:
-        raise StaleFormError(replace(form, values={**form.values, _BASED_ON: before}, is_stale=True))
+    refuse_stale(form, before, read())
+
+
+def refuse_stale(form: Form, stored: Mapping[str, object], wanted: Mapping[str, object]) -> None:
+    """Raise StaleFormError as `keeping_other_changes` does, before a change that commits by itself.
+
+    `stored` is what the form would be filled from, before the change and after it (`wanted`).
+    """
+    before = _fingerprint(stored)
+    if form.values.get(BASED_ON, before) != before and _fingerprint(wanted) != before:
+        raise StaleFormError(replace(form, values={**form.values, BASED_ON: before}, is_stale=True))
 
 
 def locked_row(session: Session, table: type[_Row], number: int) -> _Row:

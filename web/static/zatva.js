@@ -121,6 +121,25 @@
     }
   };
 
+  // A second click does not send a form again while its answer is on the way; after ten seconds, it does.
+  const sendOnce = () => {
+    const sent = new Map();
+    document.addEventListener("submit", (event) => {
+      const { target: form, submitter, timeStamp } = event;
+      if (event.defaultPrevented || form.getAttribute("method") !== "post") {
+        return;
+      }
+      // The rows of a table may share a form, and each has buttons of its own.
+      const key = submitter?.hasAttribute("formaction") ? submitter : form;
+      if (timeStamp - sent.get(key) < 10_000) {
+        event.preventDefault();
+      } else {
+        sent.set(key, timeStamp);
+      }
+    });
+    window.addEventListener("pageshow", () => sent.clear());
+  };
+
   // Relative times ("3 min ago") stay right while a page is open; the tooltip has the exact one.
   const UNITS = [["day", 86_400], ["hour", 3600], ["minute", 60]];
   const tellTimes = () => {
@@ -170,6 +189,7 @@
   setInterval(countOn, 1000);
   offerCopies();
   tendMenus();
+  sendOnce();
   document.querySelector("[role=alert][tabindex]")?.focus();
   const bodies = [...document.querySelectorAll("tbody[data-live]")];
   if (bodies.length > 0) {
