@@ -74,6 +74,7 @@ def offer_digest(
         session.add(row)
     row.address, row.language, row.card = address, language, card
     row.token, row.asked, row.confirmed = secrets.token_urlsafe(_BYTES), now, None
+    row.written = None
     session.flush()
     session.add(_mail(row, Occasion.DIGEST_CONFIRM, facts_of_repository(session, row.repository_id)))
 

@@ -1,14 +1,16 @@
 """The text of notices: a template for each occasion and language; its first line is the subject."""
 
 import contextlib
+import re
 import smtplib
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from email.header import Header
 from email.headerregistry import Address
 from email.message import EmailMessage
-from email.policy import SMTP
+from email.policy import SMTP, Policy
 from email.utils import format_datetime
 from functools import cache
 from pathlib import Path
@@ -54,6 +56,8 @@ _LONGEST_NAME: Final = 60
 _NAMES: Final = ("repository_name", "metadata_prefix", "set_spec")
 """The facts in subjects that partners choose."""
 _PERMANENT = range(500, 600)
+_START_OF_MAIL: Final = 354
+_DOT: Final = re.compile(rb"^\.", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +189,23 @@ def _with_single_blank_lines(body: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+class _Subject(str):
+    """A header that `EmailMessage` writes as it is encoded here.
+
+    Left to itself it decodes the encoded words (RFC 2047) in a foreign name, line breaks included, so that
+    the name begins headers of its own; and it loses blanks between words with and without accents.
+    """
+
+    __slots__ = ()
+    name = "Subject"
+
+    def fold(self, *, policy: Policy) -> str:
+        """Return the whole header, in lines of the policy."""
+        plain = self.isascii() and "=?" not in self
+        header = Header(self, "us-ascii" if plain else "utf-8", header_name=self.name)
+        return f"{self.name}: {header.encode(linesep=policy.linesep)}{policy.linesep}"
+
+
 def compose(
     letter: Letter, *, sender: str, to: str, number: str, date: datetime, prefix: str = ""
 ) -> EmailMessage:
@@ -192,7 +213,7 @@ def compose(
     message = EmailMessage(policy=SMTP)
     message["From"] = Address("Zatva", addr_spec=sender)
     message["To"] = Address(addr_spec=to)
-    message["Subject"] = _one_line(f"{prefix} {letter.subject}")
+    message["Subject"] = _Subject(_one_line(f"{prefix} {letter.subject}"))
     message["Date"] = format_datetime(date)
     message["Message-ID"] = f"<{number}.zatva@{sender.rpartition('@')[2]}>"
     message["Auto-Submitted"] = "auto-generated"
@@ -209,7 +230,7 @@ def send(
 ) -> None:
     """Send the message to the recipient in its To header; blocks.
 
-    `before_sending` is called when the server has accepted the recipient, before the message is transmitted;
+    `before_sending` is called when the server waits for the message, before that is transmitted;
     `context` holds the trusted certificates (default: those of the system). Raises NotSentError; RefusedError
     if the server has rejected the message permanently; NoWordError if it was transmitted and the server did
     not confirm it.
@@ -238,15 +259,19 @@ def _envelope(server: smtplib.SMTP, message: EmailMessage, where: str) -> None:
     try:
         _agree(server.mail(sender), where, f"the sender {sender!r}")
         _agree(server.rcpt(to), where, f"the recipient {to!r}")
+        begun = server.docmd("DATA")
+        _agree(begun, where, "the message")
+        if begun[0] != _START_OF_MAIL:
+            raise NotSentError(f"{where}: answered DATA with {_answer(*begun)}")
     except (OSError, smtplib.SMTPException) as error:
         raise NotSentError(f"{where}: {_message_of(error)}") from None
 
 
 def _hand_in(server: smtplib.SMTP, message: EmailMessage, where: str) -> None:
+    # The command DATA is in `_envelope`: whoever fails before its answer has nothing of the message.
     try:
-        _agree(server.data(message.as_bytes()), where, "the message")
-    except smtplib.SMTPDataError as error:
-        _agree((error.smtp_code, error.smtp_error), where, "the message")
+        server.send(_DOT.sub(b"..", message.as_bytes()) + b".\r\n")
+        _agree(server.getreply(), where, "the message")
     except (OSError, smtplib.SMTPException) as error:
         raise UnconfirmedError(
             f"{where}: the message was sent, but the server did not confirm it: {_message_of(error)}"

@@ -39,11 +39,16 @@ async def test_a_form_in_an_encoding_of_python_alone_is_refused(
         assert answer.status == 400
 
 
-async def test_a_part_of_a_form_that_is_no_text_is_refused(server: Server, administrator: Browser) -> None:
+@pytest.mark.parametrize(
+    ("charset", "name"), [(b"unicode_escape", b"a.csv"), (b"utf-8", b"a\x00.csv")], ids=["part", "name"]
+)
+async def test_a_part_of_a_form_that_is_no_text_is_refused(
+    server: Server, administrator: Browser, charset: bytes, name: bytes
+) -> None:
     body = (
         b'--x\r\nContent-Disposition: form-data; name="csrf_token"\r\n'
-        b"Content-Type: text/plain; charset=unicode_escape\r\n\r\n\\ud800\r\n"
-        b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\nx\r\n--x--\r\n'
+        b"Content-Type: text/plain; charset=" + charset + b"\r\n\r\n\\ud800\r\n"
+        b'--x\r\nContent-Disposition: form-data; name="file"; filename="' + name + b'"\r\n\r\nx\r\n--x--\r\n'
     )
     url = server.base_url + "/archive/titles/import"
     async with administrator.http.post(url, data=body, headers=_MULTIPART) as answer:

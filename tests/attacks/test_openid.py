@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 from joserfc.jwk import RSAKey
-from sqlalchemy import select
+from sqlalchemy import func, select
 from yarl import URL
 
 from oai.audit import AuditEntry
 from tests.web.conftest import Browser, Server, browser_of
 from tests.web.openid_provider import CLIENT, SECRET, FakeProvider, use_provider
-from web.auth.openid import RETURN, Identity
+from web.auth.openid import RETURN, Identity, OpenIdError, OpenIdProvider
 from web.auth.openid_users import connect
 from web.auth.users import disable_user, get_user
 from web.models import RecoveryCode, UserSession
+from web.site.keys import SETTINGS
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,9 @@ def dashboard(server: Server, provider: FakeProvider) -> Server:
 
 
 def _alena(provider: FakeProvider) -> Identity:
-    return Identity(issuer=provider.issuer, subject="alena-1", name="Alena", groups=(), since=None)
+    return Identity(
+        issuer=provider.issuer, subject="alena-1", name="Alena", groups=(), has_groups=True, since=None
+    )
 
 
 def _use(server: Server, provider: FakeProvider, **given: Any) -> None:
@@ -218,7 +221,11 @@ async def test_another_browser_cannot_finish_a_sign_in(dashboard: Server, provid
         await victim.http.get(start, allow_redirects=False)
         assert (await victim.get(coming.path_qs))[0] == 403, "its state is another"
         assert (await attacker.get(coming.path_qs))[0] == 303
-        assert (await attacker.get(coming.path_qs))[0] == 403, "each departure ends once"
+        with dashboard.database.session() as session:
+            sessions = session.scalar(select(func.count()).select_from(UserSession))
+        assert (await attacker.get(coming.path_qs))[0] == 303, "to the overview: each departure ends once"
+        with dashboard.database.session() as session:
+            assert session.scalar(select(func.count()).select_from(UserSession)) == sessions
     assert len(provider.asked) == 1
 
 
@@ -268,6 +275,11 @@ async def test_an_account_is_connected_on_the_users_own_page_and_to_one_user(
     assert (await _go(stranger))[0] == 303
     assert "Olga" in await _who(stranger)
 
+    status, text, _ = await owner.post("/account/openid/disconnect")
+    assert (status, "Set a password first" in text) == (400, True)
+    with server.database.session() as session:
+        get_user(session, "Olga").password_hash = "some"
+        session.commit()
     await owner.post("/account/openid/disconnect")
     async with browser_of(server) as another:
         assert (await _go(another))[0] == 403
@@ -284,6 +296,69 @@ async def test_our_second_factor_is_asked_for_if_the_provider_is_not_responsible
     assert await _go(stranger) == (303, "/")
     _use(dashboard, provider, second_factor="ours")
     assert (await _go(stranger))[1].startswith("/sign-in/code")
+
+
+async def test_the_provider_alone_does_not_confirm_a_user_with_our_second_factor(
+    dashboard: Server, provider: FakeProvider, stranger: Browser
+) -> None:
+    assert (await _go(stranger))[0] == 303
+    with dashboard.database.session() as session:
+        user = get_user(session, "Alena")
+        user.totp_secret, user.totp_since = "A" * 32, user.created
+        session.commit()
+    again = "/sign-in/openid?again=1&next=/account"
+    assert await _go(stranger, again) == (303, "/account")
+    _use(dashboard, provider, second_factor="ours")
+    assert (await _go(stranger, again))[0] == 403
+    assert "Confirm with eduID.cz" not in (await stranger.get("/sign-in/again"))[1]
+
+
+async def test_whoever_loses_all_groups_loses_sessions_and_tokens(
+    server: Server, provider: FakeProvider, stranger: Browser
+) -> None:
+    _use(server, provider, create_users=True, roles={"keepers": "curator"}, groups_claim="member_of")
+    provider.account = {"sub": "jana-7", "preferred_username": "Jana", "member_of": ["keepers"]}
+    assert (await _go(stranger))[0] == 303
+    async with browser_of(server) as another:
+        del provider.account["member_of"]
+        assert (await _go(another))[0] == 403, "the provider may be set up wrongly"
+        assert (await stranger.get("/account"))[0] == 200
+        provider.account["member_of"] = []
+        assert (await _go(another))[0] == 403
+    assert (await stranger.get("/account"))[0] == 303
+    with server.database.session() as session:
+        assert get_user(session, "Jana").disabled is not None
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "user.disable")).all()
+        assert [entry.object_name for entry in entries] == ["Jana"]
+
+
+async def test_a_provider_that_does_not_answer_is_asked_once_for_all(
+    dashboard: Server, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider.metadata = {"issuer": "https://another.example"}
+    asked = OpenIdProvider(dashboard.app[SETTINGS].openid, return_address="http://127.0.0.1/")
+    for _ in range(2):
+        with pytest.raises(OpenIdError, match=r"another\.example"):
+            await asked.metadata()
+        provider.metadata = {}
+    monkeypatch.setattr("web.auth.openid.FAILED_SECONDS", 0)
+    known = await asked.metadata()
+    monkeypatch.setattr("web.auth.openid.FRESH_SECONDS", 0)
+    provider.metadata = {"issuer": "https://another.example"}
+    assert await asked.metadata() == known
+
+
+async def test_of_two_tabs_the_last_one_finishes(dashboard: Server, stranger: Browser) -> None:
+    coming = []
+    for _ in range(2):
+        async with stranger.http.get(f"{dashboard.base_url}/sign-in/openid", allow_redirects=False) as answer:
+            leaving = URL(answer.headers["Location"])
+        async with stranger.http.get(leaving, allow_redirects=False) as answer:
+            coming.append(URL(answer.headers["Location"]))
+    status, text = await stranger.get(coming[0].path_qs)
+    assert (status, "in which you began it last" in text) == (403, True)
+    assert (await stranger.get(coming[1].path_qs))[0] == 303
+    assert (await stranger.get(coming[1].path_qs))[0] == 303, "back, after the sign-in"
 
 
 async def test_a_demanded_kind_of_sign_in_is_asked_for_and_checked(

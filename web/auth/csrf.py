@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 from multidict import MultiMapping
 
@@ -86,7 +87,7 @@ async def _form(request: web.Request) -> MultiMapping[object]:
     try:
         # A clone has a limit of its own, and reads the same body.
         form = await (request if most is None else request.clone(client_max_size=most)).post()
-    except (ValueError, LookupError):  # invalid UTF-8, or an unknown charset
+    except (ValueError, LookupError, HttpProcessingError):  # invalid UTF-8, an unknown charset, bad headers
         raise unreadable from None
     except web.HTTPRequestEntityTooLarge as error:
         text = _("The form contains more data than this page accepts.")

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import web
+from authlib.common.urls import add_params_to_uri
 from authlib.oauth2.auth import ClientAuth
 from authlib.oauth2.rfc6749.parameters import prepare_grant_uri, prepare_token_request
 from authlib.oauth2.rfc7636 import create_s256_code_challenge
@@ -38,8 +39,10 @@ _ALGORITHMS: Final = (*_RSA, "ES256", "ES384", "ES512", "Ed25519")
 """Signatures with the provider's own key: neither `none` nor HMAC, whose key every client knows."""
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _MAX_BYTES: Final = 1024 * 1024
-_FRESH_SECONDS: Final = 3600
+FRESH_SECONDS: Final = 3600
 """How long discovery document and keys are used before they are fetched again."""
+FAILED_SECONDS: Final = 5
+"""How long a failure to fetch the discovery document is the answer to others, too."""
 REFETCH_SECONDS: Final = 60
 """How often unknown keys may lead to a request at the provider."""
 _LEEWAY: Final = 60
@@ -49,6 +52,10 @@ _GOOD: Final = 200
 
 class OpenIdError(ZatvaError):
     """The provider could not be asked, or what it said cannot be accepted; in words for administrators."""
+
+
+class OtherSignInError(OpenIdError):
+    """The answer belongs to another departure for the provider, for example in another tab."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +68,8 @@ class Identity:
     name: str
     """Proposed user name; may be empty."""
     groups: tuple[str, ...]
+    has_groups: bool
+    """Whether the provider sent groups, if only an empty list."""
     since: datetime | None
     """Time at which the user proved to the provider who they are; None if it does not tell."""
 
@@ -96,6 +105,7 @@ class OpenIdProvider:
         self._settings, self._return, self._zone_of = settings, return_address, zone_of
         self._issuer = settings.issuer or ""
         self._metadata: tuple[float, Mapping[str, Any]] | None = None
+        self._failed: tuple[float, str] | None = None
         self._keys: tuple[float, KeySet] | None = None
         self._lock = asyncio.Lock()
 
@@ -128,12 +138,8 @@ class OpenIdProvider:
         endpoint = (await self.metadata()).get("end_session_endpoint")
         if not isinstance(endpoint, str) or not self._is_safe(endpoint):
             return None
-        uri: str = prepare_grant_uri(
-            endpoint,
-            client_id=self._settings.client_id,
-            response_type=None,
-            post_logout_redirect_uri=after,
-        )
+        where = {"client_id": self._settings.client_id, "post_logout_redirect_uri": after}
+        uri: str = add_params_to_uri(endpoint, list(where.items()))
         return uri
 
     async def identity(self, answer: Mapping[str, str], request: ProviderRequest) -> Identity:
@@ -151,10 +157,20 @@ class OpenIdProvider:
         """Return the discovery document. Raises OpenIdError if it is unavailable or names another issuer."""
         async with self._lock:
             kept = self._metadata
-            if kept is not None and time.monotonic() - kept[0] < _FRESH_SECONDS:
+            if kept is not None and time.monotonic() - kept[0] < FRESH_SECONDS:
                 return kept[1]
-            found = await self._fetch(get_well_known_url(self._issuer, external=True))
-            self._check_metadata(found)
+            # Who waited for the lock meanwhile shares the failure, and does not wait for the next one.
+            if self._failed is not None and time.monotonic() - self._failed[0] < FAILED_SECONDS:
+                raise OpenIdError(self._failed[1])
+            try:
+                found = await self._fetch(get_well_known_url(self._issuer, external=True))
+                self._check_metadata(found)
+            except OpenIdError as error:
+                if kept is None:
+                    self._failed = (time.monotonic(), str(error))
+                    raise
+                _log.warning("%s; the known discovery document is used", error)
+                found = kept[1]
             self._metadata = (time.monotonic(), found)
             return found
 
@@ -188,7 +204,7 @@ class OpenIdProvider:
 
     async def _check_answer(self, answer: Mapping[str, str], request: ProviderRequest) -> None:
         if answer.get("state") != request.state:
-            raise OpenIdError("the answer does not belong to this sign-in: the state differs")
+            raise OtherSignInError("the answer does not belong to this sign-in: the state differs")
         issuer = answer.get("iss")  # RFC 9207: an answer of another provider that the browser also visits
         expected = (await self.metadata()).get("authorization_response_iss_parameter_supported") is True
         if issuer != self._issuer and (issuer is not None or expected):
@@ -253,8 +269,8 @@ class OpenIdProvider:
     async def _decoded(self, token: str) -> jwt.Token:
         """Check the signature; an unknown key is looked for once, because providers replace theirs."""
         kept = self._keys
-        age = time.monotonic() - kept[0] if kept is not None else _FRESH_SECONDS
-        keys = kept[1] if kept is not None and age < _FRESH_SECONDS else await self.keys()
+        age = time.monotonic() - kept[0] if kept is not None else FRESH_SECONDS
+        keys = kept[1] if kept is not None and age < FRESH_SECONDS else await self.keys()
         try:
             return jwt.decode(token, keys, algorithms=_ALGORITHMS)
         except (JoseError, ValueError):
@@ -283,6 +299,7 @@ class OpenIdProvider:
             subject=subject,
             name=name if isinstance(name, str) else "",
             groups=tuple(map(str, groups)) if isinstance(groups, list | tuple) else (),
+            has_groups=claims.get(self._settings.groups_claim) is not None,
             since=_moment(claims.get("auth_time")),
         )
 

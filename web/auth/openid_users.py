@@ -15,16 +15,20 @@ from oai.rights import Role
 from oai.sections import OpenIdSettings
 from web.auth.openid import Identity
 from web.auth.sign_in import Known
-from web.auth.users import add_user, change_role, find_user
+from web.auth.users import add_user, change_role, disable_user, find_user
 from web.models import User, UserIdentity
 from web.site.i18n import _
+
+
+class NoRoleError(UsageError):
+    """None of the user's groups at the provider has a role here."""
 
 
 def user_of(session: Session, settings: OpenIdSettings, identity: Identity) -> tuple[Known, dict[str, Any]]:
     """Return the user who signs in, and what was changed, for the audit log.
 
     Adds the user and applies the mapped role as the settings say. Raises UsageError, in words for the user,
-    if the account belongs to no user, the user is disabled, or no role is mapped.
+    if the account belongs to no user, or the user is disabled; NoRoleError if no role is mapped.
     """
     user, changed = find_identity(session, identity), dict[str, Any]()
     place = _place(session, settings, identity)
@@ -50,6 +54,18 @@ def find_identity(session: Session, identity: Identity) -> User | None:
     return session.scalars(joined.where(_same(identity))).one_or_none()
 
 
+def disable_owner(session: Session, identity: Identity) -> User | None:
+    """Disable the user to whom the account is connected, and return it; None if there is nothing to disable.
+
+    A provider that sent no groups at all may only be set up wrongly, and disables nobody. Raises UsageError
+    for the last administrator.
+    """
+    user = find_identity(session, identity) if identity.has_groups else None
+    if user is None or user.disabled is not None:
+        return None
+    return disable_user(session, user.user_id)
+
+
 def connect(session: Session, identity: Identity, user_id: int) -> None:
     """Connect the account to the user. Raises UsageError if it is connected to another one."""
     owner = find_identity(session, identity)
@@ -61,7 +77,12 @@ def connect(session: Session, identity: Identity, user_id: int) -> None:
 
 
 def disconnect(session: Session, user_id: int) -> None:
-    """Remove the user's connections to accounts of providers."""
+    """Remove the user's connections to accounts of providers.
+
+    Raises UsageError for a user without a password, who could not sign in any more.
+    """
+    if session.get_one(User, user_id).password_hash is None:
+        raise UsageError(_("Set a password first: without it, you could not sign in any more."))
     session.execute(delete(UserIdentity).where(UserIdentity.user_id == user_id))
 
 
@@ -81,7 +102,7 @@ def _place(session: Session, settings: OpenIdSettings, identity: Identity) -> tu
         return None
     found = settings.role_of(identity.groups)
     if found is None:
-        raise UsageError(
+        raise NoRoleError(
             _("None of your groups at %(provider)s has a role here. Ask an administrator.")
             % {"provider": settings.name}
         )
@@ -111,6 +132,11 @@ def _added(
             % {"provider": settings.name}
         )
     name = identity.name.strip()
+    if not name:
+        raise UsageError(
+            _("%(provider)s sent no user name (%(claim)s). Ask an administrator.")
+            % {"provider": settings.name, "claim": settings.user_claim}
+        )
     # A name proves nothing: whoever can choose theirs at the provider would become that user. Names that are
     # not printable are left to `add_user`, which refuses them; the database cannot look for some of them.
     if name.isprintable() and find_user(session, name) is not None:

@@ -341,6 +341,7 @@ async def sign_in_again(request: web.Request) -> web.StreamResponse:
 async def _again_page(request: web.Request, form: Form, following: str) -> web.Response:
     who = who_asks(request)
     known = await database_of(request).run(known_user, who.name)
+    ours = who.has_second_factor and request.config_dict[SETTINGS].openid.second_factor == "ours"
     return render(
         request,
         "sign_in_again.html",
@@ -348,7 +349,7 @@ async def _again_page(request: web.Request, form: Form, following: str) -> web.R
         form=form,
         next=following,
         has_password=known is not None and known.password_hash is not None,
-        provider=await provider_of(request, who.user_id),
+        provider=None if ours else await provider_of(request, who.user_id),
     )
 
 

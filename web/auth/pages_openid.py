@@ -25,8 +25,16 @@ from web.auth.access import (
     who_asks,
 )
 from web.auth.audit import actor, count_refusal
-from web.auth.openid import PROVIDER, RETURN, Identity, OpenIdError, OpenIdProvider, ProviderRequest
-from web.auth.openid_users import connect, disconnect, find_identity, user_of
+from web.auth.openid import (
+    PROVIDER,
+    RETURN,
+    Identity,
+    OpenIdError,
+    OpenIdProvider,
+    OtherSignInError,
+    ProviderRequest,
+)
+from web.auth.openid_users import NoRoleError, connect, disable_owner, disconnect, find_identity, user_of
 from web.auth.pages import enter
 from web.auth.sessions import (
     forget_provider_cookie,
@@ -115,15 +123,19 @@ async def come_back(request: web.Request) -> web.StreamResponse:
     """Finish what the browser went to the provider for."""
     pending = _PendingSignIn.unpacked(provider_cookie(request) or "")
     if pending is None:
+        if signed_in(request) is not None:  # by the browser's back button, after the sign-in
+            raise web.HTTPSeeOther("/")
         return _failed(request, 403, _("The sign-in took too long, or began in another browser."))
     try:
         identity = await _provider(request).identity(dict(request.query), ProviderRequest.of(pending.secret))
         raise await _finished(request, pending, identity)
     except OpenIdError as error:
         return await _refused(request, error)
+    except NoRoleError as error:
+        await _end_access(request, identity)
+        return await _kept_out(request, error, identity)
     except UsageError as error:
-        await count_refusal(request, "sign-in.refused", 422)
-        return _failed(request, 403, error_text(error))
+        return await _kept_out(request, error, identity)
 
 
 @needs(Right.ANYBODY)
@@ -159,10 +171,39 @@ async def _finished(request: web.Request, pending: _PendingSignIn, identity: Ide
     return done
 
 
+async def _kept_out(request: web.Request, error: UsageError, identity: Identity) -> web.Response:
+    """Return the refusal of somebody whom the provider knows, and note in the log who that is."""
+    _log.warning(
+        "sign-in with %s: refused %s %r (%r, groups %s): %s",
+        _name(request),
+        identity.issuer,
+        identity.subject,
+        identity.name,
+        ", ".join(map(repr, identity.groups)) or "none",
+        error,
+    )
+    await count_refusal(request, "sign-in.refused", 422)
+    return _failed(request, 403, error_text(error))
+
+
+async def _end_access(request: web.Request, identity: Identity) -> None:
+    """Disable the user whose groups have no role any more: sessions and API tokens would keep the old one."""
+    try:
+        user = await database_of(request).run(disable_owner, identity)
+    except UsageError as error:
+        _log.warning("sign-in with %s: %r keeps the role: %s", _name(request), identity.subject, error)
+        return
+    if user is not None:
+        about(request, "user", user.user_id, user.name)
+        await _record(request, "user.disable")
+
+
 async def _confirm(request: web.Request, identity: Identity) -> None:
     """Accept the proof of a user who is signed in; the time is the provider's, not the cookie's."""
     who, token = who_asks(request), session_token(request)
     about(request, "user", who.user_id, who.name)
+    if who.has_second_factor and request.config_dict[SETTINGS].openid.second_factor == "ours":
+        raise UsageError(_("Confirm with the code of your second factor instead."))
     owner = await database_of(request).run(_owner_of, identity)
     if owner != who.user_id or token is None:
         raise UsageError(_("This is not the account with which you are signed in."))
@@ -212,15 +253,21 @@ async def _refused(request: web.Request, error: OpenIdError) -> web.Response:
     # What providers say goes to the log: strangers can ask for this page, and it may name private addresses.
     _log.warning("sign-in with %s: %s", _name(request), error)
     await count_refusal(request, "sign-in.refused", 422)
+    if isinstance(error, OtherSignInError):
+        words = _("This was another sign-in. Finish it in the tab in which you began it last.")
+        return _failed(request, 403, words, forgets=False)
     if request.query.get("error") == "access_denied":
         return _failed(request, 403, _("You cancelled, or the provider did not let you in."))
     return _failed(request, 403)
 
 
-def _failed(request: web.Request, status: int, words: str | None = None) -> web.Response:
+def _failed(
+    request: web.Request, status: int, words: str | None = None, *, forgets: bool = True
+) -> web.Response:
     provider = _name(request)
     response = render(request, "openid_failed.html", status=status, words=words, provider=provider)
-    forget_provider_cookie(request, response)
+    if forgets:
+        forget_provider_cookie(request, response)
     return response
 
 

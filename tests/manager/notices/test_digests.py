@@ -128,6 +128,17 @@ def test_a_week_without_harvests_has_no_digest(database: Database, announcer: An
 
 
 @pytest.mark.usefixtures("card")
+def test_another_address_has_to_agree_again(database: Database, announcer: Announcer) -> None:
+    agreed(database, announcer)
+    announcer.run("failed")
+    announcer.tables("UPDATE notice_digest SET asked = asked - interval '2 days'")
+    announcer.tables("UPDATE oai_repository SET admin_email = 'other@library.example'")
+    a_week_later(announcer)
+    offer(database, announcer, "other@library.example")
+    assert written(database) == 0
+
+
+@pytest.mark.usefixtures("card")
 def test_it_ends_when_it_is_stopped_or_the_card_is_revoked(database: Database, announcer: Announcer) -> None:
     token = agreed(database, announcer)
     announcer.run("completed")

@@ -1,10 +1,12 @@
 """The mail server's side: encryption, signing in, and headers that nobody can break."""
 
 import asyncio
+import email
 import shutil
 import ssl
 import subprocess
 from datetime import UTC, datetime
+from email.header import decode_header, make_header
 from pathlib import Path
 
 import pytest
@@ -115,6 +117,37 @@ async def test_a_refused_message_is_known_not_to_have_come(answer: str, again: b
         with pytest.raises(NotSentError, match=answer) as raised:
             await asyncio.to_thread(letters.send, MESSAGE, settings)
     assert isinstance(raised.value, RefusedError) is not again
+
+
+async def test_a_message_that_the_server_does_not_wait_for_was_not_sent() -> None:
+    handed: list[int] = []
+    async with mail_server() as server:
+        server.refuse("DATA", None)
+        settings = MailSettings(host="127.0.0.1", port=server.port, security="none")
+        with pytest.raises(NotSentError) as raised:
+            await asyncio.to_thread(letters.send, MESSAGE, settings, before_sending=lambda: handed.append(1))
+    assert type(raised.value) is NotSentError
+    assert handed == []
+
+
+NAMES = (
+    "=?utf-8?q?=0AContent-Type=3Atext/html=0A=0A=3Ch1=3EHi=2E?=",
+    "x =?utf-8?q?=0D=0ABcc=3A_evil=40x.example=0D=0A?= y",
+    "Ústřední věd Brně ústav pro českou literaturu, ředitelství sbírek a správa knihovních fondů",
+    "An ordinary name",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_foreign_name_is_a_word_of_the_subject_and_nothing_else(name: str) -> None:
+    letter = Letter(subject=f"Harvest failed: {name}", body="Text\n")
+    message = letters.compose(
+        letter, sender="zatva@archive.example", to="b@c.example", number="7", date=MESSAGE["Date"].datetime
+    )
+    received = email.message_from_bytes(message.as_bytes())
+    assert received.keys() == email.message_from_bytes(MESSAGE.as_bytes()).keys()
+    assert str(make_header(decode_header(received["Subject"]))).strip() == f"Harvest failed: {name}"
+    assert max(map(len, message.as_bytes().splitlines())) <= 78
 
 
 def test_a_password_file_that_is_not_there_is_told(tmp_path: Path) -> None:
