@@ -425,7 +425,7 @@ def _add(commands: "Subcommands", name: str, *, help: str, handler: str) -> "Com
 
 def _add_concurrency(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--concurrency", type=int, metavar="N", help="maximum concurrent harvests (default: the setting)"
+        "--concurrency", type=count, metavar="N", help="maximum concurrent harvests (default: the setting)"
     )
 
 
