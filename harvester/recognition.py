@@ -13,12 +13,13 @@ from urllib.parse import urlsplit
 from harvester.access import access_of
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Client
+from harvester.client.transport import check_http_url
 from harvester.protocols import open_protocol_client, protocol_of, protocols_at
 from harvester.reading.answers import FormatInfo, Identity, SetInfo
 from harvester.reading.errors import ClientError, HttpStatusError, NotOaiPmhError, OaiError, TransportError
 from harvester.vocabulary import AccessProtocol
 from harvester.z3950.session import read_address
-from oai.errors import UsageError, required
+from oai.errors import required
 from oai.settings import Settings
 
 _TRIES_WHEN_ASKED: Final = 1
@@ -123,16 +124,7 @@ def check_base_url(base_url: str, protocol: str = AccessProtocol.OAI_PMH) -> str
     if protocol == AccessProtocol.Z3950:
         read_address(base_url)
         return base_url
-    try:
-        parts = urlsplit(base_url)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or re.search(r"\s", base_url):
-        raise UsageError(
-            "%(base_url)s is not a valid base URL; write it as http://host/path", base_url=repr(base_url)
-        )
-    return base_url
+    return check_http_url(base_url)
 
 
 def checked_protocol(base_url: str, protocol: str | None) -> AccessProtocol:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from harvester.cli.harvest_parser import add_protocol
 from manager.schedule_options import add_plan_options
 from oai.cli import add_command, add_group
+from oai.command_parser import bigint, count, name_or_number, number
 from provider.export.parser import add_exports
 
 if TYPE_CHECKING:
@@ -44,17 +45,23 @@ def _add_notify(commands: "Subcommands") -> None:
         command = _notify(notify, name, help=text, handler=handler)
         command.add_argument("rule_id", type=int, metavar="RULE_ID")
     sent = _notify(notify, "sent", help="list sent and waiting notifications", handler="list_sent")
-    sent.add_argument(
-        "--limit", type=int, default=50, metavar="N", help="number of rows (default: %(default)s)"
-    )
+    _add_limit(sent)
     _add_mutes(notify)
+
+
+def _add_limit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--limit", type=count, default=50, metavar="N", help="number of rows (default: %(default)s)"
+    )
 
 
 def _add_mutes(notify: "Subcommands") -> None:
     """Add `notify mute`, `mutes`, `unmute` and `acknowledge`."""
     add = _notify(notify, "mute", help="send nothing about a repository or all for a time", handler="mute")
     add.add_argument("--repository", type=int, metavar="ID", help="only this repository (default: all)")
-    add.add_argument("--hours", type=float, default=4, help="for this long (default: %(default)s)")
+    add.add_argument(
+        "--hours", type=number(float, 0, 10**6), default=4, help="for this long (default: %(default)s)"
+    )
     add.add_argument("--note", required=True, metavar="TEXT", help="why, for others who see it")
     add.add_argument("--maintenance", action="store_true", help="and begin no harvest meanwhile")
     shown = _notify(notify, "mutes", help="list what is acknowledged, muted or maintained", handler="mutes")
@@ -67,7 +74,7 @@ def _add_mutes(notify: "Subcommands") -> None:
         help="fold a failed run away until its harvest succeeds or fails otherwise",
         handler="acknowledge",
     )
-    known.add_argument("history_id", type=int, metavar="RUN_ID")
+    known.add_argument("history_id", type=bigint, metavar="RUN_ID")
     known.add_argument("--note", default="", metavar="TEXT", help="what is known of it")
 
 
@@ -110,29 +117,27 @@ def _add_listings(job: "Subcommands") -> None:
     history = add_command(job, "history", help="list finished harvests", handler=f"{_JOBS}list_history")
     show = add_command(job, "show", help="show a job in detail", handler=f"{_JOBS}show_job")
     show.add_argument("job_id", type=int, metavar="ID")
-    history.add_argument("history_id", type=int, nargs="?", metavar="RUN", help="everything about this run")
+    history.add_argument(
+        "history_id", type=bigint, nargs="?", metavar="RUN", help="everything about this run"
+    )
     for parser in (listing, history):
         parser.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
-    history.add_argument(
-        "--limit", type=int, default=50, metavar="N", help="number of rows (default: %(default)s)"
-    )
-    history.add_argument("--before", type=int, metavar="ID", help="only rows older than this one")
+    _add_limit(history)
+    history.add_argument("--before", type=bigint, metavar="ID", help="only rows older than this one")
 
 
 def _add_errors(job: "Subcommands") -> None:
     errors = add_command(
-        job,
-        "errors",
-        help="list rejected records with the reasons",
+        job, "errors", help="list rejected records with the reasons",
         handler="harvester.cli.store:list_errors",
-    )
-    errors.add_argument("history_id", type=int, nargs="?", metavar="HISTORY_ID", help="only of this run")
+    )  # fmt: skip
+    errors.add_argument("history_id", type=bigint, nargs="?", metavar="HISTORY_ID", help="only of this run")
     errors.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
     errors.add_argument(
         "--all", action="store_true", help="include records that were stored successfully later"
     )
     errors.add_argument(
-        "--raw", type=int, metavar="N", help="write the bytes of record N as they were received"
+        "--raw", type=bigint, metavar="N", help="write the bytes of record N as they were received"
     )
 
 
@@ -162,20 +167,15 @@ def _add_changes(job: "Subcommands") -> None:
     )
     changes.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
     changes.add_argument(
-        "--since",
-        type=int,
-        default=0,
-        metavar="ID",
+        "--since", type=bigint, default=0, metavar="ID",
         help="only after this change (default: from the beginning)",
-    )
-    changes.add_argument("--run", type=int, metavar="HISTORY_ID", help="only of this run")
+    )  # fmt: skip
+    changes.add_argument("--run", type=bigint, metavar="HISTORY_ID", help="only of this run")
     release = add_command(
-        job,
-        "release",
-        help="approve a run that the mass-change guard held",
+        job, "release", help="approve a run that the mass-change guard held",
         handler="harvester.cli.store:release",
-    )
-    release.add_argument("history_id", type=int, metavar="HISTORY_ID")
+    )  # fmt: skip
+    release.add_argument("history_id", type=bigint, metavar="HISTORY_ID")
     release.add_argument("--show", action="store_true", help="only show what the run would do")
 
 
@@ -233,11 +233,9 @@ def _add_rule_changes(rule: "Subcommands") -> None:
     add.add_argument("file", metavar="FILE", nargs="?", help="the rules as XML; `-` for standard input")
     add.add_argument("--example", metavar="EXAMPLE", help="start from an example instead of a file")
     add.add_argument(
-        "--repository",
-        type=int,
-        metavar="ID",
+        "--repository", type=int, metavar="ID",
         help="repository that the rule belongs to (default: none, for all repositories)",
-    )
+    )  # fmt: skip
     add.add_argument("--description", default="", metavar="TEXT", help="description of the rule")
     add.add_argument("--note", default="", metavar="TEXT", help="comment on this version")
     edit = add_command(rule, "edit", help="save a new version of a rule", handler=f"{_RULES}edit")
@@ -259,14 +257,16 @@ def _add_checks(rule: "Subcommands") -> None:
         rule, "check", help="check a rule file and report its errors",
         handler=f"{_RULES}check",
     )  # fmt: skip
-    check.add_argument("rule", metavar="RULE|FILE", help=f"{_RULE_HELP}, or a file")
+    _add_rule(check, "RULE|FILE", f"{_RULE_HELP}, or a file")
     attempt = add_command(
         rule, "try", help="test a rule on stored records or on a repository's first page",
         handler=f"{_RULES}attempt",
     )  # fmt: skip
-    attempt.add_argument("rule", metavar="RULE|FILE", help=f"{_RULE_HELP}, or a file")
+    _add_rule(attempt, "RULE|FILE", f"{_RULE_HELP}, or a file")
     attempt.add_argument("--repository", type=int, metavar="ID", help="stored records of this repository")
-    attempt.add_argument("--live", metavar="URL|ID", help="first page of this repository")
+    attempt.add_argument(
+        "--live", type=name_or_number, metavar="URL|ID", help="first page of this repository"
+    )
     attempt.add_argument("--format", default="", metavar="PREFIX", help="metadataPrefix")
     attempt.add_argument(
         "--set", "--query", default="", metavar="SPEC",
@@ -274,7 +274,7 @@ def _add_checks(rule: "Subcommands") -> None:
     )  # fmt: skip
     add_protocol(attempt)
     attempt.add_argument(
-        "--records", type=int, default=100, metavar="N", help="number of sample records (default: 100)"
+        "--records", type=count, default=100, metavar="N", help="number of sample records (default: 100)"
     )
     attempt.add_argument(
         "--shown", type=int, default=3, metavar="N", help="samples shown for each result (default: 3)"
@@ -289,7 +289,7 @@ def _add_replay(rule: "Subcommands") -> None:
         rule, "replay", help="preview or apply rules to a run's stored answers",
         handler=f"{_RULES}replay",
     )  # fmt: skip
-    replay.add_argument("run", type=int, metavar="HISTORY_ID", help="run whose raw answers were stored")
+    replay.add_argument("run", type=bigint, metavar="HISTORY_ID", help="run whose raw answers were stored")
     for name in ("filter", "normalise"):
         replay.add_argument(
             f"--{name}", metavar="RULE|FILE",
@@ -299,8 +299,8 @@ def _add_replay(rule: "Subcommands") -> None:
     replay.add_argument("--apply", action="store_true", help="apply the rules after the preview")
 
 
-def _add_rule(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rule", metavar="RULE", help=_RULE_HELP)
+def _add_rule(parser: argparse.ArgumentParser, metavar: str = "RULE", text: str = _RULE_HELP) -> None:
+    parser.add_argument("rule", type=name_or_number, metavar=metavar, help=text)
 
 
 def add_schedule_commands(schedule: "Subcommands") -> None:
@@ -330,7 +330,7 @@ def add_schedule_commands(schedule: "Subcommands") -> None:
         command.add_argument("recurring_id", type=int, metavar="ID")
         if name == "sample":
             command.add_argument(
-                "--records", type=int, default=100, metavar="N", help="how many (default: %(default)s)"
+                "--records", type=count, default=100, metavar="N", help="how many (default: %(default)s)"
             )
         if name == "edit":
             add_plan_options(command, with_defaults=False)
@@ -360,11 +360,9 @@ def add_store_audits(store: "Subcommands") -> None:
     audit = add_group(store, "audit", help="audit stores by workers, now or on a schedule")
     listing = _audit(audit, "list", help="list audits with what they found", handler="list_audits")
     listing.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
-    listing.add_argument(
-        "--limit", type=int, default=50, metavar="N", help="number of rows (default: %(default)s)"
-    )
+    _add_limit(listing)
     show = _audit(audit, "show", help="show an audit and its first findings", handler="show_audit")
-    show.add_argument("audit_id", type=int, metavar="AUDIT")
+    show.add_argument("audit_id", type=bigint, metavar="AUDIT")
     run = _audit(audit, "run", help="queue an audit of a repository's store now", handler="queue_audit")
     run.add_argument("repository", type=int, metavar="REPOSITORY", help="number of the repository")
     _add_audit_schedules(add_group(audit, "schedule", help="manage the schedules of audits"))
@@ -427,7 +425,7 @@ def _add(commands: "Subcommands", name: str, *, help: str, handler: str) -> "Com
 
 def _add_concurrency(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--concurrency", type=int, metavar="N", help="maximum concurrent harvests (default: the setting)"
+        "--concurrency", type=count, metavar="N", help="maximum concurrent harvests (default: the setting)"
     )
 
 

@@ -117,7 +117,7 @@ def run_until_signal(work: Coroutine[Any, Any, None], *, drain: asyncio.Event | 
 def run_manager(invocation: Invocation) -> ExitCode:
     """Run a manager until a signal ends it."""
     with open_database(invocation.settings) as database:
-        concurrency, drain = _concurrency(invocation), asyncio.Event()
+        concurrency, drain = invocation.arguments.concurrency, asyncio.Event()
         work = run(invocation.settings, database, concurrency=concurrency, drain=drain)
         run_until_signal(work, drain=drain)
     return ExitCode.DONE
@@ -126,7 +126,7 @@ def run_manager(invocation: Invocation) -> ExitCode:
 def run_worker(invocation: Invocation) -> ExitCode:
     """Run a worker until a signal ends it, or until it is drained."""
     with open_database(invocation.settings) as database:
-        concurrency, drain = _concurrency(invocation), asyncio.Event()
+        concurrency, drain = invocation.arguments.concurrency, asyncio.Event()
         work = serve_worker(invocation.settings, database, concurrency=concurrency, drain=drain)
         run_until_signal(work, drain=drain)
     return ExitCode.DONE
@@ -170,10 +170,3 @@ def _status_lines(status: ManagerStatus) -> list[str]:
     ):
         lines.append(f"{label}: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
     return lines
-
-
-def _concurrency(invocation: Invocation) -> int | None:
-    number: int | None = invocation.arguments.concurrency
-    if number is not None and number < 1:
-        raise UsageError(f"--concurrency {number}: give 1 or more")
-    return number

@@ -126,17 +126,18 @@ def show_examples(invocation: Invocation) -> ExitCode:
 def add(invocation: Invocation) -> ExitCode:
     """Register a rule file, so that its versions are kept."""
     arguments, settings = invocation.arguments, invocation.settings
-    if (arguments.file is None) == (arguments.example is None):
+    file, example = arguments.file, arguments.example
+    if (file is None) == (example is None):
         raise UsageError("give a file, or an example with --example")
-    content = example_of(arguments.example).content if arguments.example else _content(arguments.file)
+    content = _content(file) if example is None else example_of(example).content
     draft = versions.RuleDraft(
-        kind=kind_of(content, source=arguments.file or arguments.example),
+        kind=kind_of(content, source=file or example),
         name=arguments.name,
         content=content,
         description=arguments.description,
         repository_id=arguments.repository,
     )
-    path = _inside(settings, arguments.file)
+    path = _inside(settings, file)
     with open_database(settings) as database, database.session() as session:
         rule = versions.add_rule(session, settings, draft, by=account_name(), note=arguments.note, path=path)
         session.commit()

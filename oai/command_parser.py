@@ -3,10 +3,51 @@
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NoReturn, Self
 
 _USAGE: Final = 2
 _ROOM: Final = 80
+_LARGEST_INTEGER: Final = 2**31 - 1
+_LARGEST_BIGINT: Final = 2**63 - 1
+_LARGEST_FLOAT: Final = 10**9
+"""As seconds, more than thirty years."""
+
+
+def number(kind: type[int] | type[float], least: int, most: int) -> Callable[[str], float]:
+    """Return a type for arguments: a number of this kind from `least` to `most`."""
+
+    def read(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = kind(least - 1)
+        if not least <= value <= most:
+            whole = "whole number" if kind is int else "number"
+            raise argparse.ArgumentTypeError(f"{text[:_ROOM]!r} is not a {whole} from {least} to {most}")
+        return value
+
+    return read
+
+
+count: Final = number(int, 1, _LARGEST_INTEGER)
+"""The type of arguments that say how many, at least one."""
+bigint: Final = number(int, 0, _LARGEST_BIGINT)
+"""The type of arguments that are numbers of runs, records, changes and the like."""
+
+
+def filled(text: str) -> str:
+    """Return the text of an argument that may not be empty: as a path, it would be the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("may not be empty")
+    return text
+
+
+def name_or_number(text: str) -> str:
+    """Return the text of an argument that names something; digits must be a number that a row can have."""
+    if text.isdecimal():
+        number(int, 0, _LARGEST_INTEGER)(text)
+    return filled(text)
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -36,6 +77,10 @@ class CommandParser(argparse.ArgumentParser):
             raise AttributeError(name)
         self._waiting = None
         super().__init__(**self._options)
+        # argparse's own errors name Python functions, and its numbers have no bounds.
+        self.register("type", int, number(int, 0, _LARGEST_INTEGER))
+        self.register("type", float, number(float, 0, _LARGEST_FLOAT))
+        self.register("type", Path, lambda text: Path(filled(text)))
         for add in waiting:
             add(self)
         return getattr(self, name)

@@ -76,6 +76,13 @@ class Settings(BaseSettings):
     mail: MailSettings = MailSettings()
     webhooks: WebhookSettings = WebhookSettings()
 
+    @field_validator("data", mode="before")
+    @classmethod
+    def _is_filled(cls, value: object) -> object:
+        if value == "":
+            raise ValueError("may not be empty; write . for the current folder")
+        return value
+
     @field_validator("database_url")
     @classmethod
     def _empty_is_none(cls, value: SecretStr | None) -> SecretStr | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oai.cli import add_command, add_group, add_shared_options, group_of
+from oai.command_parser import count, filled, name_or_number, number
 from oai.errors import UsageError
 from provider.export.parser import add_export, add_match, add_times
 from provider.storage.places import Place, place_given
@@ -44,7 +45,12 @@ def _add_sources(aggregate: "Subcommands") -> None:
     add = add_command(
         aggregate, "add", help="republish the records of a harvested repository", handler=f"{_HANDLERS}:add"
     )
-    add.add_argument("repository", metavar="REPOSITORY", help="number, base URL or name of the repository")
+    add.add_argument(
+        "repository",
+        type=name_or_number,
+        metavar="REPOSITORY",
+        help="number, base URL or name of the repository",
+    )
     add.add_argument(
         "--set", dest="name", metavar="NAME", help="set of its records (default: named after the host)"
     )
@@ -65,7 +71,10 @@ def _add_sources(aggregate: "Subcommands") -> None:
         handler=f"{_HANDLERS}:remove",
     )
     remove.add_argument(
-        "repository", metavar="REPOSITORY", help="number, base URL, name or set of the repository"
+        "repository",
+        type=name_or_number,
+        metavar="REPOSITORY",
+        help="number, base URL, name or set of the repository",
     )
     add_command(
         aggregate, "list", help="list the repositories in the aggregate", handler=f"{_HANDLERS}:show_sources"
@@ -80,7 +89,7 @@ def add_commands(commands: "Subcommands") -> None:
     status = add_command(
         provider, "status", help="show what is indexed and published", handler="provider.commands:status"
     )
-    status.add_argument("--run", type=_number, metavar="N", help="show each file of an indexing run")
+    status.add_argument("--run", type=count, metavar="N", help="show each file of an indexing run")
     _add_statistics(provider)
     _add_harvesters(provider)
     _add_check(provider)
@@ -117,7 +126,7 @@ def build_process_parser() -> argparse.ArgumentParser:
     """Return the command line of the indexing process."""
     parser = argparse.ArgumentParser(prog="python -m provider", description="Index one file of a run.")
     add_shared_options(parser)
-    parser.add_argument("file_id", type=_number, metavar="ID", help="row in index_file")
+    parser.add_argument("file_id", type=count, metavar="ID", help="row in index_file")
     parser.set_defaults(handler="provider.indexing.indexing_process:index_queued")
     return parser
 
@@ -130,7 +139,7 @@ def _add_serve(provider: "Subcommands") -> None:
         "--base-url", metavar="URL", help="public base URL (default: the setting provider.base_url)"
     )
     serve.add_argument(
-        "--processes", type=_number, default=1, metavar="N", help="number of processes (default: %(default)s)"
+        "--processes", type=count, default=1, metavar="N", help="number of processes (default: %(default)s)"
     )
 
 
@@ -154,14 +163,14 @@ def _add_check(provider: "Subcommands") -> None:
     check.add_argument("url", metavar="URL", help="base URL, without arguments")
     check.add_argument(
         "--polite",
-        type=_seconds,
+        type=number(float, 0, _LONGEST_PAUSE),
         default=0.5,
         metavar="SECONDS",
         help="pause between two requests (default: %(default)s)",
     )
     check.add_argument(
         "--max-requests",
-        type=_number,
+        type=count,
         default=300,
         metavar="N",
         help="maximum number of requests (default: %(default)s)",
@@ -170,7 +179,7 @@ def _add_check(provider: "Subcommands") -> None:
 
 def _place(text: str) -> Place:
     try:
-        return place_given(text)
+        return place_given(filled(text))
     except UsageError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -187,9 +196,7 @@ def _add_index(provider: "Subcommands") -> None:
         help="file, folder with files, s3://bucket/prefix/, or the URL of a file or of a list.txt",
     )
     index.add_argument("--collection", metavar="SPEC", help="put the new documents into this collection")
-    index.add_argument(
-        "--jobs", type=_number, metavar="N", help="number of processes (default: one per core)"
-    )
+    index.add_argument("--jobs", type=count, metavar="N", help="number of processes (default: one per core)")
     index.add_argument("--again", action="store_true", help="also read unchanged files")
     index.add_argument(
         "--archive-dir",
@@ -293,7 +300,7 @@ def _add_takedowns(takedown: "Subcommands") -> None:
     show_all.add_argument("--all", action="store_true", help="also those that have ended")
     show_all.add_argument("--search", metavar="TEXT", help="only those with this text")
     show_all.add_argument(
-        "--limit", type=_number, default=100, metavar="N", help="maximum number (default: %(default)s)"
+        "--limit", type=count, default=100, metavar="N", help="maximum number (default: %(default)s)"
     )
     show = add_command(
         takedown, "show", help="show one take-down in full", handler="provider.takedown_commands:show"
@@ -306,7 +313,7 @@ def _add_takedowns(takedown: "Subcommands") -> None:
     )
     lift.add_argument("--reason", required=True, metavar="TEXT", help="why it ends")
     for command in (show, lift):
-        command.add_argument("number", type=_number, metavar="NUMBER", help="number of the take-down")
+        command.add_argument("number", type=count, metavar="NUMBER", help="number of the take-down")
 
 
 def _add_new_spec(command: argparse.ArgumentParser) -> None:
@@ -366,7 +373,7 @@ def _add_find(provider: "Subcommands") -> None:
     add_times(find)
     find.add_argument(
         "--limit",
-        type=_number,
+        type=count,
         default=100,
         metavar="N",
         help="maximum number of captures (default: %(default)s)",
@@ -383,16 +390,20 @@ def _add_verify(provider: "Subcommands") -> None:
         handler="provider.commands:verify",
     )
     verify.add_argument(
-        "files", nargs="*", metavar="FILE", help="name or absolute path of an archive file (default: all)"
+        "files",
+        type=filled,
+        nargs="*",
+        metavar="FILE",
+        help="name or absolute path of an archive file (default: all)",
     )
     verify.add_argument("--set", metavar="SPEC", help="only documents of this set")
-    verify.add_argument("--sample", type=_number, metavar="N", help="check N random documents of each file")
+    verify.add_argument("--sample", type=count, metavar="N", help="check N random documents of each file")
     verify.add_argument(
         "--search", action="append", type=_place, metavar="DIR", help="folder with files that were moved"
     )
     verify.add_argument(
         "--after",
-        type=_number,
+        type=count,
         default=0,
         metavar="N",
         help="continue an interrupted check after file N",
@@ -417,17 +428,3 @@ def _add_choice(find: argparse.ArgumentParser) -> None:
         help="of consecutive captures that are equal in this field, or in its first N characters, show "
         "only the first",
     )
-
-
-def _number(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is less than 1")
-    return value
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= _LONGEST_PAUSE:
-        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and {_LONGEST_PAUSE}")
-    return value

@@ -132,7 +132,7 @@ def _add_database(database: "Subcommands") -> None:
     for name, help_text in (
         ("upgrade", "upgrade the tables to this version"),
         ("current", "show the version of the tables"),
-        ("check", "check that the tables are complete and match this version"),
+        ("check", "check that the tables are complete and match this version, and show the address for psql"),
     ):
         add_command(database, name, help=help_text, handler=f"zatva.database:{name}")
     backup = add_command(

@@ -1,5 +1,6 @@
 """`zatva database`: the tables' version, and whether they are intact."""
 
+from psycopg.conninfo import make_conninfo
 from sqlalchemy import Connection, text
 
 from oai import migrations
@@ -45,7 +46,10 @@ def current(invocation: Invocation) -> ExitCode:
 
 
 def check(invocation: Invocation) -> ExitCode:
-    """Check whether the tables have this version, are complete, and have no incomplete changes."""
+    """Check whether the tables have this version, are complete, and have no incomplete changes.
+
+    Shows the database's address, without its password.
+    """
     with (
         open_database(invocation.settings, check_tables=False) as database,
         database.engine.connect() as connection,
@@ -57,9 +61,10 @@ def check(invocation: Invocation) -> ExitCode:
         faults += [f"{name} is missing: restore a backup with `zatva database restore`" for name in missing]
         if found is not None:
             faults += _half_done(connection)
+        address = make_conninfo(**{**database.parameters, "password": None, "sslpassword": None})
     invocation.console.result(
-        {"current": found, "needed": migrations.head(), "faults": faults},
-        "\n".join(faults) or f"database: ok, at {found}",
+        {"current": found, "needed": migrations.head(), "faults": faults, "address": address},
+        "\n".join(faults) or f"database: ok, at {found}; address for psql: {address}",
     )
     return ExitCode.NOT_READY if faults else ExitCode.DONE
 

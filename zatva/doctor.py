@@ -14,6 +14,8 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from manager.notices.outbox import NotSentError
+from manager.notices.webhooks import signing_key
 from oai import migrations
 from oai.cli import Invocation
 from oai.console import counted
@@ -183,6 +185,19 @@ def _openid(settings: Settings) -> Iterator[SetupFinding]:
     yield SetupFinding(check="OpenID provider", well=not advice, found=found, advice=advice)
 
 
+def _hooks(settings: Settings) -> Iterator[SetupFinding]:
+    posting = ", ".join(hook.name for hook in settings.manager.hooks if hook.url is not None)
+    if not posting:
+        return
+    advice = ""
+    try:
+        signing_key(settings.webhooks)
+    except NotSentError as error:
+        advice = str(error)
+    found = f"posts to web addresses: {posting}"
+    yield SetupFinding(check="hooks", well=not advice, found=found, advice=advice)
+
+
 CHECKS: Final[Mapping[str, Callable[[Settings], Iterator[SetupFinding]]]] = MappingProxyType(
     {
         "Python": _python,
@@ -191,6 +206,7 @@ CHECKS: Final[Mapping[str, Callable[[Settings], Iterator[SetupFinding]]]] = Mapp
         "files with secrets": _secrets,
         "database": _database,
         "OpenID provider": _openid,
+        "hooks": _hooks,
     }
 )
 """The checks, each by the item that it reports if the system refuses access."""

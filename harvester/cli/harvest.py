@@ -107,7 +107,7 @@ def overridden(settings: Settings, arguments: Namespace) -> Settings:
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         option = "--" + str(fault["loc"][0]).replace("_", "-")
-        raise UsageError(f"{option} {fault['input']}: {fault['msg']}") from None
+        raise UsageError(f"{option} {fault['input']!r}: {fault['msg']}") from None
     return settings.model_copy(update={"harvester": harvester})
 
 

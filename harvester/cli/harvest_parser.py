@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harvester.harvest_plan import Option, Parameter, Surface, carried
 from oai.cli import add_command, add_shared_options
+from oai.command_parser import bigint, filled, name_or_number
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
@@ -83,10 +84,17 @@ def add_harvest(commands: "Subcommands") -> None:
         handler="harvester.cli.harvest:harvest",
     )
     harvest.add_argument(
-        "repository", metavar="URL|ID", nargs="?", help="base URL, or the number of a repository"
+        "repository",
+        type=name_or_number,
+        metavar="URL|ID",
+        nargs="?",
+        help="base URL, or the number of a repository",
     )
     harvest.add_argument(
-        "--out", metavar="DIR", help="folder for the record files (default: named after the host)"
+        "--out",
+        type=filled,
+        metavar="DIR",
+        help="folder for the record files (default: named after the host)",
     )
     add_protocol(harvest)
     add_parameters(harvest, 0)
@@ -103,7 +111,7 @@ def add_harvest(commands: "Subcommands") -> None:
     add_request_options(harvest)
     add_retry_options(harvest)
     harvest.add_argument(
-        "--replay", type=int, metavar="HISTORY_ID",
+        "--replay", type=bigint, metavar="HISTORY_ID",
         help="process the stored answers of this run again, with the current rules, instead of "
         "querying a repository",
     )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from harvester.cli.harvest_parser import add_protocol, add_request_options
 from oai.cli import add_command, add_group
+from oai.command_parser import bigint, count, filled, name_or_number
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -38,7 +39,7 @@ def _add_run(group: "Subcommands") -> None:
     status = add_command(group, "status", help="show running and recent imports", handler=f"{_IMPORTS}status")
     status.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
     status.add_argument(
-        "--limit", type=int, default=10, metavar="N", help="number of imports (default: %(default)s)"
+        "--limit", type=count, default=10, metavar="N", help="number of imports (default: %(default)s)"
     )
     add_command(
         group,
@@ -55,7 +56,7 @@ def _add_run(group: "Subcommands") -> None:
     refused.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
     refused.add_argument("--filtered", action="store_true", help="records that a filtering set excluded")
     refused.add_argument(
-        "--limit", type=int, default=100, metavar="N", help="number of records (default: %(default)s)"
+        "--limit", type=count, default=100, metavar="N", help="number of records (default: %(default)s)"
     )
 
 
@@ -106,12 +107,9 @@ def _add_sets(sets: "Subcommands") -> None:
     _add_conditions(trial)
     _add_repositories(trial)
     trial.add_argument(
-        "--records",
-        type=int,
-        default=1000,
-        metavar="N",
+        "--records", type=count, default=1000, metavar="N",
         help="records of each repository (default: %(default)s)",
-    )
+    )  # fmt: skip
 
 
 def _add_catalogue(group: "Subcommands") -> None:
@@ -140,9 +138,9 @@ def _add_marc(group: "Subcommands") -> None:
         "(default: %(default)s)",
     )  # fmt: skip
     check.add_argument(
-        "--records", type=int, metavar="N", help="check only N records of each repository, chosen at random"
+        "--records", type=count, metavar="N", help="check only N records of each repository, chosen at random"
     )
-    check.add_argument("--limit", type=int, metavar="N", help="show at most N kinds of findings")
+    check.add_argument("--limit", type=count, metavar="N", help="show at most N kinds of findings")
     export = add_command(
         group, "export", help="write stored MARC records to one file", handler=f"{_MARC}export_records"
     )
@@ -151,7 +149,7 @@ def _add_marc(group: "Subcommands") -> None:
         "--as", dest="form", choices=("marc", "lines"), default="marc",
         help="ISO 2709 in UTF-8, or text with a line for each field (default: %(default)s)",
     )  # fmt: skip
-    export.add_argument("--out", metavar="FILE", help="file, or s3://BUCKET/KEY (default: standard output)")
+    _add_out(export)
 
 
 def _add_marc_source(parser: "argparse.ArgumentParser") -> None:
@@ -187,7 +185,7 @@ def _add_paging(search: "argparse.ArgumentParser") -> None:
         "--order", choices=("relevance", "title", "newest"), help="default: relevance, or title"
     )
     search.add_argument(
-        "--limit", type=int, default=20, metavar="N", help="hits per page (default: %(default)s)"
+        "--limit", type=count, default=20, metavar="N", help="hits per page (default: %(default)s)"
     )
     search.add_argument(
         "--after", metavar="KEY", help="show the next page; KEY is printed at the end of the previous page"
@@ -199,13 +197,9 @@ def _add_paging(search: "argparse.ArgumentParser") -> None:
 
 def _add_repositories(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument(
-        "--repository",
-        type=int,
-        action="append",
-        default=[],
-        metavar="ID",
+        "--repository", type=int, action="append", default=[], metavar="ID",
         help="number of the repository; may be repeated",
-    )
+    )  # fmt: skip
 
 
 def _add_conditions(parser: "argparse.ArgumentParser") -> None:
@@ -248,8 +242,9 @@ def add_repository(commands: "Subcommands") -> None:
     )
     add.add_argument("url", metavar="URL", help="base URL")
     add.add_argument(
-        "dir", metavar="DIR", nargs="?", help="folder for its files (default: named after the host)"
-    )
+        "dir", type=filled, metavar="DIR", nargs="?",
+        help="folder for its files (default: named after the host)",
+    )  # fmt: skip
     add_protocol(add)
     add_command(group, "list", help="list repositories", handler="harvester.cli.repository:repository_list")
     for name, what in (
@@ -298,7 +293,9 @@ def _add_doctor(group: "Subcommands") -> None:
         help="diagnose a repository and recommend how to harvest it",
         handler="harvester.cli.repository:diagnose_repository",
     )
-    doctor.add_argument("which", metavar="ID|URL", help="number of a repository, or any base URL")
+    doctor.add_argument(
+        "which", type=name_or_number, metavar="ID|URL", help="number of a repository, or any base URL"
+    )
     doctor.add_argument(
         "--letter", action="store_true", help="print a letter to the repository's administrator instead"
     )
@@ -414,7 +411,7 @@ def _add_rebuild(group: "Subcommands") -> None:
     rebuild.add_argument(
         "repository", metavar="REPOSITORY", type=int, nargs="?", help="number of the repository"
     )
-    rebuild.add_argument("--dir", metavar="DIR", help="folder of a current or former repository")
+    rebuild.add_argument("--dir", type=filled, metavar="DIR", help="folder of a current or former repository")
     rebuild.add_argument(
         "--url", metavar="URL", help="base URL of a repository that is no longer in the database"
     )
@@ -437,8 +434,14 @@ def _add_export(group: "Subcommands") -> None:
     export.add_argument(
         "repository", metavar="REPOSITORY", type=int, nargs="?", help="all records of this repository"
     )
-    export.add_argument("--run", type=int, metavar="HISTORY_ID", help="the records that this run changed")
+    export.add_argument("--run", type=bigint, metavar="HISTORY_ID", help="the records that this run changed")
     export.add_argument(
         "--as", dest="form", choices=("tar", "zip", "jsonl"), required=True, help="format of the export"
     )
-    export.add_argument("--out", metavar="FILE", help="file, or s3://BUCKET/KEY (default: standard output)")
+    _add_out(export)
+
+
+def _add_out(export: argparse.ArgumentParser) -> None:
+    export.add_argument(
+        "--out", type=filled, metavar="FILE", help="file, or s3://BUCKET/KEY (default: standard output)"
+    )

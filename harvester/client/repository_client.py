@@ -24,7 +24,7 @@ from harvester.client.loops import ListLimits, LoopDetector, list_limits
 from harvester.client.politeness import Politeness
 from harvester.client.retries import Retrying, RetryOptions
 from harvester.client.selection import Bound, Selection, as_datestamp
-from harvester.client.transport import Arguments, HttpReply, Transport, open_transport
+from harvester.client.transport import Arguments, HttpReply, Transport, check_http_url, open_transport
 from harvester.reading import facts, replies
 from harvester.reading.answers import FormatInfo, FormatPage, Header, Identity, Page, Record, SetInfo, SetPage
 from harvester.reading.errors import (
@@ -338,8 +338,10 @@ async def open_client(
     """Provide a client over the given HTTP session, or over its own, closed at the end of the block.
 
     `settings` has the limits, retries and politeness; `retries` overrides it. `clock` returns seconds since
-    1970, `sleep` waits: between attempts, and between requests to a host.
+    1970, `sleep` waits: between attempts, and between requests to a host. Raises UsageError if the base URL
+    is not one of HTTP.
     """
+    check_http_url(base_url)
     chosen = settings or HarvesterSettings()
     politeness = Politeness(per_host=chosen.per_host, delay=chosen.delay, sleep=sleep)
     traffic = Traffic()

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import re
 import string
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from harvester.client.politeness import Politeness
 from harvester.client.session_sender import SessionSender
 from harvester.reading.errors import AnswerTooLargeError, TransportError, TransportKind
 from harvester.reading.spooled import Body, Spooled
+from oai.errors import UsageError
 from oai.limits import AnswerLimits
 from oai.reach import ZoneOf, without_credentials, zone_of
 from oai.sections import HarvesterSettings
@@ -78,6 +80,20 @@ class HttpReply:
 
 Transport = Callable[[str, Arguments], Awaitable[HttpReply]]
 """Sends OAI-PMH arguments to a base URL. Raises only TransportError and AnswerTooLargeError."""
+
+
+def check_http_url(base_url: str) -> str:
+    """Return the base URL, after checking that it is one of HTTP. Raises UsageError otherwise."""
+    try:
+        parts = urlsplit(base_url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or re.search(r"\s", base_url):
+        raise UsageError(
+            "%(base_url)s is not a valid base URL; write it as http://host/path", base_url=repr(base_url)
+        )
+    return base_url
 
 
 def request_url(base_url: str, arguments: Arguments) -> str:

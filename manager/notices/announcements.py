@@ -157,7 +157,8 @@ def announce(session: Session, hooks: Sequence[HookSettings] = (), *, most: int 
     now = database_now(session)
     rules = session.scalars(select(NoticeRule).order_by(NoticeRule.rule_id)).all()
     for run in runs:
-        if now - run.harvest_end_time <= TOO_OLD:
+        # Something of ours kept the run off its repository: no harvest has ended.
+        if run.failure_code not in NOT_STARTED and now - run.harvest_end_time <= TOO_OLD:
             _announce_run(session, run, rules, hooks, now)
         run.announced = now
     session.flush()

@@ -95,7 +95,7 @@ async def post(
         "Content-Type": "application/json; charset=utf-8",
         "User-Agent": "Zatva (webhook)",
         "Zatva-Notice": number,
-        **signature_headers(body, [key or _secret(settings) for key in keys or [""]], int(clock())),
+        **signature_headers(body, [key or signing_key(settings) for key in keys or [""]], int(clock())),
     }
     session = _session(settings, zone_of=zone_of, before_sending=before_sending)
     with _in_words(url, settings):
@@ -155,7 +155,8 @@ def signature_headers(body: bytes, keys: Sequence[str], timestamp: int) -> dict[
     }
 
 
-def _secret(settings: WebhookSettings) -> str:
+def signing_key(settings: WebhookSettings) -> str:
+    """Return the key of the settings, which signs hooks. Raises NotSentError if there is none."""
     secret = secret_of(settings.secret, settings.secret_file, setting="webhooks.secret_file")
     if not secret:
         raise NotSentError("no signing key is set; set webhooks.secret_file")

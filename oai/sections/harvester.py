@@ -1,17 +1,23 @@
 """The harvester's settings, with defaults and constraints."""
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from oai.limits import AnswerLimits
 from oai.sections.section import Section
 
 
+def _header_value(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("it is sent as an HTTP header; use printable characters only")
+    return value
+
+
 class HarvesterSettings(Section):
     """The harvester."""
 
-    user_agent: str = Field(
+    user_agent: Annotated[str, AfterValidator(_header_value)] = Field(
         "Zatva/0.1 (OAI-PMH harvester)", min_length=1, description="User-Agent sent with each request."
     )
     private_addresses: bool = Field(
@@ -19,7 +25,9 @@ class HarvesterSettings(Section):
         description="Whether harvests may begin at private and loopback addresses. Servers on the public "
         "internet never lead there, and link-local and metadata addresses are never requested.",
     )
-    contact: str | None = Field(None, description="E-mail address sent as `From` with each request.")
+    contact: Annotated[str, AfterValidator(_header_value)] | None = Field(
+        None, description="E-mail address sent as `From` with each request."
+    )
     timeout: float = Field(120, gt=0, le=3600, description="Seconds to wait for the answer to one request.")
     slow_seconds: float = Field(
         60, gt=0, le=3600, description="Seconds that an answer may come more slowly than `slow_rate`."

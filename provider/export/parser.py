@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oai.cli import add_command
+from oai.command_parser import count, filled
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
@@ -21,7 +22,10 @@ def add_export(provider: "Subcommands") -> None:
     add_selection(export)
     _add_output(export)
     export.add_argument(
-        "--out", metavar="FILE", help="output file; - for standard output, which is the default (WARC only)"
+        "--out",
+        type=filled,
+        metavar="FILE",
+        help="output file; - for standard output, which is the default (WARC only)",
     )
 
 
@@ -36,7 +40,7 @@ def add_exports(exports: "Subcommands", handlers: str) -> None:
         exports, "list", help="list the prepared files, newest first", handler=f"{handlers}:list_exports"
     )
     listing.add_argument(
-        "--limit", type=int, default=50, metavar="N", help="at most this many (default: %(default)s)"
+        "--limit", type=count, default=50, metavar="N", help="at most this many (default: %(default)s)"
     )
     for name, help_text, handler in (
         ("show", "show a prepared file and its state", "show_export"),

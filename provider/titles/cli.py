@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from oai.cli import add_command
+from oai.command_parser import filled
 
 if TYPE_CHECKING:
     from oai.cli import Subcommands
@@ -39,6 +40,7 @@ def _add_import(titles: "Subcommands") -> None:
     )
     bring.add_argument(
         "file",
+        type=filled,
         metavar="FILE|URL",
         nargs="?",
         help="what the source exported, in UTF-8, or postgresql://USER@HOST/DATABASE of Seeder (password: "

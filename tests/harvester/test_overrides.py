@@ -48,6 +48,7 @@ def test_without_options_the_settings_are_the_same() -> None:
         ("delay", -1),
         ("max_wait", -1),
         ("user_agent", ""),
+        ("user_agent", "a\nb"),
         ("timeout", float("nan")),
     ],
 )

@@ -1,13 +1,5 @@
 """The manager's commands, run as a user runs them."""
 
-import argparse
-
-import pytest
-
-from manager.commands import _concurrency
-from oai.cli import Invocation
-from oai.console import Console
-from oai.settings import Settings
 from tests.commands import results, zatva
 from tests.manager.conftest import Tables
 
@@ -119,7 +111,7 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
     (("job", "pause", "9"), "job 9"),
     (("worker", "drain", "9"), "worker 9"),
     (("worker", "drain"), "--all"),
-    (("manager", "run", "--concurrency", "0"), "--concurrency 0"),
+    (("manager", "run", "--concurrency", "0"), "--concurrency: '0' is not a whole number from 1"),
 ]
 
 
@@ -188,9 +180,3 @@ def test_all_of_a_job_and_of_a_run_is_shown(environment: dict[str, str], tables:
     for words in (("show", "9"), ("history", "9")):
         refused = zatva(environment, "job", *words)
         assert (refused.returncode, "zatva: no " in refused.stderr) == (2, True)
-
-
-@pytest.mark.parametrize("number", [None, 1, 4])
-def test_a_worker_takes_one_harvest_or_more_at_a_time(settings: Settings, number: int | None) -> None:
-    arguments = argparse.Namespace(concurrency=number)
-    assert _concurrency(Invocation(arguments=arguments, settings=settings, console=Console())) == number

@@ -107,6 +107,8 @@ async def test_rules_are_tried_and_a_replay_tells_before_it_does(
 async def test_examples_are_listed_and_begun_with(environment: dict[str, str]) -> None:
     listed = await run(environment, "rule", "examples")
     assert "marc-books" in listed.out
+    unnamed = await run(environment, "rule", "add", "Books", "--example=")
+    assert (unnamed.code, "no example ''" in unnamed.err) == (2, True)
     added = await run(environment, "rule", "add", "Books", "--example", "marc-books")
     assert added.code == 0, added.err
     assert "version 1" in added.out

@@ -83,13 +83,24 @@ def test_a_group_without_its_command_shows_its_commands(capsys: pytest.CaptureFi
             "'lose': choose from strict, very-strict, loose",
             "zatva schedule add",
         ),
+        ("job history --limit 0", "'0' is not a whole number from 1 to 2147483647", "zatva job history"),
+        ("job history --limit -1", "'-1' is not a whole number from 1 to", "zatva job history"),
+        ("provider status --run x", "'x' is not a whole number from 1 to", "zatva provider status"),
+        ("repository show 3000000000", "is not a whole number from 0 to 2147483647", "zatva repository show"),
+        ("harvest 3000000000", "'3000000000' is not a whole number from 0 to", "zatva harvest"),
+        ("harvest --replay 9223372036854775808", "from 0 to 9223372036854775807", "zatva harvest"),
+        ("job wait 1 --timeout nan", "'nan' is not a number from 0 to", "zatva job wait"),
+        ("provider check http://x --polite -1", "is not a number from 0 to 3600", "zatva provider check"),
+        ("provider index ''", "PATH: may not be empty", "zatva provider index"),
+        ("job list --data=", "--data: may not be empty", "zatva job list"),
+        ("harvest http://x --out ''", "--out: may not be empty", "zatva harvest"),
     ],
 )
-def test_a_mistyped_word_is_named_with_what_was_meant(
+def test_a_wrong_word_is_named_with_what_was_meant(
     line: str, message: str, where: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        run(_parser(), line.split())
+        run(_parser(), shlex.split(line))
     lines = capsys.readouterr().err.splitlines()
     assert ended.value.code == 2
     assert message in lines[0]

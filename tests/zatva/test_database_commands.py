@@ -1,5 +1,6 @@
 """The database is checked, backed up and restored by command, on a real server and as real processes."""
 
+import json
 import subprocess
 import time
 from datetime import timedelta
@@ -9,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import func, select, text
 
 from oai.database import Database
@@ -320,6 +321,15 @@ def test_an_upgrade_of_a_database_that_cannot_be_reached_says_so(environment: di
         "zatva: database postgresql://zatva:***@127.0.0.1:9/zatva: connection failed"
     )
     assert "Connection refused" in done.stderr
+
+
+def test_a_check_shows_the_address_without_its_password(
+    database: Database, environment: dict[str, str]
+) -> None:
+    url = database.url.set(password="s3cret").render_as_string(hide_password=False)
+    done = zatva({**environment, "ZATVA_DATABASE_URL": url}, "check", "--json")
+    shown = conninfo_to_dict(json.loads(done.stdout)["address"])
+    assert (shown["dbname"], "password" in shown) == (database.url.database, False)
 
 
 def test_what_a_change_has_left_half_done_is_told(database: Database, environment: dict[str, str]) -> None:

@@ -29,6 +29,15 @@ def test_a_store_that_is_not_writable_is_a_finding(environment: dict[str, str]) 
     assert f"{store}: Not a directory; make it writable" in findings["store"]["advice"]
 
 
+def test_a_hook_that_posts_without_a_signing_key_is_a_finding(environment: dict[str, str]) -> None:
+    hooked = {**environment, "ZATVA_MANAGER__HOOKS": '[{"name": "web", "url": "https://example.org/"}]'}
+    (hooks,) = [one for one in results(hooked, "doctor", expect=6) if one["check"] == "hooks"]
+    assert (hooks["found"], hooks["well"]) == ("posts to web addresses: web", False)
+    assert hooks["advice"] == "no signing key is set; set webhooks.secret_file"
+    keyed = {**hooked, "ZATVA_WEBHOOKS__SECRET": "s3cret"}
+    assert all(one["well"] for one in results(keyed, "doctor"))
+
+
 def test_each_disk_is_named_by_its_folder(environment: dict[str, str]) -> None:
     (free,) = [found for found in results(environment, "doctor") if found["check"] == "free space"]
     assert free["found"].endswith(f" GB in {environment['ZATVA_DATA']}")

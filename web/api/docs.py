@@ -85,7 +85,13 @@ def _described(
         "answer": answer,
         "received": _fields(shapes, answer),
         "statuses": list(answers),
-        "curl": _curl(host, path, method, _example(shapes, shapes[body]) if body else None),
+        "curl": _curl(
+            host,
+            path,
+            method,
+            _example(shapes, shapes[body]) if body else None,
+            token={"token": []} in operation["security"],
+        ),
     }
 
 
@@ -97,11 +103,14 @@ def _named(carrier: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _curl(host: str, path: str, method: str, body: object) -> str:
-    """Return the command that sends an example request; the token is in the variable `TOKEN`."""
+def _curl(host: str, path: str, method: str, body: object, *, token: bool) -> str:
+    """Return the command that sends an example request; its secrets are in variables of the shell."""
+    secret = "Authorization: Bearer $TOKEN" if token else "Cookie: zatva_session=$SESSION"
     for name, place in PLACES.items():
         path = path.replace(f"{{{name}}}", str(place.example))
-    parts = ["curl", *([] if method == "GET" else ["-X", method]), '-H "Authorization: Bearer $TOKEN"']
+    parts = ["curl", *([] if method == "GET" else ["-X", method]), f'-H "{secret}"']
+    if not token:
+        parts.append('-H "X-CSRF-Token: $FORM_TOKEN"')
     if body is not None:
         parts += ["-H 'Content-Type: application/json'", f"-d '{json.dumps(body)}'"]
     return " ".join([*parts, f"'{host}{PREFIX}{path}'"])

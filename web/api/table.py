@@ -97,7 +97,7 @@ def _operation(operation: Operation, named: dict[type[BaseModel], Any]) -> dict[
         "x-right": operation.right.value,
         "parameters": [*_places(operation), *_query(operation.query)],
         "responses": {str(status): _response(operation, status, named) for status in operation.statuses},
-        "security": [] if operation.right is Right.ANYBODY else [{"token": []}, {"session": []}],
+        "security": _security(operation),
     }
     if operation.body is not None:
         described["requestBody"] = {
@@ -105,6 +105,12 @@ def _operation(operation: Operation, named: dict[type[BaseModel], Any]) -> dict[
             "content": {"application/json": {"schema": named[operation.body]}},
         }
     return described
+
+
+def _security(operation: Operation) -> list[dict[str, Any]]:
+    if operation.right is Right.ANYBODY:
+        return []
+    return [{"session": []}] if operation.session_only else [{"token": []}, {"session": []}]
 
 
 def _places(operation: Operation) -> list[dict[str, Any]]:

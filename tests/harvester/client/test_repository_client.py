@@ -24,6 +24,7 @@ from harvester.reading.errors import (
     TransportError,
     TransportKind,
 )
+from oai.errors import UsageError
 from oai.sections import HarvesterSettings
 from oai.vocabulary import Verb
 from tests.harvester.fake_repository import FakeRepository, many, serve
@@ -281,3 +282,10 @@ async def test_what_is_no_repository_is_told_apart(repository: FakeRepository, b
     async with open_client(repository.url, _QUICK) as client:
         with pytest.raises(NotOaiPmhError):
             await client.identify()
+
+
+@pytest.mark.parametrize("address", ["ftp://x/", "x", "http:///oai", "http://x/a b"])
+async def test_an_address_that_is_not_one_of_http_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="is not a valid base URL; write it as http://host/path"):
+        async with open_client(address):
+            pytest.fail("a client was opened")

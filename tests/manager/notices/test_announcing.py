@@ -206,6 +206,15 @@ def test_hooks_are_called_after_runs_of_their_repository(announcer: Announcer) -
     assert [tuple(row) for row in rows] == [("hook", "all"), ("hook", "here")]
 
 
+@pytest.mark.parametrize("code", ["repository_locked", "repository_busy"])
+def test_a_run_that_did_not_start_calls_no_hook_and_is_no_harvest_to_notify_of(
+    announcer: Announcer, code: str
+) -> None:
+    announcer.rule(kind="always")
+    announcer.run("failed", failure_code=code)
+    assert announcer.announce(HookSettings(name="all", command=("true",))) == []
+
+
 @pytest.mark.parametrize("occasion", [Occasion.SUSPENDED, Occasion.STUCK, Occasion.SET_ASIDE])
 def test_trouble_that_is_no_runs_end_is_told(
     announcer: Announcer, database: Database, occasion: Occasion

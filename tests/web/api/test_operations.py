@@ -419,6 +419,18 @@ async def test_the_documents_page_names_every_operation(viewer: Browser) -> None
         assert operation.path in page
 
 
+@pytest.mark.usefixtures("one_of_each")
+async def test_the_document_names_tokens_unless_an_operation_refuses_them(using: Using) -> None:
+    document = whole_document()
+    async with using("Alena", *Scope) as program:
+        for operation in OPERATIONS:
+            if operation.method == "GET":
+                continue
+            answer = await program.ask(operation.method, _address(operation))
+            declared = document["paths"][operation.path][operation.method.lower()]["security"]
+            assert ({"token": []} in declared) == (answer.status != 403), operation.name
+
+
 def test_names_in_the_document_are_words() -> None:
     assert [name for name in whole_document()["components"]["schemas"] if not name.isalnum()] == []
 
