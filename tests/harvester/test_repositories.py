@@ -124,6 +124,14 @@ def test_a_name_is_shown_without_credentials_by_python_and_by_sql(
         assert found == {"cret": [], "A.example": [row]}
 
 
+def test_a_name_that_was_stored_without_a_limit_is_shown_cut(database: Database) -> None:
+    with database.session() as session:
+        made = add_repository(session, base_url=URL)
+        session.execute(text("UPDATE oai_repository SET repository_name = repeat('N', 100000)"))
+        row = session.get_one(Repository, made.repository_id, populate_existing=True)
+        assert session.scalar(select(Repository.display_name)) == row.display_name == "N" * 2000
+
+
 def test_a_name_is_stored_without_credentials(database: Database) -> None:
     with database.session() as session:
         row = add_repository(session, base_url=_SECRET_URL, base_dir="a")
