@@ -39,6 +39,7 @@ PRIVATE_SETTINGS: Final = (
 _SHOWN_BYTES = 120
 _LONGEST_CODE: Final = 100
 _LONGEST_MESSAGE: Final = 500
+_LONGEST_REASON: Final = 2000
 
 
 def one_line(declared: str, most: int) -> str:
@@ -133,7 +134,7 @@ class PartError(ValueError):
     """A record, a header or another part of a list does not conform to the protocol."""
 
     def __init__(self, reason: str, code: FailureCode = FailureCode.RECORD_STRUCTURE) -> None:
-        super().__init__(reason)
+        super().__init__(reason[:_LONGEST_REASON])
         self.failure = Failure(code=code)
 
 
