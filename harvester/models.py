@@ -35,6 +35,8 @@ from oai.failures import Failure, FailureCode
 from oai.models import Base
 from oai.reach import CREDENTIALS, without_credentials
 
+_LONGEST_NAME: Final = 2000
+"""Characters of the longest base URL; names have 500, but earlier versions stored any that was declared."""
 _PLAUSIBLE: Final = "BETWEEN '1970-01-01 00:00:00+00' AND '9000-01-01 00:00:00+00'"
 
 
@@ -105,13 +107,14 @@ class Repository(Base):
 
     @hybrid_property
     def display_name(self) -> str:
-        """The name, or the base URL of a repository without a name; never with credentials."""
-        return without_credentials(self.repository_name or self.base_url)
+        """The name, or the base URL of a repository without a name; cut, and never with credentials."""
+        return without_credentials(self.repository_name or self.base_url)[:_LONGEST_NAME]
 
     @display_name.inplace.expression
     @classmethod
     def _display_name(cls) -> ColumnElement[str]:
-        return _without_credentials(func.coalesce(func.nullif(cls.repository_name, ""), cls.base_url))
+        name = func.coalesce(func.nullif(cls.repository_name, ""), cls.base_url)
+        return func.left(_without_credentials(name), literal_column(f"{_LONGEST_NAME}"))
 
     @hybrid_property
     def display_url(self) -> str:

@@ -1,5 +1,6 @@
 """Rows of repositories. The caller commits unless stated otherwise."""
 
+import logging
 import os
 import re
 import unicodedata
@@ -10,13 +11,14 @@ from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-from sqlalchemy import ColumnElement, case, delete, func, select, text, update
+from sqlalchemy import ColumnElement, case, delete, func, literal, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
 from harvester.protocols import protocol_of
 from harvester.reading.answers import FormatInfo, Identity, SetInfo
+from harvester.reading.parts import LONGEST_SPEC, is_too_long
 from harvester.reading.repairs import Repair
 from harvester.recognition import RepositoryFacts, check_base_url, checked_protocol
 from harvester.vocabulary import DeletionPolicy
@@ -31,6 +33,8 @@ class FolderTakenError(UsageError):
 
 _ADDING_LOCK = 0x7A_72_61  # "zra": one repository is added at a time
 _SETS_AT_ONCE = 5000
+_MOST_FORMATS: Final = 500
+_log = logging.getLogger(__name__)
 _LATEST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 
@@ -221,23 +225,34 @@ def _replace_sets(session: Session, repository_id: int, sets: Sequence[SetInfo])
     rows = [
         {"repository_id": repository_id, "set_spec": spec, "set_name": name or None}
         for spec, name in names.items()
+        if not is_too_long(spec)
     ]
+    if len(rows) < len(names):
+        words = "repository %d: sets left out because their setSpecs are longer than %d bytes: %d"
+        _log.warning(words, repository_id, LONGEST_SPEC, len(names) - len(rows))
     for start in range(0, len(rows), _SETS_AT_ONCE):
         session.execute(insert(OaiSet), rows[start : start + _SETS_AT_ONCE])
 
 
 def _replace_formats(session: Session, repository_id: int, formats: Sequence[FormatInfo]) -> None:
     session.execute(delete(PrefixMapping).where(PrefixMapping.repository_id == repository_id))
-    for found in formats:
-        key = {
-            "metadata_prefix": found.metadata_prefix,
-            "metadata_schema": found.schema,
-            "metadata_namespace": found.namespace,
-        }
-        session.execute(insert(MetadataFormat).values(**key).on_conflict_do_nothing())
-        prefix_id = session.scalars(select(MetadataFormat.prefix_id).filter_by(**key)).one()
-        mapping = insert(PrefixMapping).values(repository_id=repository_id, prefix_id=prefix_id)
-        session.execute(mapping.on_conflict_do_nothing())
+    declared = {(found.metadata_prefix, found.schema, found.namespace) for found in formats}
+    kept = [key for key in sorted(declared) if not is_too_long("".join(key))][:_MOST_FORMATS]
+    if len(kept) < len(declared):
+        words = "repository %d: metadata formats left out because longer than %d bytes, or more than %d: %d"
+        _log.warning(words, repository_id, LONGEST_SPEC, _MOST_FORMATS, len(declared) - len(kept))
+    if not kept:
+        return
+    columns = (
+        MetadataFormat.metadata_prefix,
+        MetadataFormat.metadata_schema,
+        MetadataFormat.metadata_namespace,
+    )
+    # Sorted, so that two repositories whose formats are stored at the same time do not wait for each other.
+    rows = [dict(zip((column.key for column in columns), key, strict=True)) for key in kept]
+    session.execute(insert(MetadataFormat).values(rows).on_conflict_do_nothing())
+    numbers = select(literal(repository_id), MetadataFormat.prefix_id).where(tuple_(*columns).in_(kept))
+    session.execute(insert(PrefixMapping).from_select(["repository_id", "prefix_id"], numbers))
 
 
 _ONE_LINE: Final = r"^[^\x00-\x1f]*$"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import psycopg
 from psycopg.conninfo import make_conninfo
 from psycopg.errors import QueryCanceled
 from sqlalchemy import URL, Engine, create_engine, make_url, text
@@ -21,6 +22,8 @@ _POOL = 5
 _DRIVER = "postgresql+psycopg"
 _CONNECT_SECONDS: Final = 10
 _REPLICA_CONNECT_SECONDS: Final = 2
+_OF_VALUES: Final = frozenset({"22", "54"})
+"""Classes of SQLSTATE: data exceptions, and program limits such as that of an index row."""
 """Short, because other servers can answer; libpq treats less than 2 as 2."""
 _CONNECTION = {
     # Detects within half a minute a server that vanished silently (values in seconds and milliseconds).
@@ -134,6 +137,15 @@ def first_line(error: Exception) -> str:
 def is_timeout(error: Exception) -> bool:
     """Return whether a statement was cancelled at the time limit of its connection."""
     return isinstance(error, DBAPIError) and isinstance(error.orig, QueryCanceled)
+
+
+def is_about_a_value(error: BaseException) -> bool:
+    """Return whether a statement failed because of its values (SQLSTATE classes 22 and 54).
+
+    Such a statement fails again however often it is repeated.
+    """
+    original = error.orig if isinstance(error, DBAPIError) else error
+    return isinstance(original, psycopg.Error) and (original.sqlstate or "")[:2] in _OF_VALUES
 
 
 def place(settings: Settings) -> str:

@@ -13,8 +13,8 @@ from typing import Final
 import psycopg
 from sqlalchemy.exc import DBAPIError
 
-from oai.database import place
-from oai.errors import DatabaseNotReadyError, TryLaterError, ZatvaError
+from oai.database import is_about_a_value, place
+from oai.errors import DatabaseNotReadyError, TryLaterError, ZatvaError, failure_of
 from oai.failures import Failure, FailureCode
 from oai.settings import Settings
 
@@ -57,6 +57,7 @@ _OURS: Final = (
     ZatvaError,
     "internal error; run the command again with --verbose and report the output",
 )
+_OF_DATABASE: Final = Failure(code=FailureCode.DATABASE)
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _ELSEWHERE: Final = f"or give another path, {_AGAIN}"
 _PLACES: Final[Mapping[int, str]] = MappingProxyType(
@@ -89,7 +90,7 @@ def as_zatva_error(error: BaseException, settings: Settings | None = None) -> Za
             message = cause.diag.message_primary or str(cause).strip().partition("\n")[0]
             where = f"database {place(settings)}" if settings else "database"
             found = kind(f"{where}: {message}; {advice}")
-            found.failure = Failure(code=FailureCode.DATABASE)
+            found.failure = failure_of(cause) if is_about_a_value(cause) else _OF_DATABASE
             return found
         if isinstance(cause, OSError) and (words := _path_advice(cause, settings)):
             found = ZatvaError(words)

@@ -113,6 +113,9 @@ _CHANGED: Final = text(
     LIMIT :most
     """
 )
+_HAS_CHANGED: Final = text(
+    "SELECT EXISTS (SELECT FROM oai_change WHERE transaction_id >= :mark AND repository_id = :repository_id)"
+)
 _MARK: Final = text("SELECT CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)")
 
 FIRST = uuid.UUID(int=0)
@@ -161,6 +164,12 @@ def changed_since(
     values = {"mark": mark, "repository_id": repository_id, "prefix": metadata_prefix, "most": most + 1}
     found = session.scalars(_CHANGED, values).all()
     return None if len(found) > most else [identifier_key(one) for one in found]
+
+
+def has_changed_since(session: Session, repository_id: int, mark: int) -> bool:
+    """Return whether a record of the repository changed, in any format, since a recent `feed_mark`."""
+    values = {"mark": mark, "repository_id": repository_id}
+    return bool(session.execute(_HAS_CHANGED, values).scalar_one())
 
 
 def read_candidates(session: Session, scope: ImportScope, *, after: uuid.UUID, most: int) -> list[Candidate]:

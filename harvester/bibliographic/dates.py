@@ -22,16 +22,18 @@ _NUMBERS: Final = {"first": 1, "second": 2}
 _SPAN_WORDS: Final = (("pocatek", 0, 33), ("zacatek", 0, 33), ("zaciatok", 0, 33), ("early", 0, 33),
                       ("polovina", 25, 75), ("middle", 25, 75), ("mid", 25, 75), ("konec", 67, 100),
                       ("koniec", 67, 100), ("late", 67, 100))  # fmt: skip
-_BEFORE: Final = re.compile(r"^(?:nejpozdeji|pred|before|do|ante|until) (\d{3,4})$")
-_AFTER: Final = re.compile(r"^(?:nejdrive|po|after|od|post|since) (\d{3,4})$")
+_BEFORE: Final = re.compile(r"^(?:nejpozdeji|pred|before|do|ante|until|not after|ne po) (\d{3,4})$")
+_AFTER: Final = re.compile(r"^(?:nejdrive|po|after|od|post|since|not before|ne pred) (\d{3,4})$")
 _NO_END: Final = re.compile(r"(?<!\d)(\d{4})\s*-\s*[\])>?]*\s*$")
-_SHORT_SPAN: Final = re.compile(r"(?<!\d)(\d{2})(\d{2})\s*[-/]\s*(\d{2})(?!\d|[-/]\d)")
+_SHORT_SPAN: Final = re.compile(r"(?<!\d)(\d{4})\s*(?:[-/]\s*(\d{2})|-(\d))(?!\d|[-/]\d)")
 _MASKED: Final = re.compile(r"(?<!\w)(\d[\dux?-]{3})(?![\dux-])", re.IGNORECASE)
 _ISO: Final = re.compile(r"(?<!\d)(\d{4})-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?(?=$|[T\s/;,\])])")
 _DECADE: Final = re.compile(r"(?<!\d)(\d{3}0)['\u2019]?s\b")
 _YEAR: Final = re.compile(r"(?<!\d)(\d{4})(?!\d)")
 _THREE: Final = re.compile(r"(?<!\d)([1-9]\d{2})(?![\d-])")
-_BC: Final = re.compile(r"\b(?:pr n l|pred n l|b c|bc|bce|pred kr|pr kr)\b")
+_BC: Final = re.compile(r"\b(?:pr n l|pred n l|b c|bc|bce|pred kr|pr kr|pred kristem|pred kristom)\b")
+_CORRECTED: Final = re.compile(r"\[[^\[]*\b(?:i\. ?e\.|t\. ?j\.|tj\.)", re.IGNORECASE)
+_DASH: Final = re.compile("[\u2010-\u2015\u2212]")
 _ROMAN: Final = re.compile(
     r"\b(?=[MDCLXVI]{4,})(M{1,2}(?:CM|CD|D?C{0,4})(?:XC|XL|L?X{0,4})(?:IX|IV|V?I{0,4}))\b"
 )
@@ -49,6 +51,7 @@ def find_years(text: str) -> Years:
     """
     if not any(sign.isdigit() for sign in text) and not any(sign in text for sign in "MDCLXVImdclxvi"):
         return Years()
+    text = _DASH.sub("-", text)
     plain = fold(_ABBREVIATED.sub(" stol", text) if "st" in text else text)
     for look in _LOOKS:
         found = look(text, plain)
@@ -79,15 +82,20 @@ def _sensible(years: Years) -> bool:
 def _century(_text: str, plain: str) -> Years | None:
     both = _CENTURIES.search(plain)
     if both:
-        return Years(first=int(both[1]) * 100 - 99, last=int(both[2]) * 100)
+        return Years(first=_beginning(int(both[1]), plain), last=_beginning(int(both[2]), plain) + 99)
     found = _CENTURY.search(plain)
     if found is None:
         return None
     number = int(found[1]) if found[1].isdigit() else _roman(found[1].upper())
     if not 0 < number < 23:  # noqa: PLR2004 centuries with years up to _LATEST
         return None
-    begin = number * 100 - 99
+    begin = _beginning(number, plain)
     return _part_of(plain[: found.start()], begin) or Years(first=begin, last=begin + 99)
+
+
+def _beginning(century: int, plain: str) -> int:
+    """Return the first year of a century, which is before Christ if the date says so."""
+    return -century * 100 if _BC.search(plain) else century * 100 - 99
 
 
 def _part_of(before: str, begin: int) -> Years | None:
@@ -130,11 +138,18 @@ def _open(text: str, _plain: str) -> Years | None:
 
 
 def _short(text: str, _plain: str) -> Years | None:
-    """Parse a span with a two-digit second year: "1998/99"; not a month, as in "2005-10" or "2005/10/03"."""
+    """Parse a span with a short second year: "1998/99", "1998-9", "1999/00".
+
+    A month is none, as in "2005-10" or "2005/10/03".
+    """
     found = _SHORT_SPAN.search(text)
-    if found is None or (found[3] <= found[2]):
+    if found is None:
         return None
-    return Years(first=int(found[1] + found[2]), last=int(found[1] + found[3]))
+    first, ending = int(found[1]), found[2] or found[3]
+    last = int(found[1][: -len(ending)] + ending)
+    if ending == "00" and first % 100 == 99:  # noqa: PLR2004 the last year of a century
+        last = first + 1
+    return Years(first=first, last=last) if first < last else None
 
 
 def _plain_years(text: str, _plain: str) -> Years | None:
@@ -150,7 +165,7 @@ def _plain_years(text: str, _plain: str) -> Years | None:
     lasts += [mask.last for mask in masks if mask.last is not None]
     if not firsts:
         return None
-    if text.count("[") == 1 and len(years) > 1 and "i.e." in text.replace(" ", "").lower():
+    if text.count("[") == 1 and len(years) > 1 and _CORRECTED.search(text):
         return Years(first=years[-1], last=years[-1])
     return Years(first=min(firsts), last=max(lasts))
 
@@ -176,8 +191,8 @@ def _roman(letters: str) -> int:
 
 # In this order: the first one that finds a plausible span is used.
 _LOOKS: Final[tuple[Callable[[str, str], Years | None], ...]] = (
-    _before_christ,
     _century,
+    _before_christ,
     _one_sided,
     _iso,
     _open,

@@ -28,6 +28,7 @@ from harvester.bibliographic.candidates import (
     feed_mark,
     forget,
     forget_omissions,
+    has_changed_since,
     read_candidates,
 )
 from harvester.bibliographic.conditions import Conditions, Match
@@ -82,7 +83,8 @@ def run_import(
     """Import what is not imported yet, and delete the rows of deleted records; commits after each batch.
 
     With `anew`, every record is processed again. Without `all_records`, only the records that changed since
-    the last import are compared, if they are few and that import was complete.
+    the last import are compared, if they are few and that import was complete. Records that a harvest changed
+    meanwhile are imported by further imports; returned is the first one.
 
     Raises ImportBusyError while another process imports the repository's records, UsageError if there is no
     such repository, and InterruptedRunError when interrupted. An error is stored in the import's row before
@@ -90,15 +92,27 @@ def run_import(
     """
     with database.session() as session:
         get_repository(session, repository_id)
-    with only_import(database, repository_id):
-        work = _Work(
-            database=database,
-            settings=settings,
-            repository_id=repository_id,
-            on_progress=on_progress,
-            batch=batch,
-        )
-        return work.run(started_by, anew=anew, all_records=all_records)
+
+    def alone(**parameters: bool) -> ImportFacts:
+        with only_import(database, repository_id):
+            work = _Work(
+                database=database,
+                settings=settings,
+                repository_id=repository_id,
+                on_progress=on_progress,
+                batch=batch,
+            )
+            return work.run(started_by, **parameters)
+
+    first = last = alone(anew=anew, all_records=all_records)
+    # A harvest that ended meanwhile left the import to this process. While another transaction is open, the
+    # same changes are found each time, so an import that changes nothing is the last one.
+    with contextlib.suppress(ImportBusyError):
+        while _are_changes_left(database, last):
+            last = alone(anew=False, all_records=False)
+            if not any(getattr(last, name) for name in _CHANGES):
+                break
+    return first
 
 
 @dataclass(kw_only=True)
@@ -247,6 +261,12 @@ def _changed_keys(
     return None if last is None else changed_since(session, repository_id, prefix, last, most=_MOST_CHANGED)
 
 
+def _are_changes_left(database: Database, done: ImportFacts) -> bool:
+    with database.session() as session:
+        mark = imports.mark_of(session, done.import_id)
+        return mark is not None and has_changed_since(session, done.repository_id, mark)
+
+
 def _basis(chooser: Chooser) -> str:
     return ", ".join(chooser.bases())
 
@@ -293,8 +313,9 @@ def import_after_harvest(
                 all_records=False,
                 on_progress=on_progress,
             )
-    except ImportBusyError as error:
-        _log.warning("no import after this harvest: %s", error)
+    except ImportBusyError:
+        words = "repository %d is being imported; the changes of this harvest are imported after that"
+        _log.info(words, repository_id)
     except Exception:  # noqa: BLE001 the harvest was successful, and its result must still be reported
         _log.exception("the import after the harvest of repository %d ended early", repository_id)
     else:

@@ -145,6 +145,11 @@ def last_complete(
     return last.feed_mark if (last.metadata_prefix, last.basis) == (metadata_prefix, basis) else None
 
 
+def mark_of(session: Session, import_id: int) -> int | None:
+    """Return the feed mark with which an import began."""
+    return session.get_one(Import, import_id).feed_mark
+
+
 def note_counts(session: Session, import_id: int, counts: Counter[str], **columns: Any) -> None:  # noqa: ANN401 of several types
     """Write the progress of an import."""
     found = {f"{name}_count": counts[name] for name in COUNTS}

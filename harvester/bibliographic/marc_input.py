@@ -24,6 +24,8 @@ _CHUNK: Final = 1 << 20
 _LONGEST: Final = 99_999
 """Bytes of a record in ISO 2709, whose length has five digits."""
 _END: Final = b"\x1d"
+_BETWEEN: Final = b"\r\n \t\0\x1a"
+"""Line breaks, padding and the end-of-file character of DOS, which some programs put between records."""
 _RECORDS: Final = ("{*}record", "{*}oai_marc")
 _DELETED: Final = text(
     """
@@ -140,9 +142,11 @@ def _exchanged(stream: BinaryIO, name: str) -> Iterator[MarcInput]:
     for number, data in enumerate(_split(stream), start=1):
         place = f"{name}, record {number}"
         if len(data) > _LONGEST:
-            reason = f"{_LONGEST:,} bytes without the end of a record; it and what follows are not read"
+            reason = f"longer than {_LONGEST:,} bytes, the longest record in ISO 2709"
+            if not data.endswith(_END):
+                reason = f"more than {_LONGEST:,} bytes without the end of a record"
             yield MarcInput(place=place, unreadable=reason)
-            return
+            continue
         try:
             element = marcxml(data)
         except UnreadableMarcError as error:
@@ -153,11 +157,11 @@ def _exchanged(stream: BinaryIO, name: str) -> Iterator[MarcInput]:
 
 
 def _split(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the records of a file in ISO 2709; what is too long to be one ends it."""
-    rest = b""
-    while len(rest) <= _LONGEST and (chunk := stream.read(_CHUNK)):
+    """Yield the records of a file in ISO 2709; one that is too long may be cut, but is still too long."""
+    rest = stream.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
+    while chunk := stream.read(_CHUNK):
         *whole, rest = (rest + chunk).split(_END)
-        # Some programs put line breaks between the records.
-        yield from (data.lstrip(b"\r\n") + _END for data in whole)
-    if rest.strip():
+        yield from (data.lstrip(_BETWEEN) + _END for data in whole)
+        rest = rest.lstrip(_BETWEEN)[: _LONGEST + 1]
+    if rest:
         yield rest

@@ -20,6 +20,8 @@ from oai.errors import UsageError
 _PIECE: Final = re.compile(r'(?P<not>(?<!\S)-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
 _NUMBER: Final = re.compile(r"\b10\.\d{4,9}/\S+|(?:\b[Mm]-?)?[\dXx][\dXx\s\u2010-\u2015-]{6,16}[\dXx]")
 """A DOI, in which other numbers do not count, or the digits of an ISBN, ISMN or ISSN."""
+_SPAN: Final = re.compile(r"(1\d{3}|20\d{2})[\s\u2010-\u2015-]+(1\d{3}|20\d{2})")
+"""Two years; one span in eleven has the check digit of an ISSN."""
 _OR: Final = frozenset({"or", "nebo", "alebo"})
 _SHOWN_WORD: Final = re.compile("[^\\W_](?:[^\\W_]|[\u0300-\u036f'\u2019])*")
 _WHOLE: Final = 2
@@ -69,16 +71,31 @@ def _with_numbers(query: str) -> str:
 
 
 def _number(text: str) -> str:
+    joined = _joined_number(text)
+    return text if joined is None or _is_span(text) else joined
+
+
+def _joined_number(text: str) -> str | None:
     number = checked_number(text)
-    return text if number is None else number[1].replace("-", "").lower()
+    return None if number is None else number[1].replace("-", "").lower()
+
+
+def _is_span(text: str) -> bool:
+    found = _SPAN.fullmatch(text)
+    return found is not None and found[1] <= found[2]
 
 
 def _word(text: str) -> str:
-    """Return a word; a word with signs inside becomes a phrase of its parts, the address of a DOI the DOI."""
+    """Return a word; a word with signs inside becomes a phrase of its parts, the address of a DOI the DOI.
+
+    A span of years that may also be an ISSN becomes both.
+    """
     words = fold(find_doi(text) or text).split()
     if not words:
         return ""
-    return _joined([*words[:-1], _beginning(words[-1])])
+    term = _joined([*words[:-1], _beginning(words[-1])])
+    issn = _joined_number(text) if _is_span(text) else None
+    return term if issn is None else f"({issn}:* | {term})"
 
 
 def _beginning(word: str) -> str:

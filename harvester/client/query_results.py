@@ -31,6 +31,13 @@ _CHANGED: Final = re.compile(r"([0-9]{14})(\.[0-9]*)?\s*")
 _ENTERED: Final = re.compile(r"([0-9]{6})")
 _UNPREFIXED: Final[dict[Any, str]] = {None: OAI_NAMESPACE}
 _DIGEST_DIGITS: Final = 32
+_OF_PUBLICATION: Final = re.compile(
+    r"(?:urn:)?[ep]?-?is[bs]n[\W\d].*"
+    r"|(?:\d{4}-\d{3}[\dX]|97[89][- ]?(?:\d[- ]?){9}\d"
+    r"|(?=[\d -]{12}[\dX]\b)\d+(?:[- ]\d+){2}[- ][\dX])(?: ?\(.*)?",
+    re.IGNORECASE,
+)
+"""An ISSN or ISBN, which several records have: articles that of their journal, volumes that of the whole."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +118,8 @@ def wrapped(metadata: etree._Element, *, prefix: str, own: str = "") -> Record:
     """Return a record that contains the metadata; the element is moved, not copied.
 
     Its identifier is the prefix, a colon, and the first available of: `own`, the server's name for it; the
-    control number; dc:identifier; and if it has no name at all, a digest of its content.
+    control number; the first dc:identifier that is no ISSN or ISBN; and without all these, a digest of its
+    content.
     """
     header = Header(identifier=f"{prefix}:{own or name_of(metadata)}", datestamp=datestamp_of(metadata))
     record = etree.Element(_OAI + "record", nsmap=_UNPREFIXED)
@@ -125,10 +133,11 @@ def wrapped(metadata: etree._Element, *, prefix: str, own: str = "") -> Record:
 
 def name_of(metadata: etree._Element) -> str:
     """Return the name that a record has for itself, in one line; a digest of its content if it has none."""
-    for text in (_control_field(metadata, "001"), metadata.findtext(_DC + "identifier")):
-        name = " ".join((text or "").split())
-        if name:
-            return name
+    declared = (" ".join((element.text or "").split()) for element in metadata.findall(_DC + "identifier"))
+    names = (name for name in declared if not _OF_PUBLICATION.fullmatch(name))
+    control_number = " ".join(_control_field(metadata, "001").split())
+    if name := control_number or next(filter(None, names), ""):
+        return name
     digest = hashlib.sha256(etree.tostring(metadata, method="c14n2", with_tail=False))
     return f"sha256-{digest.hexdigest()[:_DIGEST_DIGITS]}"
 

@@ -3,9 +3,12 @@
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from lxml import etree
 
+from harvester.reading.errors import one_line
 from oai.failures import Failure
 from oai.vocabulary import OAI_NAMESPACE
 from oai.xml import metadata_of, parse
@@ -166,9 +169,19 @@ class Page:
         return self.token.complete_list_size if self.token else None
 
 
+_LONGEST: Final = MappingProxyType(
+    {
+        "repository_name": 500, "base_url": 2000, "protocol_version": 100, "earliest_datestamp": 100,
+        "deleted_record": 100, "granularity": 100, "repository_identifier": 300, "response_date": 100,
+    }
+)  # fmt: skip
+_LONGEST_ADDRESS: Final = 320
+_MOST_ADDRESSES: Final = 20
+
+
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """An answer to Identify (section 4.2)."""
+    """An answer to Identify (section 4.2): each text in one line, cut to a length that lists can show."""
 
     repository_name: str
     base_url: str
@@ -184,6 +197,15 @@ class Identity:
     """Oddities of the answer."""
     obsolete: bool = False
     """The answer is of OAI-PMH 1.1, so only loose harvests can read the repository."""
+
+    def __post_init__(self) -> None:
+        """Cut what a server declares too long."""
+        for name, most in _LONGEST.items():
+            if declared := getattr(self, name):
+                object.__setattr__(self, name, one_line(declared, most))
+        for name in ("admin_emails", "compression"):
+            declared = getattr(self, name)[:_MOST_ADDRESSES]
+            object.__setattr__(self, name, tuple(one_line(one, _LONGEST_ADDRESS) for one in declared))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,14 @@ PRIVATE_SETTINGS: Final = (
 )
 """How private addresses are allowed, for messages."""
 _SHOWN_BYTES = 120
+_LONGEST_CODE: Final = 100
+_LONGEST_MESSAGE: Final = 500
+_LONGEST_REASON: Final = 2000
+
+
+def one_line(declared: str, most: int) -> str:
+    """Return what a server declares in one line of at most `most` characters, for lists and messages."""
+    return " ".join(declared.split())[:most].rstrip()
 
 
 class TransportKind(StrEnum):
@@ -126,7 +134,7 @@ class PartError(ValueError):
     """A record, a header or another part of a list does not conform to the protocol."""
 
     def __init__(self, reason: str, code: FailureCode = FailureCode.RECORD_STRUCTURE) -> None:
-        super().__init__(reason)
+        super().__init__(reason[:_LONGEST_REASON])
         self.failure = Failure(code=code)
 
 
@@ -176,6 +184,7 @@ class OaiError(ClientError):
 
     def __init__(self, url: str, code: str, message: str, *, response_date: str = "") -> None:
         url = without_credentials(url)
+        code, message = one_line(code, _LONGEST_CODE), one_line(message, _LONGEST_MESSAGE)
         super().__init__(f"{url}: {code}: {message}" if message else f"{url}: {code}")
         self.url = url
         self.code = code

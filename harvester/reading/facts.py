@@ -4,16 +4,19 @@ Source: The Open Archives Initiative Protocol for Metadata Harvesting, version 2
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from lxml import etree
 
 from harvester.reading.answers import FormatInfo, FormatPage, Identity, SetInfo, SetPage
 from harvester.reading.envelope import OAI, Envelope, local_name, open_envelope, readable_body, text_at
-from harvester.reading.errors import MalformedAnswerError
+from harvester.reading.errors import MalformedAnswerError, one_line
 from harvester.reading.parts import TOKEN, read_token
 from harvester.reading.prolog import trimmed
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.vocabulary import OAI_IDENTIFIER_NAMESPACE, Verb
+
+_LONGEST_NAME: Final = 500
 
 
 def read_identity(
@@ -55,7 +58,9 @@ def read_sets(
     """Read an answer to ListSets."""
     envelope = _opened(body, Verb.LIST_SETS, url, content_type, limits, loose=loose)
     sets = tuple(
-        SetInfo(set_spec=_text(element, "setSpec"), set_name=_text(element, "setName"))
+        SetInfo(
+            set_spec=_text(element, "setSpec"), set_name=one_line(_text(element, "setName"), _LONGEST_NAME)
+        )
         for element in envelope.container.iterfind(OAI + "set")
     )
     token = next((child for child in envelope.children if child.tag == TOKEN), None)

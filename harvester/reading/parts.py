@@ -1,5 +1,7 @@
 """Reads the parts of a list: a record, a header, a token (specification, sections 2.5 and 3.5)."""
 
+from typing import Final
+
 from lxml import etree
 
 from harvester.reading.answers import Header, Record, ResumptionToken
@@ -16,6 +18,13 @@ _SET_SPEC = OAI + "setSpec"
 _METADATA = OAI + "metadata"
 _ABOUT = OAI + "about"
 _WHOLE = [HEADER, _METADATA]
+LONGEST_SPEC: Final = 1000
+"""Bytes of a setSpec, or of a format's declaration, in UTF-8; indexes of the database hold no longer ones."""
+
+
+def is_too_long(spec: str) -> bool:
+    """Return whether a setSpec, or the texts of a format joined, is too long to be stored."""
+    return len(spec.encode()) > LONGEST_SPEC
 
 
 def read_record(element: etree._Element) -> Record:
@@ -56,6 +65,9 @@ def read_header(element: etree._Element) -> Header:
             set_specs.append(text)
     if not identifier:
         raise PartError("a header without an identifier", FailureCode.RECORD_HEADER)
+    if any(is_too_long(spec) for spec in set_specs):
+        reason = f"a setSpec of more than {LONGEST_SPEC:,} bytes in the header of record {identifier!r}"
+        raise PartError(reason, FailureCode.RECORD_HEADER)
     deleted = (element.get("status") or "").strip().lower() == "deleted"
     return Header(
         identifier=identifier,

@@ -4,6 +4,8 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from random import Random
+from string import ascii_letters
 from typing import TypeVar
 
 import pytest
@@ -11,8 +13,8 @@ from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from harvester.listing import find_repositories
-from harvester.models import OaiSet, Repository
-from harvester.reading.answers import SetInfo
+from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
+from harvester.reading.answers import FormatInfo, SetInfo
 from harvester.recognition import RepositoryFacts
 from harvester.repositories import (
     add_repository,
@@ -95,6 +97,42 @@ def test_two_that_note_what_a_repository_says_replace_each_other(
         assert session.scalars(select(OaiSet.set_spec)).all() == ["maps"]
 
 
+def test_sets_and_formats_that_the_database_cannot_hold_are_left_out(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    generator = Random(0)  # the server compresses repeated letters
+    long = "".join(generator.choices(ascii_letters, k=10_000))
+    sets = [SetInfo(set_spec=spec, set_name=long) for spec in ("maps", long, long[:1000])]
+    keys = [("oai_dc", "s", "n"), ("oai_dc", "s", "n"), (long, "", ""), ("marc", long, ""), ("ese", "", "")]
+    keys += [(long[:334], long[:333], long[:333]), (long[:335], long[:333], long[:333])]
+    formats = [FormatInfo(metadata_prefix=one, schema=two, namespace=three) for one, two, three in keys]
+    with database.session() as session:
+        made = add_repository(session, base_url=URL, facts=RepositoryFacts(sets=sets, formats=formats))
+        session.commit()
+        assert set(session.scalars(select(OaiSet.set_spec))) == {"maps", long[:1000]}
+        assert _formats(session, made) == {"ese", "oai_dc", long[:334]}
+    assert "setSpecs are longer than 1000 bytes: 1" in caplog.text
+    assert "because longer than 1000 bytes, or more than 500: 3" in caplog.text
+
+
+def test_so_many_formats_are_kept_as_a_page_can_show(database: Database) -> None:
+    formats = [FormatInfo(metadata_prefix=f"f{n}", schema="", namespace="") for n in range(50_000)]
+    with database.session() as session:
+        made = add_repository(session, base_url=URL, facts=RepositoryFacts(formats=formats))
+        other = add_repository(
+            session, base_url=URL, base_dir="b", facts=RepositoryFacts(formats=formats[:9])
+        )
+        assert len(_formats(session, made)) == 500
+        assert _formats(session, other) == {f"f{n}" for n in range(9)}
+
+
+def _formats(session: Session, repository: Repository) -> set[str]:
+    offered = select(MetadataFormat.metadata_prefix).join(
+        PrefixMapping, PrefixMapping.prefix_id == MetadataFormat.prefix_id
+    )
+    return set(session.scalars(offered.where(PrefixMapping.repository_id == repository.repository_id)))
+
+
 _SECRET_URL = "http://me:s%40cret@a.example/oai?to=x@y.example"
 _PUBLIC_URL = "http://a.example/oai?to=x@y.example"
 
@@ -122,6 +160,14 @@ def test_a_name_is_shown_without_credentials_by_python_and_by_sql(
         assert "cret" not in str(row.repository_name)
         found = {words: find_repositories(session, limit=9, search=words) for words in ("cret", "A.example")}
         assert found == {"cret": [], "A.example": [row]}
+
+
+def test_a_name_that_was_stored_without_a_limit_is_shown_cut(database: Database) -> None:
+    with database.session() as session:
+        made = add_repository(session, base_url=URL)
+        session.execute(text("UPDATE oai_repository SET repository_name = repeat('N', 100000)"))
+        row = session.get_one(Repository, made.repository_id, populate_existing=True)
+        assert session.scalar(select(Repository.display_name)) == row.display_name == "N" * 2000
 
 
 def test_a_name_is_stored_without_credentials(database: Database) -> None:

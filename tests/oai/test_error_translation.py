@@ -18,6 +18,7 @@ from oai.command_parser import CommandParser
 from oai.database import Database, open_database, place
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
+from oai.failures import FailureCode
 from oai.settings import Settings
 
 FULL = 'could not extend file "base/1/2": No space left on device'
@@ -150,6 +151,7 @@ def test_a_database_that_goes_away_is_told(capsys: pytest.CaptureFixture[str]) -
         ("58030", ExitCode.NOT_READY),
         ("XX001", ExitCode.NOT_READY),
         ("22012", ExitCode.FAULT),
+        ("54000", ExitCode.FAULT),
         ("ZZ999", ExitCode.FAULT),
     ],
 )
@@ -158,6 +160,23 @@ def test_the_exit_code_tells_who_has_to_do_something(
 ) -> None:
     assert command("executes", RAISE.format(state, "no luck")) == code
     assert ": no luck; " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (psycopg.errors.ProgramLimitExceeded, FailureCode.INTERNAL_ERROR),
+        (psycopg.errors.UntranslatableCharacter, FailureCode.INTERNAL_ERROR),
+        (psycopg.errors.AdminShutdown, FailureCode.DATABASE),
+    ],
+)
+def test_a_value_that_the_database_cannot_hold_is_no_failure_of_the_database(
+    error: type[psycopg.Error], code: FailureCode
+) -> None:
+    found = as_zatva_error(error("no luck"))
+    assert found is not None
+    assert found.failure is not None
+    assert found.failure.code == code
 
 
 def test_what_should_not_be_has_no_values_and_says_how_the_trace_is_had(

@@ -114,25 +114,39 @@ async def _delete(who: Browser, address: str, headers: dict[str, str]) -> int:
         return answer.status
 
 
+@pytest.mark.parametrize(
+    ("statement", "status", "said"),
+    [
+        (
+            "SET LOCAL statement_timeout = 1; SELECT pg_sleep(9)",
+            503,
+            "database takes longer over this than the dashboard may",
+        ),
+        (
+            "DO $$ BEGIN RAISE EXCEPTION 'index row too long' USING ERRCODE = '54000'; END $$",
+            500,
+            "An internal error occurred in Zatva",
+        ),
+    ],
+)
 @pytest.mark.parametrize("path", ["/repositories", "/api/v1/repositories"])
-async def test_a_statement_that_reached_the_time_limit_is_called_too_long(
-    server: Server, administrator: Browser, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_statement_that_fails_again_when_repeated_is_not_offered_again(
+    server: Server, administrator: Browser, path: str, statement: str, status: int, said: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     await administrator.get("/account")
     executor = server.app[DATABASE]
     run = executor.run
 
-    async def limited(work: object, *given: object, **named: object) -> object:
+    async def failing(work: object, *given: object, **named: object) -> object:
         if getattr(work, "__name__", "") in {"list_repositories", "find_repositories"}:
-            await run(
-                lambda session: session.execute(text("SET LOCAL statement_timeout = 1; SELECT pg_sleep(9)"))
-            )
+            await run(lambda session: session.execute(text(statement)))
         return await run(work, *given, **named)  # type: ignore[arg-type]  # as the caller gave it
 
-    monkeypatch.setattr(executor, "run", limited)
+    monkeypatch.setattr(executor, "run", failing)
     async with administrator.http.get(server.base_url + path) as answer:
-        assert answer.status == 503
+        assert answer.status == status
         assert "Retry-After" not in answer.headers
         words = await answer.text()
-    assert "database takes longer over this than the dashboard may" in words
+    assert said in words
     assert "not responding" not in words

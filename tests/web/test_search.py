@@ -68,10 +68,21 @@ async def test_a_foreign_run_is_not_found_by_its_number(server: Server, owner: B
 
 async def test_pages_are_found_by_their_names_and_odd_words_are_no_fault(administrator: Browser) -> None:
     _, found = await administrator.get("/search?q=audit")
-    odd = [await administrator.get(f"/search?q={words}") for words in ("%00", "%25_", "((", "*.", "x" * 5000)]
+    words = ("%00", "%01", "ab%09c", "ab%0Ac", "ab%07c", "%25_", "((", "*.", "x" * 5000)
+    odd = [await administrator.get(f"/search?q={one}") for one in words]
 
     assert 'href="/store-audits"' in found
     assert [status for status, _ in odd] == [200] * len(odd)
+
+
+async def test_words_may_be_separated_by_any_blanks(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        _fill(session)
+
+    async with administrator.http.get(f"{server.base_url}/api/v1/search?q=kronika%09%0Amzk%07") as answer:
+        items = (await answer.json())["items"]
+
+    assert [item["address"] for item in items] == ["/records/bibliographic/1"]
 
 
 async def test_theme_and_language_are_chosen_before_signing_in(stranger: Browser) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from harvester.reading.errors import ClientError, RepositoryBusyError
-from oai.database import is_timeout
+from oai.database import is_about_a_value, is_timeout
 from oai.errors import TryLaterError, UsageError, ZatvaError
 from web.api.faults import ApiError, field_faults, problem
 from web.api.operations import PLACES, Call, Operation
@@ -98,6 +98,8 @@ def handler_of(operation: Operation) -> Handler:
         except web.HTTPException as error:
             return problem(error.status, error.text or error.reason)
         except (TryLaterError, OperationalError, PoolTimeoutError) as error:
+            if is_about_a_value(error):
+                return _internal(request)
             _log.warning("%s %s: %s", request.method, request.path, error)
             if is_timeout(error):
                 return problem(503, _TOO_LONG)
@@ -109,14 +111,17 @@ def handler_of(operation: Operation) -> Handler:
         except (UsageError, ZatvaError) as error:
             return problem(422 if operation.body is not None else 409, str(error))
         except Exception:  # noqa: BLE001 last resort: logged in full, not shown to the caller
-            _log.exception("%s %s", request.method, request.path)
-            return problem(
-                500, _("An internal error occurred in Zatva. See the log of the dashboard for details.")
-            )
+            return _internal(request)
 
     handle.__name__ = operation.name
     declared = needs(operation.right)(handle)
     return needs_fresh_sign_in(declared) if operation.session_only else declared
+
+
+def _internal(request: web.Request) -> web.Response:
+    """Log the error that is being handled, and return a problem without its details."""
+    _log.exception("%s %s", request.method, request.path)
+    return problem(500, _("An internal error occurred in Zatva. See the log of the dashboard for details."))
 
 
 async def _answer(operation: Operation, request: web.Request) -> web.StreamResponse:

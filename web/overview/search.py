@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from harvester.bibliographic.text import tidy
 from harvester.listing import find_repositories
 from harvester.models import Harvest, History, Record
 from harvester.store.paths import identifier_key
@@ -163,7 +164,7 @@ def _pages(path: str, who: SignedIn, words: str) -> Iterator[Found]:
 @needs(Right.LOOK)
 async def show(request: web.Request) -> web.Response:
     """Show what was found; without words, the search form."""
-    who, words = who_asks(request), request.query.get("q", "").strip().replace("\0", "")[:_LONGEST]
+    who, words = who_asks(request), tidy(request.query.get("q", ""))[:_LONGEST]
     groups: list[Group] = []
     if words:
         pages = list(_pages(request.path, who, words))
@@ -212,7 +213,7 @@ class SearchHits(Out):
 
 
 async def _search(call: Call) -> SearchHits:
-    words = call.asked(SearchQuery).q.strip().replace("\0", "")
+    words = tidy(call.asked(SearchQuery).q)
     groups = await call.database.run(search, call.who, words, call.settings.provider.namespace)
     return SearchHits(items=[_out(group.kind, hit) for group in groups for hit in group.hits])
 

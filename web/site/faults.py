@@ -12,7 +12,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from harvester.reading.errors import RepositoryBusyError
 from oai.connections import leave_unread
-from oai.database import is_timeout
+from oai.database import is_about_a_value, is_timeout
 from oai.errors import TryLaterError, ZatvaError
 from web.api.faults import problem
 from web.auth.access import STREAMS, UNSENT, canonical, is_api
@@ -53,6 +53,8 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
     except RepositoryBusyError as error:
         return _answer(request, 409, error_text(error), {})
     except (TryLaterError, OperationalError, PoolTimeoutError) as error:
+        if is_about_a_value(error):
+            return _internal(request)
         _log.warning("%s %s: %s", request.method, request.path, error)
         if is_timeout(error):
             text = _(
@@ -65,9 +67,14 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
     except ZatvaError as error:
         return _answer(request, 400, error_text(error), {})
     except Exception:  # noqa: BLE001 last resort: logged in full, not shown to the caller
-        _log.exception("%s %s", request.method, request.path)
-        text = _("An internal error occurred in Zatva. See the log of the dashboard for details.")
-        return _answer(request, 500, text, {})
+        return _internal(request)
+
+
+def _internal(request: web.Request) -> web.StreamResponse:
+    """Log the error that is being handled, and return an answer without its details."""
+    _log.exception("%s %s", request.method, request.path)
+    text = _("An internal error occurred in Zatva. See the log of the dashboard for details.")
+    return _answer(request, 500, text, {})
 
 
 def _answer(

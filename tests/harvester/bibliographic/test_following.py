@@ -1,5 +1,7 @@
 """Imports after harvests read what changed, and miss nothing."""
 
+import asyncio
+import threading
 from dataclasses import replace
 
 import pytest
@@ -38,6 +40,36 @@ async def test_records_are_searchable_after_a_harvest_without_any_setting(catalo
     assert imports_of(catalogue) == [(True, 3), (False, 1)]
     assert catalogue.titles() == ["The Czech Language", "Knihy opravené"]
     assert catalogue.imported().state == "no changes", "a comparison of all records finds nothing left"
+
+
+async def test_a_harvest_that_ends_during_an_import_is_imported_after_it(catalogue: Catalogue) -> None:
+    catalogue.put(4, "245 10 $aKniha čtvrtá", datestamp=LATER)
+    async with asyncio.TaskGroup() as tasks:
+        begun, harvested = threading.Event(), threading.Event()
+
+        def wait(*_: object) -> None:
+            begun.set()
+            harvested.wait()
+
+        running = tasks.create_task(asyncio.to_thread(catalogue.imported, on_progress=wait))
+        await asyncio.to_thread(begun.wait)
+        await catalogue.harvest()
+        follow(catalogue)
+        harvested.set()
+
+    assert (running.result().new, imports_of(catalogue)) == (3, [(True, 3), (False, 1)])
+    assert "Kniha čtvrtá" in catalogue.titles()
+
+
+async def test_an_open_transaction_does_not_repeat_imports(catalogue: Catalogue) -> None:
+    follow(catalogue)
+    catalogue.put(4, "245 10 $aKniha čtvrtá", datestamp=LATER)
+    with catalogue.database.session() as slow:
+        slow.execute(text("SELECT pg_current_xact_id()"))
+        await catalogue.harvest()
+        follow(catalogue)
+
+    assert imports_of(catalogue) == [(True, 3), (False, 1), (False, 0)]
 
 
 async def test_a_record_that_disappears_and_is_unreadable_is_followed(catalogue: Catalogue) -> None:

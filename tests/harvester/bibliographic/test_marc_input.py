@@ -54,6 +54,8 @@ def read(file: Path) -> list[tuple[str, str, str]]:
         (ANSWER.format(RECORD, OTHER).encode(), 2),
         (exchanged(RECORD, AUTHORITY, OTHER), 3),
         (exchanged(RECORD) + b"\r\n" + exchanged(OTHER) + b"\r\n", 2),
+        (b"\xef\xbb\xbf" + exchanged(RECORD, OTHER), 2),
+        (exchanged(RECORD) + b"\n \n" + b"\0" * 200_000 + exchanged(OTHER) + b"\r\n\x1a", 2),
         (ANSWER.format(OAI_MARC, OTHER).encode(), 2),
     ],
 )
@@ -81,6 +83,16 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, content: bytes, place: str
     last = list(read_marc_file(file))[-1]
     assert (last.place, last.element) == (place, None)
     assert reason in last.unreadable
+
+
+@pytest.mark.parametrize("length", [120_000, 2_000_000])
+def test_what_follows_a_record_that_is_too_long_is_read(tmp_path: Path, length: int) -> None:
+    file = tmp_path / "records"
+    file.write_bytes(exchanged(RECORD) + b"x" * length + b"\x1d" + exchanged(OTHER))
+    first, long, *following = list(read_marc_file(file))
+    assert (first.control_number, long.place) == ("web1", "records, record 2")
+    assert "longer than 99,999 bytes" in long.unreadable
+    assert [one.control_number for one in following] == ["web2"]
 
 
 def test_a_file_without_records_is_an_error(tmp_path: Path) -> None:

@@ -5,9 +5,18 @@ import base64
 import json
 
 import pytest
+from sqlalchemy import func, select
 
 from harvester.bibliographic.record_view import get_record
-from harvester.bibliographic.search import FacetCount, FoundWords, Search, SearchOrder, count_facets, search
+from harvester.bibliographic.search import (
+    FacetCount,
+    FoundWords,
+    Search,
+    SearchOrder,
+    count_facets,
+    full_text,
+    search,
+)
 from harvester.bibliographic.sources import SourceSettings, check_template, save_source
 from oai.database import Database
 from oai.errors import UsageError
@@ -56,6 +65,13 @@ def _found(catalogue: Catalogue, **wanted: object) -> list[str]:
 )
 def test_words_find_records(filled: Catalogue, text: str, titles: list[str]) -> None:
     assert _found(filled, text=text) == titles
+
+
+@pytest.mark.parametrize("words", ["slovensko 1918 1922", "slovensko issn 19181922"])
+def test_a_span_of_years_is_found_also_if_it_could_be_an_issn(filled: Catalogue, words: str) -> None:
+    query = func.to_tsquery("simple", full_text("Slovensko 1918-1922"))
+    with filled.database.session() as session:
+        assert session.scalar(select(func.to_tsvector("simple", words).bool_op("@@")(query)))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harvester.reading.answers import Page
-from harvester.reading.errors import MalformedAnswerError, NotOaiPmhError, OaiError
+from harvester.reading.errors import MalformedAnswerError, NotOaiPmhError, OaiError, oai_error
 from harvester.reading.facts import read_identity
 from harvester.reading.replies import read_page
 from oai.vocabulary import Verb
@@ -293,3 +293,18 @@ def test_identify_is_read() -> None:
     assert identity.repository_name == "Fake"
     assert identity.granularity == "YYYY-MM-DDThh:mm:ssZ"
     assert identity.admin_emails == ("admin@fake.example",)
+
+
+def test_what_a_repository_declares_is_cut_to_what_lists_can_show() -> None:
+    long = "N \n" * 1_000_000
+    body = _body([], verb="Identify").replace(b">Fake<", f">{long}<".encode())
+    address = b"<adminEmail>admin@fake.example</adminEmail>"
+    identity = read_identity(body.replace(address, address * 1000), url=_URL)
+    assert identity.repository_name == "N " * 249 + "N"
+    assert identity.admin_emails == ("admin@fake.example",) * 20
+
+
+def test_the_message_of_an_error_is_one_line_of_bounded_length() -> None:
+    error = oai_error(_URL, "c" * 1000, "so\n" + "x" * 1_000_000)
+    assert error.message == "so " + "x" * 497
+    assert len(str(error)) < 700

@@ -26,6 +26,8 @@ class Book:
     changed: str = "20240102030405.0"
     surrogate: str = ""
     """The diagnostic that comes in place of the record."""
+    published: str = ""
+    """The number of the publication, the first dc:identifier."""
     raw: str = ""
     """recordData as it stands, in place of a good record."""
 
@@ -41,7 +43,8 @@ class Book:
         )
 
     def dc(self) -> str:
-        named = f"<identifier>{escape(self.number)}</identifier>" if self.number else ""
+        given = [number for number in (self.published, self.number) if number]
+        named = "".join(f"<identifier>{escape(number)}</identifier>" for number in given)
         return (
             '<srw_dc:dc xmlns:srw_dc="info:srw/schema/1/dc-schema" xmlns="http://purl.org/dc/elements/1.1/">'
             f"<title>{escape(self.title)}</title>{named}</srw_dc:dc>"

@@ -113,6 +113,31 @@ async def test_dublin_core_comes_in_the_wrapper_of_oai_dc() -> None:
 
 
 @pytest.mark.parametrize(
+    "published",
+    [
+        "ISSN 0317-8471", "ISSN (online): 0317-8471", "urn:issn:0317-8471", "e-ISSN 0317-8471", "0317-847X",
+        "ISBN9788020001290", "urn:isbn:80-200-0129-8", "978-80-200-0129-0", "9788020001290",
+        "80-200-0129-8 (váz.)",
+    ],
+)  # fmt: skip
+async def test_an_issn_or_isbn_does_not_name_a_record(published: str) -> None:
+    article = await only(FakeSru(books=[Book(number="http://a.example/1", published=published)]), "oai_dc")
+    assert article.header.identifier.endswith(":http://a.example/1")
+    nameless = await only(FakeSru(books=[Book(number="", published=published)]), "oai_dc")
+    assert ":sha256-" in nameless.header.identifier
+    by_control_number = await only(FakeSru(books=[Book(number=published)]))
+    assert by_control_number.header.identifier.endswith(f":{published}")
+
+
+@pytest.mark.parametrize(
+    "number", ["0317847X", "12345678", "1234567890", "isbns", "2001-12-31", "1-2-3-4", "urn:nbn:cz:1"]
+)
+async def test_other_numbers_name_a_record(number: str) -> None:
+    record = await only(FakeSru(books=[Book(number="http://a.example/1", published=number)]), "oai_dc")
+    assert record.header.identifier.endswith(f":{number}")
+
+
+@pytest.mark.parametrize(
     ("changed", "datestamp"),
     [("", "1991-07-10T00:00:00Z"), ("00000000000000.0", "1991-07-10T00:00:00Z")],
 )

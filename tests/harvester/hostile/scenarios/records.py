@@ -63,6 +63,8 @@ _LACKS = (
     ("blank-identifier", "a blank identifier", instead(_IDENTIFIER, "<identifier> </identifier>")),
     ("markup-in-identifier", "markup within its identifier",
         instead(_IDENTIFIER, "<identifier>oai:<b>x</b></identifier>")),
+    ("long-set-spec", "a setSpec of 10,000 characters",
+        instead("</header>", f"<setSpec>{'s' * 10_000}</setSpec></header>")),
     ("metadata-twice", "metadata twice",
         lambda record: record.replace(b"</record>", b"<metadata><x/></metadata></record>")),
 )  # fmt: skip
