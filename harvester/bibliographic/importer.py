@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
@@ -93,16 +93,11 @@ def run_import(
     with database.session() as session:
         get_repository(session, repository_id)
 
+    where: dict[str, Any] = {"database": database, "settings": settings, "repository_id": repository_id}
+
     def alone(**parameters: bool) -> ImportFacts:
         with only_import(database, repository_id):
-            work = _Work(
-                database=database,
-                settings=settings,
-                repository_id=repository_id,
-                on_progress=on_progress,
-                batch=batch,
-            )
-            return work.run(started_by, **parameters)
+            return _Work(**where, on_progress=on_progress, batch=batch).run(started_by, **parameters)
 
     first = last = alone(anew=anew, all_records=all_records)
     # A harvest that ended meanwhile left the import to this process. While another transaction is open, the

@@ -44,8 +44,7 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
             return _send_again(request, error, fields)
         if error.status < 400:  # noqa: PLR2004 a redirect
             raise
-        remedy = error.remedy if isinstance(error, RemediableConflict) else None
-        return _answer(request, error.status, _explanation(request, error), _kept_headers(error), remedy)
+        return _raised(request, error)
     except web.RequestPayloadError:
         leave_unread(request)
         text = _("The form could not be read: it is incomplete or not in UTF-8.")
@@ -53,21 +52,31 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
     except RepositoryBusyError as error:
         return _answer(request, 409, error_text(error), {})
     except (TryLaterError, OperationalError, PoolTimeoutError) as error:
-        if is_about_a_value(error):
-            return _internal(request)
-        _log.warning("%s %s: %s", request.method, request.path, error)
-        if is_timeout(error):
-            text = _(
-                "The database takes longer over this than the dashboard may. Choose less at once, for "
-                "example by filters, or use the command line."
-            )
-            return _answer(request, 503, text, {}, title=_("This takes too long"))
-        text = _("The database is not responding. Try again in a moment.")
-        return _answer(request, 503, text, {"Retry-After": "5"})
+        return _not_now(request, error)
     except ZatvaError as error:
         return _answer(request, 400, error_text(error), {})
     except Exception:  # noqa: BLE001 last resort: logged in full, not shown to the caller
         return _internal(request)
+
+
+def _raised(request: web.Request, error: web.HTTPException) -> web.StreamResponse:
+    remedy = error.remedy if isinstance(error, RemediableConflict) else None
+    return _answer(request, error.status, _explanation(request, error), _kept_headers(error), remedy)
+
+
+def _not_now(request: web.Request, error: Exception) -> web.StreamResponse:
+    """Return the answer to an error that may go away, of the database mostly."""
+    if is_about_a_value(error):
+        return _internal(request)
+    _log.warning("%s %s: %s", request.method, request.path, error)
+    if is_timeout(error):
+        text = _(
+            "The database takes longer over this than the dashboard may. Choose less at once, for "
+            "example by filters, or use the command line."
+        )
+        return _answer(request, 503, text, {}, title=_("This takes too long"))
+    text = _("The database is not responding. Try again in a moment.")
+    return _answer(request, 503, text, {"Retry-After": "5"})
 
 
 def _internal(request: web.Request) -> web.StreamResponse:
