@@ -174,7 +174,8 @@ def read_csv(path: Path, name: str | None = None) -> Iterator[Read]:
     """Yield the titles of a CSV file in UTF-8, with the fields of `TitleEntry` as column names.
 
     Several values of a field are separated by `;`, the URLs in `seeds` and `carve_outs` by blanks. A subject
-    may begin with its number: `9: Hudba`. Raises UsageError for a column that does not exist or is missing.
+    may begin with its number: `9: Hudba`. Raises UsageError for a column that does not exist, is missing, or
+    is there twice.
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.DictReader(file, strict=True)
@@ -245,6 +246,13 @@ def _check_columns(file: str, names: Sequence[str]) -> None:
     known = {*TitleEntry.model_fields, "carve_outs"}
     unknown = [name for name in names if name not in known]
     missing = [name for name in ("key", "name", "seeds") if name not in names]
+    twice = [name for name in known if names.count(name) > 1]
+    if twice:
+        raise UsageError(
+            "%(file)s: several columns are called %(twice)s",
+            file=file,
+            twice=", ".join(map(repr, sorted(twice))),
+        )
     if unknown:
         raise UsageError(
             "%(file)s: no column may be called %(unknown)s; the columns are %(known)s",
@@ -259,6 +267,8 @@ def _check_columns(file: str, names: Sequence[str]) -> None:
 def _of_columns(row: Mapping[str | None, Any]) -> dict[str, Any]:
     if None in row:
         raise ValueError("more values than columns")
+    if None in row.values():
+        raise ValueError("fewer values than columns, as at the end of a file that was cut off")
     given = {str(name): value for name, value in row.items() if value}
     seeds = [{"url": url} for url in given.pop("seeds", "").split()]
     seeds += [{"url": url, "kind": "carve-out"} for url in given.pop("carve_outs", "").split()]

@@ -187,6 +187,7 @@ def test_csv_has_several_values_in_a_field(tmp_path: Path) -> None:
         ("jsonl", JSONL.encode() + b'{"key": "2", "name": "\xe9"}\n', "line 2", "not UTF-8"),
         ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,31.1.2027\n", "line 3", "contract_to"),
         ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,,,,\n", "line 3", "more values than columns"),
+        ("csv", CSV + "1,A,,,,,,\n2,B,,,http://b.cz/", "line 3", "fewer values than columns"),
         ("csv", CSV + '1,A,,,,,,\n2,"B,,,,,,\n', "line", "unexpected end"),
         ("archive-it", '[{"id": 1, "url": "http://a.cz/"}, {"id": 2}]', "seed 2", "url"),
     ],
@@ -206,6 +207,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_taken(
     [
         ("csv", "key,title,seeds\n", "no column may be called 'title'; the columns are access, "),
         ("csv", "key,seeds\n", "columns are missing: name"),
+        ("csv", "key,name,seeds,key\n", "several columns are called 'key'"),
         ("archive-it", "{}", "not a list of seeds"),
         ("archive-it", "<html>", "not JSON"),
     ],
