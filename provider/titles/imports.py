@@ -51,6 +51,10 @@ _FIELDS: Final = (
     "contract_to",
 )  # fmt: skip
 _SEEDS: Final = {SeedKind.INCLUDE: "seed", SeedKind.CARVE_OUT: "carve-out"}
+_NO_RANGES: Final = (
+    f"is no http, https or ftp URL with a host and at most {MOST_KEY:,} characters, or has blanks or a "
+    "wildcard; it means no captures"
+)
 _ALWAYS: Final = 20
 """Titles, or addresses of lists, that an import may always change or remove without approval."""
 _KEY_BYTES: Final = 16
@@ -212,10 +216,7 @@ def _of_collections(session: Session, entries: "_Entries", rules: RangeRules, ww
     for one in entries.collections:
         wrong = [url for url in one.seeds or () if not ranges_of(url, rules, www)]
         for url in wrong[:_MOST_NAMED]:
-            yield (
-                f"collection {one.collection!r}: {url[:200]!r} is no URL with a host and a key of at most "
-                f"{MOST_KEY:,} characters; it means no captures"
-            )
+            yield (f"collection {one.collection!r}: {url[:200]!r} {_NO_RANGES}")
         if wrong[_MOST_NAMED:]:
             yield f"collection {one.collection!r}: {len(wrong) - _MOST_NAMED:,} more such URLs"
 
@@ -300,10 +301,7 @@ def _compare(
         )
     for seed in entry.seeds:
         if not ranges_of(seed.url, rules, www):
-            plan.warnings.append(
-                f"{entry.key}: the {_SEEDS[seed.kind]} {seed.url[:200]!r} is no URL with a host "
-                f"and a key of at most {MOST_KEY:,} characters; it means no captures"
-            )
+            plan.warnings.append(f"{entry.key}: the {_SEEDS[seed.kind]} {seed.url[:200]!r} {_NO_RANGES}")
     key = licence.key if licence else None
     if title is None:
         plan.new.append(Difference(entry=entry, licence=key, title_id=None))

@@ -142,7 +142,7 @@ def test_a_key_twice_is_refused_and_an_unknown_licence_or_a_bad_seed_is_warned_o
     )
     assert [one.reason for one in plan.refused] == ["its key was used before, by 'Title 1'"]
     assert [one.licence for one in plan.new] == [None, None]
-    assert ["rights reserved" in plan.warnings[0], "'no url' is no URL" in plan.warnings[1]] == [True, True]
+    assert ["rights reserved" in plan.warnings[0], "'no url' is no http" in plan.warnings[1]] == [True, True]
 
 
 def test_two_titles_that_claim_the_same_site_are_reported(titles: Titles, archive: Archive) -> None:
