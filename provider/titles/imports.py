@@ -42,7 +42,7 @@ from provider.titles.ranges import (
     RangeRules,
     ranges_of,
 )
-from provider.titles.segments import any_id, assign_ranges, claimed_urls, follow_setting, switch
+from provider.titles.segments import any_id, assign_ranges, claimed_urls, follow_setting
 from provider.titles.sets import collection_spec, sets_of
 
 _FIELDS: Final = (
@@ -351,7 +351,7 @@ def preview_import(session: Session, plan: ImportPlan, rules: RangeRules) -> Seq
     Nothing is counted, and no datestamp is reserved, for which answers to harvesters would wait.
     """
     if plan.changes_nothing:
-        switch(session, rules)
+        assign_ranges(session, rules, ())
         return []
     return _change(session, plan, rules)[1]
 

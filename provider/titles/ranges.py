@@ -25,7 +25,11 @@ FileScope = Literal["directory", "url"]
 MOST_KEY: Final = 1300
 """Characters of the longest key of a range: an entry of a B-tree has 2,704 bytes, and may hold both ends."""
 
-_FILE: Final = re.compile(r"/[^/]*\.[^/]*\Z")
+_FILE: Final = re.compile(
+    r"/[^/]*\.(?:aspx?|cfml?|f?cgi|dll|do|[jps]?html?|xhtml|jsf|jspx?|php[3-8]?|pl|rss|xml)(?:;[^/]*)?\Z",
+    re.IGNORECASE,
+)
+"""A last segment that is a page in a directory; others with a dot, as `/jan.novak`, may have pages below."""
 _BLANK: Final = re.compile(r"\s")
 _AUTHORITY_END: Final = re.compile(r"[/?#]")
 _SCHEMES: Final = frozenset({"http", "https", "ftp"})
@@ -91,14 +95,13 @@ def ranges_of(url: str, rules: RangeRules, www: WwwRule) -> list[KeyRange]:
     key = url_key(url, www)
     host, _, path = key.partition(")")
     query = bool(parts.query)
-    if (query or (_FILE.search(parts.path) and not parts.path.endswith("/"))) and rules.file == "url":
+    is_file = _FILE.search(parts.path) is not None
+    if (query or is_file) and rules.file == "url":
         return _stored(_one(key)) if query else _stored(_one(key), _below(key, "?"))
-    if query or _FILE.search(parts.path):
-        path = (
-            path.partition("?")[0].rpartition("/")[0]
-            if not parts.path.endswith("/")
-            else path.partition("?")[0]
-        )
+    if query:
+        path = path.partition("?")[0]
+    if is_file:
+        path = path.rpartition("/")[0]
     if path in {"", "/"}:
         # The port stands between the host's labels and the parenthesis. The key of www.cz has one label: what
         # is below it would be all of .cz.

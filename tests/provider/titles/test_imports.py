@@ -7,6 +7,7 @@ import pytest
 from oai.errors import UsageError
 from provider.models import UNLISTED
 from provider.titles.entries import READERS, CollectionEntry, NotDescribed, Read, Refused, TitleEntry
+from provider.titles.ranges import RangeRules
 from tests.provider.archive import Archive
 from tests.provider.titles.conftest import Titles, entry
 
@@ -150,6 +151,17 @@ def test_two_titles_that_claim_the_same_site_are_reported(titles: Titles, archiv
     conflicts = titles.bring(entry("1", SITE), entry("2", "https://example.cz"))
     assert [one.range.low for one in conflicts] == ["cz,example)"]
     assert (titles["1"].captures, titles["2"].captures) == (1, 0)
+
+
+def test_changed_rules_for_seeds_hold_after_an_import_that_changes_nothing(
+    titles: Titles, archive: Archive
+) -> None:
+    archive.add("http://blog.example.cz/")
+    titles.bring(entry("1", SITE))
+    assert titles["1"].captures == 0
+    titles.rules = RangeRules(host="domain")
+    titles.bring(entry("1", SITE))
+    assert titles["1"].captures == 1
 
 
 CSV = "key,name,keywords,subjects,seeds,carve_outs,public,contract_to\n"
