@@ -5,6 +5,7 @@ Reading never stops at a faulty line: it yields what was found there, and the im
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -23,6 +24,9 @@ _MOST_SEEDS: Final = 10_000
 MOST_COLLECTION_SEEDS: Final = 100_000
 """URLs of a collection; an import divides the keys of the archive among all of them."""
 _SEPARATOR: Final = ";"
+_ISSN: Final = re.compile(r"(?:ISSN:?\s*)?([0-9]{4})[-\s\u2010-\u2015]?([0-9]{3}[0-9X])", re.IGNORECASE)
+_ISSN_WEIGHTS: Final = range(8, 0, -1)
+_LANGUAGE: Final = re.compile(r"[a-z]{3}")
 _LISTS: Final = ("alternative_names", "languages", "classification", "keywords", "collections")
 
 
@@ -73,6 +77,7 @@ class TitleEntry(_Strict):
     annotation: str | None = Field(None, max_length=_LONGEST)
     languages: tuple[str, ...] = ()
     issn: str | None = Field(None, max_length=100)
+    """As `1234-567X`; a text that is none stays as it is."""
     catalogue_number: str | None = Field(None, max_length=200)
     classification: tuple[str, ...] = ()
     subjects: tuple[SubjectGroup, ...] = ()
@@ -86,6 +91,32 @@ class TitleEntry(_Strict):
     contract_from: date | None = None
     contract_to: date | None = None
     seeds: tuple[Seed, ...] = Field((), max_length=_MOST_SEEDS)
+
+    @field_validator("issn")
+    @classmethod
+    def _has_one_spelling(cls, value: str | None) -> str | None:
+        found = _ISSN.fullmatch(value or "")
+        return f"{found[1]}-{found[2]}".upper() if found else value
+
+    def doubts(self) -> Iterator[str]:
+        """Yield what is published, but is probably wrong."""
+        if self.issn and not _is_issn(self.issn):
+            yield f"the ISSN {self.issn!r} is not valid; it is published as it is"
+        for language in self.languages:
+            if not _LANGUAGE.fullmatch(language):
+                yield (
+                    f"the language {language[:100]!r} is not a code of ISO 639-2, such as 'cze'; "
+                    "it is published as it is"
+                )
+
+
+def _is_issn(text: str) -> bool:
+    """Return whether a text has the form and the check digit of an ISSN."""
+    found = _ISSN.fullmatch(text)
+    if found is None:
+        return False
+    digits = [10 if sign == "X" else int(sign) for sign in found[1] + found[2]]
+    return sum(weight * digit for weight, digit in zip(_ISSN_WEIGHTS, digits, strict=True)) % 11 == 0
 
 
 class CollectionEntry(_Strict):

@@ -299,6 +299,7 @@ def _compare(
         plan.warnings.append(
             f"{entry.key}: {entry.licence[:100]!r} is not a licence that is known; it gets none"
         )
+    plan.warnings += [f"{entry.key}: {words}" for words in entry.doubts()]
     for seed in entry.seeds:
         if not ranges_of(seed.url, rules, www):
             plan.warnings.append(f"{entry.key}: the {_SEEDS[seed.kind]} {seed.url[:200]!r} {_NO_RANGES}")

@@ -146,6 +146,20 @@ def test_a_key_twice_is_refused_and_an_unknown_licence_or_a_bad_seed_is_warned_o
     assert ["rights reserved" in plan.warnings[0], "'no url' is no http" in plan.warnings[1]] == [True, True]
 
 
+def test_a_wrong_issn_and_a_language_without_a_code_are_warned_of(titles: Titles) -> None:
+    plan = titles.plan(
+        entry("1", SITE, issn="ISSN: 0317 8471", languages=("cze",)),
+        entry("2", "http://b.cz/", issn="1234-5678", languages=("cze", "čeština", "cs")),
+        entry("3", "http://c.cz/", issn="issn 2434-561x"),
+    )
+    assert [one.entry.issn for one in plan.new] == ["0317-8471", "1234-5678", "2434-561X"]
+    assert plan.warnings == [
+        "2: the ISSN '1234-5678' is not valid; it is published as it is",
+        "2: the language 'čeština' is not a code of ISO 639-2, such as 'cze'; it is published as it is",
+        "2: the language 'cs' is not a code of ISO 639-2, such as 'cze'; it is published as it is",
+    ]
+
+
 def test_two_titles_that_claim_the_same_site_are_reported(titles: Titles, archive: Archive) -> None:
     archive.add(SITE)
     conflicts = titles.bring(entry("1", SITE), entry("2", "https://example.cz"))
