@@ -202,6 +202,7 @@ def _records(path: Path) -> list[tuple[str, str, str, bytes]]:
         (("a.example", "--format", "wacz"), "cannot be written to standard output"),
         (("http://a.example/none", "--out", "x.warc.gz"), "no captures; nothing is written"),
         (("--set", "collection:none", "--out", "x.warc.gz"), "no set 'collection:none'"),
+        (("--set=", "--out", "x.warc.gz"), "no set ''"),
         (("--set", "collection:closed", "--from", "yesterday"), "--from: 'yesterday'"),
         (("a.example", "--out", "/dev/null"), "not a regular file"),
         (("--list", "/nowhere"), "--list: /nowhere"),
