@@ -18,7 +18,7 @@ from oai.database import Database
 from provider.holdings.identifiers import oai_identifier
 from provider.holdings.loads import list_loads
 from provider.indexing.indexer import IndexOptions, index_file
-from provider.models import Document, Load
+from provider.models import Document, Load, Takedown
 from tests import commands
 from tests.commands import Done
 from tests.provider.archives import Page, packed, warc_record, write_archive, write_pages
@@ -366,6 +366,22 @@ def test_a_takedown_is_previewed_entered_listed_and_lifted(
     assert "lifted_because: over" in zatva(environment, "takedown", "show", "1").stdout
     refused = zatva(environment, "takedown", "add", "blog", "--reason", "r", "--requester", "q")
     assert (refused.returncode, "1: 'blog'" in refused.stderr) == (2, True)
+
+
+def test_the_register_is_listed_whole_unless_a_limit_is_given(
+    environment: dict[str, str], database: Database
+) -> None:
+    with database.session() as session:
+        session.add_all(
+            Takedown(targets=[f"http://a.example/{number}"], reason="court order", requester="Jan")
+            for number in range(205)
+        )
+        session.commit()
+    numbers = [row["takedown_id"] for row in objects(environment, "takedown", "list")]
+    assert numbers == list(range(205, 0, -1))
+    assert len(zatva(environment, "takedown", "list").stdout.splitlines()) == 206
+    limited = objects(environment, "takedown", "list", "--limit", "101")
+    assert [row["takedown_id"] for row in limited] == numbers[:101]
 
 
 def test_a_command_is_one_load_unless_it_finds_nothing_new(
