@@ -117,6 +117,9 @@ def test_what_is_impossible_is_a_usage_error(environment: dict[str, str], tmp_pa
     assert (date.returncode, "--from: 'yesterday'" in date.stderr) == (2, True)
     foreign = zatva(environment, "hide", "oai:other.example:1")
     assert (foreign.returncode, "not an identifier of this repository" in foreign.stderr) == (2, True)
+    nameless = zatva(environment, "collection", "add", "nm", "--name", " ")
+    assert (nameless.returncode, "the name of a collection must not be empty" in nameless.stderr) == (2, True)
+    assert objects(environment, "collection", "list") == []
 
 
 def test_an_empty_folder_is_no_fault(environment: dict[str, str], tmp_path: Path) -> None:
@@ -186,7 +189,8 @@ def test_hiding_without_any_document_is_noted(
     for command in ("hide", "unhide"):
         done = zatva(environment, command, *chosen)
         assert (done.returncode, done.stdout.startswith("0 documents")) == (0, True)
-        assert "no documents match" in done.stderr
+        assert "no documents match; find them with `zatva provider find" in done.stderr
+        assert ("takedown add" in done.stderr) is (command == "hide")
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
