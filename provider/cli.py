@@ -299,9 +299,7 @@ def _add_takedowns(takedown: "Subcommands") -> None:
     )
     show_all.add_argument("--all", action="store_true", help="also those that have ended")
     show_all.add_argument("--search", metavar="TEXT", help="only those with this text")
-    show_all.add_argument(
-        "--limit", type=count, default=100, metavar="N", help="maximum number (default: %(default)s)"
-    )
+    show_all.add_argument("--limit", type=count, metavar="N", help="maximum number (default: all)")
     show = add_command(
         takedown, "show", help="show one take-down in full", handler="provider.takedown_commands:show"
     )

@@ -173,15 +173,18 @@ def _show_preview(invocation: Invocation, found: previews.ChangePreview) -> Exit
 
 def hide(invocation: Invocation) -> ExitCode:
     """`provider hide`: report documents as deleted."""
-    return _mark(invocation, selection.hide, "hidden")
+    advice = (
+        "`zatva provider find`, or hide those that are indexed later, too, with `zatva provider takedown add`"
+    )
+    return _mark(invocation, selection.hide, "hidden", advice)
 
 
 def unhide(invocation: Invocation) -> ExitCode:
     """`provider unhide`: show hidden documents again."""
-    return _mark(invocation, selection.unhide, "shown again")
+    return _mark(invocation, selection.unhide, "shown again", "`zatva provider find --all`")
 
 
-def _mark(invocation: Invocation, mark: Callable[..., int], done: str) -> ExitCode:
+def _mark(invocation: Invocation, mark: Callable[..., int], done: str, advice: str) -> ExitCode:
     arguments, settings = invocation.arguments, invocation.settings.provider
     chosen = _selection(arguments, **_named(arguments.document, settings.namespace))
     with session_of(invocation) as session:
@@ -189,10 +192,7 @@ def _mark(invocation: Invocation, mark: Callable[..., int], done: str) -> ExitCo
             warn_if_incomplete(session)
         number = mark(session, chosen, margin=settings.publish_margin)
         if not number and not selection.matches_any(session, chosen):
-            invocation.console.note(
-                "no documents match; find them with `zatva provider find`, or hide those that are indexed "
-                "later, too, with `zatva provider takedown add`"
-            )
+            invocation.console.note(f"no documents match; find them with {advice}")
     invocation.console.result({"documents": number}, f"{counted(number, 'document')} {done}")
     return ExitCode.DONE
 

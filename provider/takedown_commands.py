@@ -1,6 +1,10 @@
 """Handlers of `zatva provider takedown`: the take-down register."""
 
-from typing import Any
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final
+
+from sqlalchemy.orm import Session
 
 from oai.cli import Invocation
 from oai.console import counted
@@ -11,6 +15,7 @@ from provider.holdings.url_key_state import settle_rule
 from provider.holdings.urlkeys import WwwRule
 from provider.models import Takedown
 
+_AT_ONCE: Final = 100
 _COLUMNS = {
     "takedown_id": "No.",
     "state": "State",
@@ -49,18 +54,26 @@ def add(invocation: Invocation) -> ExitCode:
 
 def show_all(invocation: Invocation) -> ExitCode:
     """`provider takedown list`: show the register, newest first."""
+    arguments, console = invocation.arguments, invocation.console
     with session_of(invocation) as session:
-        rows = takedowns.list_takedowns(
-            session,
-            limit=invocation.arguments.limit,
-            words=invocation.arguments.search or "",
-            ended=None if invocation.arguments.all else False,
-        )
-        shown = [{**_row(row), "targets": _first(row)} for row in rows]
-    invocation.console.table(
-        shown, _COLUMNS, empty="no take-downs; enter one with `zatva provider takedown add`"
-    )
+        ended = None if arguments.all else False
+        rows = islice(_register(session, arguments.search or "", ended=ended), arguments.limit)
+        if console.as_json:
+            for row in rows:
+                console.result(row, "")
+            return ExitCode.DONE
+        shown = [{name: row[name] for name in _COLUMNS} for row in rows]
+    console.table(shown, _COLUMNS, empty="no take-downs; enter one with `zatva provider takedown add`")
     return ExitCode.DONE
+
+
+def _register(session: Session, words: str, *, ended: bool | None) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the list; entries may name 10,000 addresses each, so few are read at once."""
+    before = None
+    while found := takedowns.list_takedowns(session, limit=_AT_ONCE, before=before, words=words, ended=ended):
+        before = found[-1].takedown_id
+        for row in found:
+            yield {**_row(row), "targets": _first(row)}
 
 
 def show(invocation: Invocation) -> ExitCode:

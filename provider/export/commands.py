@@ -52,6 +52,11 @@ def export(invocation: Invocation) -> ExitCode:
         with Manifest(facts, folder) as manifest:
             with _output(form, file, manifest) as output:
                 _write(invocation, reader, chosen, output, manifest)
+                if not manifest.captures:
+                    raise UsageError(
+                        f"{choice.words()}: no captures that may be in the file; left out: "
+                        f"{_left_out(manifest)}; nothing is written"
+                    )
             _print_manifest(invocation, manifest, file)
     return ExitCode.RECORDS_REFUSED if manifest.missing else ExitCode.DONE
 
@@ -151,13 +156,14 @@ def _print_manifest(invocation: Invocation, manifest: Manifest, file: Path | Non
     words = f"{counted(manifest.captures, 'capture')}, {counted(manifest.record_bytes, 'byte')}"
     if manifest.resolved:
         words += f"; {counted(manifest.resolved, 'revisit')} got the content of an earlier capture"
-    left_out = ", ".join(
-        f"{number:,} {reason.replace('_', ' ')}" for reason, number in manifest.left_out.items()
-    )
-    if left_out:
-        words += f"; left out: {left_out}"
+    if manifest.left_out:
+        words += f"; left out: {_left_out(manifest)}"
     if file is None:
         invocation.console.note(words)
     else:
         without = list(manifest.facts.without_captures)
         invocation.console.result({**counts, "without_captures": without, "out": str(file)}, words)
+
+
+def _left_out(manifest: Manifest) -> str:
+    return ", ".join(f"{number:,} {reason.replace('_', ' ')}" for reason, number in manifest.left_out.items())

@@ -69,7 +69,6 @@ class WarcFile:
 
     def finish(self) -> None:
         """Write the manifest."""
-        self._begin()
         text, length = spooled(self._manifest.pieces(), self._manifest.folder)
         with text:
             header = other_header("metadata", length, kind="application/json", target=_MANIFEST_URI)
@@ -99,7 +98,7 @@ def write_captures(
 ) -> None:
     """Write all captures, and call the function after each one with the bytes written.
 
-    Raises what the function raises.
+    The output is finished only if it has a capture. Raises what the function raises.
     """
     for one in found:
         written = 0
@@ -109,4 +108,5 @@ def write_captures(
         else:
             manifest.refused(one)
         on_capture(one, written)
-    output.finish()
+    if manifest.captures:
+        output.finish()

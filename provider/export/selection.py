@@ -47,7 +47,7 @@ class ExportChoice:
         if self.title is not None:
             what = f"title {self.title.name}"
         else:
-            what = f"set {self.set_spec}" if self.set_spec else _urls(self.look_ups)
+            what = f"set {self.set_spec}" if self.set_spec is not None else _urls(self.look_ups)
         since = f", from {format_datestamp(self.since)}" if self.since else ""
         until = f", until {format_datestamp(self.until)}" if self.until else ""
         return f"{what}{since}{until}"

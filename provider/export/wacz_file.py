@@ -104,8 +104,6 @@ class WaczFile:
 
     def finish(self) -> None:
         """Write everything but the captures. `datapackage.json` and its digest are the last members."""
-        if not self._parts:  # the specification wants a WARC file even if it has no captures
-            self._part_for(0)
         self._end_part()
         self._write_index()
         self._copy("pages/pages.jsonl", self._pages)

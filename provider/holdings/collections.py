@@ -30,8 +30,10 @@ def add_collection(
 ) -> Collection:
     """Return the collection of a full set spec; creates it and its ancestors if missing. The caller commits.
 
-    A given name or description replaces the existing one.
+    A given name or description replaces the existing one. Raises UsageError if the name is empty.
     """
+    if name is not None and not name.strip():
+        raise UsageError("the name of a collection must not be empty")
     parent_id: int | None = None
     for spec in (*ancestors(set_spec), set_spec):
         default = _ROOT_NAME if spec == COLLECTION_ROOT else spec.rpartition(":")[2]

@@ -5,6 +5,7 @@ Reading never stops at a faulty line: it yields what was found there, and the im
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -18,11 +19,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from oai.errors import UsageError
 from provider.titles.models import SeedKind
 
+_MOST_NAMED: Final = 5
+_SHOWN: Final = 100
 _LONGEST: Final = 20_000
 _MOST_SEEDS: Final = 10_000
 MOST_COLLECTION_SEEDS: Final = 100_000
 """URLs of a collection; an import divides the keys of the archive among all of them."""
 _SEPARATOR: Final = ";"
+_ISSN: Final = re.compile(r"(?:ISSN:?\s*)?([0-9]{4})[-\s\u2010-\u2015]?([0-9]{3}[0-9X])", re.IGNORECASE)
+_ISSN_WEIGHTS: Final = range(8, 0, -1)
+_LANGUAGE: Final = re.compile(r"[a-z]{3}")
 _LISTS: Final = ("alternative_names", "languages", "classification", "keywords", "collections")
 
 
@@ -73,6 +79,7 @@ class TitleEntry(_Strict):
     annotation: str | None = Field(None, max_length=_LONGEST)
     languages: tuple[str, ...] = ()
     issn: str | None = Field(None, max_length=100)
+    """As `1234-567X`; a text that is none stays as it is."""
     catalogue_number: str | None = Field(None, max_length=200)
     classification: tuple[str, ...] = ()
     subjects: tuple[SubjectGroup, ...] = ()
@@ -86,6 +93,32 @@ class TitleEntry(_Strict):
     contract_from: date | None = None
     contract_to: date | None = None
     seeds: tuple[Seed, ...] = Field((), max_length=_MOST_SEEDS)
+
+    @field_validator("issn")
+    @classmethod
+    def _has_one_spelling(cls, value: str | None) -> str | None:
+        found = _ISSN.fullmatch(value or "")
+        return f"{found[1]}-{found[2]}".upper() if found else value
+
+    def doubts(self) -> Iterator[str]:
+        """Yield what is published, but is probably wrong."""
+        if self.issn and not _is_issn(self.issn):
+            yield f"the ISSN {self.issn!r} is not valid; it is published as it is"
+        for language in self.languages:
+            if not _LANGUAGE.fullmatch(language):
+                yield (
+                    f"the language {language[:100]!r} is not a code of ISO 639-2, such as 'cze'; "
+                    "it is published as it is"
+                )
+
+
+def _is_issn(text: str) -> bool:
+    """Return whether a text has the form and the check digit of an ISSN."""
+    found = _ISSN.fullmatch(text)
+    if found is None:
+        return False
+    digits = [10 if sign == "X" else int(sign) for sign in found[1] + found[2]]
+    return sum(weight * digit for weight, digit in zip(_ISSN_WEIGHTS, digits, strict=True)) % 11 == 0
 
 
 class CollectionEntry(_Strict):
@@ -174,7 +207,8 @@ def read_csv(path: Path, name: str | None = None) -> Iterator[Read]:
     """Yield the titles of a CSV file in UTF-8, with the fields of `TitleEntry` as column names.
 
     Several values of a field are separated by `;`, the URLs in `seeds` and `carve_outs` by blanks. A subject
-    may begin with its number: `9: Hudba`. Raises UsageError for a column that does not exist or is missing.
+    may begin with its number: `9: Hudba`. Raises UsageError for a column that does not exist, is missing, or
+    is there twice.
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.DictReader(file, strict=True)
@@ -245,11 +279,18 @@ def _check_columns(file: str, names: Sequence[str]) -> None:
     known = {*TitleEntry.model_fields, "carve_outs"}
     unknown = [name for name in names if name not in known]
     missing = [name for name in ("key", "name", "seeds") if name not in names]
+    twice = [name for name in known if names.count(name) > 1]
+    if twice:
+        raise UsageError(
+            "%(file)s: several columns are called %(twice)s",
+            file=file,
+            twice=", ".join(map(repr, sorted(twice))),
+        )
     if unknown:
         raise UsageError(
             "%(file)s: no column may be called %(unknown)s; the columns are %(known)s",
             file=file,
-            unknown=", ".join(map(repr, unknown)),
+            unknown=", ".join(repr(name[:_SHOWN]) for name in unknown[:_MOST_NAMED]),
             known=", ".join(sorted(known)),
         )
     if missing:
@@ -259,6 +300,8 @@ def _check_columns(file: str, names: Sequence[str]) -> None:
 def _of_columns(row: Mapping[str | None, Any]) -> dict[str, Any]:
     if None in row:
         raise ValueError("more values than columns")
+    if None in row.values():
+        raise ValueError("fewer values than columns, as at the end of a file that was cut off")
     given = {str(name): value for name, value in row.items() if value}
     seeds = [{"url": url} for url in given.pop("seeds", "").split()]
     seeds += [{"url": url, "kind": "carve-out"} for url in given.pop("carve_outs", "").split()]

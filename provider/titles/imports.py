@@ -42,7 +42,7 @@ from provider.titles.ranges import (
     RangeRules,
     ranges_of,
 )
-from provider.titles.segments import any_id, assign_ranges, claimed_urls, follow_setting, switch
+from provider.titles.segments import any_id, assign_ranges, claimed_urls, follow_setting
 from provider.titles.sets import collection_spec, sets_of
 
 _FIELDS: Final = (
@@ -51,6 +51,10 @@ _FIELDS: Final = (
     "contract_to",
 )  # fmt: skip
 _SEEDS: Final = {SeedKind.INCLUDE: "seed", SeedKind.CARVE_OUT: "carve-out"}
+_NO_RANGES: Final = (
+    f"is no http, https or ftp URL with a host and at most {MOST_KEY:,} characters, or has blanks or a "
+    "wildcard; it means no captures"
+)
 _ALWAYS: Final = 20
 """Titles, or addresses of lists, that an import may always change or remove without approval."""
 _KEY_BYTES: Final = 16
@@ -212,10 +216,7 @@ def _of_collections(session: Session, entries: "_Entries", rules: RangeRules, ww
     for one in entries.collections:
         wrong = [url for url in one.seeds or () if not ranges_of(url, rules, www)]
         for url in wrong[:_MOST_NAMED]:
-            yield (
-                f"collection {one.collection!r}: {url[:200]!r} is no URL with a host and a key of at most "
-                f"{MOST_KEY:,} characters; it means no captures"
-            )
+            yield (f"collection {one.collection!r}: {url[:200]!r} {_NO_RANGES}")
         if wrong[_MOST_NAMED:]:
             yield f"collection {one.collection!r}: {len(wrong) - _MOST_NAMED:,} more such URLs"
 
@@ -298,12 +299,10 @@ def _compare(
         plan.warnings.append(
             f"{entry.key}: {entry.licence[:100]!r} is not a licence that is known; it gets none"
         )
+    plan.warnings += [f"{entry.key}: {words}" for words in entry.doubts()]
     for seed in entry.seeds:
         if not ranges_of(seed.url, rules, www):
-            plan.warnings.append(
-                f"{entry.key}: the {_SEEDS[seed.kind]} {seed.url[:200]!r} is no URL with a host "
-                f"and a key of at most {MOST_KEY:,} characters; it means no captures"
-            )
+            plan.warnings.append(f"{entry.key}: the {_SEEDS[seed.kind]} {seed.url[:200]!r} {_NO_RANGES}")
     key = licence.key if licence else None
     if title is None:
         plan.new.append(Difference(entry=entry, licence=key, title_id=None))
@@ -353,7 +352,7 @@ def preview_import(session: Session, plan: ImportPlan, rules: RangeRules) -> Seq
     Nothing is counted, and no datestamp is reserved, for which answers to harvesters would wait.
     """
     if plan.changes_nothing:
-        switch(session, rules)
+        assign_ranges(session, rules, ())
         return []
     return _change(session, plan, rules)[1]
 

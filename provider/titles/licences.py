@@ -7,20 +7,40 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-_CC: Final = re.compile(
-    r"\bCC[ -]?(?P<terms>BY(?:-(?:NC|SA|ND))*)[ -](?P<version>[1-4]\.0)(?:[ -](?P<country>[A-Z]{2})\b)?",
+_NAME: Final = re.compile(
+    r"(?P<title>[^(),;]*\b[0-9]\.[0-9]\b[^(),;]*\()?(?:Creative Commons )?"
+    r"CC[ -]?(?:BY(?P<terms>(?:-(?:NC|SA|ND))*)[ -](?P<version>[0-9.]+)(?:[ -](?P<country>[A-Z]+))?"
+    r"|(?:0|ZERO)(?:[ -]1\.0(?: Universal)?)?)(?(title)\))",
     re.IGNORECASE,
 )
-_ZERO: Final = re.compile(r"\bCC[ -]?(?:0|ZERO)(?:[ -]1\.0)?(?!\.?[0-9])", re.IGNORECASE)
+"""A short name, or one in parentheses after a title: `Attribution 4.0 International (CC BY 4.0)`."""
 _URL: Final = re.compile(
-    r"creativecommons\.org/(?:licenses/(?P<terms>[a-z-]+)/(?P<version>[1-4]\.0)(?:/(?P<country>[a-z]{2})\b)?"
-    r"|publicdomain/zero/(?P<zero>1\.0))",
+    r"(?:https?://)?(?:www\.)?creativecommons\.org/(?:licenses/by(?P<terms>(?:-(?:nc|sa|nd))*)/"
+    r"(?P<version>[0-9.]+)(?:/(?P<country>(?!deed|legalcode)[a-z]+))?|publicdomain/zero/1\.0)"
+    r"(?:/(?:(?:deed|legalcode)[\w.-]*)?)?[)>]?",
     re.IGNORECASE,
 )
+_BETWEEN: Final = re.compile(r"[,;]\s+|[\s(<]+(?=https?://)")
+"""Between several names of one licence."""
 _TERMS: Final = frozenset({"by", "by-sa", "by-nd", "by-nc", "by-nc-sa", "by-nc-nd"})
-_KEY: Final = re.compile(
-    r"cc-(?P<terms>by(?:-(?:nc|sa|nd))*)-(?P<version>[0-9.]+)(?:-(?P<country>[a-z]{2}))?"
-)
+_UNPORTED: Final = {
+    "1.0": "generic",
+    "2.0": "generic",
+    "2.5": "generic",
+    "3.0": "unported",
+    "4.0": "international",
+}
+"""What Creative Commons calls each version without a country."""
+_PORTED: Final = {
+    "1.0": "fi il nl",
+    "2.0": "at au be br ca cl de es fr hr it jp kr nl pl tw uk za",
+    "2.1": "au ca es jp",
+    "2.5": "ar au bg br ca ch cn co dk es hr hu il in it mk mt mx my nl pe pl pt scotland se si tw za",
+    "3.0": "am at au az br ca ch cl cn cr cz de ec ee eg es fr ge gr gt hk hr ie igo it lu nl no nz ph pl pr "
+    "pt ro rs sg th tw ua ug us ve vn za",
+}
+"""Countries for which Creative Commons has published each version; `igo`: intergovernmental organisations."""
+_KEY: Final = re.compile(r"cc-(?P<terms>by(?:-(?:nc|sa|nd))*)-(?P<version>[0-9.]+)(?:-(?P<country>[a-z]+))?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +60,10 @@ _CC0: Final = Licence(
 
 
 def licence_of(text: str) -> Licence | None:
-    """Return the licence that a text names by short name or URL; None if there is none, or several."""
-    found = {_creative_commons(match) for match in (*_CC.finditer(text), *_URL.finditer(text))}
-    found |= {_CC0 for _ in _ZERO.finditer(text)}
-    known = found - {None}
-    return known.pop() if len(known) == 1 else None
+    """Return the licence of which a text is the short name, the URL, or both; None for any other text."""
+    parts = _BETWEEN.split(text.strip(" ."))
+    found = {_named(part) for part in parts}
+    return found.pop() if len(found) == 1 else None
 
 
 def licence_by_key(key: str) -> Licence | None:
@@ -55,18 +74,23 @@ def licence_by_key(key: str) -> Licence | None:
     return None if found is None else _licence(found["terms"], found["version"], found["country"] or "")
 
 
-def _creative_commons(match: re.Match[str]) -> Licence | None:
-    if "zero" in match.re.groupindex and match["zero"]:
+def _named(text: str) -> Licence | None:
+    found = _NAME.fullmatch(text) or _URL.fullmatch(text)
+    if found is None:
+        return None
+    if found["version"] is None:
         return _CC0
-    terms = match["terms"].lower()
+    terms, version = f"by{found['terms'].lower()}", found["version"]
     # Version 1.0 alone is called so by Creative Commons, too.
-    if (terms, match["version"]) == ("by-nd-nc", "1.0"):
+    if (terms, version) == ("by-nd-nc", "1.0"):
         terms = "by-nc-nd"
-    return _licence(terms, match["version"], (match["country"] or "").lower())
+    country = (found["country"] or "").lower()
+    return _licence(terms, version, "" if country == _UNPORTED.get(version) else country)
 
 
 def _licence(terms: str, version: str, country: str) -> Licence | None:
-    if terms not in _TERMS:
+    published = country in _PORTED.get(version, "").split() if country else version in _UNPORTED
+    if terms not in _TERMS or not published:
         return None
     ported = f"-{country}" if country else ""
     label = f"CC {terms.upper()} {version}{f' {country.upper()}' if country else ''}"

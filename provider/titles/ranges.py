@@ -25,7 +25,14 @@ FileScope = Literal["directory", "url"]
 MOST_KEY: Final = 1300
 """Characters of the longest key of a range: an entry of a B-tree has 2,704 bytes, and may hold both ends."""
 
-_FILE: Final = re.compile(r"/[^/]*\.[^/]*\Z")
+_FILE: Final = re.compile(
+    r"/[^/]*\.(?:aspx?|cfml?|f?cgi|dll|do|[jps]?html?|xhtml|jsf|jspx?|php[3-8]?|pl|rss|xml)(?:;[^/]*)?\Z",
+    re.IGNORECASE,
+)
+"""A last segment that is a page in a directory; others with a dot, as `/jan.novak`, may have pages below."""
+_BLANK: Final = re.compile(r"\s")
+_AUTHORITY_END: Final = re.compile(r"[/?#]")
+_SCHEMES: Final = frozenset({"http", "https", "ftp"})
 _NEXT: Final = {")": "*", ",": "-", "/": "0", "?": "@", "": "!"}
 """The character after each one, as the end of a range; keys have no character below `!`. The range of a
 domain begins with `)` and ends after `,`, with which the keys of its subdomains continue."""
@@ -78,23 +85,23 @@ def range_rules(settings: ProviderSettings) -> RangeRules:
 def ranges_of(url: str, rules: RangeRules, www: WwwRule) -> list[KeyRange]:
     """Return the ranges of keys that a seed means.
 
-    Empty if the URL has no host with at least two labels, or if its key is longer than `MOST_KEY`.
+    Empty if it is not an http, https or ftp URL whose host has at least two labels, if it has blanks or a
+    wildcard, or if its key is longer than `MOST_KEY`.
     """
+    if not _is_address(url):
+        return []
     url = with_scheme(url)
     parts = parts_of(url)
-    if "." not in parts.host.strip(".") and ":" not in parts.host:
-        return []
     key = url_key(url, www)
     host, _, path = key.partition(")")
     query = bool(parts.query)
-    if (query or (_FILE.search(parts.path) and not parts.path.endswith("/"))) and rules.file == "url":
+    is_file = _FILE.search(parts.path) is not None
+    if (query or is_file) and rules.file == "url":
         return _stored(_one(key)) if query else _stored(_one(key), _below(key, "?"))
-    if query or _FILE.search(parts.path):
-        path = (
-            path.partition("?")[0].rpartition("/")[0]
-            if not parts.path.endswith("/")
-            else path.partition("?")[0]
-        )
+    if query:
+        path = path.partition("?")[0]
+    if is_file:
+        path = path.rpartition("/")[0]
     if path in {"", "/"}:
         # The port stands between the host's labels and the parenthesis. The key of www.cz has one label: what
         # is below it would be all of .cz.
@@ -102,6 +109,19 @@ def ranges_of(url: str, rules: RangeRules, www: WwwRule) -> list[KeyRange]:
         return [KeyRange(f"{host})", f"{host}-") if whole else _below(host, ")")]
     directory = f"{host}){path}"
     return _stored(_one(directory), _below(directory, "/"), _below(directory, "?"))
+
+
+def _is_address(url: str) -> bool:
+    """Return whether a seed is the address of a host or of a page, and no pattern."""
+    if _BLANK.search(url) or url.rstrip("/").endswith("*"):
+        return False
+    scheme, _, rest = with_scheme(url).partition("://")
+    authority = _AUTHORITY_END.split(rest, maxsplit=1)[0]
+    # Without a scheme, what has a user is an e-mail address.
+    if scheme.lower() not in _SCHEMES or "*" in authority or ("@" in authority and "://" not in url):
+        return False
+    host = parts_of(with_scheme(url)).host
+    return "." in host.strip(".") or ":" in host
 
 
 def ranges_of_address(url: str, www: WwwRule) -> list[KeyRange]:

@@ -8,7 +8,7 @@ Whoever changes segments holds the lock of imports (`provider.titles.access.IMPO
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ARRAY, ColumnElement, Integer, any_, func, literal, select
 from sqlalchemy.orm import Session
@@ -38,6 +38,9 @@ from provider.titles.ranges import (
     strictest_access,
 )
 from provider.titles.segment_rows import division, note_division, replace_rows
+
+_READING: Final = 2
+"""Increased when `ranges_of` reads seeds differently, so that all keys are divided again."""
 
 
 class ClaimedUrl(NamedTuple):
@@ -111,7 +114,7 @@ _State = tuple[int | None, bool, str | None, bool]
 
 
 def _words(rules: RangeRules, www: WwwRule) -> str:
-    return f"{rules.host} {rules.file} {rules.carve_out} {www}"
+    return f"{rules.host} {rules.file} {rules.carve_out} {www} {_READING}"
 
 
 def _spans(
@@ -167,23 +170,15 @@ def _replace_segments(
 
 
 def follow_setting(session: Session, rules: RangeRules, *, margin: float) -> int:
-    """Give the titles' documents sets, or take them away, if the setting is no longer what it was.
+    """Divide the keys again if the rules for seeds have changed; add or remove the sets of titles.
 
-    Returns the number of titles that got a new datestamp, because their records link to these sets. The
-    caller commits, and lets the documents follow (`provider.titles.access.settle_access`).
+    Returns the number of titles that got a new datestamp, because their records have other figures or link
+    to these sets. The caller commits, and lets the documents follow (`provider.titles.access.settle_access`).
     """
     session.execute(select(func.pg_advisory_xact_lock(IMPORTING)))
     hold_figures(session)
-    switched = switch(session, rules)
-    return publish(session, switched, (), margin=margin) if switched else 0
-
-
-def switch(session: Session, rules: RangeRules) -> set[int]:
-    """Let segments follow the setting, and note their ranges; returns the titles concerned."""
-    switched = _switch_sets(session, rules)
-    spans = _spans(session, rules, hold_rule(session), ())
-    note_pending(session, assign_collections(session, rules, spans))
-    return switched
+    _, changed = assign_ranges(session, rules, ())
+    return publish(session, changed, changed, margin=margin) if changed else 0
 
 
 def _switch_sets(session: Session, rules: RangeRules) -> set[int]:

@@ -18,7 +18,7 @@ from oai.database import Database
 from provider.holdings.identifiers import oai_identifier
 from provider.holdings.loads import list_loads
 from provider.indexing.indexer import IndexOptions, index_file
-from provider.models import Document, Load
+from provider.models import Document, Load, Takedown
 from tests import commands
 from tests.commands import Done
 from tests.provider.archives import Page, packed, warc_record, write_archive, write_pages
@@ -117,6 +117,9 @@ def test_what_is_impossible_is_a_usage_error(environment: dict[str, str], tmp_pa
     assert (date.returncode, "--from: 'yesterday'" in date.stderr) == (2, True)
     foreign = zatva(environment, "hide", "oai:other.example:1")
     assert (foreign.returncode, "not an identifier of this repository" in foreign.stderr) == (2, True)
+    nameless = zatva(environment, "collection", "add", "nm", "--name", " ")
+    assert (nameless.returncode, "the name of a collection must not be empty" in nameless.stderr) == (2, True)
+    assert objects(environment, "collection", "list") == []
 
 
 def test_an_empty_folder_is_no_fault(environment: dict[str, str], tmp_path: Path) -> None:
@@ -186,7 +189,8 @@ def test_hiding_without_any_document_is_noted(
     for command in ("hide", "unhide"):
         done = zatva(environment, command, *chosen)
         assert (done.returncode, done.stdout.startswith("0 documents")) == (0, True)
-        assert "no documents match" in done.stderr
+        assert "no documents match; find them with `zatva provider find" in done.stderr
+        assert ("takedown add" in done.stderr) is (command == "hide")
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
@@ -366,6 +370,22 @@ def test_a_takedown_is_previewed_entered_listed_and_lifted(
     assert "lifted_because: over" in zatva(environment, "takedown", "show", "1").stdout
     refused = zatva(environment, "takedown", "add", "blog", "--reason", "r", "--requester", "q")
     assert (refused.returncode, "1: 'blog'" in refused.stderr) == (2, True)
+
+
+def test_the_register_is_listed_whole_unless_a_limit_is_given(
+    environment: dict[str, str], database: Database
+) -> None:
+    with database.session() as session:
+        session.add_all(
+            Takedown(targets=[f"http://a.example/{number}"], reason="court order", requester="Jan")
+            for number in range(205)
+        )
+        session.commit()
+    numbers = [row["takedown_id"] for row in objects(environment, "takedown", "list")]
+    assert numbers == list(range(205, 0, -1))
+    assert len(zatva(environment, "takedown", "list").stdout.splitlines()) == 206
+    limited = objects(environment, "takedown", "list", "--limit", "101")
+    assert [row["takedown_id"] for row in limited] == numbers[:101]
 
 
 def test_a_command_is_one_load_unless_it_finds_nothing_new(

@@ -147,11 +147,22 @@ def export_here(settings: Settings, *words: str) -> ExitCode:
     return export(Invocation(arguments=arguments, settings=settings, console=console))
 
 
-def test_an_export_of_nothing_but_withheld_captures_says_so(kept: Kept, tmp_path: Path) -> None:
-    out = tmp_path / "none.wacz"
-    assert export_here(kept.settings, SECRET.url, "--out", str(out)) is ExitCode.DONE
-    wacz = read_wacz(out)
-    assert (wacz.captures, wacz.manifest["left_out"]["withheld"]) == ({}, 1)
+@pytest.mark.parametrize("name", ["none.wacz", "none.warc.gz"])
+def test_an_export_of_nothing_but_withheld_captures_writes_nothing_and_says_why(
+    kept: Kept, tmp_path: Path, name: str
+) -> None:
+    message = "no captures that may be in the file; left out: 1 withheld; nothing is written"
+    with pytest.raises(UsageError, match=message):
+        export_here(kept.settings, SECRET.url, "--out", str(tmp_path / name))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_standard_output_stays_empty_if_all_captures_are_withheld(
+    kept: Kept, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    with pytest.raises(UsageError, match="left out: 1 withheld; nothing is written"):
+        export_here(kept.settings, SECRET.url)
+    assert capsysbinary.readouterr().out == b""
 
 
 def test_warc_goes_to_standard_output(
@@ -191,6 +202,7 @@ def _records(path: Path) -> list[tuple[str, str, str, bytes]]:
         (("a.example", "--format", "wacz"), "cannot be written to standard output"),
         (("http://a.example/none", "--out", "x.warc.gz"), "no captures; nothing is written"),
         (("--set", "collection:none", "--out", "x.warc.gz"), "no set 'collection:none'"),
+        (("--set=", "--out", "x.warc.gz"), "no set ''"),
         (("--set", "collection:closed", "--from", "yesterday"), "--from: 'yesterday'"),
         (("a.example", "--out", "/dev/null"), "not a regular file"),
         (("--list", "/nowhere"), "--list: /nowhere"),

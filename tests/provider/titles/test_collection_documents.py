@@ -215,7 +215,7 @@ def test_too_many_urls_that_leave_need_approval(titles: Titles) -> None:
 
 def test_what_is_no_url_is_a_warning(titles: Titles) -> None:
     plan = titles.plan(entry("1", SITE), CollectionEntry(collection="Floods", seeds=("nonsense", *"abc" * 9)))
-    assert "collection 'Floods': 'nonsense' is no URL with a host" in plan.warnings[0]
+    assert "collection 'Floods': 'nonsense' is no http, https or ftp URL with a host" in plan.warnings[0]
     assert plan.warnings[-1] == "collection 'Floods': 8 more such URLs"
 
 

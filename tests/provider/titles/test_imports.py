@@ -7,6 +7,7 @@ import pytest
 from oai.errors import UsageError
 from provider.models import UNLISTED
 from provider.titles.entries import READERS, CollectionEntry, NotDescribed, Read, Refused, TitleEntry
+from provider.titles.ranges import RangeRules
 from tests.provider.archive import Archive
 from tests.provider.titles.conftest import Titles, entry
 
@@ -142,7 +143,21 @@ def test_a_key_twice_is_refused_and_an_unknown_licence_or_a_bad_seed_is_warned_o
     )
     assert [one.reason for one in plan.refused] == ["its key was used before, by 'Title 1'"]
     assert [one.licence for one in plan.new] == [None, None]
-    assert ["rights reserved" in plan.warnings[0], "'no url' is no URL" in plan.warnings[1]] == [True, True]
+    assert ["rights reserved" in plan.warnings[0], "'no url' is no http" in plan.warnings[1]] == [True, True]
+
+
+def test_a_wrong_issn_and_a_language_without_a_code_are_warned_of(titles: Titles) -> None:
+    plan = titles.plan(
+        entry("1", SITE, issn="ISSN: 0317 8471", languages=("cze",)),
+        entry("2", "http://b.cz/", issn="1234-5678", languages=("cze", "čeština", "cs")),
+        entry("3", "http://c.cz/", issn="issn 2434-561x"),
+    )
+    assert [one.entry.issn for one in plan.new] == ["0317-8471", "1234-5678", "2434-561X"]
+    assert plan.warnings == [
+        "2: the ISSN '1234-5678' is not valid; it is published as it is",
+        "2: the language 'čeština' is not a code of ISO 639-2, such as 'cze'; it is published as it is",
+        "2: the language 'cs' is not a code of ISO 639-2, such as 'cze'; it is published as it is",
+    ]
 
 
 def test_two_titles_that_claim_the_same_site_are_reported(titles: Titles, archive: Archive) -> None:
@@ -150,6 +165,17 @@ def test_two_titles_that_claim_the_same_site_are_reported(titles: Titles, archiv
     conflicts = titles.bring(entry("1", SITE), entry("2", "https://example.cz"))
     assert [one.range.low for one in conflicts] == ["cz,example)"]
     assert (titles["1"].captures, titles["2"].captures) == (1, 0)
+
+
+def test_changed_rules_for_seeds_hold_after_an_import_that_changes_nothing(
+    titles: Titles, archive: Archive
+) -> None:
+    archive.add("http://blog.example.cz/")
+    titles.bring(entry("1", SITE))
+    assert titles["1"].captures == 0
+    titles.rules = RangeRules(host="domain")
+    titles.bring(entry("1", SITE))
+    assert titles["1"].captures == 1
 
 
 CSV = "key,name,keywords,subjects,seeds,carve_outs,public,contract_to\n"
@@ -187,6 +213,7 @@ def test_csv_has_several_values_in_a_field(tmp_path: Path) -> None:
         ("jsonl", JSONL.encode() + b'{"key": "2", "name": "\xe9"}\n', "line 2", "not UTF-8"),
         ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,31.1.2027\n", "line 3", "contract_to"),
         ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,,,,\n", "line 3", "more values than columns"),
+        ("csv", CSV + "1,A,,,,,,\n2,B,,,http://b.cz/", "line 3", "fewer values than columns"),
         ("csv", CSV + '1,A,,,,,,\n2,"B,,,,,,\n', "line", "unexpected end"),
         ("archive-it", '[{"id": 1, "url": "http://a.cz/"}, {"id": 2}]', "seed 2", "url"),
     ],
@@ -206,6 +233,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_taken(
     [
         ("csv", "key,title,seeds\n", "no column may be called 'title'; the columns are access, "),
         ("csv", "key,seeds\n", "columns are missing: name"),
+        ("csv", "key,name,seeds,key\n", "several columns are called 'key'"),
         ("archive-it", "{}", "not a list of seeds"),
         ("archive-it", "<html>", "not JSON"),
     ],

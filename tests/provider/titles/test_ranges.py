@@ -47,10 +47,18 @@ CASES = [
     ("http://x.cz/a/index.html", HOST, "http://x.cz/a/other.html", "http://x.cz/b"),
     ("http://x.cz/index.php?id=5", HOST, "http://x.cz/anything", "http://y.cz/"),
     ("http://x.cz/a/?id=5", HOST, "http://x.cz/a/b", "http://x.cz/c"),
+    ("http://x.cz/jan.novak", HOST, "http://x.cz/jan.novak/cv.html", "http://x.cz/"),
+    ("http://x.cz/jan.novak", HOST, "http://x.cz/Jan.Novak?lang=cs", "http://x.cz/jan.novakova"),
+    ("http://x.cz/jan.novak?lang=cs", HOST, "http://x.cz/jan.novak/cv.html", "http://x.cz/"),
+    ("http://x.cz/a/report.pdf", HOST, "http://x.cz/a/report.pdf", "http://x.cz/a/other.pdf"),
+    ("http://x.cz/jan.novak", EXACT, "http://x.cz/jan.novak/cv.html", "http://x.cz/"),
+    ("http://x.cz/a/Index.PHP3;sid=1", HOST, "http://x.cz/a/other.html", "http://x.cz/b"),
     ("http://x.cz/a/index.html", EXACT, "http://x.cz/a/index.html?x=1", "http://x.cz/a/other.html"),
     ("http://x.cz/v.php?id=5", EXACT, "http://x.cz/v.php?id=5", "http://x.cz/v.php?id=51"),
     ("http://www.cz/", DOMAIN, "http://www.cz/a", "http://x.cz/"),
     ("http://192.0.2.1/", HOST, "http://192.0.2.1/a", "http://192.0.2.10/a"),
+    ("ftp://user@x.cz/a*b/", HOST, "http://x.cz/a*b/c", "http://x.cz/ab"),
+    ("x.cz/@user", HOST, "http://x.cz/@user/1", "http://x.cz/"),
     ("http://čajovna.cz/", HOST, "http://xn--ajovna-h2a.cz/a", "http://cajovna.cz/"),
 ]
 
@@ -67,6 +75,16 @@ LONG = f"http://x.cz/{'a' * 1300}"
 
 @pytest.mark.parametrize("seed", ["", "urn:isbn:1", "localhost", "about:blank", "http://", "not a url", LONG])
 def test_what_has_no_host_or_a_key_too_long_for_an_index_means_nothing(seed: str) -> None:
+    assert ranges_of(seed, HOST, NUMBERED) == []
+
+
+@pytest.mark.parametrize(
+    "seed",
+    ["*.y.cz", "http://*.y.cz/", "http://y.cz/aa*", "http://y.cz/*/", "y.cz/*", "http://y.cz/?a=*",
+     "mailto:webmaster@y.cz", "webmaster@y.cz", "gopher://y.cz/", "http://y.cz/a/ http://x.cz/a/",
+     "http://y.cz/a\tb"],
+)  # fmt: skip
+def test_a_pattern_or_what_is_no_address_means_nothing(seed: str) -> None:
     assert ranges_of(seed, HOST, NUMBERED) == []
 
 

@@ -434,7 +434,10 @@ def test_what_is_wrong_with_a_title_is_in_the_plan(titles: Titles, seeder: Seede
     source = seeder.source("success", "no url", "-also none")
     seeder.contract(source, creative_commons_type="to be agreed")
     plan = titles.plan(*read(seeder), source="seeder")
-    no_url = "is no URL with a host and a key of at most 1,300 characters; it means no captures"
+    no_url = (
+        "is no http, https or ftp URL with a host and at most 1,300 characters, or has blanks or a wildcard; "
+        "it means no captures"
+    )
     assert plan.warnings == [
         f"{source}: 'to be agreed' is not a licence that is known; it gets none",
         f"{source}: the seed 'no url' {no_url}",
