@@ -98,6 +98,24 @@ async def test_numbers_of_facets_stay_on_one_line(server: Server, page: Page) ->
     assert lines == 1
 
 
+async def test_labels_of_weekdays_are_nearest_to_their_own_boxes(server: Server, page: Page) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+    await page.set_viewport_size({"width": 1280, "height": 900})
+    await enter(page, server, path="/schedules/new?repository=1")
+    await page.get_by_label("Every week").check()
+
+    own, following = await page.locator(".weekdays").evaluate(
+        "days => { const [label, box] = [...days.querySelectorAll('label, input')].slice(1, 3);"
+        " const text = document.createRange(); text.selectNodeContents(label); const words ="
+        " text.getBoundingClientRect(); return [words.left - label.previousElementSibling"
+        ".getBoundingClientRect().right, box.getBoundingClientRect().left - words.right]; }"
+    )
+
+    assert own * 2 < following
+
+
 async def test_a_session_that_ends_ends_the_live_rows_for_good(server: Server, page: Page) -> None:
     await enter(page, server, path="/jobs")
     await expect(page.locator("[data-live-status]")).to_have_text("Live")
