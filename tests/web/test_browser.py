@@ -116,6 +116,18 @@ async def test_labels_of_weekdays_are_nearest_to_their_own_boxes(server: Server,
     assert own * 2 < following
 
 
+async def test_short_format_names_stay_whole_in_narrow_tables(server: Server, page: Page) -> None:
+    with server.database.session() as session:
+        a_run(session, a_repository(session), record_count=1_234_567, updated_count=1_234_567)
+        session.commit()
+    await page.set_viewport_size({"width": 800, "height": 800})
+    await enter(page, server, path="/repositories/1")
+
+    lines = await page.locator("#run-1 .mono").evaluate("prefix => prefix.getClientRects().length")
+
+    assert lines == 1
+
+
 async def test_a_session_that_ends_ends_the_live_rows_for_good(server: Server, page: Page) -> None:
     await enter(page, server, path="/jobs")
     await expect(page.locator("[data-live-status]")).to_have_text("Live")
