@@ -4,6 +4,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 from sqlalchemy import text
 
+from oai.datestamps import utc_now
 from tests.chromium import console_messages
 from tests.web.conftest import Server, enter, sign_in
 from tests.web.repository import repository
@@ -114,6 +115,19 @@ async def test_labels_of_weekdays_are_nearest_to_their_own_boxes(server: Server,
     )
 
     assert own * 2 < following
+
+
+async def test_the_rows_of_a_timeline_have_their_names_in_sight_on_a_telephone(
+    server: Server, page: Page
+) -> None:
+    with server.database.session() as session:
+        a_run(session, a_repository(session), harvest_end_time=utc_now())
+        session.commit()
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await enter(page, server, path="/runs?view=timeline")
+
+    await expect(page.locator(".row-names li")).to_be_in_viewport(ratio=1)
+    await expect(page.locator(".row-names li")).to_have_text("Library of Telč")
 
 
 async def test_short_format_names_stay_whole_in_narrow_tables(server: Server, page: Page) -> None:
