@@ -4,7 +4,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import select
@@ -27,7 +27,6 @@ The latter is longer if its pages take long.
 """
 _OVERDUE_PAGES = 3
 """So many times the usual time of a page must pass."""
-_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,7 +239,8 @@ def estimate(
     else from the duration of the schedule's earlier runs, without which a job has no duration. Waiting jobs
     begin in their order as soon as a worker place, their repository and their host are free and the overall
     limit allows it; turns between owners are not simulated. The position is the number of jobs that should
-    begin before, plus one; jobs with a known start come first.
+    begin before, plus one; jobs without a known start count as if they began when they are due, after those
+    that begin at that time.
     """
     usual = _usual_seconds(session, {job.recurring_id for job, _ in rows})
     left: dict[int, float | None] = {}
@@ -277,8 +277,12 @@ def _in_line(
     running = [timed(job) for job, _ in rows if job.status not in (*_WAITING, *_OFF)]
     waiting = sorted((job for job, _ in rows if job.status in _WAITING), key=lambda job: _order(job, now))
     begin = starts([timed(job) for job in waiting], running, _capacity(session), now)
+
+    def turn(job: Job) -> tuple[datetime, bool]:
+        return begin.get(job.job_id) or max(_earliest(job), now), job.job_id not in begin
+
     # The sort is stable: jobs that begin at the same time keep their order.
-    in_turn = sorted(waiting, key=lambda job: begin.get(job.job_id, _NEVER))
+    in_turn = sorted(waiting, key=turn)
     return {
         job.job_id: Estimate(position=position, start=begin.get(job.job_id), seconds=left[job.job_id])
         for position, job in enumerate(in_turn, 1)

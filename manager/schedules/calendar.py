@@ -2,18 +2,19 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, Select, case, func, literal, null, or_, select
+from sqlalchemy import ColumnElement, Select, case, false, func, literal, null, or_, select
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.orm import Session
 
 from harvester.models import Repository
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.schedules.frequency import parse_frequency
+from manager.schedules.plan import SchedulePlan
 from oai.errors import UsageError
 
 _ACTIVE: Final = (RecurringState.NEW, RecurringState.RECURRING, RecurringState.ONE_OFF)
@@ -31,6 +32,8 @@ class DueGroup:
     """When they begin (UTC), or are due once; None if so long ago that it makes no difference."""
     end: datetime | None
     """When they end (UTC), if that is before the end of the period."""
+    floor: timedelta
+    """The least time between two runs."""
     schedules: int
     first: tuple[int, ...]
     """The lowest of their ids."""
@@ -62,14 +65,16 @@ def due_groups(
     named: int,
     repository_id: int | None = None,
     among: Select[int] | None = None,
+    partner_minutes: float = 0,
 ) -> DueGroups:
     """Return up to `limit` groups that are due between two moments, with up to `named` ids of each.
 
-    `among` selects the repositories that are included.
+    `among` selects the repositories that are included. `partner_minutes` is the floor of schedules that have
+    an owner.
     """
     chosen = _chosen(repository_id, among)
     plans = _recurring(now, until).where(*chosen).union_all(_once(now, until).where(*chosen)).subquery()
-    keys = (plans.c.frequency, plans.c.time_zone, plans.c.start, plans.c.end)
+    keys = (plans.c.frequency, plans.c.time_zone, plans.c.start, plans.c.end, plans.c.owned)
     numbers = func.array_agg(aggregate_order_by(plans.c.id, plans.c.id))
     rows = session.execute(
         select(*keys, func.count(), numbers[1:named], func.sum(func.count()).over())
@@ -78,8 +83,16 @@ def due_groups(
         .limit(limit)
     ).all()
     groups = [
-        DueGroup(frequency=often, time_zone=zone, start=start, end=end, schedules=count, first=tuple(first))
-        for often, zone, start, end, count, first, _all in rows
+        DueGroup(
+            frequency=often,
+            time_zone=zone,
+            start=start,
+            end=end,
+            floor=timedelta(minutes=partner_minutes if owned else 0),
+            schedules=count,
+            first=tuple(first),
+        )
+        for often, zone, start, end, owned, count, first, _all in rows
     ]
     every = int(rows[0][-1]) if rows else 0
     return DueGroups(groups=groups, left_out=every - sum(group.schedules for group in groups))
@@ -90,10 +103,14 @@ def due_times(group: DueGroup, now: datetime, end: datetime, *, most: int) -> li
     if not group.frequency:
         return [group.start] if group.start else []
     try:
-        frequency, zone = parse_frequency(group.frequency), ZoneInfo(group.time_zone)
-        upcoming = frequency.upcoming(now, start=group.start or now, zone=zone)
-        until = min(end, group.end) if group.end else end
-        return list(islice(takewhile(lambda moment: moment < until, upcoming), most))
+        plan = SchedulePlan(
+            frequency=parse_frequency(group.frequency),
+            zone=ZoneInfo(group.time_zone),
+            start=group.start or now,
+            end=group.end,
+            floor=group.floor,
+        )
+        return list(islice(takewhile(lambda due: due < end, plan.runs(since=now)), most))
     except (UsageError, ValueError):
         return []  # a row that was written by SQL; its page says what is wrong with it
 
@@ -137,6 +154,7 @@ def _recurring(now: datetime, until: datetime) -> Any:  # noqa: ANN401 an SQL ex
         RecurringJob.time_zone.label("time_zone"),
         case((begun, None), else_=RecurringJob.start_date).label("start"),
         case((RecurringJob.end_date < until, RecurringJob.end_date)).label("end"),
+        (func.coalesce(RecurringJob.owner, "") != "").label("owned"),
     ).where(frequency != "", RecurringJob.start_date < until)
 
 
@@ -147,6 +165,6 @@ def _once(now: datetime, until: datetime) -> Any:  # noqa: ANN401 an SQL express
         .where(Job.recurring_id == RecurringJob.id, Job.status.in_(_PLANNED))
         .scalar_subquery()
     )
-    return select(RecurringJob.id, literal(""), RecurringJob.time_zone, due, null()).where(
+    return select(RecurringJob.id, literal(""), RecurringJob.time_zone, due, null(), false()).where(
         func.coalesce(RecurringJob.frequency, "") == "", due >= now, due < until
     )

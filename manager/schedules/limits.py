@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from typing import Final, Self
 
 from sqlalchemy import func, select, true
@@ -117,7 +117,5 @@ def _is_busy(session: Session, repository_id: int, besides: int) -> bool:
 
 def _due_times(plan: SchedulePlan) -> Iterator[datetime]:
     """Yield the due times of the span that begins with the first one."""
-    due = first = plan.first()
-    while due is not None and first is not None and due <= first + _SPAN:
-        yield due
-        due = plan.next_after(due)
+    first = plan.first()
+    return takewhile(lambda due: first is not None and due <= first + _SPAN, plan.runs())

@@ -5,7 +5,7 @@ refuse.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
@@ -78,6 +78,13 @@ class SchedulePlan:
         if self.frequency is None:
             return self._unless_over(self.start)
         return self._unless_over(self.frequency.first(start=self.start, zone=self.zone, since=since))
+
+    def runs(self, *, since: datetime | None = None) -> Iterator[datetime]:
+        """Yield the due times (UTC) in order, each at least the floor after the one before."""
+        due = self.first(since=since)
+        while due is not None:
+            yield due
+            due = self.next_run(due)
 
     def is_over(self, moment: datetime) -> bool:
         """Return whether the end is before that moment."""

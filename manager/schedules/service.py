@@ -264,6 +264,12 @@ def find_schedules(
     return [_view(*row) for row in session.execute(query.order_by(RecurringJob.id).limit(limit))]
 
 
+def count_schedules(session: Session, repository_id: int) -> int:
+    """Return the number of schedules of a repository."""
+    found = select(func.count()).where(RecurringJob.repository_id == repository_id)
+    return session.scalars(found).one()
+
+
 def find_view(session: Session, recurring_id: int) -> ScheduleView:
     """Return one schedule. Raises UsageError if there is none with that id."""
     row = session.execute(_views().where(RecurringJob.id == recurring_id)).one_or_none()

@@ -4,10 +4,10 @@ Everything rests on the history of the repository; without one, nothing is guess
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
-from itertools import pairwise, takewhile
+from itertools import islice, pairwise, takewhile
 from statistics import median
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -118,11 +118,7 @@ def forecast(
     Raises UsageError if the schedule cannot be read.
     """
     plan = read_plan(schedule, partner_minutes=partner_minutes)
-    dues: list[datetime] = []
-    due = plan.first(since=schedule.date_added)
-    while due is not None and due < now + _WEEK and len(dues) < _MOST_TIMES:
-        dues.append(due)
-        due = plan.next_run(due)
+    dues = due_times(plan.runs(since=schedule.date_added), now)
     found = what_if(
         session,
         schedule.repository_id,
@@ -222,9 +218,9 @@ def _first_within(other: RecurringJob, windows: Sequence[tuple[datetime, datetim
     return None
 
 
-def due_times(moments: Sequence[datetime], now: datetime) -> list[datetime]:
-    """Return the due times of the coming week."""
-    return [moment for moment in moments if moment < now + _WEEK][:_MOST_TIMES]
+def due_times(moments: Iterable[datetime], now: datetime) -> list[datetime]:
+    """Return the due times of the coming week, at most 200."""
+    return list(islice(takewhile(lambda moment: moment < now + _WEEK, moments), _MOST_TIMES))
 
 
 def _hours(session: Session, repository_id: int, zone: tzinfo) -> dict[int, float]:

@@ -29,10 +29,22 @@ __all__ = [
     "OpenIdSettings",
     "ProviderSettings",
     "WebSettings",
+    "origin_of",
 ]
 
 
 _ORIGIN: Final = re.compile(r"https?://(\[[0-9a-f:.]+\]|[^\s/?#@\\:\[\]]+)(:\d{1,5})?")
+
+
+def origin_of(address: str) -> str:
+    """Return the address without its last slash, in small letters, as browsers compare and send it.
+
+    Raises ValueError if it is more than scheme, host and port.
+    """
+    origin = address.lower().removesuffix("/")
+    if _ORIGIN.fullmatch(origin) is None:
+        raise ValueError("write scheme, host and port only, such as https://zatva.library.example")
+    return origin
 
 
 class LogSettings(Section):
@@ -166,13 +178,7 @@ class WebSettings(Section):
     @field_validator("base_url", mode="before")
     @classmethod
     def _is_an_origin(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        # Browsers compare and send it in small letters.
-        origin = value.lower().removesuffix("/")
-        if _ORIGIN.fullmatch(origin) is None:
-            raise ValueError("write scheme, host and port only, such as https://zatva.library.example")
-        return origin
+        return origin_of(value) if isinstance(value, str) else value
 
     @field_validator("time_zone")
     @classmethod

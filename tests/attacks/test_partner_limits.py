@@ -1,6 +1,7 @@
 """Partners who ask for more of the shared workers than others get."""
 
 import asyncio
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -125,6 +126,47 @@ async def test_an_administrator_has_no_such_limits(server: Server, administrator
 
     assert status == 303, page
     assert _plans(server.database) == [("every minute", 7)]
+
+
+async def test_forecasts_leave_out_due_times_that_the_floor_leaves_out(
+    server: Server, administrator: Browser, using: Using
+) -> None:
+    number = _given(server, frequency="0,5 2 * * *")
+    plan = {"metadata_prefix": "oai_dc", "time_zone": "UTC", "frequency": "every 10 minutes"}
+
+    pages = [
+        (await administrator.post(path, {**plan, "start_date": "2126-01-01T01:00", "do": "show-plan"}))[1]
+        for path in ("/schedules/new?repository=1", f"/schedules/{number}/edit")
+    ]
+    _, week = await administrator.get("/schedules?view=week")
+    async with using("Olga") as program:
+        body = {**plan, "repository_id": 1, "frequency": "0,10,20,30 2 * * *"}
+        forecast = await program.ask("POST", "/schedules/forecast", body)
+
+    for page in pages:
+        assert [f"0{clock}" in page for clock in ("1:00", "1:10", "1:20", "1:40")] == [
+            True,
+            False,
+            True,
+            True,
+        ]
+    assert ("02:00" in week, "02:05" in week) == (True, False)
+    assert {run[11:16] for run in forecast.body["runs"]} == {"02:00", "02:20"}
+
+
+async def test_a_changed_schedule_is_forecast_at_a_distance_from_its_last_run(
+    server: Server, administrator: Browser
+) -> None:
+    number, now = _given(server), utc_now()
+    with server.database.session() as session:
+        session.get_one(RecurringJob, number).last_due = LATER
+        session.commit()
+
+    form = {**FORM, "frequency": "every minute", "start_date": "2026-01-01T00:00", "do": "show-plan"}
+    _, page, _ = await administrator.post(f"/schedules/{number}/edit", form)
+
+    first = re.findall(r'<li><time datetime="([^"]+)"', page)[0]
+    assert datetime.fromisoformat(first) >= now + timedelta(minutes=15)
 
 
 async def test_the_page_of_a_schedule_tells_its_limits(

@@ -180,6 +180,20 @@ def test_behind_a_host_that_is_busy_for_nobody_knows_how_long_nothing_tells_when
     assert found[3].estimate.position == 1
 
 
+def test_a_job_without_an_estimate_is_not_behind_jobs_that_are_due_later(
+    database: Database, tables: Tables
+) -> None:
+    worker(tables, 2)
+    busy, other = schedule(tables, None), schedule(tables, 10)
+    soon, later = (datetime.now(UTC) + timedelta(minutes=minutes) for minutes in (19, 9000))
+    tables.add("oai_job", **busy, status=1, process_id=5)
+    tables.add("oai_job", **busy, harvest_start_time=soon)
+    tables.add("oai_job", **other, harvest_start_time=later)
+    found = views(database)
+    assert (found[2].estimate.position, found[2].estimate.start) == (1, None)
+    assert (found[3].estimate.position, found[3].estimate.start) == (2, later)
+
+
 def test_ten_thousand_jobs_of_one_host_are_estimated_at_once() -> None:
     now = datetime.now(UTC)
     stays = [

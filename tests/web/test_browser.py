@@ -7,6 +7,7 @@ from playwright.async_api import Browser, Page, Route, expect
 from sqlalchemy import select, text
 
 from manager.notices.models import Mute
+from oai.datestamps import utc_now
 from oai.errors import required
 from tests.chromium import console_messages
 from tests.web.conftest import Server, enter, sign_in
@@ -98,6 +99,49 @@ async def test_numbers_of_facets_stay_on_one_line(server: Server, page: Page) ->
         "count => { const range = document.createRange(); count.textContent = '12400';"
         " range.selectNodeContents(count); return range.getClientRects().length; }"
     )
+
+    assert lines == 1
+
+
+async def test_labels_of_weekdays_are_nearest_to_their_own_boxes(server: Server, page: Page) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+    await page.set_viewport_size({"width": 1280, "height": 900})
+    await enter(page, server, path="/schedules/new?repository=1")
+    await page.get_by_label("Every week").check()
+
+    own, following = await page.locator(".weekdays").evaluate(
+        "days => { const [label, box] = [...days.querySelectorAll('label, input')].slice(1, 3);"
+        " const text = document.createRange(); text.selectNodeContents(label); const words ="
+        " text.getBoundingClientRect(); return [words.left - label.previousElementSibling"
+        ".getBoundingClientRect().right, box.getBoundingClientRect().left - words.right]; }"
+    )
+
+    assert own * 2 < following
+
+
+async def test_the_rows_of_a_timeline_have_their_names_in_sight_on_a_telephone(
+    server: Server, page: Page
+) -> None:
+    with server.database.session() as session:
+        a_run(session, a_repository(session), harvest_end_time=utc_now())
+        session.commit()
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await enter(page, server, path="/runs?view=timeline")
+
+    await expect(page.locator(".row-names li")).to_be_in_viewport(ratio=1)
+    await expect(page.locator(".row-names li")).to_have_text("Library of Telč")
+
+
+async def test_short_format_names_stay_whole_in_narrow_tables(server: Server, page: Page) -> None:
+    with server.database.session() as session:
+        a_run(session, a_repository(session), record_count=1_234_567, updated_count=1_234_567)
+        session.commit()
+    await page.set_viewport_size({"width": 800, "height": 800})
+    await enter(page, server, path="/repositories/1")
+
+    lines = await page.locator("#run-1 .mono").evaluate("prefix => prefix.getClientRects().length")
 
     assert lines == 1
 

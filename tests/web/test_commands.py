@@ -47,6 +47,18 @@ def test_a_link_is_printed_alone_on_standard_output(zatva: Zatva) -> None:
     assert "no user 'Eva'" in unknown.stderr
 
 
+@pytest.mark.parametrize("command", ["link", "invite"])
+@pytest.mark.parametrize("address", ["foo", "https://zatva.example/path", "https://a:secret@zatva.example"])
+def test_a_link_to_an_address_that_is_no_origin_is_refused(zatva: Zatva, command: str, address: str) -> None:
+    zatva("user", "add", "Alena")
+
+    refused = zatva("user", command, "Alena", "--base-url", address)
+
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--base-url: write scheme, host and port only" in refused.stderr
+    assert "secret" not in refused.stderr
+
+
 def test_users_are_invited_given_roles_and_disabled(zatva: Zatva) -> None:
     assert zatva("organisation", "add", "mzk", "--name", "Moravian Library").returncode == 0
     assert zatva("user", "add", "Alena", "--role", "administrator").returncode == 0

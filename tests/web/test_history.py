@@ -111,6 +111,7 @@ async def test_the_timeline_has_a_row_for_each_of_several_repositories_of_one_na
     _, week = await viewer.get("/schedules?view=week")
 
     rows = re.findall(r'class="axis name"[^>]*>([^<]*)<', page)
+    assert re.findall(r"<li>(Slow[^<]*)</li>", page) == rows
     assert sorted(rows) == ["Slow arch…chive-1.example)", "Slow arch…chive-2.example)"]
     assert "Slow archive of the town of Plzeň (archive-2.example) · oai_dc" in page
     assert ">Slow archive of the town of Plzeň (archive-2.example)</a>" in week

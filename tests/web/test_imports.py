@@ -250,7 +250,7 @@ async def test_files_of_hits_have_all_names_of_a_record(server: Server, administ
     _, table = await administrator.get("/records.csv")
 
     assert [one["contributors"] for one in json.loads(exported)] == [["Hus, Jan", *more]]
-    assert " ".join(["Hus, Jan", *more]) in table
+    assert "; ".join(["Hus, Jan", *more]) in table
 
 
 async def test_a_record_shows_all_its_fields_its_notes_and_the_way_to_the_original(

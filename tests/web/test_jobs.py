@@ -1,8 +1,10 @@
+import json
 import re
 import uuid
 
 import pytest
 from sqlalchemy import func, select, text
+from yarl import URL
 
 from harvester.harvest.models import Quarantined
 from harvester.models import Harvest
@@ -134,6 +136,20 @@ async def test_a_job_that_waits_says_how_many_are_before_it(server: Server, view
     assert "position 1 in the queue" in page
     assert "position 2 in the queue" in page
     assert "starts as soon as possible" in page
+
+
+async def test_exported_reasons_have_their_times_in_utc_as_all_columns(
+    server: Server, viewer: Browser
+) -> None:
+    viewer.http.cookie_jar.update_cookies({"zatva_zone": "Europe/Prague"}, URL(server.base_url))
+    _insert(
+        server,
+        "INSERT INTO oai_job (repository_id, harvest_start_time) VALUES (1, '2126-11-28T19\\:42\\:00Z')",
+    )
+
+    (job,) = json.loads((await viewer.get("/jobs.json"))[1])
+
+    assert (job["reason"], job["due"]) == ("due at 2126-11-28T19:42:00Z", "2126-11-28T19:42:00Z")
 
 
 async def test_now_planned_and_just_ended_are_apart(server: Server, viewer: Browser) -> None:

@@ -7,7 +7,7 @@ from lxml import etree
 from lxml.etree import HTML
 from sqlalchemy import func, select, text
 
-from harvester.models import OaiSet, Repository
+from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
 from harvester.vocabulary import RunStatus
 from manager.models import Job, RecurringJob
 from oai.audit import AuditEntry
@@ -158,6 +158,28 @@ async def test_harvest_now_plans_a_one_off(server: Server, administrator: Browse
     with server.database.session() as session:
         planned = session.scalars(select(RecurringJob)).one()
         assert (planned.metadata_prefix, planned.frequency) == ("marc21", None)
+
+
+async def test_the_page_of_a_repository_shows_its_first_schedules_and_formats_and_how_many_there_are(
+    server: Server, viewer: Browser
+) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        for number in range(1, 22):
+            a_schedule(session, telc, set_spec=f"set-{number}")
+        formats = [MetadataFormat(metadata_prefix=f"format-{number:03}") for number in range(101)]
+        session.add_all(formats)
+        session.flush()
+        session.add_all([PrefixMapping(repository_id=1, prefix_id=one.prefix_id) for one in formats])
+        session.commit()
+
+    _, page = await viewer.get("/repositories/1")
+
+    assert page.count('<tr id="schedule-') == 20
+    assert "Schedules (21)" in re.sub("<[^>]+>", "", page)
+    assert '<a href="/schedules?repository=1">All schedules of this repository</a>' in page
+    assert page.count('<dt class="mono">format-') == 100
+    assert "The first 100 formats are shown." in page
 
 
 async def test_a_repository_goes_after_a_page_that_names_it(server: Server, administrator: Browser) -> None:

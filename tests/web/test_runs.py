@@ -174,7 +174,9 @@ async def test_the_history_is_exported_as_it_is_filtered(server: Server, viewer:
     _, listed = await viewer.get("/runs.json")
     _, none = await viewer.get("/runs.json?status=lost")
 
-    rows = list(csv.DictReader(table.splitlines()))
+    assert table.startswith("\ufeffrepository_name,"), "spreadsheets recognise UTF-8 by the byte order mark"
+    assert listed.startswith("[")
+    rows = list(csv.DictReader(table.removeprefix("\ufeff").splitlines()))
     assert [(row["status"], row["repository_name"]) for row in rows] == [("failed", "'=cmd")]
     assert [(row["history_id"], row["record_count"]) for row in json.loads(listed)] == [(2, 0), (1, 7)]
     assert json.loads(none) == []

@@ -249,9 +249,10 @@ async def test_the_week_has_each_run_that_the_schedules_have(server: Server) -> 
             a_schedule(
                 session, telc, frequency=frequency, start_date=start, end_date=stop, time_zone="Europe/Prague"
             )
-            upcoming = parse_frequency(frequency).upcoming(now, start=start, zone=ZoneInfo("Europe/Prague"))
-            last = min(end, stop or end)
-            due = list(itertools.takewhile(last.__gt__, upcoming))
+            before, zone = now - timedelta(microseconds=1), ZoneInfo("Europe/Prague")
+            upcoming = parse_frequency(frequency).upcoming(before, start=start, zone=zone)
+            within_week = itertools.takewhile(end.__gt__, upcoming)
+            due = list(itertools.takewhile((stop or end).__ge__, within_week))
             expected.update(due if len(due) <= _MOST_IN_THE_GRID else ())
         session.commit()
         found = due_groups(session, now, end, limit=1000, named=1000)

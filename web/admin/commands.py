@@ -11,6 +11,7 @@ from oai.console import counted
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from oai.rights import Scope
+from oai.sections import origin_of
 from web.auth import second_factor
 from web.auth.api_tokens import list_tokens, make_token, revoke_token
 from web.auth.organisations import (
@@ -158,7 +159,13 @@ def _organisation_id(session: Session, short_name: str | None) -> int | None:
 
 
 def _base_url(invocation: Invocation) -> str:
-    return invocation.arguments.base_url or invocation.settings.web.base_url or _LOCAL
+    given: str | None = invocation.arguments.base_url
+    if not given:
+        return invocation.settings.web.base_url or _LOCAL
+    try:
+        return origin_of(given)
+    except ValueError as error:
+        raise UsageError(f"--base-url: {error}") from None
 
 
 def organisation_add(invocation: Invocation) -> ExitCode:

@@ -9,6 +9,7 @@ from aiohttp import web
 from harvester.harvest.models import Quarantined
 from harvester.listing import find_errors, find_records
 from harvester.models import History, Record, Repository
+from manager.jobs.reasons import in_words
 from manager.jobs.views import JobView
 from manager.repository_lists import Listed, list_repositories
 from manager.schedules.service import ScheduleView, find_schedules
@@ -16,7 +17,7 @@ from web.auth.access import asked_for, visible_repositories, who_asks
 from web.jobs.pages import visible_jobs
 from web.repositories.listing import choice_of
 from web.site.export import AT_ONCE, KINDS, columns_of, export
-from web.site.formats import reason
+from web.site.i18n import _
 from web.site.keys import database_of
 from web.site.params import NUMBER, chosen_repository
 
@@ -48,7 +49,7 @@ _JOB: Final[dict[str, Callable[[JobView], object]]] = {
     **columns_of(
         "job_id", "repository_id", "repository_name", "metadata_prefix", "set_spec", "recurring_id", "state",
     ),
-    "reason": lambda job: reason(job.reason) if job.reason else None,
+    "reason": lambda job: in_words(job.reason, _) if job.reason else None,
     "due": lambda job: job.due,
     "started": lambda job: job.started,
     "host": lambda job: job.host,

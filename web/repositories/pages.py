@@ -27,7 +27,7 @@ from harvester.vocabulary import DeletionPolicy
 from manager.jobs.reasons import locked_by
 from manager.jobs.runs import RunFilter, days_of, find_runs
 from manager.jobs.views import list_jobs
-from manager.schedules.service import add_schedule, find_schedules, sample_repository
+from manager.schedules.service import add_schedule, count_schedules, find_schedules, sample_repository
 from manager.store_audits import last_audits
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs
@@ -58,6 +58,8 @@ from web.site.timeouts import ask_apart
 from web.site.zones import here, local, today
 
 _LAST_RUNS: Final = 5
+_SCHEDULES: Final = 20
+_FORMATS: Final = 100
 _RECORDS_PAGE: Final = 50
 
 
@@ -117,7 +119,9 @@ async def _page(request: web.Request, form: Form) -> web.Response:
         details=details,
         locked=reason(locked_by(details.lock)) if details.lock else None,
         access=access_of(details.repository.protocol),
-        schedules=await database.run(find_schedules, repository_id=number),
+        schedules=await database.run(find_schedules, repository_id=number, limit=_SCHEDULES),
+        schedule_count=await database.run(count_schedules, number),
+        most_formats=_FORMATS,
         runs=await database.run(find_runs, RunFilter(repository_id=number), limit=_LAST_RUNS),
         jobs=await database.run(list_jobs, number, most=MOST_JOBS),
         audits=await database.run(last_audits, repository_id=number),

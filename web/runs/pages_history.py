@@ -21,7 +21,7 @@ from web.runs.words import YEAR_DAYS, day_link, first_day, is_made_up
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.formats import clock, look_of
 from web.site.i18n import _
-from web.site.keys import PAGE_SIZES, database_of
+from web.site.keys import PAGE_SIZES, SETTINGS, database_of
 from web.site.paging import LARGEST_BIGINT, as_number, number_in
 from web.site.params import chosen_repository
 from web.site.plots import Span, heat_map, timeline
@@ -249,7 +249,12 @@ async def _timeline(request: web.Request, filters: Filters, names: Mapping[int, 
     runs = await database.run(find_runs, choice, limit=most)
     every = await database.run(count_runs, choice) if len(runs) == most else len(runs)
     spans = [_span(view, names) for view in reversed(runs)]
-    planned = [] if filters.only_past else await database.run(_planned, choice, now, now + _DAY, names)
+    minutes = request.config_dict[SETTINGS].manager.partner_minutes
+    planned = (
+        []
+        if filters.only_past
+        else await database.run(_planned, choice, now, now + _DAY, names, partner_minutes=minutes)
+    )
     until = now + _DAY if planned else end
     plot = timeline(
         [*spans, *planned],
@@ -264,7 +269,13 @@ async def _timeline(request: web.Request, filters: Filters, names: Mapping[int, 
 
 
 def _planned(
-    session: Session, choice: RunFilter, now: datetime, end: datetime, names: Mapping[int, str]
+    session: Session,
+    choice: RunFilter,
+    now: datetime,
+    end: datetime,
+    names: Mapping[int, str],
+    *,
+    partner_minutes: float,
 ) -> list[Span]:
     """Return the runs that schedules will have, the next ones first."""
     due = due_groups(
@@ -275,6 +286,7 @@ def _planned(
         named=_MOST_PLANNED,
         repository_id=choice.repository_id,
         among=choice.among,
+        partner_minutes=partner_minutes,
     )
     spans = sorted(
         (begun, ended, number)

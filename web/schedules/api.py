@@ -28,14 +28,13 @@ from manager.schedules.service import (
     sample_schedule,
 )
 from manager.schedules.what_if import Clash
-from oai.datestamps import utc_now
 from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
-from web.schedules.forms import ScheduleForm, partner_minutes, what_it_means
+from web.schedules.forms import ScheduleForm, is_owned, partner_minutes, spacing, what_it_means
 from web.schedules.rules import rule_context, rule_paths
 
 _TAG: Final = "schedules"
@@ -167,9 +166,11 @@ async def _add(call: Call) -> ScheduleOut:
 async def _forecast(call: Call) -> ForecastOut:
     asked = call.sent(NewSchedule)
     await _own_repository(call, asked.repository_id)
-    found = await what_it_means(call.request, asked.repository_id, asked, None)
+    owned = await is_owned(call.request, asked.repository_id, None)
+    dues = asked.times_within_week(*spacing(call.request, None, owned=owned))
+    found = await what_it_means(call.request, asked.repository_id, asked, dues, None)
     return ForecastOut(
-        runs=asked.times_within_week(utc_now()),
+        runs=dues,
         complete_runs=found.runs,
         usual=SizeOut.model_validate(found.usual) if found.usual else None,
         largest=SizeOut.model_validate(found.largest) if found.largest else None,

@@ -1,6 +1,6 @@
 """The form that plans a harvest, validated field by field, and its description in words."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -19,9 +19,11 @@ from manager.models import RecurringJob
 from manager.rule_access import RuleAccessError
 from manager.schedules.frequency import parse_frequency, parse_zone
 from manager.schedules.limits import LimitError
+from manager.schedules.plan import SchedulePlan
 from manager.schedules.what_if import WhatIf, due_times, what_if
 from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import UsageError, ZatvaError
+from oai.owners import owner_of
 from web.auth.access import visible_repositories, who_asks
 from web.schedules.rules import RULES, rule_chosen
 from web.schedules.timing import NO_WEEKDAY, When, often, timing_in
@@ -33,7 +35,7 @@ FURTHER: Final = [one for one in carried(Surface.FORM) if one.label]
 """Parameters that pages lay out as declared."""
 _TIMES: Final = ("start_date", "end_date")
 _WALL_CLOCK: Final = "%Y-%m-%dT%H:%M"
-_INSTANT: Final = timedelta(microseconds=1)
+_ANY: Final = timedelta(0)
 _WEEK_OF_HOURS: Final = 7 * 24
 _SHOWN_RUNS: Final = 3
 
@@ -148,23 +150,26 @@ class PlanForm(_Parameters):
             del columns["start_date"]
         return columns
 
-    def next_runs(self, now: datetime | None = None) -> list[datetime]:
-        """Return the next three run times (UTC) at most; empty for a one-off."""
-        if not self.frequency:
-            return []
-        due = list(islice(self._upcoming(now or utc_now()), _SHOWN_RUNS))
-        return [each for each in due if self.end_date is None or each <= self.end_date]
+    def next_runs(self, since: datetime, floor: timedelta = _ANY) -> list[datetime]:
+        """Return the next three run times (UTC) at most, at least `floor` apart; empty for a one-off."""
+        return list(islice(self._runs(since, floor), _SHOWN_RUNS)) if self.frequency else []
 
-    def times_within_week(self, now: datetime) -> list[datetime]:
-        """Return the run times (UTC) of the coming week; for a one-off, the start."""
+    def times_within_week(self, since: datetime, floor: timedelta = _ANY) -> list[datetime]:
+        """Return the run times (UTC) of the coming week, at least `floor` apart; for a one-off, the start."""
         if not self.frequency:
-            return [max(self.start_date or now, now)]
-        return due_times(list(islice(self._upcoming(now), _WEEK_OF_HOURS)), now)
+            return [max(self.start_date or since, since)]
+        return due_times(islice(self._runs(since, floor), _WEEK_OF_HOURS), since)
 
-    def _upcoming(self, now: datetime) -> Iterator[datetime]:
-        # An interval without a start begins now, with its first run.
-        start, zone = self.start_date or now, ZoneInfo(self.time_zone)
-        return parse_frequency(self.frequency).upcoming(now - _INSTANT, start=start, zone=zone)
+    def _runs(self, since: datetime, floor: timedelta) -> Iterator[datetime]:
+        plan = SchedulePlan(
+            frequency=parse_frequency(self.frequency),
+            zone=ZoneInfo(self.time_zone),
+            # An interval without a start begins now, with its first run.
+            start=self.start_date or since,
+            end=self.end_date,
+            floor=floor,
+        )
+        return plan.runs(since=since)
 
     def in_words(self, access: Access) -> str:
         """Return the plan as a sentence, for a repository with the given capabilities."""
@@ -235,19 +240,41 @@ SAMPLE: Final = Form(values={"records": "10"})
 
 
 async def what_it_means(
-    request: web.Request, repository_id: int, plan: ScheduleForm, schedule: RecurringJob | None
+    request: web.Request,
+    repository_id: int,
+    plan: ScheduleForm,
+    dues: Sequence[datetime],
+    schedule: RecurringJob | None,
 ) -> WhatIf:
-    """Return what the plan would mean, as far as the user may know of other schedules."""
+    """Return what a plan with these due times would mean, as far as the user may know of other schedules."""
     return await database_of(request).run(
         what_if,
         repository_id,
         plan.metadata_prefix,
         plan.set_spec,
-        plan.times_within_week(utc_now()),
+        dues,
         ZoneInfo(plan.time_zone),
         schedule=schedule.id if schedule else None,
         among=visible_repositories(who_asks(request)),
     )
+
+
+async def is_owned(request: web.Request, repository_id: int, schedule: RecurringJob | None) -> bool:
+    """Return whether the schedule, or a new one of the repository, belongs to an organisation."""
+    if schedule is not None:
+        return bool(schedule.owner)
+    return await database_of(request).run(owner_of, repository_id) is not None
+
+
+def spacing(
+    request: web.Request, schedule: RecurringJob | None, *, owned: bool
+) -> tuple[datetime, timedelta]:
+    """Return the earliest time (UTC) of the next run, and the least time between two runs."""
+    now = utc_now()
+    floor = timedelta(minutes=request.config_dict[SETTINGS].manager.partner_minutes if owned else 0)
+    # A change removes a planned job, as if it had been due now: the next one keeps the distance from that.
+    last = schedule.last_due if schedule else None
+    return (now if last is None else max(now, min(last, now) + floor)), floor
 
 
 def layouts() -> list[tuple[str, str]]:

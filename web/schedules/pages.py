@@ -38,8 +38,10 @@ from web.schedules.forms import (
     SampleForm,
     ScheduleForm,
     field_of,
+    is_owned,
     options,
     partner_minutes,
+    spacing,
     unchanged_times,
     values_of,
     what_it_means,
@@ -198,7 +200,10 @@ async def _week(request: web.Request, chosen: Mapping[str, Any]) -> dict[str, An
     now, database = utc_now(), database_of(request)
     until = end_of_week(now)
     most = request.app[PAGE_SIZES].week_groups
-    due = await database.run(due_groups, now, until, limit=most, named=SHOWN, **chosen)
+    minutes = request.config_dict[SETTINGS].manager.partner_minutes
+    due = await database.run(
+        due_groups, now, until, limit=most, named=SHOWN, partner_minutes=minutes, **chosen
+    )
     # Computed in a thread, so that a page with thousands of runs does not block the event loop.
     week = await asyncio.to_thread(week_of, due.groups, now)
     return {
@@ -386,7 +391,9 @@ async def _form(
     schedule: RecurringJob | None = None,
     sample: Form = SAMPLE,
 ) -> web.Response:
-    access = access_of(details.repository.protocol)
+    number, access = details.repository.repository_id, access_of(details.repository.protocol)
+    owned = await is_owned(request, number, schedule)
+    since, floor = spacing(request, schedule, owned=owned)
     formats = [(row.metadata_prefix, row.metadata_prefix) for row in details.formats]
     present = form.values.get("metadata_prefix")
     if isinstance(present, str) and present and (present, present) not in formats:
@@ -402,11 +409,11 @@ async def _form(
         here=f"/schedules/{schedule.id}/edit" if schedule else request.path_qs,
         schedule=schedule,
         plan=plan,
-        runs=plan.next_runs() if plan else [],
-        found=await what_it_means(request, details.repository.repository_id, plan, schedule)
+        runs=plan.next_runs(since, floor) if plan else [],
+        found=await what_it_means(request, number, plan, plan.times_within_week(since, floor), schedule)
         if plan
         else None,
-        limited=bool(schedule.owner) if schedule else partner_minutes(request) is not None,
+        limited=owned,
         minutes=f"{request.config_dict[SETTINGS].manager.partner_minutes:g}",
         profiled=details.repository.profile is not None and schedule is None,
         access=access,

@@ -19,6 +19,8 @@ KINDS: Final = "{kind:csv|json}"
 """Path suffixes of exported lists."""
 AT_ONCE: Final = 300
 """Rows per batch, if the query can return any number: small, so that the first bytes are sent at once."""
+_BOM: Final = "\ufeff"
+"""First character of CSV, without which Excel decodes it in the legacy code page of the reader's language."""
 _TYPES: Final = {"csv": "text/csv", "json": "application/json"}
 _FORMULA: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
 """Beginnings of text that spreadsheets run: full-width signs, too, as East Asian versions read them."""
@@ -65,7 +67,7 @@ async def _write(
     columns: Columns[_Row],
     behind: Callable[[_Row | None], Awaitable[Sequence[_Row]]],
 ) -> None:
-    opening, between, closing = ("[\n", ",\n", "\n]\n") if kind == "json" else (_line(columns), "", "")
+    opening, between, closing = ("[\n", ",\n", "\n]\n") if kind == "json" else (_BOM + _line(columns), "", "")
     await response.write(opening.encode())
     before = ""
     while rows:
@@ -95,5 +97,5 @@ def _line(values: Iterable[object]) -> str:
 
 def _harmless(value: object) -> object:
     """Prefix text that a spreadsheet would run as a formula with a quote: users choose names."""
-    text = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+    text = "; ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
     return f"'{text}" if isinstance(text, str) and text.startswith(_FORMULA) else text

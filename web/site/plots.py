@@ -335,7 +335,10 @@ class Span:
 def timeline(
     spans: Sequence[Span], begin: datetime, end: datetime, *, label: str, now: datetime | None = None
 ) -> Markup:
-    """Return the spans between two times; rows are in order of first appearance, and a line shows `now`."""
+    """Return the spans between two times; rows are in order of first appearance, and a line shows `now`.
+
+    Before the plot, a list has the names of the rows for narrow screens.
+    """
     rows: dict[int, str] = {}
     for span in spans:
         rows.setdefault(span.key, span.row)
@@ -346,7 +349,8 @@ def timeline(
     if now is not None:
         x = _SPAN_LEFT + (now - begin).total_seconds() * scale
         parts.append(f'<path class="now" d="M{x:.1f} {_SPAN_TOP - 6}V{height}"/>')
-    for place, name in enumerate(_shortened(list(rows.values()))):
+    names = _shortened(list(rows.values()))
+    for place, name in enumerate(names):
         parts.append(text(0, _SPAN_TOP + place * _ROW + 16, name, kind="axis name"))
     for span in spans:
         x = _SPAN_LEFT + max((span.begun - begin).total_seconds(), 0) * scale
@@ -355,7 +359,9 @@ def timeline(
         y = _SPAN_TOP + places[span.key] * _ROW + 5
         shape = f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="15" rx="2" class="cell {span.tone}"'
         parts.append(mark(shape, span.title, link=span.link))
-    return frame(_SPAN_WIDTH, height, label, parts, links=bool(spans))
+    listed = Markup().join(Markup("<li>{}</li>").format(name) for name in names)
+    first = Markup('<ul class="row-names" aria-hidden="true">{}</ul>').format(listed)
+    return first + frame(_SPAN_WIDTH, height, label, parts, links=bool(spans))
 
 
 def _shortened(names: Sequence[str]) -> list[str]:
