@@ -13,7 +13,7 @@ from harvester.models import History, Repository
 from harvester.vocabulary import RunStatus
 from manager.jobs.runs import TROUBLED, RunFilter, count_runs, days_of, find_runs
 from manager.jobs.views import HistoryView, remove_history
-from manager.schedules.calendar import due_groups, due_times, schedule_names
+from manager.schedules.calendar import ScheduleName, due_groups, due_times, schedule_names
 from oai.datestamps import utc_now
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.repositories.forms import repository_choices
@@ -295,20 +295,26 @@ def _planned(
         for number in group.first
     )[:_MOST_PLANNED]
     planned = schedule_names(session, {number for *_, number in spans})
-    rows = {number: names.get(one.repository_id, one.repository_name) for number, one in planned.items()}
     return [
-        Span(
-            key=planned[number].repository_id,
-            row=rows[number],
-            begun=begun,
-            ended=ended,
-            tone="active",
-            title=" · ".join((rows[number], planned[number].metadata_prefix, _("planned"), clock(begun))),
-            link=f"/schedules/{number}/edit",
-        )
+        _planned_span(number, planned[number], names, begun, ended)
         for begun, ended, number in spans
         if number in planned
     ]
+
+
+def _planned_span(
+    number: int, schedule: ScheduleName, names: Mapping[int, str], begun: datetime, ended: datetime
+) -> Span:
+    row = names.get(schedule.repository_id, schedule.repository_name)
+    return Span(
+        key=schedule.repository_id,
+        row=row,
+        begun=begun,
+        ended=ended,
+        tone="active",
+        title=" · ".join((row, schedule.metadata_prefix, _("planned"), clock(begun))),
+        link=f"/schedules/{number}/edit",
+    )
 
 
 def _as_spans(moments: Sequence[datetime], end: datetime) -> list[tuple[datetime, datetime]]:

@@ -410,9 +410,8 @@ async def _form(
         schedule=schedule,
         plan=plan,
         runs=plan.next_runs(since, floor) if plan else [],
-        found=await what_it_means(request, number, plan, plan.times_within_week(since, floor), schedule)
-        if plan
-        else None,
+        found=plan
+        and await what_it_means(request, number, plan, plan.times_within_week(since, floor), schedule),
         limited=owned,
         minutes=f"{request.config_dict[SETTINGS].manager.partner_minutes:g}",
         profiled=details.repository.profile is not None and schedule is None,
