@@ -115,7 +115,9 @@ def write_digests(session: Session) -> int:
 
     The caller commits. A week without a harvest has no digest.
     """
-    due = select(NoticeDigest).where(NoticeDigest.written <= func.now() - _EVERY, _has_card())
+    due = select(NoticeDigest).where(
+        NoticeDigest.confirmed.is_not(None), NoticeDigest.written <= func.now() - _EVERY, _has_card()
+    )
     written = 0
     for row in session.scalars(due.with_for_update(skip_locked=True)).all():
         facts = _facts(session, row)
