@@ -210,13 +210,14 @@ def read_csv(path: Path, name: str | None = None) -> Iterator[Read]:
     may begin with its number: `9: Hudba`. Raises UsageError for a column that does not exist, is missing, or
     is there twice.
     """
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    # Bytes that are not in UTF-8 become surrogates, which `_of_columns` refuses: only their row is lost.
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         rows = csv.DictReader(file, strict=True)
         try:
             _check_columns(name or str(path), rows.fieldnames or ())
             for row in rows:
                 yield read_entry(f"line {rows.line_num}", partial(_of_columns, row))
-        except (csv.Error, UnicodeDecodeError) as error:
+        except csv.Error as error:
             yield Refused(place=f"line {rows.line_num + 1} and all after it", reason=str(error))
 
 
@@ -276,6 +277,8 @@ def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEn
 
 
 def _check_columns(file: str, names: Sequence[str]) -> None:
+    if not _is_unicode("".join(names)):
+        raise UsageError("%(file)s: not in UTF-8; save the file as UTF-8", file=file)
     known = {*TitleEntry.model_fields, "carve_outs"}
     unknown = [name for name in names if name not in known]
     missing = [name for name in ("key", "name", "seeds") if name not in names]
@@ -302,6 +305,8 @@ def _of_columns(row: Mapping[str | None, Any]) -> dict[str, Any]:
         raise ValueError("more values than columns")
     if None in row.values():
         raise ValueError("fewer values than columns, as at the end of a file that was cut off")
+    if not _is_unicode("".join(row.values())):
+        raise ValueError("not in UTF-8; save the file as UTF-8")
     given = {str(name): value for name, value in row.items() if value}
     seeds = [{"url": url} for url in given.pop("seeds", "").split()]
     seeds += [{"url": url, "kind": "carve-out"} for url in given.pop("carve_outs", "").split()]
@@ -311,6 +316,11 @@ def _of_columns(row: Mapping[str | None, Any]) -> dict[str, Any]:
     if "subjects" in given:
         given["subjects"] = [_subject(text) for text in _values(given["subjects"])]
     return {**given, "seeds": seeds}
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether a text has no surrogates, as bytes become that are not in UTF-8."""
+    return text.encode(errors="replace").decode() == text
 
 
 def _values(text: str) -> list[str]:

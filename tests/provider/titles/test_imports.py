@@ -215,13 +215,14 @@ def test_csv_has_several_values_in_a_field(tmp_path: Path) -> None:
         ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,,,,\n", "line 3", "more values than columns"),
         ("csv", CSV + "1,A,,,,,,\n2,B,,,http://b.cz/", "line 3", "fewer values than columns"),
         ("csv", CSV + '1,A,,,,,,\n2,"B,,,,,,\n', "line", "unexpected end"),
+        ("csv", CSV.encode() + b"2,\xbelu\xbb,,,,,,\n1,A,,,,,,\n", "line 2", "not in UTF-8; save"),
         ("archive-it", '[{"id": 1, "url": "http://a.cz/"}, {"id": 2}]', "seed 2", "url"),
     ],
 )
 def test_what_cannot_be_read_is_named_and_the_rest_is_taken(
     tmp_path: Path, kind: str, text: str | bytes, place: str, reason: str
 ) -> None:
-    taken, refused = read(tmp_path, kind, text)
+    taken, refused = sorted(read(tmp_path, kind, text), key=lambda one: isinstance(one, Refused))
     assert isinstance(taken, TitleEntry)
     assert isinstance(refused, Refused)
     assert place in refused.place
@@ -234,11 +235,13 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_taken(
         ("csv", "key,title,seeds\n", "no column may be called 'title'; the columns are access, "),
         ("csv", "key,seeds\n", "columns are missing: name"),
         ("csv", "key,name,seeds,key\n", "several columns are called 'key'"),
+        ("csv", "key,name,seeds" + ",x" * 100, "called 'x', 'x', 'x', 'x', 'x'; the columns"),
+        ("csv", "key,n\xe1zev,seeds\n".encode("cp1250"), "not in UTF-8; save the file as UTF-8"),
         ("archive-it", "{}", "not a list of seeds"),
         ("archive-it", "<html>", "not JSON"),
     ],
 )
-def test_a_file_of_another_kind_is_refused(tmp_path: Path, kind: str, text: str, words: str) -> None:
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, kind: str, text: str | bytes, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         read(tmp_path, kind, text)
 
