@@ -153,6 +153,9 @@ async def test_disabled_users_stay_out(dashboard: Server, stranger: Browser) -> 
         disable_user(session, get_user(session, "Alena").user_id)
         session.commit()
     assert (await _go(stranger))[0] == 403
+    with dashboard.database.session() as session:
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "sign-in.refused")).one()
+        assert (entry.user_name, entry.object_name) == ("Alena", "Alena")
 
 
 _FAULTS: list[dict[str, Any]] = [
@@ -246,7 +249,8 @@ async def test_dangerous_steps_need_a_recent_proof_by_the_provider(
     assert "Confirm with eduID.cz" in (await stranger.get("/sign-in/again"))[1]
 
     again = "/sign-in/openid?again=1&next=/account"
-    assert (await _go(stranger, again))[0] == 403, "the provider did not ask"
+    status, text = await _go(stranger, again)
+    assert (status, "eduID.cz did not confirm that it is you" in text) == (403, True), "it did not ask"
     assert (provider.asked[-1]["prompt"], provider.asked[-1]["max_age"]) == ("login", "900")
     provider.claims = {"auth_time": None}
     assert (await _go(stranger, again))[0] == 403, "it does not tell when it did"
@@ -271,7 +275,9 @@ async def test_an_account_is_connected_on_the_users_own_page_and_to_one_user(
         leaving = text.partition(f'href="{provider.issuer}')[2].partition('"')[0].replace("&amp;", "&")
         async with browser.http.get(provider.issuer + leaving, allow_redirects=False) as answer:
             coming = URL(answer.headers["Location"])
-        assert (await browser.get(coming.path_qs))[0] == status
+        code, text = await browser.get(coming.path_qs)
+        assert code == status
+    assert "Your eduID.cz account was not connected" in text
     assert (await _go(stranger))[0] == 303
     assert "Olga" in await _who(stranger)
 

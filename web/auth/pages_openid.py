@@ -50,6 +50,7 @@ from web.site.render import render
 
 _log = logging.getLogger(__name__)
 _ACTIONS: Final = {"sign-in": "sign-in", "again": "sign-in.again", "connect": "account.openid"}
+_Purpose = Literal["sign-in", "again", "connect"]
 _SKEW: Final = timedelta(minutes=1)
 """By how much the provider's clock may differ."""
 
@@ -59,7 +60,7 @@ class _PendingSignIn:
     """Why the browser went to the provider; kept in its cookie."""
 
     secret: str
-    purpose: Literal["sign-in", "again", "connect"]
+    purpose: _Purpose
     following: str = "/"
     csrf: str = ""
     """Token of the session that connects an account: a planted cookie does not know it."""
@@ -87,7 +88,7 @@ async def leave_for_provider(request: web.Request) -> web.StreamResponse:
     url = await _provider_url(request, pending)
     response = web.HTTPSeeOther(url) if isinstance(url, URL) else None
     if response is None:
-        return _failed(request, 502)
+        return _failed(request, 502, purpose=pending.purpose)
     set_provider_cookie(request, response, pending.packed())
     raise response
 
@@ -101,7 +102,7 @@ async def connect_account(request: web.Request) -> web.StreamResponse:
     pending = _PendingSignIn(secret=new_token(), purpose="connect", following="/account", csrf=who.csrf_token)
     url = await _provider_url(request, pending)
     if url is None:
-        return _failed(request, 502)
+        return _failed(request, 502, purpose=pending.purpose)
     # A page, not a redirect: our forms may lead to our own site alone (form-action).
     response = render(request, "openid_leave.html", url=str(url), provider=_name(request))
     set_provider_cookie(request, response, pending.packed())
@@ -130,12 +131,12 @@ async def come_back(request: web.Request) -> web.StreamResponse:
         identity = await _provider(request).identity(dict(request.query), ProviderRequest.of(pending.secret))
         raise await _finished(request, pending, identity)
     except OpenIdError as error:
-        return await _refused(request, error)
+        return await _refused(request, error, pending.purpose)
     except NoRoleError as error:
         await _end_access(request, identity)
-        return await _kept_out(request, error, identity)
+        return await _kept_out(request, error, identity, pending.purpose)
     except UsageError as error:
-        return await _kept_out(request, error, identity)
+        return await _kept_out(request, error, identity, pending.purpose)
 
 
 @needs(Right.ANYBODY)
@@ -171,8 +172,10 @@ async def _finished(request: web.Request, pending: _PendingSignIn, identity: Ide
     return done
 
 
-async def _kept_out(request: web.Request, error: UsageError, identity: Identity) -> web.Response:
-    """Return the refusal of somebody whom the provider knows, and note in the log who that is."""
+async def _kept_out(
+    request: web.Request, error: UsageError, identity: Identity, purpose: _Purpose
+) -> web.Response:
+    """Return the refusal of somebody whom the provider knows; log and audit log name them."""
     _log.warning(
         "sign-in with %s: refused %s %r (%r, groups %s): %s",
         _name(request),
@@ -182,8 +185,12 @@ async def _kept_out(request: web.Request, error: UsageError, identity: Identity)
         ", ".join(map(repr, identity.groups)) or "none",
         error,
     )
+    if subject_of(request) is None:
+        user = await database_of(request).run(find_identity, identity)
+        if user is not None:
+            about(request, "user", user.user_id, user.name)
     await count_refusal(request, "sign-in.refused", 422)
-    return _failed(request, 403, error_text(error))
+    return _failed(request, 403, error_text(error), purpose=purpose)
 
 
 async def _end_access(request: web.Request, identity: Identity) -> None:
@@ -249,23 +256,30 @@ async def _provider_url(request: web.Request, pending: _PendingSignIn) -> URL | 
     return URL(url, encoded=True)
 
 
-async def _refused(request: web.Request, error: OpenIdError) -> web.Response:
+async def _refused(request: web.Request, error: OpenIdError, purpose: _Purpose = "sign-in") -> web.Response:
     # What providers say goes to the log: strangers can ask for this page, and it may name private addresses.
     _log.warning("sign-in with %s: %s", _name(request), error)
     await count_refusal(request, "sign-in.refused", 422)
     if isinstance(error, OtherSignInError):
         words = _("This was another sign-in. Finish it in the tab in which you began it last.")
-        return _failed(request, 403, words, forgets=False)
+        return _failed(request, 403, words, purpose=purpose, forgets=False)
     if request.query.get("error") == "access_denied":
-        return _failed(request, 403, _("You cancelled, or the provider did not let you in."))
-    return _failed(request, 403)
+        words = _("You cancelled, or the provider did not let you in.")
+        return _failed(request, 403, words, purpose=purpose)
+    return _failed(request, 403, purpose=purpose)
 
 
 def _failed(
-    request: web.Request, status: int, words: str | None = None, *, forgets: bool = True
+    request: web.Request,
+    status: int,
+    words: str | None = None,
+    *,
+    purpose: _Purpose = "sign-in",
+    forgets: bool = True,
 ) -> web.Response:
-    provider = _name(request)
-    response = render(request, "openid_failed.html", status=status, words=words, provider=provider)
+    response = render(
+        request, "openid_failed.html", status=status, words=words, provider=_name(request), purpose=purpose
+    )
     if forgets:
         forget_provider_cookie(request, response)
     return response
