@@ -70,6 +70,7 @@ class Tokens:
             for key in keys
         ]
         self.lifetime = lifetime
+        self._last: tuple[str, Mapping[str, Any]] | None = None
 
     def write(self, state: ItemList | SetList, now: datetime) -> str:
         """Return a token for the page in `state`: URL-safe characters, valid for the lifetime from `now`."""
@@ -119,13 +120,18 @@ class Tokens:
         """Return the token's fields if it is authentic to the last character."""
         if len(token) > _LONGEST:
             return None
+        if self._last is not None and self._last[0] == token:
+            return self._last[1]  # `is_signed` comes before the token is read
         for serializer in self._serializers:
             try:
                 fields: Mapping[str, Any] = serializer.loads(token)
             except (BadData, ValueError):
                 continue
             # Base64 leaves spare bits at its end, so that several texts may encode the same signature.
-            return fields if _text(serializer.dumps(fields)) == token else None
+            if _text(serializer.dumps(fields)) != token:
+                return None
+            self._last = (token, fields)
+            return fields
         return None
 
 

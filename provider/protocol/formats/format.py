@@ -43,6 +43,17 @@ class Site:
             .replace("{url}", quote(item.url, safe=_UNTOUCHED))
         )
 
+    def escaped_replay_url(self, item: Item) -> str | None:
+        """Return `replay_url` as XML text; our own is escaped once for all records."""
+        if item.access == Access.OPEN and self.settings.replay_url is None:
+            return f"{self._escaped_archive}{item.key.hex}"
+        url = self.replay_url(item)
+        return None if url is None else escape(url)
+
+    @cached_property
+    def _escaped_archive(self) -> str:
+        return escape(self._own_archive)
+
     @cached_property
     def _statement(self) -> Callable[[str, datetime | None], str]:
         return cache(partial(rights_of, self.settings))

@@ -73,9 +73,9 @@ def _related_items(item: Item) -> Iterator[str]:
 
 def _location(item: Item, site: Site) -> Iterator[str]:
     yield f'<location><url displayLabel="Original address">{escape(item.url)}</url>'
-    replay = site.replay_url(item)
+    replay = site.escaped_replay_url(item)
     if replay:
-        yield f'<url displayLabel="Archived copy" usage="primary">{escape(replay)}</url>'
+        yield f'<url displayLabel="Archived copy" usage="primary">{replay}</url>'
     yield "</location>"
 
 

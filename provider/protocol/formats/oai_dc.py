@@ -19,11 +19,11 @@ _OPENING: Final = (
 def write(item: Item, site: Site) -> str:
     """Return the item as `oai_dc:dc`: with the archived URL as identifier, and the replay URL if any."""
     url = escape(item.url)
-    replay = site.replay_url(item)
+    replay = site.escaped_replay_url(item)
     return (
         f"{_OPENING}<dc:title>{(escape(item.title) if item.title else '') or url}</dc:title>"
         f"<dc:date>{format_datestamp(item.archived)}</dc:date>{_type_and_format(item.media_type)}"
-        f"<dc:identifier>{url}</dc:identifier>{_element('identifier', replay) if replay else ''}"
+        f"<dc:identifier>{url}</dc:identifier>{f'<dc:identifier>{replay}</dc:identifier>' if replay else ''}"
         f"{_shared_element('source', item.host) if item.host else ''}"
         f"{_shared_element('language', item.language) if item.language else ''}"
         f"{''.join([_shared_element('relation', name) for _, name in item.collections or ()])}"

@@ -26,7 +26,7 @@ def write(item: Item, site: Site) -> str:
         f'<collection setSpec="{escape(set_spec)}">{escape(name)}</collection>'
         for set_spec, name in item.collections or ()
     )
-    replay = site.replay_url(item)
+    replay = site.escaped_replay_url(item)
     return (
         f'<capture xmlns="{NAMESPACE}" xmlns:xsi="{XSI_NAMESPACE}"'
         f' xsi:schemaLocation="{NAMESPACE} {escape(schema_url(SCHEMA, site.base_url))}">'
@@ -35,7 +35,7 @@ def write(item: Item, site: Site) -> str:
         f'<archiveFile offset="{item.offset}">{escape(item.archive_file)}</archiveFile>{collections}'
         f'<rights access="{escape(item.access)}">'
         f"{escape(site.rights(item))}</rights>"
-        f"{f'<replay>{escape(replay)}</replay>' if replay else ''}</capture>"
+        f"{f'<replay>{replay}</replay>' if replay else ''}</capture>"
     )
 
 

@@ -8,6 +8,7 @@ from lxml import etree
 
 from oai.errors import SettingsError, UsageError
 from oai.sections import ProviderSettings
+from oai.xml import escape
 from provider.protocol.formats import FORMATS, offered_formats, registry, webarchive
 from provider.protocol.formats.format import Site
 from tests.provider.answer import Reply
@@ -130,6 +131,12 @@ def test_what_is_closed_says_until_when_and_is_not_linked(prefix: str, path: str
 def test_the_replay_address_is_ours_or_made_by_the_template(template: str | None, expected: str) -> None:
     site = Site(base_url=SITE.base_url, settings=ProviderSettings(replay_url=template))
     assert site.replay_url(WHOLE) == expected
+    assert site.escaped_replay_url(WHOLE) == escape(expected)
+
+
+def test_the_address_of_our_own_archive_is_escaped() -> None:
+    site = Site(base_url="http://a.example/x&y/oai", settings=ProviderSettings())
+    assert site.escaped_replay_url(WHOLE) == f"http://a.example/x&amp;y/archive/{WHOLE.key.hex}"
 
 
 def test_a_time_without_a_fraction_has_none_in_webarchive() -> None:
