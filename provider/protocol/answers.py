@@ -58,7 +58,7 @@ def errors(found: Iterable[ProtocolError]) -> str:
 
 def verb_element(verb: str, parts: Iterable[str]) -> str:
     """Return the element named after the verb, with its parts on separate lines."""
-    return f"<{verb}>\n" + "\n".join(part for part in parts if part) + f"\n</{verb}>"
+    return f"<{verb}>\n" + "\n".join(filter(None, parts)) + f"\n</{verb}>"
 
 
 def header(item: Item, namespace: str) -> str:
