@@ -22,9 +22,9 @@ _POOL = 5
 _DRIVER = "postgresql+psycopg"
 _CONNECT_SECONDS: Final = 10
 _REPLICA_CONNECT_SECONDS: Final = 2
+"""Short, because other servers can answer; libpq treats less than 2 as 2."""
 _OF_VALUES: Final = frozenset({"22", "54"})
 """Classes of SQLSTATE: data exceptions, and program limits such as that of an index row."""
-"""Short, because other servers can answer; libpq treats less than 2 as 2."""
 _CONNECTION = {
     # Detects within half a minute a server that vanished silently (values in seconds and milliseconds).
     "keepalives_idle": 30,

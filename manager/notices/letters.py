@@ -232,8 +232,8 @@ def send(
 
     `before_sending` is called when the server waits for the message, before that is transmitted;
     `context` holds the trusted certificates (default: those of the system). Raises NotSentError; RefusedError
-    if the server has rejected the message permanently; NoWordError if it was transmitted and the server did
-    not confirm it.
+    if the server has rejected the message permanently; UnconfirmedError if it was transmitted and the server
+    did not confirm it.
     """
     if settings.host is None:
         raise NotSentError("no mail server is set; set mail.host")

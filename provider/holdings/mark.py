@@ -121,7 +121,7 @@ def begin_at_mark(session: Session, *, reach: datetime | None = None) -> datetim
 
     A mark that was last advanced more than half a second ago is advanced first. If another process is doing
     that, the present mark is used, which is only a little older. A moment to `reach` that is not in the
-    future is waited for; raises BehindError if changes up to it are still being published.
+    future is waited for; raises MarkBehindError if changes up to it are still being published.
     """
     row = _read(session)
     if row.is_old and not row.is_replica:
@@ -140,7 +140,7 @@ def begin_at_mark(session: Session, *, reach: datetime | None = None) -> datetim
 def begin_at_replicas_mark(session: Session) -> datetime:
     """Return the mark that a replica has from its primary. The session is one of `oai.database.open_replica`.
 
-    Raises BehindError if the server is no replica (any more): its mark says nothing about the primary's.
+    Raises MarkBehindError if the server is no replica (any more): its mark says nothing about the primary's.
     """
     row = _found(session)
     if not row.is_replica:

@@ -128,7 +128,7 @@ class Replicas:
     def answer(self, answer: Callable[[Session, datetime], _Result]) -> _Result | None:
         """Return the answer of the first replica in turn that can give one; None if none can.
 
-        `answer` receives a session in its snapshot and the mark in it. If it raises BehindError, if the
+        `answer` receives a session in its snapshot and the mark in it. If it raises MarkBehindError, if the
         connection is lost, or if the statement conflicts with what is being replayed, the next one is asked.
         """
         for replica in self._in_turn():

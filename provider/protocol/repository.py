@@ -64,7 +64,7 @@ class Repository:
         """Answer a request; errors in the request are reported in the answer.
 
         Lists are read from a replica that can answer, if there is one. Raises only the database's errors, if
-        it cannot be reached or takes too long, and BehindError if the list's end is not published yet.
+        it cannot be reached or takes too long, and MarkBehindError if the list's end is not published yet.
         """
         try:
             request = check_request(pairs, self.catalogue.prefixes)

@@ -57,8 +57,8 @@ def find_identity(session: Session, identity: Identity) -> User | None:
 def disable_owner(session: Session, identity: Identity) -> User | None:
     """Disable the user to whom the account is connected, and return it; None if there is nothing to disable.
 
-    A provider that sent no groups at all may only be set up wrongly, and disables nobody. Raises UsageError
-    for the last administrator.
+    If the provider sent no groups at all, it may be set up wrongly, and the user stays. Raises UsageError for
+    the last administrator.
     """
     user = find_identity(session, identity) if identity.has_groups else None
     if user is None or user.disabled is not None:

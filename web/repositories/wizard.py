@@ -35,7 +35,7 @@ from web.auth.access import Right, about, needs, visible_repositories, who_asks
 from web.auth.organisations import add_own_repository, own_folder
 from web.auth.sessions import SignedIn
 from web.repositories.forms import UNASKED, PlacedForm, store_context, suggested_folder, usable_address
-from web.schedules.forms import PlanForm, field_of, levels, methods, partner_minutes, slices, spacing
+from web.schedules.forms import PlanForm, field_of, levels, methods, partner_minutes, run_spacing, slices
 from web.schedules.rules import rule_choices, rule_context
 from web.schedules.timing import timing_in, weekday_names
 from web.site.failures import problem_of
@@ -349,7 +349,7 @@ async def _plan_step(request: web.Request, form: Form, facts: RepositoryFacts | 
         access=access_of(facts.protocol if facts else _protocol(form.values) or AccessProtocol.OAI_PMH),
         plan=asked,
         sets=[one for one in chosen_sets(form.values) if one],
-        runs=asked.next_runs(*spacing(request, None, owned=not who.sees_everything)) if asked else [],
+        runs=asked.next_runs(*run_spacing(request, None, owned=not who.sees_everything)) if asked else [],
         store=own_folder(who).name if not who.sees_everything else settings.store,
         rule_files=rule_choices(context, form.values),
         chosen=timing_in(form.values),

@@ -34,7 +34,7 @@ from web.api.operations import Call, Operation
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
-from web.schedules.forms import ScheduleForm, is_owned, partner_minutes, spacing, what_it_means
+from web.schedules.forms import ScheduleForm, is_owned, partner_minutes, run_spacing, what_it_means
 from web.schedules.rules import rule_context, rule_paths
 
 _TAG: Final = "schedules"
@@ -167,7 +167,7 @@ async def _forecast(call: Call) -> ForecastOut:
     asked = call.sent(NewSchedule)
     await _own_repository(call, asked.repository_id)
     owned = await is_owned(call.request, asked.repository_id, None)
-    dues = asked.times_within_week(*spacing(call.request, None, owned=owned))
+    dues = asked.times_within_week(*run_spacing(call.request, None, owned=owned))
     found = await what_it_means(call.request, asked.repository_id, asked, dues, None)
     return ForecastOut(
         runs=dues,

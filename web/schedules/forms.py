@@ -35,7 +35,7 @@ FURTHER: Final = [one for one in carried(Surface.FORM) if one.label]
 """Parameters that pages lay out as declared."""
 _TIMES: Final = ("start_date", "end_date")
 _WALL_CLOCK: Final = "%Y-%m-%dT%H:%M"
-_ANY: Final = timedelta(0)
+_NO_FLOOR: Final = timedelta(0)
 _WEEK_OF_HOURS: Final = 7 * 24
 _SHOWN_RUNS: Final = 3
 
@@ -150,11 +150,11 @@ class PlanForm(_Parameters):
             del columns["start_date"]
         return columns
 
-    def next_runs(self, since: datetime, floor: timedelta = _ANY) -> list[datetime]:
+    def next_runs(self, since: datetime, floor: timedelta = _NO_FLOOR) -> list[datetime]:
         """Return the next three run times (UTC) at most, at least `floor` apart; empty for a one-off."""
         return list(islice(self._runs(since, floor), _SHOWN_RUNS)) if self.frequency else []
 
-    def times_within_week(self, since: datetime, floor: timedelta = _ANY) -> list[datetime]:
+    def times_within_week(self, since: datetime, floor: timedelta = _NO_FLOOR) -> list[datetime]:
         """Return the run times (UTC) of the coming week, at least `floor` apart; for a one-off, the start."""
         if not self.frequency:
             return [max(self.start_date or since, since)]
@@ -266,7 +266,7 @@ async def is_owned(request: web.Request, repository_id: int, schedule: Recurring
     return await database_of(request).run(owner_of, repository_id) is not None
 
 
-def spacing(
+def run_spacing(
     request: web.Request, schedule: RecurringJob | None, *, owned: bool
 ) -> tuple[datetime, timedelta]:
     """Return the earliest time (UTC) of the next run, and the least time between two runs."""

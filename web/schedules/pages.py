@@ -41,7 +41,7 @@ from web.schedules.forms import (
     is_owned,
     options,
     partner_minutes,
-    spacing,
+    run_spacing,
     unchanged_times,
     values_of,
     what_it_means,
@@ -393,7 +393,7 @@ async def _form(
 ) -> web.Response:
     number, access = details.repository.repository_id, access_of(details.repository.protocol)
     owned = await is_owned(request, number, schedule)
-    since, floor = spacing(request, schedule, owned=owned)
+    since, floor = run_spacing(request, schedule, owned=owned)
     formats = [(row.metadata_prefix, row.metadata_prefix) for row in details.formats]
     present = form.values.get("metadata_prefix")
     if isinstance(present, str) and present and (present, present) not in formats:
