@@ -66,7 +66,7 @@ def add_repository(
 def free_folder(session: Session, base_dir: str) -> str:
     """Return the base directory as stored. Raises FolderTakenError if another repository has it.
 
-    Capitals make no difference, because some file systems do not tell them apart.
+    Capitals make no difference, because some file systems do not distinguish them.
     """
     folder = _folder(base_dir)
     for repository_id, display_url, taken in session.execute(

@@ -52,7 +52,7 @@ def spellings_of(rule: Rule, data: Path) -> frozenset[str]:
 def rule_file_shown(path: str, data: Path | None) -> str:
     """Return a rule file's path as users of an organisation may see it: below the data folder if it is there.
 
-    Where the data folder is, is nobody's business but the administrators'.
+    Only administrators may know where the data folder is.
     """
     for root in () if data is None else (data, data.resolve()):
         if Path(path).is_relative_to(root):

@@ -16,7 +16,7 @@ _SIGNS: Final = ":;,=/+-\u2013\u2014\u060c\u061b"
 _ROUND: Final = re.compile(r"^\((?P<inner>[^()]*)\)$")
 _LAST_WORD: Final = re.compile(r"(?P<before>[\W\d_]{0,2})(?P<word>[^\W\d_]+)$")
 _EXAMINED: Final = 40
-"""Characters at the end that are examined: a longer word is no abbreviation, and work stays bounded."""
+"""How many characters at the end are considered: a longer word is no abbreviation, and work stays bounded."""
 _STOPS: Final = 4
 """How many full stops may be removed, one after the other."""
 _NUMERAL: Final = re.compile(r"(?:^|[\s(\[])(?:[IVXLCDM]+|\d{1,2})$")

@@ -71,7 +71,7 @@ def warc_date(moment: datetime) -> str:
 
 
 def compressed(header: bytes, blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield a record as a gzip member, in pieces of about 1 MiB."""
+    """Yield a record as a gzip member, in pieces of about 1 MB."""
     packing = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
     out = io.BytesIO()
     out.write(packing.compress(header))

@@ -68,7 +68,7 @@ class LookupPlace:
     """Position of a look-up."""
 
     capture: UUID | None = None
-    """After this document (its key: gaps between ids would tell how many documents are withheld),"""
+    """After this document (its key: gaps between ids would show how many documents are withheld),"""
     host: str | None = None
     """or after this host (its set spec); with neither, at the beginning."""
     run: str | None = None

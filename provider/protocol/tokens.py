@@ -30,7 +30,7 @@ class Position:
 
     datestamp: datetime
     id: int | UUID
-    """Its row, or its public key: gaps between the rows' ids would tell how many documents are withheld."""
+    """Its row, or its public key: gaps between the rows' ids would show how many documents are withheld."""
 
 
 @dataclass(frozen=True, kw_only=True)

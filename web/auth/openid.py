@@ -71,7 +71,7 @@ class Identity:
     has_groups: bool
     """Whether the provider sent groups, if only an empty list."""
     since: datetime | None
-    """Time at which the user proved to the provider who they are; None if it does not tell."""
+    """Time at which the user proved to the provider who they are; None if it does not say."""
 
 
 @dataclass(frozen=True, kw_only=True)

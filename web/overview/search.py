@@ -59,7 +59,7 @@ class Group:
 def search(session: Session, who: SignedIn, words: str, namespace: str) -> list[Group]:
     """Return the hits by kind; kinds without a hit are missing.
 
-    A number finds the run of that number, an OAI identifier its record, an address its archived document.
+    A number finds the run with this number, an OAI identifier its record, an address its archived document.
     """
     searches = (_repositories, _runs, _records, _catalogue)
     groups = [find(session, who, words) for find in searches]
