@@ -5,7 +5,6 @@ Pages, plans and checks read it here, so that a new protocol is a new client and
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from harvester.client.transport import Arguments, request_url
@@ -99,19 +98,17 @@ class Access:
 _OAI_PMH: Final = Access(
     protocol=AccessProtocol.OAI_PMH,
     title="OAI-PMH",
-    questions=MappingProxyType(
-        {
-            verb: Question(name=verb.value, takes=takes)
-            for verb, takes in (
-                (Verb.IDENTIFY, ()),
-                (Verb.LIST_METADATA_FORMATS, ("identifier",)),
-                (Verb.LIST_SETS, ("resumptionToken",)),
-                (Verb.LIST_IDENTIFIERS, ("metadataPrefix", "set", "from", "until", "resumptionToken")),
-                (Verb.LIST_RECORDS, ("metadataPrefix", "set", "from", "until", "resumptionToken")),
-                (Verb.GET_RECORD, ("identifier", "metadataPrefix")),
-            )
-        }
-    ),
+    questions={
+        verb: Question(name=verb.value, takes=takes)
+        for verb, takes in (
+            (Verb.IDENTIFY, ()),
+            (Verb.LIST_METADATA_FORMATS, ("identifier",)),
+            (Verb.LIST_SETS, ("resumptionToken",)),
+            (Verb.LIST_IDENTIFIERS, ("metadataPrefix", "set", "from", "until", "resumptionToken")),
+            (Verb.LIST_RECORDS, ("metadataPrefix", "set", "from", "until", "resumptionToken")),
+            (Verb.GET_RECORD, ("identifier", "metadataPrefix")),
+        )
+    },
     greeting=(("verb", "Identify"),),
 )
 """The arguments are those of the specification, section 4."""
@@ -119,12 +116,10 @@ _OAI_PMH: Final = Access(
 _SRU: Final = Access(
     protocol=AccessProtocol.SRU,
     title="SRU",
-    questions=MappingProxyType(
-        {
-            Verb.IDENTIFY: Question(name="explain"),
-            Verb.LIST_RECORDS: Question(name="searchRetrieve", takes=_PART),
-        }
-    ),
+    questions={
+        Verb.IDENTIFY: Question(name="explain"),
+        Verb.LIST_RECORDS: Question(name="searchRetrieve", takes=_PART),
+    },
     query=QueryLanguage(name="CQL", example='dc.title="water"', everything=True),
     greeting=(("operation", "explain"), ("version", "1.2")),
 )
@@ -132,19 +127,15 @@ _SRU: Final = Access(
 _Z3950: Final = Access(
     protocol=AccessProtocol.Z3950,
     title="Z39.50",
-    questions=MappingProxyType(
-        {
-            Verb.IDENTIFY: Question(name="init"),
-            Verb.LIST_RECORDS: Question(name="search", takes=_PART),
-        }
-    ),
+    questions={
+        Verb.IDENTIFY: Question(name="init"),
+        Verb.LIST_RECORDS: Question(name="search", takes=_PART),
+    },
     usual_format="marcxml",
     query=QueryLanguage(name="PQF", example='@attr 1=4 "water"', everything=False),
 )
 
-ACCESSES: Final[Mapping[AccessProtocol, Access]] = MappingProxyType(
-    {one.protocol: one for one in (_OAI_PMH, _SRU, _Z3950)}
-)
+ACCESSES: Final[Mapping[AccessProtocol, Access]] = {one.protocol: one for one in (_OAI_PMH, _SRU, _Z3950)}
 
 
 def access_of(protocol: str) -> Access:

@@ -7,7 +7,6 @@ interruption. Removing the repository again completes the removal.
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final
 
 from sqlalchemy import TextClause, delete, select, text
@@ -23,15 +22,13 @@ from oai.database import Database
 ROWS_AT_ONCE: Final = 10_000
 _BEFORE_ALL: Final = uuid.UUID(int=0)
 # Records precede what is derived from them, so that an import that still runs adds nothing.
-_LARGE: Final[Mapping[str, Mapping[str, object]]] = MappingProxyType(
-    {
-        "oai_record": {"metadata_prefix": "", "identifier_key": _BEFORE_ALL},
-        "oai_quarantine": {"metadata_prefix": "", "fault_key": _BEFORE_ALL},
-        "bibliographic_record": {"metadata_prefix": "", "identifier_key": _BEFORE_ALL},
-        "bibliographic_omission": {"metadata_prefix": "", "identifier_key": _BEFORE_ALL},
-        "oai_history": {"history_id": 0},
-    }
-)
+_LARGE: Final[Mapping[str, Mapping[str, object]]] = {
+    "oai_record": {"metadata_prefix": "", "identifier_key": _BEFORE_ALL},
+    "oai_quarantine": {"metadata_prefix": "", "fault_key": _BEFORE_ALL},
+    "bibliographic_record": {"metadata_prefix": "", "identifier_key": _BEFORE_ALL},
+    "bibliographic_omission": {"metadata_prefix": "", "identifier_key": _BEFORE_ALL},
+    "oai_history": {"history_id": 0},
+}
 """The large tables, with the columns that follow the repository in an index, and values before all others.
 
 Rows of all other tables, and any that were missed here, are deleted with the repository's row.

@@ -6,7 +6,6 @@ the named files: for an organisation, a file that does not exist and a file of o
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from sqlalchemy import select
@@ -18,9 +17,10 @@ from manager.models import Job, RecurringJob
 from oai.errors import UsageError
 from oai.owners import Organisation, RepositoryOwner, owner_of
 
-RULE_COLUMNS: Final[Mapping[str, RuleKind]] = MappingProxyType(
-    {"filter_file_path": RuleKind.FILTER, "normalize_file_path": RuleKind.NORMALISE}
-)
+RULE_COLUMNS: Final[Mapping[str, RuleKind]] = {
+    "filter_file_path": RuleKind.FILTER,
+    "normalize_file_path": RuleKind.NORMALISE,
+}
 
 
 class RuleAccessError(UsageError):

@@ -7,7 +7,6 @@ action that a surface lacks must state the reason.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final
 
 AUDITED: Final = "ZATVA_AUDITED"
@@ -331,7 +330,7 @@ ACTIONS: Final = (
            lacks="a person looks into the mailbox; `notify test` sends to the recipients of a rule"),
 )  # fmt: skip
 
-UNCHANGING: Final[Mapping[str, str]] = MappingProxyType({
+UNCHANGING: Final[Mapping[str, str]] = {
     # Routes that accept POST and change nothing that is stored.
     "POST /api/v1/probe": "asks a repository and shows its answer",
     "POST /api/v1/repositories/{repository}/questions": "asks a repository and shows its answer",
@@ -361,7 +360,7 @@ UNCHANGING: Final[Mapping[str, str]] = MappingProxyType({
     "store export": "writes files into a folder of the administrator's own",
     "store verify": "compares files with the database and keeps when",
     "worker": "runs until it is ended; its work is in the history",
-})  # fmt: skip
+}  # fmt: skip
 """Why a route or command is not in the audit log. Commands that list, show, check or serve are omitted."""
 
 
@@ -398,37 +397,35 @@ VERB_OF_OLD: Final = {
     old: verb for verb, words in reversed(OLD_WORDS.items()) for old in words if old not in _BY_VERB
 }
 """Today's verb of a verb that earlier versions stored; the first of several that a route can mean."""
-VERB_TITLES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        **{action.verb: action.title for action in ACTIONS},
-        "sign-in.refused": "Sign in with wrong credentials",
-        "sign-in.limited": "Sign in after too many attempts",
-        "alerts.export": "Export notification rules",
-        "audit.export": "Export audit log",
-        "bibliographic-records.export": "Export bibliographic records",
-        "captures.export": "Export captures",
-        "collections.export": "Export collections",
-        "deliveries.export": "Export sent notifications",
-        "errors.export": "Export errors of run",
-        "harvesters.export": "Export harvesters",
-        "imports.export": "Export imports",
-        "indexing.export": "Export indexing runs",
-        "jobs.export": "Export current jobs",
-        "lists.export": "Export lists of harvester",
-        "organisations.export": "Export organisations",
-        "problems.export": "Export indexing problems",
-        "records.export": "Export harvested records",
-        "repositories.export": "Export repositories",
-        "runs.export": "Export history",
-        "schedules.export": "Export schedules",
-        "self-tests.export": "Export self-tests",
-        "sets_exports.export": "Export sets",
-        "take-downs.export": "Export take-downs",
-        "titles.export": "Export titles",
-        "tokens.export": "Export API tokens",
-        "users.export": "Export users",
-    }
-)
+VERB_TITLES: Final[Mapping[str, str]] = {
+    **{action.verb: action.title for action in ACTIONS},
+    "sign-in.refused": "Sign in with wrong credentials",
+    "sign-in.limited": "Sign in after too many attempts",
+    "alerts.export": "Export notification rules",
+    "audit.export": "Export audit log",
+    "bibliographic-records.export": "Export bibliographic records",
+    "captures.export": "Export captures",
+    "collections.export": "Export collections",
+    "deliveries.export": "Export sent notifications",
+    "errors.export": "Export errors of run",
+    "harvesters.export": "Export harvesters",
+    "imports.export": "Export imports",
+    "indexing.export": "Export indexing runs",
+    "jobs.export": "Export current jobs",
+    "lists.export": "Export lists of harvester",
+    "organisations.export": "Export organisations",
+    "problems.export": "Export indexing problems",
+    "records.export": "Export harvested records",
+    "repositories.export": "Export repositories",
+    "runs.export": "Export history",
+    "schedules.export": "Export schedules",
+    "self-tests.export": "Export self-tests",
+    "sets_exports.export": "Export sets",
+    "take-downs.export": "Export take-downs",
+    "titles.export": "Export titles",
+    "tokens.export": "Export API tokens",
+    "users.export": "Export users",
+}
 """What people read instead of a verb, in English: an action, a refused sign-in, or an exported list."""
 
 

@@ -8,7 +8,6 @@ of the work does not remove the entry. The table keeps the prefix `web_` of the 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
@@ -148,37 +147,35 @@ TABLES: Final[Mapping[str, _Table]] = {
     "token": _Table(name="web_api_token", key="token_id", secret=("token_hash", "last_used")),
 }  # fmt: skip
 
-KIND_TITLES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "aggregate source": "aggregate source",
-        "archive": "archive",
-        "audit schedule": "schedule of store audits",
-        "collection": "collection",
-        "document": "document",
-        "error": "error",
-        "export": "export",
-        "filtering set": "filtering set",
-        "import source": "import source",
-        "job": "job",
-        "keys": "signing keys",
-        "mail": "e-mail",
-        "mute": "mute",
-        "notification address": "notification address",
-        "notification rule": "notification rule",
-        "organisation": "organisation",
-        "repository": "repository",
-        "rule": "rule",
-        "run": "run",
-        "schedule": "schedule",
-        "self-test": "self-test",
-        "store audit": "store audit",
-        "takedown": "take-down",
-        "titles": "titles",
-        "token": "token",
-        "user": "user",
-        "worker": "worker",
-    }
-)
+KIND_TITLES: Final[Mapping[str, str]] = {
+    "aggregate source": "aggregate source",
+    "archive": "archive",
+    "audit schedule": "schedule of store audits",
+    "collection": "collection",
+    "document": "document",
+    "error": "error",
+    "export": "export",
+    "filtering set": "filtering set",
+    "import source": "import source",
+    "job": "job",
+    "keys": "signing keys",
+    "mail": "e-mail",
+    "mute": "mute",
+    "notification address": "notification address",
+    "notification rule": "notification rule",
+    "organisation": "organisation",
+    "repository": "repository",
+    "rule": "rule",
+    "run": "run",
+    "schedule": "schedule",
+    "self-test": "self-test",
+    "store audit": "store audit",
+    "takedown": "take-down",
+    "titles": "titles",
+    "token": "token",
+    "user": "user",
+    "worker": "worker",
+}
 """What people read instead of a kind of object, in English."""
 
 

@@ -7,7 +7,6 @@ import errno
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Final
 
 import psycopg
@@ -21,37 +20,35 @@ from oai.settings import Settings
 _AGAIN: Final = "then run the command again"
 _GONE: Final = f"check that the server is running and reachable (its log has details), {_AGAIN}"
 _BUSY: Final = "run the command again in a moment"
-_REMEDIES: Final[Mapping[str, tuple[type[ZatvaError], str]]] = MappingProxyType(
-    {
-        "08": (DatabaseNotReadyError, _GONE),
-        # Names are checked before they are used; another command used this one in between.
-        "23505": (TryLaterError, _BUSY),
-        "25006": (
-            DatabaseNotReadyError,
-            f"the server is read-only; set database_url to the primary server, {_AGAIN}",
-        ),
-        "25P03": (
-            DatabaseNotReadyError,
-            f"raise idle_in_transaction_session_timeout for the role, {_AGAIN}",
-        ),
-        "25P04": (DatabaseNotReadyError, f"raise transaction_timeout for the role, {_AGAIN}"),
-        "28": (DatabaseNotReadyError, f"set user and password in database_url, {_AGAIN}"),
-        "40": (TryLaterError, _BUSY),
-        "42501": (DatabaseNotReadyError, f"grant the privilege to the user in database_url, {_AGAIN}"),
-        "53": (DatabaseNotReadyError, f"give the server the resource that it lacks, {_AGAIN}"),
-        "53100": (DatabaseNotReadyError, f"free space on the database's disk, {_AGAIN}"),
-        "53300": (
-            TryLaterError,
-            "close connections that are not needed or raise the server's limit, " + _AGAIN,
-        ),
-        "55P03": (TryLaterError, _BUSY),
-        "57014": (TryLaterError, f"{_BUSY}; if it fails again, raise the role's statement_timeout"),
-        "57P05": (DatabaseNotReadyError, f"raise idle_session_timeout for the role, {_AGAIN}"),
-        "57P": (DatabaseNotReadyError, _GONE),
-        "58": (DatabaseNotReadyError, f"check the server's disk and its log, {_AGAIN}"),
-        "XX": (DatabaseNotReadyError, f"check the server's disk and its log, {_AGAIN}"),
-    }
-)
+_REMEDIES: Final[Mapping[str, tuple[type[ZatvaError], str]]] = {
+    "08": (DatabaseNotReadyError, _GONE),
+    # Names are checked before they are used; another command used this one in between.
+    "23505": (TryLaterError, _BUSY),
+    "25006": (
+        DatabaseNotReadyError,
+        f"the server is read-only; set database_url to the primary server, {_AGAIN}",
+    ),
+    "25P03": (
+        DatabaseNotReadyError,
+        f"raise idle_in_transaction_session_timeout for the role, {_AGAIN}",
+    ),
+    "25P04": (DatabaseNotReadyError, f"raise transaction_timeout for the role, {_AGAIN}"),
+    "28": (DatabaseNotReadyError, f"set user and password in database_url, {_AGAIN}"),
+    "40": (TryLaterError, _BUSY),
+    "42501": (DatabaseNotReadyError, f"grant the privilege to the user in database_url, {_AGAIN}"),
+    "53": (DatabaseNotReadyError, f"give the server the resource that it lacks, {_AGAIN}"),
+    "53100": (DatabaseNotReadyError, f"free space on the database's disk, {_AGAIN}"),
+    "53300": (
+        TryLaterError,
+        "close connections that are not needed or raise the server's limit, " + _AGAIN,
+    ),
+    "55P03": (TryLaterError, _BUSY),
+    "57014": (TryLaterError, f"{_BUSY}; if it fails again, raise the role's statement_timeout"),
+    "57P05": (DatabaseNotReadyError, f"raise idle_session_timeout for the role, {_AGAIN}"),
+    "57P": (DatabaseNotReadyError, _GONE),
+    "58": (DatabaseNotReadyError, f"check the server's disk and its log, {_AGAIN}"),
+    "XX": (DatabaseNotReadyError, f"check the server's disk and its log, {_AGAIN}"),
+}
 """Kind of error and advice, by a prefix of the SQLSTATE; the longest prefix applies."""
 _OURS: Final = (
     ZatvaError,
@@ -60,19 +57,17 @@ _OURS: Final = (
 _OF_DATABASE: Final = Failure(code=FailureCode.DATABASE)
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _ELSEWHERE: Final = f"or give another path, {_AGAIN}"
-_PLACES: Final[Mapping[int, str]] = MappingProxyType(
-    {
-        errno.EACCES: f"grant access to the user who runs this command, {_ELSEWHERE}",
-        errno.EPERM: f"grant access to the user who runs this command, {_ELSEWHERE}",
-        errno.EROFS: f"make the file system writable, {_ELSEWHERE}",
-        errno.ENOTDIR: f"part of this path is a file, not a folder; move it, {_ELSEWHERE}",
-        errno.EISDIR: f"this is a folder, not a file; move it, {_ELSEWHERE}",
-        errno.EEXIST: f"the name is already taken; move the existing file, {_ELSEWHERE}",
-        errno.ENAMETOOLONG: f"give a shorter path, {_AGAIN}",
-        errno.ELOOP: f"its symbolic links form a loop; correct them, {_ELSEWHERE}",
-        errno.EIO: f"check the disk and the system log, {_AGAIN}",
-    }
-)
+_PLACES: Final[Mapping[int, str]] = {
+    errno.EACCES: f"grant access to the user who runs this command, {_ELSEWHERE}",
+    errno.EPERM: f"grant access to the user who runs this command, {_ELSEWHERE}",
+    errno.EROFS: f"make the file system writable, {_ELSEWHERE}",
+    errno.ENOTDIR: f"part of this path is a file, not a folder; move it, {_ELSEWHERE}",
+    errno.EISDIR: f"this is a folder, not a file; move it, {_ELSEWHERE}",
+    errno.EEXIST: f"the name is already taken; move the existing file, {_ELSEWHERE}",
+    errno.ENAMETOOLONG: f"give a shorter path, {_AGAIN}",
+    errno.ELOOP: f"its symbolic links form a loop; correct them, {_ELSEWHERE}",
+    errno.EIO: f"check the disk and the system log, {_AGAIN}",
+}
 """Advice for a path that cannot be used, by the system's error number."""
 
 

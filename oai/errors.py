@@ -20,7 +20,6 @@ A message states what was found, where, and what to do.
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import IntEnum
-from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from oai.datestamps import format_datestamp
@@ -148,15 +147,13 @@ def _parts(value: object) -> object:
     return value.parts() if isinstance(value, ZatvaError) else _plain(value)
 
 
-_OF_CLASS: Final[Mapping[ExitCode, FailureCode]] = MappingProxyType(
-    {
-        ExitCode.USAGE: FailureCode.REQUEST_INVALID,
-        ExitCode.NOT_READY: FailureCode.REQUEST_INVALID,
-        ExitCode.STRICT_CHECK: FailureCode.INVALID,
-        ExitCode.TRY_LATER: FailureCode.SERVER_BUSY,
-        ExitCode.INTERRUPTED: FailureCode.INTERRUPTED,
-    }
-)
+_OF_CLASS: Final[Mapping[ExitCode, FailureCode]] = {
+    ExitCode.USAGE: FailureCode.REQUEST_INVALID,
+    ExitCode.NOT_READY: FailureCode.REQUEST_INVALID,
+    ExitCode.STRICT_CHECK: FailureCode.INVALID,
+    ExitCode.TRY_LATER: FailureCode.SERVER_BUSY,
+    ExitCode.INTERRUPTED: FailureCode.INTERRUPTED,
+}
 """Codes of errors without their own code, by branch of the tree."""
 
 

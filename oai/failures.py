@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, Self
 
 from oai.failure_codes import FailureCode
@@ -56,132 +55,124 @@ _CODES_OF_KINDS: Final = {
     "fault": "internal_error",
     "process": "process_lost process_not_started process_signalled process_exited",
 }
-_KINDS: Final[Mapping[FailureCode, str]] = MappingProxyType(
-    {FailureCode(code): kind for kind, codes in _CODES_OF_KINDS.items() for code in codes.split()}
-)
+_KINDS: Final[Mapping[FailureCode, str]] = {
+    FailureCode(code): kind for kind, codes in _CODES_OF_KINDS.items() for code in codes.split()
+}
 """`failure_kind` in mails, webhooks and hooks; it is coarser and must not change. Others have `other`."""
 
 # Numbers that serve as names are written without thousands separators.
 _SEPARATORS: Final = {"cs": "\N{NO-BREAK SPACE}", "sk": "\N{NO-BREAK SPACE}"}
 """Of thousands, where it is no comma."""
 _NAMES: Final = frozenset({"number", "signal", "exit_code", "schedule", "status"})
-SENTENCES: Final[Mapping[FailureCode, str]] = MappingProxyType(
-    {
-        FailureCode.ANSWER_BYTES: (
-            "the answer is larger than %(limit)s bytes; to accept it, raise %(setting)s"
-        ),
-        FailureCode.ANSWER_RATIO: (
-            "the answer unpacks from %(sent)s to more than %(unpacked)s bytes, over %(limit)s times its"
-            " size; to accept it, raise %(setting)s"
-        ),
-        FailureCode.PART_BYTES: (
-            "a part of the answer that begins at byte %(offset)s is larger than %(limit)s bytes; to accept"
-            " it, raise %(setting)s"
-        ),
-        FailureCode.PART_ELEMENTS: (
-            "a part of the answer that begins at byte %(offset)s has more than %(limit)s elements; to"
-            " accept it, raise %(setting)s"
-        ),
-        FailureCode.PART_DEPTH: (
-            "elements are nested more than %(limit)s deep in a part of the answer that begins at byte"
-            " %(offset)s; to accept it, raise %(setting)s"
-        ),
-        FailureCode.MEMORY: (
-            "reading the answer takes more than %(limit)s bytes of memory; to allow it, raise %(setting)s"
-        ),
-        FailureCode.EMPTY_PAGES: (
-            "%(pages)s consecutive pages with a resumption token have no records; to continue "
-            "longer, raise %(setting)s"
-        ),
-        FailureCode.NO_NEW_RECORDS: (
-            "%(pages)s consecutive pages have only records that the list already had; to continue "
-            "longer, raise %(setting)s"
-        ),
-        FailureCode.LIST_IN_CIRCLES: (
-            "the list is circular: the resumption token %(token)s came a second time with the same records"
-        ),
-        FailureCode.RECOVERY_TIME: (
-            "working around faults of the repository took more than %(limit)s seconds; to allow more, raise"
-            " %(setting)s"
-        ),
-        FailureCode.WAITING_TIME: (
-            "the repository asked to wait for more than %(limit)s seconds in total without sending "
-            "a page; to wait longer, raise %(setting)s"
-        ),
-        FailureCode.DISK_FLOOR: (
-            "the disk of %(folder)s has %(free)s bytes free, less than the %(floor)s that harvests leave;"
-            " free some space, or lower %(setting)s"
-        ),
-        FailureCode.QUOTA_RECORDS: (
-            "organisation '%(organisation)s' may store %(limit)s records and has %(stored)s; the next page"
-            " has more new ones than fit; an administrator can raise the limit"
-        ),
-        FailureCode.QUOTA_BYTES: (
-            "organisation '%(organisation)s' may store %(limit)s bytes and has %(stored)s; the next page"
-            " needs more than is left; an administrator can raise the limit"
-        ),
-        FailureCode.JOB_STOPPED: "the job was stopped after a page; the next harvest resumes there",
-        FailureCode.JOB_PAUSED: "the job was paused after a page; it resumes there when it is continued",
-        FailureCode.JOB_RESTARTED: (
-            "the harvest made no progress and was ended after a page; another process resumes it there"
-        ),
-        FailureCode.MANAGER_ENDED: "the manager ended, and the harvest with it; the next manager resumes it",
-        FailureCode.PROCESS_STOPPED: (
-            "the job was stopped, and process %(number)s on host '%(host)s' did not finish its page in time"
-        ),
-        FailureCode.PROCESS_PAUSED: (
-            "the job was paused, and process %(number)s on host '%(host)s' did not finish its page in time"
-        ),
-        FailureCode.PROCESS_DELETED: (
-            "the job was deleted, so process %(number)s on host '%(host)s' was ended"
-        ),
-        FailureCode.PROCESS_KILLED: "the job was killed, and process %(number)s on host '%(host)s' with it",
-        FailureCode.PROCESS_RESTARTED: (
-            "process %(number)s on host '%(host)s' made no progress and was ended; another process "
-            "resumes the harvest"
-        ),
-        FailureCode.PROCESS_ENDED_WITH_MANAGER: (
-            "the manager ended, and process %(number)s on host '%(host)s' with it; the next "
-            "manager resumes the harvest"
-        ),
-        FailureCode.PROCESS_LOST: "process %(number)s on host '%(host)s' and the worker that ran it are lost",
-        FailureCode.PROCESS_NOT_STARTED: "the harvest could not be started on host '%(host)s'",
-        FailureCode.PROCESS_SIGNALLED: "process %(number)s on host '%(host)s' was ended by signal %(signal)s",
-        FailureCode.PROCESS_EXITED: (
-            "process %(number)s on host '%(host)s' ended with exit code %(exit_code)s and wrote no history"
-        ),
-        FailureCode.IMPORT_LOST: "the process ended before the import was complete",
-        FailureCode.RUN_SKIPPED: "%(times)s: skipped, because the previous run was still running",
-        FailureCode.RUN_MISSED: "%(times)s: not started in time; one run makes up for all missed ones",
-        FailureCode.SCHEDULE_FAILING: (
-            "%(count)s runs in a row failed, the last one: %(reason)s; correct the cause, "
-            "then run `zatva schedule resume %(schedule)s`"
-        ),
-        FailureCode.SCHEDULE_OVER: "the end date %(end)s was reached",
-        FailureCode.STORE_DAMAGED: (
-            "files of the store: %(missing)s missing, %(altered)s altered, %(stray)s stray"
-        ),
-        FailureCode.STORE_AUDIT_INCOMPLETE: ("the audit of the store did not finish: %(said)s"),
-        FailureCode.EXPORT_EMPTY: (
-            "%(selection)s: no captures that may be in the file; left out: %(left_out)s"
-        ),
-        FailureCode.EXPORT_TOO_LARGE: (
-            "the file would be larger than %(limit)s bytes; choose fewer captures, write it with `zatva"
-            " provider export`, or raise %(setting)s"
-        ),
-        FailureCode.EXPORT_FOLDER_FULL: (
-            "the prepared files together would be larger than %(limit)s bytes; remove some of them, or raise"
-            " %(setting)s"
-        ),
-        FailureCode.EXPORT_DISK_FULL: (
-            "the disk of %(folder)s has %(free)s bytes free, and %(floor)s must stay free; free some space"
-        ),
-        FailureCode.EXPORT_WITHDRAWN: (
-            "%(count)s documents in the file may no longer be read, so the file was removed"
-        ),
-        FailureCode.EXPORT_INCOMPLETE: "the file was not completed: %(said)s",
-    }
-)
+SENTENCES: Final[Mapping[FailureCode, str]] = {
+    FailureCode.ANSWER_BYTES: ("the answer is larger than %(limit)s bytes; to accept it, raise %(setting)s"),
+    FailureCode.ANSWER_RATIO: (
+        "the answer unpacks from %(sent)s to more than %(unpacked)s bytes, over %(limit)s times its"
+        " size; to accept it, raise %(setting)s"
+    ),
+    FailureCode.PART_BYTES: (
+        "a part of the answer that begins at byte %(offset)s is larger than %(limit)s bytes; to accept"
+        " it, raise %(setting)s"
+    ),
+    FailureCode.PART_ELEMENTS: (
+        "a part of the answer that begins at byte %(offset)s has more than %(limit)s elements; to"
+        " accept it, raise %(setting)s"
+    ),
+    FailureCode.PART_DEPTH: (
+        "elements are nested more than %(limit)s deep in a part of the answer that begins at byte"
+        " %(offset)s; to accept it, raise %(setting)s"
+    ),
+    FailureCode.MEMORY: (
+        "reading the answer takes more than %(limit)s bytes of memory; to allow it, raise %(setting)s"
+    ),
+    FailureCode.EMPTY_PAGES: (
+        "%(pages)s consecutive pages with a resumption token have no records; to continue "
+        "longer, raise %(setting)s"
+    ),
+    FailureCode.NO_NEW_RECORDS: (
+        "%(pages)s consecutive pages have only records that the list already had; to continue "
+        "longer, raise %(setting)s"
+    ),
+    FailureCode.LIST_IN_CIRCLES: (
+        "the list is circular: the resumption token %(token)s came a second time with the same records"
+    ),
+    FailureCode.RECOVERY_TIME: (
+        "working around faults of the repository took more than %(limit)s seconds; to allow more, raise"
+        " %(setting)s"
+    ),
+    FailureCode.WAITING_TIME: (
+        "the repository asked to wait for more than %(limit)s seconds in total without sending "
+        "a page; to wait longer, raise %(setting)s"
+    ),
+    FailureCode.DISK_FLOOR: (
+        "the disk of %(folder)s has %(free)s bytes free, less than the %(floor)s that harvests leave;"
+        " free some space, or lower %(setting)s"
+    ),
+    FailureCode.QUOTA_RECORDS: (
+        "organisation '%(organisation)s' may store %(limit)s records and has %(stored)s; the next page"
+        " has more new ones than fit; an administrator can raise the limit"
+    ),
+    FailureCode.QUOTA_BYTES: (
+        "organisation '%(organisation)s' may store %(limit)s bytes and has %(stored)s; the next page"
+        " needs more than is left; an administrator can raise the limit"
+    ),
+    FailureCode.JOB_STOPPED: "the job was stopped after a page; the next harvest resumes there",
+    FailureCode.JOB_PAUSED: "the job was paused after a page; it resumes there when it is continued",
+    FailureCode.JOB_RESTARTED: (
+        "the harvest made no progress and was ended after a page; another process resumes it there"
+    ),
+    FailureCode.MANAGER_ENDED: "the manager ended, and the harvest with it; the next manager resumes it",
+    FailureCode.PROCESS_STOPPED: (
+        "the job was stopped, and process %(number)s on host '%(host)s' did not finish its page in time"
+    ),
+    FailureCode.PROCESS_PAUSED: (
+        "the job was paused, and process %(number)s on host '%(host)s' did not finish its page in time"
+    ),
+    FailureCode.PROCESS_DELETED: ("the job was deleted, so process %(number)s on host '%(host)s' was ended"),
+    FailureCode.PROCESS_KILLED: "the job was killed, and process %(number)s on host '%(host)s' with it",
+    FailureCode.PROCESS_RESTARTED: (
+        "process %(number)s on host '%(host)s' made no progress and was ended; another process "
+        "resumes the harvest"
+    ),
+    FailureCode.PROCESS_ENDED_WITH_MANAGER: (
+        "the manager ended, and process %(number)s on host '%(host)s' with it; the next "
+        "manager resumes the harvest"
+    ),
+    FailureCode.PROCESS_LOST: "process %(number)s on host '%(host)s' and the worker that ran it are lost",
+    FailureCode.PROCESS_NOT_STARTED: "the harvest could not be started on host '%(host)s'",
+    FailureCode.PROCESS_SIGNALLED: "process %(number)s on host '%(host)s' was ended by signal %(signal)s",
+    FailureCode.PROCESS_EXITED: (
+        "process %(number)s on host '%(host)s' ended with exit code %(exit_code)s and wrote no history"
+    ),
+    FailureCode.IMPORT_LOST: "the process ended before the import was complete",
+    FailureCode.RUN_SKIPPED: "%(times)s: skipped, because the previous run was still running",
+    FailureCode.RUN_MISSED: "%(times)s: not started in time; one run makes up for all missed ones",
+    FailureCode.SCHEDULE_FAILING: (
+        "%(count)s runs in a row failed, the last one: %(reason)s; correct the cause, "
+        "then run `zatva schedule resume %(schedule)s`"
+    ),
+    FailureCode.SCHEDULE_OVER: "the end date %(end)s was reached",
+    FailureCode.STORE_DAMAGED: (
+        "files of the store: %(missing)s missing, %(altered)s altered, %(stray)s stray"
+    ),
+    FailureCode.STORE_AUDIT_INCOMPLETE: ("the audit of the store did not finish: %(said)s"),
+    FailureCode.EXPORT_EMPTY: ("%(selection)s: no captures that may be in the file; left out: %(left_out)s"),
+    FailureCode.EXPORT_TOO_LARGE: (
+        "the file would be larger than %(limit)s bytes; choose fewer captures, write it with `zatva"
+        " provider export`, or raise %(setting)s"
+    ),
+    FailureCode.EXPORT_FOLDER_FULL: (
+        "the prepared files together would be larger than %(limit)s bytes; remove some of them, or raise"
+        " %(setting)s"
+    ),
+    FailureCode.EXPORT_DISK_FULL: (
+        "the disk of %(folder)s has %(free)s bytes free, and %(floor)s must stay free; free some space"
+    ),
+    FailureCode.EXPORT_WITHDRAWN: (
+        "%(count)s documents in the file may no longer be read, so the file was removed"
+    ),
+    FailureCode.EXPORT_INCOMPLETE: "the file was not completed: %(said)s",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

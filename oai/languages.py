@@ -1,14 +1,14 @@
 """The languages of pages and letters, how each writes times, and the one that a browser asks for."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
 from functools import cache
-from types import MappingProxyType
 from typing import Final
 
 from babel import Locale
 from babel.dates import format_date, format_time
 
-LANGUAGES: Final = MappingProxyType({"en": "English", "cs": "Čeština", "sk": "Slovenčina"})
+LANGUAGES: Final[Mapping[str, str]] = {"en": "English", "cs": "Čeština", "sk": "Slovenčina"}
 """Language codes with each language's own name."""
 SOURCE: Final = "en"
 """The language of texts in the code, and of readers whose languages are not supported."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 
 
@@ -47,23 +46,19 @@ class Scope(StrEnum):
 
 _PERSON: Final = frozenset({Right.ANYBODY, Right.ACCOUNT, Right.LOOK})
 
-RIGHTS: Final[Mapping[Role, frozenset[Right]]] = MappingProxyType(
-    {
-        Role.VIEWER: _PERSON,
-        Role.PARTNER: _PERSON | {Right.HARVEST},
-        Role.CURATOR: _PERSON | {Right.LOOK_AROUND, Right.ARCHIVE},
-        Role.ADMINISTRATOR: frozenset(Right),
-    }
-)
+RIGHTS: Final[Mapping[Role, frozenset[Right]]] = {
+    Role.VIEWER: _PERSON,
+    Role.PARTNER: _PERSON | {Right.HARVEST},
+    Role.CURATOR: _PERSON | {Right.LOOK_AROUND, Right.ARCHIVE},
+    Role.ADMINISTRATOR: frozenset(Right),
+}
 
-SCOPED: Final[Mapping[Scope, frozenset[Right]]] = MappingProxyType(
-    {
-        Scope.READ: frozenset({Right.ANYBODY, Right.LOOK, Right.LOOK_AROUND}),
-        Scope.HARVEST: frozenset({Right.ANYBODY, Right.HARVEST}),
-        Scope.ARCHIVE: frozenset({Right.ANYBODY, Right.ARCHIVE}),
-        Scope.ADMIN: frozenset({Right.ANYBODY, Right.ADMINISTER}),
-    }
-)
+SCOPED: Final[Mapping[Scope, frozenset[Right]]] = {
+    Scope.READ: frozenset({Right.ANYBODY, Right.LOOK, Right.LOOK_AROUND}),
+    Scope.HARVEST: frozenset({Right.ANYBODY, Right.HARVEST}),
+    Scope.ARCHIVE: frozenset({Right.ANYBODY, Right.ARCHIVE}),
+    Scope.ADMIN: frozenset({Right.ANYBODY, Right.ADMINISTER}),
+}
 
 
 def rights_of(

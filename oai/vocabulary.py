@@ -6,7 +6,6 @@ Source: The Open Archives Initiative Protocol for Metadata Harvesting, version 2
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 
 PROTOCOL_VERSION = "2.0"
 
@@ -95,31 +94,29 @@ _LIST_RULE = VerbRule(
     errors=_LIST_ERRORS,
 )
 
-RULES: Mapping[Verb, VerbRule] = MappingProxyType(
-    {
-        Verb.GET_RECORD: VerbRule(
-            required=frozenset({"identifier", "metadataPrefix"}),
-            errors=frozenset(
-                {ErrorCode.BAD_ARGUMENT, ErrorCode.CANNOT_DISSEMINATE_FORMAT, ErrorCode.ID_DOES_NOT_EXIST}
-            ),
+RULES: Mapping[Verb, VerbRule] = {
+    Verb.GET_RECORD: VerbRule(
+        required=frozenset({"identifier", "metadataPrefix"}),
+        errors=frozenset(
+            {ErrorCode.BAD_ARGUMENT, ErrorCode.CANNOT_DISSEMINATE_FORMAT, ErrorCode.ID_DOES_NOT_EXIST}
         ),
-        Verb.IDENTIFY: VerbRule(),
-        Verb.LIST_IDENTIFIERS: _LIST_RULE,
-        Verb.LIST_METADATA_FORMATS: VerbRule(
-            optional=frozenset({"identifier"}),
-            errors=frozenset(
-                {ErrorCode.BAD_ARGUMENT, ErrorCode.ID_DOES_NOT_EXIST, ErrorCode.NO_METADATA_FORMATS}
-            ),
+    ),
+    Verb.IDENTIFY: VerbRule(),
+    Verb.LIST_IDENTIFIERS: _LIST_RULE,
+    Verb.LIST_METADATA_FORMATS: VerbRule(
+        optional=frozenset({"identifier"}),
+        errors=frozenset(
+            {ErrorCode.BAD_ARGUMENT, ErrorCode.ID_DOES_NOT_EXIST, ErrorCode.NO_METADATA_FORMATS}
         ),
-        Verb.LIST_RECORDS: _LIST_RULE,
-        Verb.LIST_SETS: VerbRule(
-            exclusive="resumptionToken",
-            errors=frozenset(
-                {ErrorCode.BAD_ARGUMENT, ErrorCode.BAD_RESUMPTION_TOKEN, ErrorCode.NO_SET_HIERARCHY}
-            ),
+    ),
+    Verb.LIST_RECORDS: _LIST_RULE,
+    Verb.LIST_SETS: VerbRule(
+        exclusive="resumptionToken",
+        errors=frozenset(
+            {ErrorCode.BAD_ARGUMENT, ErrorCode.BAD_RESUMPTION_TOKEN, ErrorCode.NO_SET_HIERARCHY}
         ),
-    }
-)
+    ),
+}
 """Arguments and errors of each verb (sections 4.1 to 4.6)."""
 
 LIST_VERBS: frozenset[Verb] = frozenset(

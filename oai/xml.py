@@ -4,7 +4,6 @@ import codecs
 import contextlib
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final
 from xml.parsers import expat
 
@@ -54,16 +53,14 @@ PARSER_OPTIONS: Final[dict[str, Any]] = {
 }
 _METADATA: Final = f"{{{OAI_NAMESPACE}}}metadata"
 _NO_MEMORY: Final = 2
-_CODES: Final[Mapping[int, FailureCode]] = MappingProxyType(
-    {
-        0: FailureCode.RECORD_ENCODING,
-        8: FailureCode.RECORD_CHARACTER,
-        9: FailureCode.RECORD_CHARACTER,
-        31: FailureCode.RECORD_ENCODING,
-        32: FailureCode.RECORD_ENCODING,
-        81: FailureCode.RECORD_ENCODING,
-    }
-)
+_CODES: Final[Mapping[int, FailureCode]] = {
+    0: FailureCode.RECORD_ENCODING,
+    8: FailureCode.RECORD_CHARACTER,
+    9: FailureCode.RECORD_CHARACTER,
+    31: FailureCode.RECORD_ENCODING,
+    32: FailureCode.RECORD_ENCODING,
+    81: FailureCode.RECORD_ENCODING,
+}
 """By libxml2's error codes (xmlParserErrors): character references and characters; encodings."""
 LIMIT_CODES: Final = frozenset({45, 110, 114})
 """libxml2's error codes for its own limits: a comment or name that is too long, any other limit."""

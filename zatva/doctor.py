@@ -7,7 +7,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from sqlalchemy import Connection
@@ -198,15 +197,13 @@ def _hooks(settings: Settings) -> Iterator[SetupFinding]:
     yield SetupFinding(check="hooks", well=not advice, found=found, advice=advice)
 
 
-CHECKS: Final[Mapping[str, Callable[[Settings], Iterator[SetupFinding]]]] = MappingProxyType(
-    {
-        "Python": _python,
-        "data folder": _folders,
-        "free space": _disks,
-        "files with secrets": _secrets,
-        "database": _database,
-        "OpenID provider": _openid,
-        "hooks": _hooks,
-    }
-)
+CHECKS: Final[Mapping[str, Callable[[Settings], Iterator[SetupFinding]]]] = {
+    "Python": _python,
+    "data folder": _folders,
+    "free space": _disks,
+    "files with secrets": _secrets,
+    "database": _database,
+    "OpenID provider": _openid,
+    "hooks": _hooks,
+}
 """The checks, each by the item that it reports if the system refuses access."""

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from aiohttp import web
@@ -152,9 +151,7 @@ class _Extent:
         return [record.header() for record in found]
 
 
-SET_NAMES: Final[Mapping[str, str]] = MappingProxyType(
-    {"books": "Knihy", "journals": "Časopisy", "maps": "Mapy"}
-)
+SET_NAMES: Final[Mapping[str, str]] = {"books": "Knihy", "journals": "Časopisy", "maps": "Mapy"}
 
 _WORKS: Final = (
     ("Kronika", "cze"), ("Pověsti", "cze"), ("Zpěvník", "cze"), ("Památky", "cze"), ("Sborník", "cze"),
@@ -272,13 +269,11 @@ _BUSY_AT: Final = 2
 _EXPIRED_AT: Final = 4
 """The request that is answered with badResumptionToken."""
 
-UNREADABLE: Final[Mapping[int, Callable[[str], str]]] = MappingProxyType(
-    {
-        37: lambda text: text.replace("</dc:title>", " & dodatky</dc:title>"),
-        58: lambda text: text.replace("</dc:title>", "\x0b</dc:title>"),
-        83: lambda _: "",
-    }
-)
+UNREADABLE: Final[Mapping[int, Callable[[str], str]]] = {
+    37: lambda text: text.replace("</dc:title>", " & dodatky</dc:title>"),
+    58: lambda text: text.replace("</dc:title>", "\x0b</dc:title>"),
+    83: lambda _: "",
+}
 """How the broken library damages its Dublin Core, by the record's number."""
 _INVALID_MARC: Final = 5
 

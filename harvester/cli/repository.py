@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final
 
 from sqlalchemy import func, select
@@ -31,16 +30,14 @@ from oai.models import columns_of
 
 _COLUMNS = {"repository_id": "ID", "repository_name": "Name", "base_url": "Base URL", "base_dir": "Folder"}
 _AS_SET = frozenset({"", "default"})
-_TAKEN_BACK: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {
-        "repository_name": frozenset({""}),
-        "base_url": frozenset(),
-        "deletion_policy": frozenset(),
-        "brake_deletions": _AS_SET,
-        "brake_updates": _AS_SET,
-        "repairs": frozenset(),
-    }
-)
+_TAKEN_BACK: Final[Mapping[str, frozenset[str]]] = {
+    "repository_name": frozenset({""}),
+    "base_url": frozenset(),
+    "deletion_policy": frozenset(),
+    "brake_deletions": _AS_SET,
+    "brake_updates": _AS_SET,
+    "repairs": frozenset(),
+}
 """The columns that options change, with the values that reset an option."""
 _SHOWN = 10
 _TITLE_CHARACTERS = 60

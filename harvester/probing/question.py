@@ -2,10 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final
 
 from harvester.access import Access, access_of
@@ -136,7 +135,10 @@ async def _found(client: ProtocolClient, asked: Asked, prefix: str) -> Asked:
     return replace(asked, page=await anext(pages))
 
 
-_ANSWERED_BY: Final = MappingProxyType({Verb.IDENTIFY: _explained, Verb.LIST_RECORDS: _found})
+_ANSWERED_BY: Final[Mapping[Verb, Callable[[ProtocolClient, Asked, str], Awaitable[Asked]]]] = {
+    Verb.IDENTIFY: _explained,
+    Verb.LIST_RECORDS: _found,
+}
 """How a protocol's client answers the verbs of `Access.questions`."""
 
 

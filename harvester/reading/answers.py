@@ -1,9 +1,8 @@
 """A repository's answers as values."""
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from lxml import etree
@@ -169,12 +168,10 @@ class Page:
         return self.token.complete_list_size if self.token else None
 
 
-_LONGEST: Final = MappingProxyType(
-    {
-        "repository_name": 500, "base_url": 2000, "protocol_version": 100, "earliest_datestamp": 100,
-        "deleted_record": 100, "granularity": 100, "repository_identifier": 300, "response_date": 100,
-    }
-)  # fmt: skip
+_LONGEST: Final[Mapping[str, int]] = {
+    "repository_name": 500, "base_url": 2000, "protocol_version": 100, "earliest_datestamp": 100,
+    "deleted_record": 100, "granularity": 100, "repository_identifier": 300, "response_date": 100,
+}  # fmt: skip
 _LONGEST_ADDRESS: Final = 320
 _MOST_ADDRESSES: Final = 20
 

@@ -23,7 +23,6 @@ Every message says what was found, where, and what to do.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 from typing import ClassVar, Final
 
 from oai.errors import RemoteError, TryLaterError
@@ -63,29 +62,25 @@ class TransportKind(StrEnum):
     """The address is not on the public internet, and the settings do not allow that."""
 
 
-_OF_TRANSPORT: Mapping[TransportKind, FailureCode] = MappingProxyType(
-    {
-        TransportKind.DNS: FailureCode.HOST_UNKNOWN,
-        TransportKind.REFUSED: FailureCode.CONNECTION_REFUSED,
-        TransportKind.TLS: FailureCode.TLS,
-        TransportKind.TIMEOUT: FailureCode.TIMEOUT,
-        TransportKind.DISCONNECTED: FailureCode.DISCONNECTED,
-        TransportKind.HTTP: FailureCode.HTTP_INVALID,
-        TransportKind.REDIRECT: FailureCode.REDIRECT,
-        TransportKind.ADDRESS: FailureCode.ADDRESS_INVALID,
-        TransportKind.PRIVATE: FailureCode.ADDRESS_PRIVATE,
-    }
-)
-_OF_STATUS: Mapping[int, FailureCode] = MappingProxyType(
-    {
-        401: FailureCode.HTTP_FORBIDDEN,
-        403: FailureCode.HTTP_FORBIDDEN,
-        404: FailureCode.HTTP_GONE,
-        410: FailureCode.HTTP_GONE,
-        429: FailureCode.SERVER_BUSY,
-        503: FailureCode.SERVER_BUSY,
-    }
-)
+_OF_TRANSPORT: Mapping[TransportKind, FailureCode] = {
+    TransportKind.DNS: FailureCode.HOST_UNKNOWN,
+    TransportKind.REFUSED: FailureCode.CONNECTION_REFUSED,
+    TransportKind.TLS: FailureCode.TLS,
+    TransportKind.TIMEOUT: FailureCode.TIMEOUT,
+    TransportKind.DISCONNECTED: FailureCode.DISCONNECTED,
+    TransportKind.HTTP: FailureCode.HTTP_INVALID,
+    TransportKind.REDIRECT: FailureCode.REDIRECT,
+    TransportKind.ADDRESS: FailureCode.ADDRESS_INVALID,
+    TransportKind.PRIVATE: FailureCode.ADDRESS_PRIVATE,
+}
+_OF_STATUS: Mapping[int, FailureCode] = {
+    401: FailureCode.HTTP_FORBIDDEN,
+    403: FailureCode.HTTP_FORBIDDEN,
+    404: FailureCode.HTTP_GONE,
+    410: FailureCode.HTTP_GONE,
+    429: FailureCode.SERVER_BUSY,
+    503: FailureCode.SERVER_BUSY,
+}
 _SERVER_ERRORS = range(500, 600)
 
 
@@ -237,18 +232,16 @@ class NoSetHierarchyError(OaiError):
     failure_code = FailureCode.NO_SETS
 
 
-_BY_CODE: Mapping[str, type[OaiError]] = MappingProxyType(
-    {
-        ErrorCode.BAD_ARGUMENT: BadArgumentError,
-        ErrorCode.BAD_RESUMPTION_TOKEN: BadResumptionTokenError,
-        ErrorCode.BAD_VERB: BadVerbError,
-        ErrorCode.CANNOT_DISSEMINATE_FORMAT: CannotDisseminateFormatError,
-        ErrorCode.ID_DOES_NOT_EXIST: IdDoesNotExistError,
-        ErrorCode.NO_RECORDS_MATCH: NoRecordsMatchError,
-        ErrorCode.NO_METADATA_FORMATS: NoMetadataFormatsError,
-        ErrorCode.NO_SET_HIERARCHY: NoSetHierarchyError,
-    }
-)
+_BY_CODE: Mapping[str, type[OaiError]] = {
+    ErrorCode.BAD_ARGUMENT: BadArgumentError,
+    ErrorCode.BAD_RESUMPTION_TOKEN: BadResumptionTokenError,
+    ErrorCode.BAD_VERB: BadVerbError,
+    ErrorCode.CANNOT_DISSEMINATE_FORMAT: CannotDisseminateFormatError,
+    ErrorCode.ID_DOES_NOT_EXIST: IdDoesNotExistError,
+    ErrorCode.NO_RECORDS_MATCH: NoRecordsMatchError,
+    ErrorCode.NO_METADATA_FORMATS: NoMetadataFormatsError,
+    ErrorCode.NO_SET_HIERARCHY: NoSetHierarchyError,
+}
 
 
 def oai_error(url: str, code: str, message: str, *, response_date: str = "") -> OaiError:

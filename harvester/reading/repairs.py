@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from html.entities import name2codepoint
 from itertools import combinations
-from types import MappingProxyType
 from typing import Final
 
 from harvester.reading.salvage import Piece, SplitAnswer, cut, escaped_ampersands, identifiers, only_child
@@ -68,17 +67,15 @@ def _from(encoding: str) -> Callable[[bytes], bytes]:
     return decode
 
 
-_WORK: Final[Mapping[Repair, Callable[[bytes], bytes]]] = MappingProxyType(
-    {
-        # In this order: bytes become characters first, and a control character may split a reference.
-        Repair.WINDOWS_1250: _from("windows-1250"),
-        Repair.WINDOWS_1252: _from("windows-1252"),
-        Repair.CONTROL: lambda raw: _CONTROL.sub(b"", raw),
-        Repair.ENTITY: _entities,
-        Repair.AMPERSAND: escaped_ampersands,
-        Repair.ANGLE: lambda raw: _BARE_ANGLE.sub(b"&lt;", raw),
-    }
-)
+_WORK: Final[Mapping[Repair, Callable[[bytes], bytes]]] = {
+    # In this order: bytes become characters first, and a control character may split a reference.
+    Repair.WINDOWS_1250: _from("windows-1250"),
+    Repair.WINDOWS_1252: _from("windows-1252"),
+    Repair.CONTROL: lambda raw: _CONTROL.sub(b"", raw),
+    Repair.ENTITY: _entities,
+    Repair.AMPERSAND: escaped_ampersands,
+    Repair.ANGLE: lambda raw: _BARE_ANGLE.sub(b"&lt;", raw),
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,6 @@ import mmap
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from lxml import etree
@@ -23,26 +22,24 @@ from oai.limits import AnswerLimits
 from oai.vocabulary import DC_NAMESPACE, OAI_DC_NAMESPACE, XSI_NAMESPACE, Verb
 from oai.xml import parse
 
-WELL_KNOWN: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "xsi": XSI_NAMESPACE,
-        "oai_dc": OAI_DC_NAMESPACE,
-        "dc": DC_NAMESPACE,
-        "dcterms": "http://purl.org/dc/terms/",
-        "dcmitype": "http://purl.org/dc/dcmitype/",
-        "marc": "http://www.loc.gov/MARC21/slim",
-        "mods": "http://www.loc.gov/mods/v3",
-        "mets": "http://www.loc.gov/METS/",
-        "xlink": "http://www.w3.org/1999/xlink",
-        "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
-        "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
-        "owl": "http://www.w3.org/2002/07/owl#",
-        "skos": "http://www.w3.org/2004/02/skos/core#",
-        "foaf": "http://xmlns.com/foaf/0.1/",
-        "ore": "http://www.openarchives.org/ore/terms/",
-        "edm": "http://www.europeana.eu/schemas/edm/",
-    }
-)
+WELL_KNOWN: Final[Mapping[str, str]] = {
+    "xsi": XSI_NAMESPACE,
+    "oai_dc": OAI_DC_NAMESPACE,
+    "dc": DC_NAMESPACE,
+    "dcterms": "http://purl.org/dc/terms/",
+    "dcmitype": "http://purl.org/dc/dcmitype/",
+    "marc": "http://www.loc.gov/MARC21/slim",
+    "mods": "http://www.loc.gov/mods/v3",
+    "mets": "http://www.loc.gov/METS/",
+    "xlink": "http://www.w3.org/1999/xlink",
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "owl": "http://www.w3.org/2002/07/owl#",
+    "skos": "http://www.w3.org/2004/02/skos/core#",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "ore": "http://www.openarchives.org/ore/terms/",
+    "edm": "http://www.europeana.eu/schemas/edm/",
+}
 # libxml2's errors 201 and 99; only their texts name the prefix.
 _UNDECLARED: Final = re.compile(r"Namespace prefix (\S+) .*is not defined", re.DOTALL)
 _SEVERAL: Final = re.compile(r"xmlns(?::\S+)?: '.*' is not a valid URI", re.DOTALL)

@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from lxml import etree
@@ -13,9 +12,10 @@ from harvester.reading.salvage import WELL_KNOWN
 from harvester.rule_lab.rows import Namespace
 from oai.vocabulary import OAI_NAMESPACE
 
-_PREFIXES: Final[Mapping[str, str]] = MappingProxyType(
-    {**{uri: prefix for prefix, uri in WELL_KNOWN.items()}, OAI_NAMESPACE: "oai"}
-)
+_PREFIXES: Final[Mapping[str, str]] = {
+    **{uri: prefix for prefix, uri in WELL_KNOWN.items()},
+    OAI_NAMESPACE: "oai",
+}
 _MARC: Final = WELL_KNOWN["marc"]
 _TAG: Final = re.compile(r"[0-9A-Za-z]{1,3}")
 _EXAMPLES: Final = 3

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from lxml import etree
@@ -25,9 +24,7 @@ MOST_EXAMPLES: Final = 5
 """Invalid records of a run that are named with their faults."""
 _SHOWN_FAULTS: Final = 3
 _SAMPLE_RECORDS: Final = 20
-SIZES: Final[Mapping[str, int | None]] = MappingProxyType(
-    {"none": 0, "sample": _SAMPLE_RECORDS, "full": None}
-)
+SIZES: Final[Mapping[str, int | None]] = {"none": 0, "sample": _SAMPLE_RECORDS, "full": None}
 """Records checked of each page, by the values of `harvester.schema_check`; None: all."""
 
 _log = logging.getLogger("harvester.rules.schema_sampling")

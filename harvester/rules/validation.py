@@ -42,14 +42,12 @@ _FACET: Final = re.compile(r"^\[facet '[^']*'\] ")
 _ABOUT: Final = re.compile(
     r"^Element '(?P<element>[^']*)'(?:, attribute '(?P<attribute>[^']*)')?: (?P<rest>.*)$", re.DOTALL
 )
-_WORDS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "SCHEMAV_CVC_ELT_1": "this element is not defined here",
-        "SCHEMAV_CVC_COMPLEX_TYPE_2_2": "this element may contain only text, not elements",
-        "SCHEMAV_CVC_COMPLEX_TYPE_2_3": "this element may contain only elements, not text",
-        "SCHEMAV_CVC_COMPLEX_TYPE_3_2_1": "this attribute is not defined here",
-    }
-)
+_WORDS: Final[Mapping[str, str]] = {
+    "SCHEMAV_CVC_ELT_1": "this element is not defined here",
+    "SCHEMAV_CVC_COMPLEX_TYPE_2_2": "this element may contain only text, not elements",
+    "SCHEMAV_CVC_COMPLEX_TYPE_2_3": "this element may contain only elements, not text",
+    "SCHEMAV_CVC_COMPLEX_TYPE_3_2_1": "this attribute is not defined here",
+}
 """Plain words for libxml2's messages, which use those of the XML Schema specification."""
 
 Fault = tuple[int, str]
@@ -118,9 +116,9 @@ _METADATA: Final = f"{{{OAI_NAMESPACE}}}metadata"
 _ANSWER: Final = f"{{{OAI_NAMESPACE}}}OAI-PMH"
 _SCHEMA_LOCATION: Final = f"{{{XSI_NAMESPACE}}}schemaLocation"
 
-OWN_FORMATS: Final[Mapping[str, str]] = MappingProxyType({"oai_dc": OAI_DC_NAMESPACE})
+OWN_FORMATS: Final[Mapping[str, str]] = {"oai_dc": OAI_DC_NAMESPACE}
 """The formats with a bundled schema: metadataPrefix and namespace."""
-_OWN_GRAMMARS: Final[Mapping[str, str]] = MappingProxyType({OAI_DC_NAMESPACE: "oai_dc.xsd"})
+_OWN_GRAMMARS: Final[Mapping[str, str]] = {OAI_DC_NAMESPACE: "oai_dc.xsd"}
 
 ListFormats = Callable[[], Awaitable[Sequence[FormatInfo]]]
 """Requests the repository's metadata formats."""

@@ -6,7 +6,6 @@ servers mix them up. Sources: SRU 1.1 and 1.2 (Library of Congress); searchRetri
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from lxml import etree
@@ -28,16 +27,14 @@ from oai.xml import parse
 
 _LIST: Final = "info:srw/diagnostic/1/"
 UNSUPPORTED_VERSION: Final = "5"
-_ADVICE: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "10": "check the CQL of the query",
-        "16": "the server does not support that index; to see what it offers, use `zatva probe`",
-        "60": "the result exceeds the server's limit; narrow the query and harvest in parts",
-        "61": "the server returns no records from this position; narrow the query and harvest in parts",
-        "66": "choose another --format; to see what the server offers, use `zatva probe`",
-        "67": "choose another --format; to see what the server offers, use `zatva probe`",
-    }
-)
+_ADVICE: Final[Mapping[str, str]] = {
+    "10": "check the CQL of the query",
+    "16": "the server does not support that index; to see what it offers, use `zatva probe`",
+    "60": "the result exceeds the server's limit; narrow the query and harvest in parts",
+    "61": "the server returns no records from this position; narrow the query and harvest in parts",
+    "66": "choose another --format; to see what the server offers, use `zatva probe`",
+    "67": "choose another --format; to see what the server offers, use `zatva probe`",
+}
 _FORMAT: Final = frozenset({"66", "67"})
 _QUERY: Final = frozenset(str(code) for code in (*range(10, 50),))
 _HEAD: Final = 4096
@@ -314,7 +311,7 @@ def choose_schema(wanted: str, offered: Sequence[FormatInfo]) -> str | None:
     return None
 
 
-_OAI_DC: Final[Mapping[str, str]] = MappingProxyType({"oai_dc": OAI_DC_NAMESPACE, "dc": _DC_NAMESPACE})
+_OAI_DC: Final[Mapping[str, str]] = {"oai_dc": OAI_DC_NAMESPACE, "dc": _DC_NAMESPACE}
 
 
 def as_oai_dc(metadata: etree._Element) -> etree._Element:

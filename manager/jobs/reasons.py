@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, Final, Self
 
 from harvester.models import RepositoryLock
@@ -29,24 +28,22 @@ class Code(StrEnum):
     SET_ASIDE = "set aside"
 
 
-SENTENCES: Final[Mapping[Code, str]] = MappingProxyType(
-    {
-        Code.DUE: "due at %(at)s",
-        Code.RETRY: "retry at %(at)s",
-        Code.MANAGER: "waiting for the manager",
-        Code.REPOSITORY: "one harvest per repository: waiting for job %(job)s",
-        Code.HOST: "at most %(limit)s harvests at a time from host %(host)s",
-        Code.OVERALL: "at most %(limit)s harvests at a time in total",
-        Code.WORKER: "waiting for a worker",
-        Code.NOT_BEFORE: "the repository asked to wait until %(until)s",
-        Code.MAINTENANCE: "maintenance until %(until)s",
-        Code.LOCKED: "locked by %(holder)s until %(until)s: %(reason)s",
-        Code.SERVER: "%(text)s",
-        Code.STUCK: "no progress since %(since)s",
-        Code.IMPORTING: "the harvest has ended; its records are being made searchable",
-        Code.SET_ASIDE: "%(text)s",
-    }
-)
+SENTENCES: Final[Mapping[Code, str]] = {
+    Code.DUE: "due at %(at)s",
+    Code.RETRY: "retry at %(at)s",
+    Code.MANAGER: "waiting for the manager",
+    Code.REPOSITORY: "one harvest per repository: waiting for job %(job)s",
+    Code.HOST: "at most %(limit)s harvests at a time from host %(host)s",
+    Code.OVERALL: "at most %(limit)s harvests at a time in total",
+    Code.WORKER: "waiting for a worker",
+    Code.NOT_BEFORE: "the repository asked to wait until %(until)s",
+    Code.MAINTENANCE: "maintenance until %(until)s",
+    Code.LOCKED: "locked by %(holder)s until %(until)s: %(reason)s",
+    Code.SERVER: "%(text)s",
+    Code.STUCK: "no progress since %(since)s",
+    Code.IMPORTING: "the harvest has ended; its records are being made searchable",
+    Code.SET_ASIDE: "%(text)s",
+}
 """Sentences in English with placeholders for facts; a translation has the same placeholders."""
 
 _UNKNOWN: Final = "(unknown)"

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
-from types import MappingProxyType
 from typing import Any, Final
 
 from sqlalchemy import Row, select, text
@@ -135,6 +134,8 @@ def _withdrawal(gatherer: Gatherer, source: AggregateSource, most: int) -> Seque
     return gatherer.leaving(source, most, withdrawn=True)
 
 
-_PIECES: Mapping[str, Piece] = MappingProxyType(
-    {sources.RECORDS: _records, sources.GONE: _gone, sources.WITHDRAWAL: _withdrawal}
-)
+_PIECES: Mapping[str, Piece] = {
+    sources.RECORDS: _records,
+    sources.GONE: _gone,
+    sources.WITHDRAWAL: _withdrawal,
+}

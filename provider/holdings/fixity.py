@@ -7,7 +7,6 @@ an interrupted check continues after the last complete file. Nothing is changed.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, func, select
@@ -44,15 +43,13 @@ class Fault(StrEnum):
     """The record at the capture's offset is not the indexed one."""
 
 
-_CODES: Final[Mapping[Fault, FailureCode]] = MappingProxyType(
-    {
-        Fault.MISSING: FailureCode.ARCHIVE_NOT_READABLE,
-        Fault.MOVED: FailureCode.ARCHIVE_MOVED,
-        Fault.UNREADABLE: FailureCode.ARCHIVE_NOT_READABLE,
-        Fault.CHANGED: FailureCode.ARCHIVE_CHANGED,
-        Fault.ALTERED: FailureCode.ARCHIVE_ALTERED,
-    }
-)
+_CODES: Final[Mapping[Fault, FailureCode]] = {
+    Fault.MISSING: FailureCode.ARCHIVE_NOT_READABLE,
+    Fault.MOVED: FailureCode.ARCHIVE_MOVED,
+    Fault.UNREADABLE: FailureCode.ARCHIVE_NOT_READABLE,
+    Fault.CHANGED: FailureCode.ARCHIVE_CHANGED,
+    Fault.ALTERED: FailureCode.ARCHIVE_ALTERED,
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlencode
 
@@ -97,15 +96,13 @@ def _weights(accept: str) -> Mapping[str, float]:
 
 Files = Mapping[str, tuple[Path, str]]
 
-STYLES: Final[Files] = MappingProxyType(
-    {
-        f"/{answers.STYLESHEET}": (STYLESHEET_FILE, "text/xsl"),
-        "/style.css": (STATIC / "style.css", "text/css"),
-    }
-)
+STYLES: Final[Files] = {
+    f"/{answers.STYLESHEET}": (STYLESHEET_FILE, "text/xsl"),
+    "/style.css": (STATIC / "style.css", "text/css"),
+}
 """Files below every base URL: path, file, and type."""
 
-FILES: Final[Files] = MappingProxyType({**STYLES, SCHEMA: (STATIC / "webarchive.xsd", "text/xml")})
+FILES: Final[Files] = {**STYLES, SCHEMA: (STATIC / "webarchive.xsd", "text/xml")}
 """Files below the archive's base URL."""
 
 

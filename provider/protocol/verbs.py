@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Final
 
 from oai.datestamps import format_datestamp, parse_datestamp
@@ -149,14 +148,12 @@ def _not_in_format(identifier: str, prefix: str) -> ProtocolError:
     )
 
 
-HANDLERS: Mapping[Verb, Callable[[Exchange], Content]] = MappingProxyType(
-    {
-        Verb.GET_RECORD: get_record,
-        Verb.IDENTIFY: identify,
-        Verb.LIST_IDENTIFIERS: list_identifiers,
-        Verb.LIST_METADATA_FORMATS: list_metadata_formats,
-        Verb.LIST_RECORDS: list_records,
-        Verb.LIST_SETS: list_sets,
-    }
-)
+HANDLERS: Mapping[Verb, Callable[[Exchange], Content]] = {
+    Verb.GET_RECORD: get_record,
+    Verb.IDENTIFY: identify,
+    Verb.LIST_IDENTIFIERS: list_identifiers,
+    Verb.LIST_METADATA_FORMATS: list_metadata_formats,
+    Verb.LIST_RECORDS: list_records,
+    Verb.LIST_SETS: list_sets,
+}
 """Each raises RefusedRequestError for errors found in the data."""

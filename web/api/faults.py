@@ -1,7 +1,6 @@
 """Errors of the API as `application/problem+json` (RFC 9457)."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final
 
 from aiohttp import web
@@ -10,25 +9,23 @@ from pydantic import BaseModel, Field
 MEDIA_TYPE: Final = "application/problem+json"
 DOCS: Final = "/api/docs"
 
-TITLES: Final[Mapping[int, str]] = MappingProxyType(
-    {
-        400: "Invalid request",
-        401: "Sign-in or token required",
-        403: "Access denied",
-        404: "Not found",
-        405: "Method not allowed",
-        408: "Request timed out",
-        409: "Not possible in the current state",
-        410: "No longer there",
-        413: "Body too large",
-        415: "Body is not JSON",
-        422: "Invalid value",
-        424: "Invalid answer from the repository",
-        429: "Too many requests",
-        500: "Internal error",
-        503: "Try again in a moment",
-    }
-)
+TITLES: Final[Mapping[int, str]] = {
+    400: "Invalid request",
+    401: "Sign-in or token required",
+    403: "Access denied",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Request timed out",
+    409: "Not possible in the current state",
+    410: "No longer there",
+    413: "Body too large",
+    415: "Body is not JSON",
+    422: "Invalid value",
+    424: "Invalid answer from the repository",
+    429: "Too many requests",
+    500: "Internal error",
+    503: "Try again in a moment",
+}
 """Each error status with its title; the `detail` member says more."""
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
@@ -51,59 +50,57 @@ def _number(meaning: str, *, long: bool = False) -> PathParameter:
     )
 
 
-PLACES: Final[Mapping[str, PathParameter]] = MappingProxyType(
-    {
-        "repository": _number("Number of the repository."),
-        "schedule": _number("Number of the schedule."),
-        "job": _number("Number of the job."),
-        "run": _number("Number of the run in the history.", long=True),
-        "error": _number("Number of the error.", long=True),
-        "record": _number("Number of the record.", long=True),
-        "bibliographic_record": _number("Number of the bibliographic record.", long=True),
-        "filtering_set": _number("Number of the filtering set."),
-        "index_run": _number("Number of the indexing run."),
-        "check": _number("Number of the self-test."),
-        "alert_rule": _number("Number of the notification rule."),
-        "worker": _number("Number of the worker."),
-        "mute": _number("Number of the mute."),
-        "audit_schedule": _number("Number of the schedule of audits."),
-        "export": _number("Number of the prepared file."),
-        "takedown": _number("Number of the take-down."),
-        "store_audit": _number("Number of the audit of a store.", long=True),
-        "rule": _number("Number of the filter or normalise rule."),
-        "user": _number("Number of the user."),
-        "token": _number("Number of the API token."),
-        "organisation": _number("Number of the organisation."),
-        "client": PathParameter(
-            pattern=r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
-            schema={"type": "string", "format": "uuid"},
-            meaning="Key of the harvester.",
-            example="e3e70682-c209-4cac-a29f-6fbed82c07cd",
-            read=str,
-        ),
-        "document": PathParameter(
-            pattern=r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
-            schema={"type": "string", "format": "uuid"},
-            meaning="Key of the document: the last part of its OAI identifier, with hyphens.",
-            example="f728b4fa-4248-4e3a-8a5d-2f346baa9455",
-            read=str,
-        ),
-        "title": PathParameter(
-            pattern=r"[0-9a-f]{32}",
-            schema={"type": "string", "pattern": "^[0-9a-f]{32}$"},
-            meaning="Key of the title: the last part of its OAI identifier.",
-            example="f728b4fa42484e3a8a5d2f346baa9455",
-            read=str,
-        ),
-        "collection": PathParameter(
-            pattern=rf"collection(?::{_SPEC_PART})*",
-            schema={"type": "string", "pattern": rf"^collection(:{_SPEC_PART})*$", "maxLength": 1000},
-            meaning="The collection's setSpec.",
-            example="collection:serials",
-            read=str,
-        ),
-    }
-)
+PLACES: Final[Mapping[str, PathParameter]] = {
+    "repository": _number("Number of the repository."),
+    "schedule": _number("Number of the schedule."),
+    "job": _number("Number of the job."),
+    "run": _number("Number of the run in the history.", long=True),
+    "error": _number("Number of the error.", long=True),
+    "record": _number("Number of the record.", long=True),
+    "bibliographic_record": _number("Number of the bibliographic record.", long=True),
+    "filtering_set": _number("Number of the filtering set."),
+    "index_run": _number("Number of the indexing run."),
+    "check": _number("Number of the self-test."),
+    "alert_rule": _number("Number of the notification rule."),
+    "worker": _number("Number of the worker."),
+    "mute": _number("Number of the mute."),
+    "audit_schedule": _number("Number of the schedule of audits."),
+    "export": _number("Number of the prepared file."),
+    "takedown": _number("Number of the take-down."),
+    "store_audit": _number("Number of the audit of a store.", long=True),
+    "rule": _number("Number of the filter or normalise rule."),
+    "user": _number("Number of the user."),
+    "token": _number("Number of the API token."),
+    "organisation": _number("Number of the organisation."),
+    "client": PathParameter(
+        pattern=r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+        schema={"type": "string", "format": "uuid"},
+        meaning="Key of the harvester.",
+        example="e3e70682-c209-4cac-a29f-6fbed82c07cd",
+        read=str,
+    ),
+    "document": PathParameter(
+        pattern=r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+        schema={"type": "string", "format": "uuid"},
+        meaning="Key of the document: the last part of its OAI identifier, with hyphens.",
+        example="f728b4fa-4248-4e3a-8a5d-2f346baa9455",
+        read=str,
+    ),
+    "title": PathParameter(
+        pattern=r"[0-9a-f]{32}",
+        schema={"type": "string", "pattern": "^[0-9a-f]{32}$"},
+        meaning="Key of the title: the last part of its OAI identifier.",
+        example="f728b4fa42484e3a8a5d2f346baa9455",
+        read=str,
+    ),
+    "collection": PathParameter(
+        pattern=rf"collection(?::{_SPEC_PART})*",
+        schema={"type": "string", "pattern": rf"^collection(:{_SPEC_PART})*$", "maxLength": 1000},
+        meaning="The collection's setSpec.",
+        example="collection:serials",
+        read=str,
+    ),
+}
 """All path variables by name."""
 
 

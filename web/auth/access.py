@@ -10,7 +10,6 @@ not named by the path (a choice in a form) is fetched with `asked_for(request, R
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
@@ -57,20 +56,18 @@ __all__ = [
 
 
 _SUBJECT = web.RequestKey("subject", Subject)
-KIND_OF_ROW: Final[Mapping[type[Any], str]] = MappingProxyType(
-    {
-        Repository: "repository",
-        RecurringJob: "schedule",
-        Job: "job",
-        History: "run",
-        Rule: "rule",
-        NoticeRule: "notification rule",
-        Mute: "mute",
-        StoreAudit: "store audit",
-        StoreAuditSchedule: "audit schedule",
-        Quarantined: "error",
-    }
-)
+KIND_OF_ROW: Final[Mapping[type[Any], str]] = {
+    Repository: "repository",
+    RecurringJob: "schedule",
+    Job: "job",
+    History: "run",
+    Rule: "rule",
+    NoticeRule: "notification rule",
+    Mute: "mute",
+    StoreAudit: "store audit",
+    StoreAuditSchedule: "audit schedule",
+    Quarantined: "error",
+}
 
 
 def about(request: web.Request, kind: str, number: object, name: str | None = None, **details: Any) -> None:  # noqa: ANN401 any JSON value

@@ -1,6 +1,6 @@
 """What validation finds in a source's MARC records: counted by rule, with records as examples."""
 
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Final
 
 from aiohttp import web
@@ -23,56 +23,52 @@ _SIZES: Final = (100, 1000)
 _SHOWN: Final = 100
 """Kinds of findings of each level."""
 
-RULES: Final = MappingProxyType(
-    {
-        "area_form": mark("code of a geographic area"),
-        "check_digit": mark("check digit"),
-        "control_field_content": mark("control field with subfields"),
-        "control_field_tag": mark("tag of a control field"),
-        "countries_differ": mark("countries differ"),
-        "data_field_tag": mark("tag of a data field"),
-        "date_form": mark("form of a date"),
-        "dates_differ": mark("dates differ"),
-        "dates_reversed": mark("end before the beginning"),
-        "element_order": mark("order of elements"),
-        "field_length": mark("length of a field"),
-        "former_country": mark("former code of a country"),
-        "former_language": mark("former code of a language"),
-        "indicator_form": mark("form of an indicator"),
-        "languages_differ": mark("languages differ"),
-        "leader_form": mark("form of the leader"),
-        "leader_length": mark("length of the leader"),
-        "leader_missing": mark("missing leader"),
-        "leader_repeated": mark("repeated leader"),
-        "missing_field": mark("missing field"),
-        "missing_linkage": mark("missing linkage"),
-        "no_subfields": mark("field without subfields"),
-        "number_form": mark("form of a standard number"),
-        "obsolete_field": mark("obsolete field"),
-        "repeated_field": mark("repeated field"),
-        "repeated_subfield": mark("repeated subfield"),
-        "several_codes": mark("several codes in a subfield"),
-        "several_main_entries": mark("several main entries"),
-        "stray_text": mark("text outside fields"),
-        "subfield_code": mark("code of a subfield"),
-        "time_form": mark("form of a time"),
-        "undefined_code": mark("undefined code"),
-        "undefined_country": mark("undefined code of a country"),
-        "undefined_field": mark("undefined field"),
-        "undefined_indicator": mark("undefined indicator"),
-        "undefined_language": mark("undefined code of a language"),
-        "undefined_subfield": mark("undefined subfield"),
-        "unknown_element": mark("unknown element"),
-    }
-)
+RULES: Final[Mapping[str, str]] = {
+    "area_form": mark("code of a geographic area"),
+    "check_digit": mark("check digit"),
+    "control_field_content": mark("control field with subfields"),
+    "control_field_tag": mark("tag of a control field"),
+    "countries_differ": mark("countries differ"),
+    "data_field_tag": mark("tag of a data field"),
+    "date_form": mark("form of a date"),
+    "dates_differ": mark("dates differ"),
+    "dates_reversed": mark("end before the beginning"),
+    "element_order": mark("order of elements"),
+    "field_length": mark("length of a field"),
+    "former_country": mark("former code of a country"),
+    "former_language": mark("former code of a language"),
+    "indicator_form": mark("form of an indicator"),
+    "languages_differ": mark("languages differ"),
+    "leader_form": mark("form of the leader"),
+    "leader_length": mark("length of the leader"),
+    "leader_missing": mark("missing leader"),
+    "leader_repeated": mark("repeated leader"),
+    "missing_field": mark("missing field"),
+    "missing_linkage": mark("missing linkage"),
+    "no_subfields": mark("field without subfields"),
+    "number_form": mark("form of a standard number"),
+    "obsolete_field": mark("obsolete field"),
+    "repeated_field": mark("repeated field"),
+    "repeated_subfield": mark("repeated subfield"),
+    "several_codes": mark("several codes in a subfield"),
+    "several_main_entries": mark("several main entries"),
+    "stray_text": mark("text outside fields"),
+    "subfield_code": mark("code of a subfield"),
+    "time_form": mark("form of a time"),
+    "undefined_code": mark("undefined code"),
+    "undefined_country": mark("undefined code of a country"),
+    "undefined_field": mark("undefined field"),
+    "undefined_indicator": mark("undefined indicator"),
+    "undefined_language": mark("undefined code of a language"),
+    "undefined_subfield": mark("undefined subfield"),
+    "unknown_element": mark("unknown element"),
+}
 """What the codes of `harvester.bibliographic.marc21` mean, in a few words."""
-_LEVELS: Final = MappingProxyType(
-    {
-        Level.STRUCTURE: mark("Structure"),
-        Level.DESIGNATIONS: mark("Fields, indicators and subfields"),
-        Level.CODED_VALUES: mark("Coded values and dates"),
-    }
-)
+_LEVELS: Final[Mapping[Level, str]] = {
+    Level.STRUCTURE: mark("Structure"),
+    Level.DESIGNATIONS: mark("Fields, indicators and subfields"),
+    Level.CODED_VALUES: mark("Coded values and dates"),
+}
 
 
 async def show(request: web.Request) -> web.Response:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 from aiohttp import web
@@ -60,55 +59,50 @@ class Control:
     """The control that undoes it."""
 
 
-CONTROLS: Final[Mapping[str, Control]] = MappingProxyType(
-    {
-        "run": Control(
-            change=RUN,
-            done="harvest-asked",
-            title=mark("Run the harvest of %(subject)s again now?"),
-            line=mark("Its last process was lost. It continues where it stopped as soon as a slot is free."),
-            button=mark("Run now"),
+CONTROLS: Final[Mapping[str, Control]] = {
+    "run": Control(
+        change=RUN,
+        done="harvest-asked",
+        title=mark("Run the harvest of %(subject)s again now?"),
+        line=mark("Its last process was lost. It continues where it stopped as soon as a slot is free."),
+        button=mark("Run now"),
+    ),
+    "pause": Control(
+        change=PAUSE,
+        done="job-paused",
+        title=mark("Pause the harvest of %(subject)s?"),
+        line=mark("A running harvest finishes its page first and continues from there when you resume it."),
+        button=mark("Pause harvest"),
+        undo="resume",
+    ),
+    "resume": Control(
+        change=RESUME,
+        done="job-resumed",
+        title=mark("Resume the harvest of %(subject)s?"),
+        line=mark("It continues where it stopped as soon as a slot is free."),
+        button=mark("Resume harvest"),
+        undo="pause",
+    ),
+    "stop": Control(
+        change=STOP,
+        done="job-stopping",
+        title=mark("Stop the harvest of %(subject)s?"),
+        line=mark(
+            "It finishes the current page and keeps what it has stored. The next run continues from there."
         ),
-        "pause": Control(
-            change=PAUSE,
-            done="job-paused",
-            title=mark("Pause the harvest of %(subject)s?"),
-            line=mark(
-                "A running harvest finishes its page first and continues from there when you resume it."
-            ),
-            button=mark("Pause harvest"),
-            undo="resume",
+        button=mark("Stop harvest"),
+    ),
+    "kill": Control(
+        change=KILL,
+        done="job-killed",
+        title=mark("Kill the harvest of %(subject)s?"),
+        line=mark(
+            "Its process ends immediately, in the middle of a page. Committed records are kept. "
+            "Prefer to stop a harvest; kill it only if it does not stop."
         ),
-        "resume": Control(
-            change=RESUME,
-            done="job-resumed",
-            title=mark("Resume the harvest of %(subject)s?"),
-            line=mark("It continues where it stopped as soon as a slot is free."),
-            button=mark("Resume harvest"),
-            undo="pause",
-        ),
-        "stop": Control(
-            change=STOP,
-            done="job-stopping",
-            title=mark("Stop the harvest of %(subject)s?"),
-            line=mark(
-                "It finishes the current page and keeps what it has stored. The next run continues "
-                "from there."
-            ),
-            button=mark("Stop harvest"),
-        ),
-        "kill": Control(
-            change=KILL,
-            done="job-killed",
-            title=mark("Kill the harvest of %(subject)s?"),
-            line=mark(
-                "Its process ends immediately, in the middle of a page. Committed records are kept. "
-                "Prefer to stop a harvest; kill it only if it does not stop."
-            ),
-            button=mark("Kill harvest"),
-        ),
-    }
-)
+        button=mark("Kill harvest"),
+    ),
+}
 _CONTROL: Final = "{control:" + "|".join(CONTROLS) + "}"
 
 
@@ -310,16 +304,14 @@ def _is_place(text: str) -> bool:
     return JobPlace.parse(text) is not None
 
 
-TOPICS: Final[Mapping[str, Topic]] = MappingProxyType(
-    {
-        "jobs": Topic(load=partial(_listed, planned=False), template="job_row.html", is_place=_is_place),
-        "planned": Topic(load=partial(_listed, planned=True), template="job_row.html", is_place=_is_place),
-        "job-course": Topic(load=_course, template="job_course.html", is_place=_is_number),
-        "job-log": Topic(load=_log, template="job_line.html", is_place=_is_number),
-        "job": Topic(load=_one, template="job_row.html", is_place=_is_number),
-        "running": Topic(load=_under_way, template="job_row.html"),
-    }
-)
+TOPICS: Final[Mapping[str, Topic]] = {
+    "jobs": Topic(load=partial(_listed, planned=False), template="job_row.html", is_place=_is_place),
+    "planned": Topic(load=partial(_listed, planned=True), template="job_row.html", is_place=_is_place),
+    "job-course": Topic(load=_course, template="job_course.html", is_place=_is_number),
+    "job-log": Topic(load=_log, template="job_line.html", is_place=_is_number),
+    "job": Topic(load=_one, template="job_row.html", is_place=_is_number),
+    "running": Topic(load=_under_way, template="job_row.html"),
+}
 
 ROUTES = (
     web.get("/jobs", listing),

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 from aiohttp import web
@@ -44,35 +43,33 @@ class _Change:
     done: str
 
 
-_CHANGES: Final[Mapping[str, _Change]] = MappingProxyType(
-    {
-        "run": _Change(
-            work=run_schedules,
-            most=_MOST_RUNS,
-            title=mark("Run the selected repositories?"),
-            button=mark("Run now"),
-            line=mark("Each of their schedules that is not paused gets a job that is due now."),
-            done="repositories-run",
+_CHANGES: Final[Mapping[str, _Change]] = {
+    "run": _Change(
+        work=run_schedules,
+        most=_MOST_RUNS,
+        title=mark("Run the selected repositories?"),
+        button=mark("Run now"),
+        line=mark("Each of their schedules that is not paused gets a job that is due now."),
+        done="repositories-run",
+    ),
+    "pause": _Change(
+        work=pause_schedules, most=PAGE, title="", button="", line="", done="repositories-paused"
+    ),
+    "resume": _Change(
+        work=resume_schedules, most=PAGE, title="", button="", line="", done="repositories-resumed"
+    ),
+    "remove": _Change(
+        work=begin_removal_of_idle,
+        most=0,
+        title=mark("Remove the selected repositories?"),
+        button=mark("Remove repositories"),
+        line=mark(
+            "Their schedules, jobs, history and lists of records are deleted permanently; "
+            "the harvested files are kept."
         ),
-        "pause": _Change(
-            work=pause_schedules, most=PAGE, title="", button="", line="", done="repositories-paused"
-        ),
-        "resume": _Change(
-            work=resume_schedules, most=PAGE, title="", button="", line="", done="repositories-resumed"
-        ),
-        "remove": _Change(
-            work=begin_removal_of_idle,
-            most=0,
-            title=mark("Remove the selected repositories?"),
-            button=mark("Remove repositories"),
-            line=mark(
-                "Their schedules, jobs, history and lists of records are deleted permanently; "
-                "the harvested files are kept."
-            ),
-            done="repositories-removed",
-        ),
-    }
-)
+        done="repositories-removed",
+    ),
+}
 
 
 def _handler(name: str) -> Handler:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from types import MappingProxyType
 from typing import Any, Final
 
 from harvester.harvest.approval import HoldState
@@ -17,52 +16,48 @@ from web.site.formats import duration, number
 from web.site.i18n import _, mark, ngettext
 from web.site.zones import midnight
 
-EVIDENCE: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "end": mark("End of the list"),
-        "listed": mark("Records listed"),
-        "changes": mark("Records new, changed or deleted"),
-        "refused": mark("Refused"),
-        "unread": mark("Date ranges that could not be listed"),
-        "mended": mark("Unreadable parts fetched record by record"),
-        "missing": mark("Records announced but not listed"),
-        "unconfirmed": mark("Repaired or continued lists without an announced size"),
-        "abrupt": mark("Lists that ended with a full page"),
-        "late_no_match": mark("Lists that ended with noRecordsMatch in the middle"),
-        "complete_list_size": mark("Size of the list as announced (completeListSize)"),
-        "revised": mark("Changes of the announced size"),
-        "repeated": mark("Records listed more than once"),
-        "empty_pages": mark("Pages without records"),
-        "lists": mark("Lists that ended"),
-        "windows_left": mark("Periods not requested"),
-        "restarts": mark("Lists started again"),
-        "taken_up": mark("Lists continued from a later datestamp"),
-        "halvings": mark("Periods divided after errors"),
-        "isolation_requests": mark("Requests to find unreadable records"),
-        "tombstones": mark("Deletions of records that the list no longer has"),
-        "resumed_at": mark("Records before the harvest was resumed"),
-        "held": mark("Held for approval"),
-        "lost": mark("Process that was lost"),
-        "reached": mark("Records counted by earlier parts"),
-    }
-)
+EVIDENCE: Final[Mapping[str, str]] = {
+    "end": mark("End of the list"),
+    "listed": mark("Records listed"),
+    "changes": mark("Records new, changed or deleted"),
+    "refused": mark("Refused"),
+    "unread": mark("Date ranges that could not be listed"),
+    "mended": mark("Unreadable parts fetched record by record"),
+    "missing": mark("Records announced but not listed"),
+    "unconfirmed": mark("Repaired or continued lists without an announced size"),
+    "abrupt": mark("Lists that ended with a full page"),
+    "late_no_match": mark("Lists that ended with noRecordsMatch in the middle"),
+    "complete_list_size": mark("Size of the list as announced (completeListSize)"),
+    "revised": mark("Changes of the announced size"),
+    "repeated": mark("Records listed more than once"),
+    "empty_pages": mark("Pages without records"),
+    "lists": mark("Lists that ended"),
+    "windows_left": mark("Periods not requested"),
+    "restarts": mark("Lists started again"),
+    "taken_up": mark("Lists continued from a later datestamp"),
+    "halvings": mark("Periods divided after errors"),
+    "isolation_requests": mark("Requests to find unreadable records"),
+    "tombstones": mark("Deletions of records that the list no longer has"),
+    "resumed_at": mark("Records before the harvest was resumed"),
+    "held": mark("Held for approval"),
+    "lost": mark("Process that was lost"),
+    "reached": mark("Records counted by earlier parts"),
+}
 """Labels of the fields of a run's evidence."""
-ENDS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        End.NO_TOKEN: mark("without a resumptionToken"),
-        End.EMPTY_TOKEN: mark("with an empty resumptionToken"),
-        End.NO_RECORDS_MATCH: mark("with noRecordsMatch"),
-        End.NO_RECORDS_MATCH_LATE: mark("with noRecordsMatch in the middle"),
-        End.BROKEN_OFF: mark("broken off"),
-        End.GAVE_UP: mark("given up after errors"),
-        End.SAMPLE: mark("sample complete"),
-        End.HELD: mark("held"),
-        End.INTERRUPTED: mark("interrupted"),
-        End.LIMIT: mark("at a limit"),
-        End.NO_ROOM: mark("out of room"),
-        End.ERROR: mark("with an error"),
-    }
-)
+ENDS: Final[Mapping[str, str]] = {
+    End.NO_TOKEN: mark("without a resumptionToken"),
+    End.EMPTY_TOKEN: mark("with an empty resumptionToken"),
+    End.NO_RECORDS_MATCH: mark("with noRecordsMatch"),
+    End.NO_RECORDS_MATCH_LATE: mark("with noRecordsMatch in the middle"),
+    End.BROKEN_OFF: mark("broken off"),
+    End.GAVE_UP: mark("given up after errors"),
+    End.SAMPLE: mark("sample complete"),
+    End.HELD: mark("held"),
+    End.INTERRUPTED: mark("interrupted"),
+    End.LIMIT: mark("at a limit"),
+    End.NO_ROOM: mark("out of room"),
+    End.ERROR: mark("with an error"),
+}
 """How the last list of a run ended."""
 _BY_REASON: Final = frozenset({RunStatus.FAILED, RunStatus.COMPLETED_WITH_ERRORS})
 """Outcomes for which the reason has better advice, if there is a reason."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from harvester.models import History
@@ -90,70 +89,66 @@ def in_words(failure: Failure) -> Explanation:
 _NOT_FOUND: Final = 404
 _SERVER_FAULT: Final = 500
 _CLOSED: Final = frozenset({401, 403})
-_TRANSPORT: Final[Mapping[TransportKind, tuple[str, str]]] = MappingProxyType(
-    {
-        TransportKind.DNS: (
-            mark("The host name does not exist."),
-            mark("Check the spelling of the host name."),
+_TRANSPORT: Final[Mapping[TransportKind, tuple[str, str]]] = {
+    TransportKind.DNS: (
+        mark("The host name does not exist."),
+        mark("Check the spelling of the host name."),
+    ),
+    TransportKind.REFUSED: (
+        mark("The server does not accept connections on this port."),
+        mark("Check the host name and port; the server may also be down or behind a firewall."),
+    ),
+    TransportKind.TLS: (
+        mark("The secure connection could not be established."),
+        mark("The server's certificate is not valid; its administrator has to renew it."),
+    ),
+    TransportKind.TIMEOUT: (
+        mark("The server did not answer in time."),
+        mark("Try again; if the problem persists, ask the repository's administrator."),
+    ),
+    TransportKind.DISCONNECTED: (
+        mark("The connection was interrupted."),
+        mark("Try again; if the problem persists, ask the repository's administrator."),
+    ),
+    TransportKind.HTTP: (
+        mark("The server's answer breaks the rules of HTTP."),
+        mark("Ask the repository's administrator to correct the server or the proxy in front of it."),
+    ),
+    TransportKind.REDIRECT: (
+        mark("The address redirects too many times."),
+        mark("Ask the repository's administrator for the current base URL."),
+    ),
+    TransportKind.PRIVATE: (
+        mark("The address is not on the public internet."),
+        mark(
+            "Users cannot send requests to addresses in private networks. An administrator can "
+            "allow it with the setting web.private_addresses."
         ),
-        TransportKind.REFUSED: (
-            mark("The server does not accept connections on this port."),
-            mark("Check the host name and port; the server may also be down or behind a firewall."),
-        ),
-        TransportKind.TLS: (
-            mark("The secure connection could not be established."),
-            mark("The server's certificate is not valid; its administrator has to renew it."),
-        ),
-        TransportKind.TIMEOUT: (
-            mark("The server did not answer in time."),
-            mark("Try again; if the problem persists, ask the repository's administrator."),
-        ),
-        TransportKind.DISCONNECTED: (
-            mark("The connection was interrupted."),
-            mark("Try again; if the problem persists, ask the repository's administrator."),
-        ),
-        TransportKind.HTTP: (
-            mark("The server's answer breaks the rules of HTTP."),
-            mark("Ask the repository's administrator to correct the server or the proxy in front of it."),
-        ),
-        TransportKind.REDIRECT: (
-            mark("The address redirects too many times."),
-            mark("Ask the repository's administrator for the current base URL."),
-        ),
-        TransportKind.PRIVATE: (
-            mark("The address is not on the public internet."),
-            mark(
-                "Users cannot send requests to addresses in private networks. An administrator can "
-                "allow it with the setting web.private_addresses."
-            ),
-        ),
-        TransportKind.ADDRESS: (
-            mark("The address is not valid."),
-            mark("Enter it as https://host/path."),
-        ),
-    }
-)
+    ),
+    TransportKind.ADDRESS: (
+        mark("The address is not valid."),
+        mark("Enter it as https://host/path."),
+    ),
+}
 """What happened and what to do if no response arrived, by kind."""
-_ANSWERS: Final[Mapping[type[ZatvaError], tuple[str, str]]] = MappingProxyType(
-    {
-        ServerBusyError: (
-            mark("The server asks to retry later."),
-            mark("Wait, then send the form again."),
-        ),
-        EndlessListError: (
-            mark("The repository's list of sets does not end."),
-            mark("Write to its administrator: pages of the list repeat or stay empty."),
-        ),
-        MalformedAnswerError: (
-            mark("The answer is OAI-PMH, but not valid."),
-            mark("Write to the repository's administrator and include the text below."),
-        ),
-        AnswerTooLargeError: (
-            mark("The answer is too large."),
-            mark("If you trust the repository, raise the setting named below."),
-        ),
-    }
-)
+_ANSWERS: Final[Mapping[type[ZatvaError], tuple[str, str]]] = {
+    ServerBusyError: (
+        mark("The server asks to retry later."),
+        mark("Wait, then send the form again."),
+    ),
+    EndlessListError: (
+        mark("The repository's list of sets does not end."),
+        mark("Write to its administrator: pages of the list repeat or stay empty."),
+    ),
+    MalformedAnswerError: (
+        mark("The answer is OAI-PMH, but not valid."),
+        mark("Write to the repository's administrator and include the text below."),
+    ),
+    AnswerTooLargeError: (
+        mark("The answer is too large."),
+        mark("If you trust the repository, raise the setting named below."),
+    ),
+}
 """The same for kinds that need no further text; the first match counts."""
 
 

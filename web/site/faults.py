@@ -1,8 +1,7 @@
 """Errors as responses: pages for people, plain text for scripts."""
 
 import logging
-from collections.abc import Sequence
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -159,18 +158,16 @@ CONTENT_SECURITY_POLICY: Final = (
     "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; "
     "form-action 'self'; object-src 'none'"
 )
-EVERYWHERE: Final = MappingProxyType(
-    {
-        "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-        "Cross-Origin-Opener-Policy": "same-origin",
-        "Cross-Origin-Resource-Policy": "same-origin",
-        "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-        # The path of a sign-in link contains its token; no referrer is sent to other sites.
-        "Referrer-Policy": "same-origin",
-        "X-Content-Type-Options": "nosniff",
-        "X-Frame-Options": "DENY",
-    }
-)
+EVERYWHERE: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    # The path of a sign-in link contains its token; no referrer is sent to other sites.
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
 _DAY_SECONDS: Final = 86_400
 _A_YEAR: Final = "public, max-age=31536000, immutable"
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from types import MappingProxyType
 from typing import Final, Literal
 
 from babel import Locale
@@ -225,85 +224,83 @@ class Look:
 
 _UNKNOWN: Final = Look(icon="dot", tone="neutral")
 
-_LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
-    {
-        "queued": Look(icon="clock", tone="neutral"),
-        "starting": Look(icon="play", tone="active"),
-        "running": Look(icon="play", tone="active"),
-        "waiting": Look(icon="hourglass", tone="caution"),
-        "pausing": Look(icon="pause", tone="neutral"),
-        "paused": Look(icon="pause", tone="neutral"),
-        "stopping": Look(icon="stop", tone="caution"),
-        "restarting": Look(icon="repeat", tone="caution"),
-        "completed": Look(icon="check", tone="good"),
-        "completed with errors": Look(icon="warning", tone="caution"),
-        "no changes": Look(icon="equals", tone="good"),
-        "incomplete": Look(icon="half", tone="caution"),
-        "held": Look(icon="hand", tone="caution"),
-        "failed": Look(icon="cross", tone="bad"),
-        "killed": Look(icon="stop", tone="bad"),
-        "lost": Look(icon="cross", tone="bad"),
-        "missed": Look(icon="warning", tone="caution"),
-        "skipped (overlap)": Look(icon="skip", tone="neutral"),
-        # Schedules.
-        "scheduled": Look(icon="clock", tone="neutral"),
-        "new": Look(icon="dot", tone="neutral"),
-        "recurring": Look(icon="repeat", tone="good"),
-        "one-off": Look(icon="once", tone="neutral"),
-        "set aside": Look(icon="warning", tone="bad"),
-        "suspended": Look(icon="warning", tone="bad"),
-        # Log lines.
-        "error": Look(icon="cross", tone="bad"),
-        "warning": Look(icon="warning", tone="caution"),
-        "info": Look(icon="dot", tone="neutral"),
-        # Diagnostics.
-        "good": Look(icon="check", tone="good"),
-        "odd": Look(icon="warning", tone="caution"),
-        "bad": Look(icon="cross", tone="bad"),
-        "unknown": Look(icon="dot", tone="neutral"),
-        # Messages.
-        "on its way": Look(icon="play", tone="active"),
-        "sent": Look(icon="check", tone="good"),
-        "given up": Look(icon="cross", tone="bad"),
-        "unsure": Look(icon="warning", tone="caution"),
-        "muted": Look(icon="stop", tone="neutral"),
-        # Users, tokens and workers.
-        "active": Look(icon="check", tone="good"),
-        "invited": Look(icon="clock", tone="neutral"),
-        "disabled": Look(icon="stop", tone="bad"),
-        "expired": Look(icon="clock", tone="neutral"),
-        "revoked": Look(icon="stop", tone="bad"),
-        "on": Look(icon="check", tone="good"),
-        "off": Look(icon="dot", tone="neutral"),
-        "needed": Look(icon="warning", tone="caution"),
-        "draining": Look(icon="hourglass", tone="caution"),
-        # Documents and collections.
-        "open": Look(icon="check", tone="good"),
-        "reading room": Look(icon="person", tone="caution"),
-        "embargo": Look(icon="hourglass", tone="caution"),
-        "withheld": Look(icon="stop", tone="bad"),
-        "hidden": Look(icon="stop", tone="bad"),
-        # Files prepared for download.
-        "ready": Look(icon="check", tone="good"),
-        "removed": Look(icon="bin", tone="neutral"),
-        # Titles.
-        "listed": Look(icon="check", tone="good"),
-        "not public": Look(icon="stop", tone="neutral"),
-        "gone": Look(icon="bin", tone="neutral"),
-        "no captures": Look(icon="dot", tone="caution"),
-        # Indexed files, harvested lists, self-tests.
-        "done": Look(icon="check", tone="good"),
-        "under way": Look(icon="play", tone="active"),
-        "finished": Look(icon="check", tone="good"),
-        "abandoned": Look(icon="half", tone="caution"),
-        "passed": Look(icon="check", tone="good"),
-        "not applicable": Look(icon="dot", tone="neutral"),
-        "could not be done": Look(icon="warning", tone="caution"),
-        # Verdicts.
-        "complete": Look(icon="check", tone="good"),
-        "partial": Look(icon="half", tone="caution"),
-    }
-)
+_LOOKS: Final[Mapping[str, Look]] = {
+    "queued": Look(icon="clock", tone="neutral"),
+    "starting": Look(icon="play", tone="active"),
+    "running": Look(icon="play", tone="active"),
+    "waiting": Look(icon="hourglass", tone="caution"),
+    "pausing": Look(icon="pause", tone="neutral"),
+    "paused": Look(icon="pause", tone="neutral"),
+    "stopping": Look(icon="stop", tone="caution"),
+    "restarting": Look(icon="repeat", tone="caution"),
+    "completed": Look(icon="check", tone="good"),
+    "completed with errors": Look(icon="warning", tone="caution"),
+    "no changes": Look(icon="equals", tone="good"),
+    "incomplete": Look(icon="half", tone="caution"),
+    "held": Look(icon="hand", tone="caution"),
+    "failed": Look(icon="cross", tone="bad"),
+    "killed": Look(icon="stop", tone="bad"),
+    "lost": Look(icon="cross", tone="bad"),
+    "missed": Look(icon="warning", tone="caution"),
+    "skipped (overlap)": Look(icon="skip", tone="neutral"),
+    # Schedules.
+    "scheduled": Look(icon="clock", tone="neutral"),
+    "new": Look(icon="dot", tone="neutral"),
+    "recurring": Look(icon="repeat", tone="good"),
+    "one-off": Look(icon="once", tone="neutral"),
+    "set aside": Look(icon="warning", tone="bad"),
+    "suspended": Look(icon="warning", tone="bad"),
+    # Log lines.
+    "error": Look(icon="cross", tone="bad"),
+    "warning": Look(icon="warning", tone="caution"),
+    "info": Look(icon="dot", tone="neutral"),
+    # Diagnostics.
+    "good": Look(icon="check", tone="good"),
+    "odd": Look(icon="warning", tone="caution"),
+    "bad": Look(icon="cross", tone="bad"),
+    "unknown": Look(icon="dot", tone="neutral"),
+    # Messages.
+    "on its way": Look(icon="play", tone="active"),
+    "sent": Look(icon="check", tone="good"),
+    "given up": Look(icon="cross", tone="bad"),
+    "unsure": Look(icon="warning", tone="caution"),
+    "muted": Look(icon="stop", tone="neutral"),
+    # Users, tokens and workers.
+    "active": Look(icon="check", tone="good"),
+    "invited": Look(icon="clock", tone="neutral"),
+    "disabled": Look(icon="stop", tone="bad"),
+    "expired": Look(icon="clock", tone="neutral"),
+    "revoked": Look(icon="stop", tone="bad"),
+    "on": Look(icon="check", tone="good"),
+    "off": Look(icon="dot", tone="neutral"),
+    "needed": Look(icon="warning", tone="caution"),
+    "draining": Look(icon="hourglass", tone="caution"),
+    # Documents and collections.
+    "open": Look(icon="check", tone="good"),
+    "reading room": Look(icon="person", tone="caution"),
+    "embargo": Look(icon="hourglass", tone="caution"),
+    "withheld": Look(icon="stop", tone="bad"),
+    "hidden": Look(icon="stop", tone="bad"),
+    # Files prepared for download.
+    "ready": Look(icon="check", tone="good"),
+    "removed": Look(icon="bin", tone="neutral"),
+    # Titles.
+    "listed": Look(icon="check", tone="good"),
+    "not public": Look(icon="stop", tone="neutral"),
+    "gone": Look(icon="bin", tone="neutral"),
+    "no captures": Look(icon="dot", tone="caution"),
+    # Indexed files, harvested lists, self-tests.
+    "done": Look(icon="check", tone="good"),
+    "under way": Look(icon="play", tone="active"),
+    "finished": Look(icon="check", tone="good"),
+    "abandoned": Look(icon="half", tone="caution"),
+    "passed": Look(icon="check", tone="good"),
+    "not applicable": Look(icon="dot", tone="neutral"),
+    "could not be done": Look(icon="warning", tone="caution"),
+    # Verdicts.
+    "complete": Look(icon="check", tone="good"),
+    "partial": Look(icon="half", tone="caution"),
+}
 
 
 def look_of(state: str) -> Look:

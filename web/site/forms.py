@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
 from typing import Any, Final, Self, TypeVar
 
 from multidict import MultiMapping
@@ -27,48 +26,44 @@ BASED_ON: Final = "based_on"
 _LONGEST_PATH: Final = 1000
 _MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
 _BOUNDS: Final = ("ge", "le", "max_length")
-_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_NONE: Final[Mapping[str, str]] = {}
 _FILL_IN: Final = mark("Fill in this field.")
 _WHOLE: Final = mark("Enter a whole number.")
 _NUMBER: Final = mark("Enter a number.")
 _DATE: Final = mark("Enter a date, such as 2026-01-31.")
 _TIME: Final = mark("Enter a date and a time, such as 2026-01-31 12:00.")
 _CHOOSE: Final = mark("Choose one of the options.")
-FAULT_WORDS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "missing": _FILL_IN,
-        "string_type": _FILL_IN,
-        "string_too_short": _FILL_IN,
-        "string_too_long": mark("Enter at most %(bound)s characters."),
-        "string_pattern_mismatch": mark(
-            "Leave out spaces, accents and characters that are not allowed here."
-        ),
-        "bool_type": _CHOOSE,
-        "bool_parsing": mark("Choose yes or no."),
-        "int_type": _WHOLE,
-        "int_parsing": _WHOLE,
-        "int_parsing_size": _WHOLE,
-        "int_from_float": _WHOLE,
-        "float_type": _NUMBER,
-        "float_parsing": _NUMBER,
-        "decimal_type": _NUMBER,
-        "decimal_parsing": _NUMBER,
-        "finite_number": _NUMBER,
-        "greater_than_equal": mark("Enter a number of at least %(bound)s."),
-        "less_than_equal": mark("Enter a number of at most %(bound)s."),
-        "date_type": _DATE,
-        "date_parsing": _DATE,
-        "date_from_datetime_parsing": _DATE,
-        "date_from_datetime_inexact": mark("Enter a date without a time."),
-        "datetime_type": _TIME,
-        "datetime_parsing": _TIME,
-        "datetime_from_date_parsing": _TIME,
-        "datetime_object_invalid": _TIME,
-        "timezone_aware": mark("Add the time zone, such as Z for UTC."),
-        "enum": _CHOOSE,
-        "tuple_type": _CHOOSE,
-    }
-)
+FAULT_WORDS: Final[Mapping[str, str]] = {
+    "missing": _FILL_IN,
+    "string_type": _FILL_IN,
+    "string_too_short": _FILL_IN,
+    "string_too_long": mark("Enter at most %(bound)s characters."),
+    "string_pattern_mismatch": mark("Leave out spaces, accents and characters that are not allowed here."),
+    "bool_type": _CHOOSE,
+    "bool_parsing": mark("Choose yes or no."),
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_parsing_size": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "decimal_type": _NUMBER,
+    "decimal_parsing": _NUMBER,
+    "finite_number": _NUMBER,
+    "greater_than_equal": mark("Enter a number of at least %(bound)s."),
+    "less_than_equal": mark("Enter a number of at most %(bound)s."),
+    "date_type": _DATE,
+    "date_parsing": _DATE,
+    "date_from_datetime_parsing": _DATE,
+    "date_from_datetime_inexact": mark("Enter a date without a time."),
+    "datetime_type": _TIME,
+    "datetime_parsing": _TIME,
+    "datetime_from_date_parsing": _TIME,
+    "datetime_object_invalid": _TIME,
+    "timezone_aware": mark("Add the time zone, such as Z for UTC."),
+    "enum": _CHOOSE,
+    "tuple_type": _CHOOSE,
+}
 """What people read for a kind of pydantic error; the kinds that no form can have are left out."""
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from aiohttp import web
@@ -33,41 +32,38 @@ from web.site.preferences import theme_of
 from web.site.zones import here
 
 _REFUSAL: Final = web.RequestKey("refusal", str)
-_SHAPES: Final = MappingProxyType(
-    {
-        "ear": (
-            '<path d="M8 15V6M8 6c-2 0-3-1.2-3-3 2 0 3 1.2 3 3zm0 0c2 0 3-1.2 3-3-2 0-3 1.2-3 3z'
-            "M8 10c-2.2 0-3.5-1.2-3.5-3.2 2.2 0 3.5 1.2 3.5 3.2zm0 0c2.2 0 3.5-1.2 3.5-3.2C9.3"
-            " 6.8 8 8 8 10zm0 3.7c-2.2 0-3.5-1.2-3.5-3.2 2.2 0 3.5 1.2 3.5 3.2zm0 0c2.2 0 3.5-1.2"
-            ' 3.5-3.2-2.2 0-3.5 1.2-3.5 3.2z"/>'
-        ),
-        "person": ('<circle cx="8" cy="5" r="2.7"/><path d="M2.8 14c.5-3 2.6-4.6 5.2-4.6s4.7 1.6 5.2 4.6"/>'),
-        "lens": '<circle cx="7" cy="7" r="4.5"/><path d="M10.4 10.4L14 14"/>',
-        "question": (
-            '<circle cx="8" cy="8" r="6.5"/><path d="M6 6.3c0-2.6 4-2.6 4 0 0 1.7-2 1.8-2 3.4M8 11.4v.3"/>'
-        ),
-        "dot": '<circle cx="8" cy="8" r="2.5"/>',
-        "clock": '<circle cx="8" cy="8" r="6"/><path d="M8 4.6V8l2.4 1.6"/>',
-        "play": '<path d="M5 3.2v9.6l7.6-4.8z" fill="currentColor"/>',
-        "hourglass": (
-            '<path d="M4 2.5h8M4 13.5h8M5 2.5c0 3 3 3.8 3 5.5s-3 2.5-3 5.5M11 2.5c0 3-3 3.8-3'
-            ' 5.5s3 2.5 3 5.5"/>'
-        ),
-        "pause": '<path d="M5.5 3.5v9M10.5 3.5v9" stroke-width="2.4"/>',
-        "stop": '<rect x="4" y="4" width="8" height="8" rx="1" fill="currentColor"/>',
-        "check": '<path d="M3 8.5l3.3 3.3L13 4.8" stroke-width="2"/>',
-        "warning": '<path d="M8 2.5l6 11H2zM8 6.8v3M8 11.6v.3"/>',
-        "equals": '<path d="M3.5 6h9M3.5 10h9" stroke-width="2"/>',
-        "half": ('<circle cx="8" cy="8" r="5.5"/><path d="M8 2.5a5.5 5.5 0 0 1 0 11z" fill="currentColor"/>'),
-        "hand": '<path d="M8 2.5v6M8 11.5v.5" stroke-width="2"/><circle cx="8" cy="8" r="6.5"/>',
-        "cross": '<path d="M4 4l8 8M12 4l-8 8" stroke-width="2"/>',
-        "skip": '<path d="M3 4l5 4-5 4zM8 4l5 4-5 4z"/>',
-        "repeat": '<path d="M13 7a5 5 0 0 0-9-2M3 9a5 5 0 0 0 9 2M4 2v3h3M12 14v-3H9"/>',
-        "once": '<path d="M2.5 8H13M9.5 4.5L13 8l-3.5 3.5"/>',
-        "plus": '<path d="M8 3v10M3 8h10" stroke-width="2"/>',
-        "bin": '<path d="M2.5 4.5h11M6 4.5v-2h4v2M4 4.5l.7 9h6.6l.7-9M6.7 7v4M9.3 7v4"/>',
-    }
-)
+_SHAPES: Final[Mapping[str, str]] = {
+    "ear": (
+        '<path d="M8 15V6M8 6c-2 0-3-1.2-3-3 2 0 3 1.2 3 3zm0 0c2 0 3-1.2 3-3-2 0-3 1.2-3 3z'
+        "M8 10c-2.2 0-3.5-1.2-3.5-3.2 2.2 0 3.5 1.2 3.5 3.2zm0 0c2.2 0 3.5-1.2 3.5-3.2C9.3"
+        " 6.8 8 8 8 10zm0 3.7c-2.2 0-3.5-1.2-3.5-3.2 2.2 0 3.5 1.2 3.5 3.2zm0 0c2.2 0 3.5-1.2"
+        ' 3.5-3.2-2.2 0-3.5 1.2-3.5 3.2z"/>'
+    ),
+    "person": ('<circle cx="8" cy="5" r="2.7"/><path d="M2.8 14c.5-3 2.6-4.6 5.2-4.6s4.7 1.6 5.2 4.6"/>'),
+    "lens": '<circle cx="7" cy="7" r="4.5"/><path d="M10.4 10.4L14 14"/>',
+    "question": (
+        '<circle cx="8" cy="8" r="6.5"/><path d="M6 6.3c0-2.6 4-2.6 4 0 0 1.7-2 1.8-2 3.4M8 11.4v.3"/>'
+    ),
+    "dot": '<circle cx="8" cy="8" r="2.5"/>',
+    "clock": '<circle cx="8" cy="8" r="6"/><path d="M8 4.6V8l2.4 1.6"/>',
+    "play": '<path d="M5 3.2v9.6l7.6-4.8z" fill="currentColor"/>',
+    "hourglass": (
+        '<path d="M4 2.5h8M4 13.5h8M5 2.5c0 3 3 3.8 3 5.5s-3 2.5-3 5.5M11 2.5c0 3-3 3.8-3 5.5s3 2.5 3 5.5"/>'
+    ),
+    "pause": '<path d="M5.5 3.5v9M10.5 3.5v9" stroke-width="2.4"/>',
+    "stop": '<rect x="4" y="4" width="8" height="8" rx="1" fill="currentColor"/>',
+    "check": '<path d="M3 8.5l3.3 3.3L13 4.8" stroke-width="2"/>',
+    "warning": '<path d="M8 2.5l6 11H2zM8 6.8v3M8 11.6v.3"/>',
+    "equals": '<path d="M3.5 6h9M3.5 10h9" stroke-width="2"/>',
+    "half": ('<circle cx="8" cy="8" r="5.5"/><path d="M8 2.5a5.5 5.5 0 0 1 0 11z" fill="currentColor"/>'),
+    "hand": '<path d="M8 2.5v6M8 11.5v.5" stroke-width="2"/><circle cx="8" cy="8" r="6.5"/>',
+    "cross": '<path d="M4 4l8 8M12 4l-8 8" stroke-width="2"/>',
+    "skip": '<path d="M3 4l5 4-5 4zM8 4l5 4-5 4z"/>',
+    "repeat": '<path d="M13 7a5 5 0 0 0-9-2M3 9a5 5 0 0 0 9 2M4 2v3h3M12 14v-3H9"/>',
+    "once": '<path d="M2.5 8H13M9.5 4.5L13 8l-3.5 3.5"/>',
+    "plus": '<path d="M8 3v10M3 8h10" stroke-width="2"/>',
+    "bin": '<path d="M2.5 4.5h11M6 4.5v-2h4v2M4 4.5l.7 9h6.6l.7-9M6.7 7v4M9.3 7v4"/>',
+}
 STATIC: Final = Path(__file__).parent.parent / "static"
 _UNDO: Final = re.compile(r"/(jobs|schedules)/[1-9][0-9]{0,8}/(pause|resume)")
 _TEMPLATES: Final = Path(__file__).parent.parent / "templates"
@@ -81,113 +77,109 @@ def icon(name: str) -> Markup:
     )
 
 
-_SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "repository-added": mark("The repository was added. Schedule its first harvest next."),
-        "repository-planned": mark("The repository was added, and its first harvest is planned."),
-        "repository-removed": mark("The repository was removed. Its files are kept."),
-        "repository-being-removed": mark(
-            "The repository has many records; its removal continues in the background. Its files are kept."
-        ),
-        "repositories-being-removed": mark("The removal continues in the background. The files are kept."),
-        "repository-changed": mark("The repository was changed."),
-        "repository-asked": mark("The repository's details were refreshed."),
-        "repository-unlocked": mark("The lock was cleared. Harvests that wait begin within moments."),
-        "alert-added": mark("The rule was added. Send a test message to check the delivery."),
-        "alert-changed": mark("The rule was changed."),
-        "alert-removed": mark("The rule was removed."),
-        "links-sent": mark("The manager is sending the links; see their state under Messages."),
-        "alert-tried": mark("The manager is sending a test message; see its state under Messages."),
-        "repair-chosen": mark("Such records are repaired from the next harvest on."),
-        "acknowledged": mark("The failure is acknowledged until its harvest succeeds or fails otherwise."),
-        "mail-sent": mark("The mail server has accepted the message."),
-        "worker-draining": mark("The worker takes no new work and ends when its harvests have ended."),
-        "muted": mark("The mute is entered. You can end it at any time."),
-        "unmuted": mark("The mute has ended."),
-        "audit-queued": mark("The audit is queued and starts as soon as a worker is free."),
-        "audit-schedule-set": mark("The schedule of audits was set."),
-        "audit-schedule-removed": mark("The schedule of audits was removed."),
-        "schedule-changed": mark("The schedule was changed; its next run is being planned."),
-        "job-paused": mark(
-            "The job is paused until you resume it. A running harvest finishes its page first."
-        ),
-        "job-resumed": mark("The job was resumed."),
-        "job-killed": mark("The harvest is being killed. Committed records are kept."),
-        "run-released": mark("The run was approved."),
-        "runs-removed": mark("The entries were removed from the history."),
-        "repositories-run": mark("The harvests were requested."),
-        "repositories-paused": mark("The schedules of the selected repositories are paused."),
-        "repositories-resumed": mark("The schedules of the selected repositories were resumed."),
-        "repositories-removed": mark("The selected repositories were removed. Their files are kept."),
-        "harvest-asked": mark("The harvest was requested."),
-        "schedule-added": mark("The schedule was added."),
-        "schedule-paused": mark("The schedule is paused. A harvest that is already running continues."),
-        "schedule-resumed": mark("The schedule was resumed."),
-        "schedule-removed": mark("The schedule was removed."),
-        "job-removed": mark("The job was removed."),
-        "job-stopping": mark("The job is stopping: it finishes its page and keeps what it has stored."),
-        "run-removed": mark("The entry was removed from the history."),
-        "document-hidden": mark("The document is hidden; harvesters see it as deleted."),
-        "document-shown": mark("The document is no longer hidden."),
-        "aggregate-added": mark("The repository's records are being published."),
-        "aggregate-withdrawn": mark(
-            "The repository is being withdrawn; harvesters will see its records as deleted."
-        ),
-        "collection-added": mark("The collection was created. Add documents next."),
-        "collection-changed": mark("The collection was changed."),
-        "collection-removed": mark("The collection was removed. Its documents stay in the archive."),
-        "rule-made": mark("The rule was saved. To use it, enter its file name in a schedule."),
-        "rule-saved": mark("The rule was saved; the next harvest uses this version."),
-        "rule-restored": mark("The earlier version was restored."),
-        "rule-removed": mark("The rule was removed. Its file is kept."),
-        "replay-begun": mark("The replay has started; its result will appear in the history."),
-        "import-begun": mark("The import has started; its figures are updated on this page."),
-        "import-changed": mark("The import settings were saved."),
-        "set-saved": mark("The filtering set was saved."),
-        "set-removed": mark("The filtering set was removed."),
-        "rule-changed": mark("The rule was changed; it is being applied to the documents."),
-        "documents-assigned": mark("The documents were added to the collection."),
-        "documents-taken-out": mark("The documents were removed from the collection."),
-        "check-started": mark("The self-test has started. Refresh the page in a moment."),
-        "signed-out": mark("You are signed out."),
-        "files-queued": mark("The files are queued; this page reloads by itself."),
-        "digest-asked": mark("A message with a link to confirm is on its way."),
-        "digest-confirmed": mark("The digest will come after each week with harvests."),
-        "card-revoked": mark("The link to the report card is no longer valid."),
-        "card-checked": mark("The check has begun; load this page again in a minute."),
-        "card-too-soon": mark("The last check was less than an hour ago; try again later."),
-        "export-queued": mark("The file is queued; this page reloads by itself."),
-        "export-removed": mark("The file was removed."),
-        "taken-down": mark("The take-down is in the register."),
-        "titles-imported": mark("The titles were imported."),
-        "take-down-ended": mark("The take-down has ended."),
-        "no-sign-out-there": mark("The other service has no page for signing out. Close the browser."),
-        "account-connected": mark("Your account is connected; you can sign in with it."),
-        "account-disconnected": mark("Your account at the other service is no longer connected."),
-        "signed-out-everywhere": mark("You are signed out in all browsers."),
-        "password-changed": mark("The password was changed. Other browsers were signed out."),
-        "second-factor-off": mark("The second factor is turned off."),
-        "second-factor-reset": mark(
-            "The second factor was reset. The user signs in with the password alone until it is set up again."
-        ),
-        "recovery-code-used": mark("You used a recovery code, which is now spent."),
-        "language-changed": mark("The language was changed."),
-        "time-zone-changed": mark("The time zone was changed."),
-        "session-ended": mark("The browser was signed out."),
-        "token-revoked": mark("The token was revoked and is no longer valid."),
-        "user-changed": mark("The user was changed."),
-        "user-disabled": mark(
-            "The user was disabled: all sessions ended, and API tokens are no longer accepted."
-        ),
-        "user-enabled": mark("The user was enabled."),
-        "organisation-added": mark("The organisation was added."),
-        "organisation-changed": mark("The organisation was changed."),
-        "organisation-removed": mark(
-            "The organisation was removed. Its repositories now belong to the administrators."
-        ),
-        "repositories-given": mark("The repositories with their schedules and jobs were assigned."),
-    }
-)
+_SENTENCES: Final[Mapping[str, str]] = {
+    "repository-added": mark("The repository was added. Schedule its first harvest next."),
+    "repository-planned": mark("The repository was added, and its first harvest is planned."),
+    "repository-removed": mark("The repository was removed. Its files are kept."),
+    "repository-being-removed": mark(
+        "The repository has many records; its removal continues in the background. Its files are kept."
+    ),
+    "repositories-being-removed": mark("The removal continues in the background. The files are kept."),
+    "repository-changed": mark("The repository was changed."),
+    "repository-asked": mark("The repository's details were refreshed."),
+    "repository-unlocked": mark("The lock was cleared. Harvests that wait begin within moments."),
+    "alert-added": mark("The rule was added. Send a test message to check the delivery."),
+    "alert-changed": mark("The rule was changed."),
+    "alert-removed": mark("The rule was removed."),
+    "links-sent": mark("The manager is sending the links; see their state under Messages."),
+    "alert-tried": mark("The manager is sending a test message; see its state under Messages."),
+    "repair-chosen": mark("Such records are repaired from the next harvest on."),
+    "acknowledged": mark("The failure is acknowledged until its harvest succeeds or fails otherwise."),
+    "mail-sent": mark("The mail server has accepted the message."),
+    "worker-draining": mark("The worker takes no new work and ends when its harvests have ended."),
+    "muted": mark("The mute is entered. You can end it at any time."),
+    "unmuted": mark("The mute has ended."),
+    "audit-queued": mark("The audit is queued and starts as soon as a worker is free."),
+    "audit-schedule-set": mark("The schedule of audits was set."),
+    "audit-schedule-removed": mark("The schedule of audits was removed."),
+    "schedule-changed": mark("The schedule was changed; its next run is being planned."),
+    "job-paused": mark("The job is paused until you resume it. A running harvest finishes its page first."),
+    "job-resumed": mark("The job was resumed."),
+    "job-killed": mark("The harvest is being killed. Committed records are kept."),
+    "run-released": mark("The run was approved."),
+    "runs-removed": mark("The entries were removed from the history."),
+    "repositories-run": mark("The harvests were requested."),
+    "repositories-paused": mark("The schedules of the selected repositories are paused."),
+    "repositories-resumed": mark("The schedules of the selected repositories were resumed."),
+    "repositories-removed": mark("The selected repositories were removed. Their files are kept."),
+    "harvest-asked": mark("The harvest was requested."),
+    "schedule-added": mark("The schedule was added."),
+    "schedule-paused": mark("The schedule is paused. A harvest that is already running continues."),
+    "schedule-resumed": mark("The schedule was resumed."),
+    "schedule-removed": mark("The schedule was removed."),
+    "job-removed": mark("The job was removed."),
+    "job-stopping": mark("The job is stopping: it finishes its page and keeps what it has stored."),
+    "run-removed": mark("The entry was removed from the history."),
+    "document-hidden": mark("The document is hidden; harvesters see it as deleted."),
+    "document-shown": mark("The document is no longer hidden."),
+    "aggregate-added": mark("The repository's records are being published."),
+    "aggregate-withdrawn": mark(
+        "The repository is being withdrawn; harvesters will see its records as deleted."
+    ),
+    "collection-added": mark("The collection was created. Add documents next."),
+    "collection-changed": mark("The collection was changed."),
+    "collection-removed": mark("The collection was removed. Its documents stay in the archive."),
+    "rule-made": mark("The rule was saved. To use it, enter its file name in a schedule."),
+    "rule-saved": mark("The rule was saved; the next harvest uses this version."),
+    "rule-restored": mark("The earlier version was restored."),
+    "rule-removed": mark("The rule was removed. Its file is kept."),
+    "replay-begun": mark("The replay has started; its result will appear in the history."),
+    "import-begun": mark("The import has started; its figures are updated on this page."),
+    "import-changed": mark("The import settings were saved."),
+    "set-saved": mark("The filtering set was saved."),
+    "set-removed": mark("The filtering set was removed."),
+    "rule-changed": mark("The rule was changed; it is being applied to the documents."),
+    "documents-assigned": mark("The documents were added to the collection."),
+    "documents-taken-out": mark("The documents were removed from the collection."),
+    "check-started": mark("The self-test has started. Refresh the page in a moment."),
+    "signed-out": mark("You are signed out."),
+    "files-queued": mark("The files are queued; this page reloads by itself."),
+    "digest-asked": mark("A message with a link to confirm is on its way."),
+    "digest-confirmed": mark("The digest will come after each week with harvests."),
+    "card-revoked": mark("The link to the report card is no longer valid."),
+    "card-checked": mark("The check has begun; load this page again in a minute."),
+    "card-too-soon": mark("The last check was less than an hour ago; try again later."),
+    "export-queued": mark("The file is queued; this page reloads by itself."),
+    "export-removed": mark("The file was removed."),
+    "taken-down": mark("The take-down is in the register."),
+    "titles-imported": mark("The titles were imported."),
+    "take-down-ended": mark("The take-down has ended."),
+    "no-sign-out-there": mark("The other service has no page for signing out. Close the browser."),
+    "account-connected": mark("Your account is connected; you can sign in with it."),
+    "account-disconnected": mark("Your account at the other service is no longer connected."),
+    "signed-out-everywhere": mark("You are signed out in all browsers."),
+    "password-changed": mark("The password was changed. Other browsers were signed out."),
+    "second-factor-off": mark("The second factor is turned off."),
+    "second-factor-reset": mark(
+        "The second factor was reset. The user signs in with the password alone until it is set up again."
+    ),
+    "recovery-code-used": mark("You used a recovery code, which is now spent."),
+    "language-changed": mark("The language was changed."),
+    "time-zone-changed": mark("The time zone was changed."),
+    "session-ended": mark("The browser was signed out."),
+    "token-revoked": mark("The token was revoked and is no longer valid."),
+    "user-changed": mark("The user was changed."),
+    "user-disabled": mark(
+        "The user was disabled: all sessions ended, and API tokens are no longer accepted."
+    ),
+    "user-enabled": mark("The user was enabled."),
+    "organisation-added": mark("The organisation was added."),
+    "organisation-changed": mark("The organisation was changed."),
+    "organisation-removed": mark(
+        "The organisation was removed. Its repositories now belong to the administrators."
+    ),
+    "repositories-given": mark("The repositories with their schedules and jobs were assigned."),
+}
 
 
 def notice_of(done: str | None) -> str | None:

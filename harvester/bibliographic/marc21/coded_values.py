@@ -7,7 +7,6 @@ Source: MARC 21 Format for Bibliographic Data, "Leader", "005" to "008", "020" t
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final
 
 from harvester.bibliographic.codes import find_isbn, find_ismn, find_issn
@@ -25,33 +24,29 @@ from harvester.bibliographic.record import Years
 _LENGTH_OF_LEADER: Final = 24
 _LENGTH_OF_008: Final = 40
 _LENGTH_OF_006: Final = 18
-_LEADER: Final = MappingProxyType(
-    {5: "acdnp", 6: "acdefgijkmoprt", 7: "abcdims", 8: " a", 9: " a", 17: " 1234578uz", 18: " acinu",
-     19: " abc"}
-)  # fmt: skip
+_LEADER: Final[Mapping[int, str]] = {
+    5: "acdnp", 6: "acdefgijkmoprt", 7: "abcdims", 8: " a", 9: " a", 17: " 1234578uz",
+    18: " acinu", 19: " abc",
+}  # fmt: skip
 """Defined characters by position, as in the tables below."""
-_LENGTHS_OF_007: Final = MappingProxyType(
-    {
-        "a": (8,), "c": (6, 14), "d": (6,), "f": (10,), "g": (9,), "h": (13,), "k": (6,), "m": (8, 23),
-        "o": (2,), "q": (2,), "r": (11,), "s": (14,), "t": (2,), "v": (9,), "z": (2,),
-    }
-)  # fmt: skip
+_LENGTHS_OF_007: Final[Mapping[str, tuple[int, ...]]] = {
+    "a": (8,), "c": (6, 14), "d": (6,), "f": (10,), "g": (9,), "h": (13,), "k": (6,), "m": (8, 23),
+    "o": (2,), "q": (2,), "r": (11,), "s": (14,), "t": (2,), "v": (9,), "z": (2,),
+}  # fmt: skip
 """By category of material. The positions from 6 of category c and from 9 of category m are optional."""
 _DAY: Final = r"(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
 _005: Final = re.compile(rf"\d{{4}}{_DAY}(?:[01]\d|2[0-3])[0-5]\d[0-5]\d\.\d", re.ASCII)
 _ENTERED: Final = re.compile(rf"\d\d{_DAY}", re.ASCII)
 _DATE: Final = re.compile(r"\d{1,4}u*|u{4}|\|{4}| {4}", re.ASCII)
-_SECOND_DATE: Final = MappingProxyType(
-    {
-        **dict.fromkeys("bs", re.compile(r" {4}|\|{4}")),
-        "n": re.compile(r"uuuu| {4}|\|{4}"),
-        "e": re.compile(r"(?:0[1-9]|1[0-2])(?:  |uu|0[1-9]|[12]\d|3[01])|uuuu| {4}|\|{4}"),
-        **dict.fromkeys("cu", re.compile(r"9999|uuuu|\|{4}")),
-    }
-)
+_SECOND_DATE: Final[Mapping[str, re.Pattern[str]]] = {
+    **dict.fromkeys("bs", re.compile(r" {4}|\|{4}")),
+    "n": re.compile(r"uuuu| {4}|\|{4}"),
+    "e": re.compile(r"(?:0[1-9]|1[0-2])(?:  |uu|0[1-9]|[12]\d|3[01])|uuuu| {4}|\|{4}"),
+    **dict.fromkeys("cu", re.compile(r"9999|uuuu|\|{4}")),
+}
 """Where the second date has a form of its own."""
 _DATE_TYPES: Final = "bcdeikmnpqrstu|"
-_FIXED_CODES: Final = MappingProxyType({6: _DATE_TYPES, 38: " dorsx|", 39: " cdu|"})
+_FIXED_CODES: Final[Mapping[int, str]] = {6: _DATE_TYPES, 38: " dorsx|", 39: " cdu|"}
 _AREA: Final = re.compile(r"[a-z][a-z0-9-]{6}")
 _NOT_CODED: Final = frozenset({"", "|||"})
 _LINKED_DATES: Final = "cdikmqrstupe"
@@ -73,47 +68,43 @@ _GOVERNMENT: Final = " acfilmosuz|"
 _YES_NO: Final = "01|"
 _UNDEFINED: Final = " |"
 _CONTENTS: Final = " abcdefgiklmnopqrstuvwyz56|"
-_MATERIALS: Final = MappingProxyType(
-    {
-        "books": _spread({
-            "18-21": " abcdefghijklmop|", "22": _AUDIENCE, "23": _FORM, "24-27": _CONTENTS + "j2",
-            "28": _GOVERNMENT, "29-31": _YES_NO, "32": _UNDEFINED, "33": "01defhijmpsu|", "34": " abcd|",
-        }),
-        "computer files": _spread({
-            "18-21": _UNDEFINED, "22": _AUDIENCE, "23": " oq|", "24-25": _UNDEFINED, "26": "abcdefghijmuz|",
-            "27": _UNDEFINED, "28": _GOVERNMENT, "29-34": _UNDEFINED,
-        }),
-        "maps": _spread({
-            "18-21": " abcdefgijkmz|", "24": _UNDEFINED, "25": "abcdefguz|", "26-27": _UNDEFINED,
-            "28": _GOVERNMENT, "29": _FORM, "30": _UNDEFINED, "31": _YES_NO, "32": _UNDEFINED,
-            "33-34": " ejklnoprz|",
-        }),
-        "music": _spread({
-            "20": "abcdeghijklmnpuz|", "21": " defnu|", "22": _AUDIENCE, "23": _FORM,
-            "24-29": " abcdefghikrsz|", "30-31": " abcdefghijklmnoprstz|", "32": _UNDEFINED,
-            "33": " abcnu|", "34": _UNDEFINED,
-        }),
-        "continuing resources": _spread({
-            "18": " abcdefghijkmqstuwz|", "19": "nrux|", "20": _UNDEFINED, "21": " dghjlmnprstw|",
-            "22": " abcdefoqs|", "23": _FORM, "24-27": _CONTENTS + "h", "28": _GOVERNMENT, "29": _YES_NO,
-            "30-32": _UNDEFINED, "33": " abcdefghijkluz|", "34": "012|",
-        }),
-        "visual materials": _spread({
-            "18-20": "0123456789n-|", "21": _UNDEFINED, "22": _AUDIENCE, "23-27": _UNDEFINED,
-            "28": _GOVERNMENT, "29": _FORM, "30-32": _UNDEFINED, "33": "abcdfgiklmnopqrstvwz|",
-            "34": "aclnuz|",
-        }),
-        "mixed materials": _spread({"18-22": _UNDEFINED, "23": _FORM, "24-34": _UNDEFINED}),
-    }
-)  # fmt: skip
+_MATERIALS: Final[Mapping[str, Mapping[int, str]]] = {
+    "books": _spread({
+        "18-21": " abcdefghijklmop|", "22": _AUDIENCE, "23": _FORM, "24-27": _CONTENTS + "j2",
+        "28": _GOVERNMENT, "29-31": _YES_NO, "32": _UNDEFINED, "33": "01defhijmpsu|", "34": " abcd|",
+    }),
+    "computer files": _spread({
+        "18-21": _UNDEFINED, "22": _AUDIENCE, "23": " oq|", "24-25": _UNDEFINED, "26": "abcdefghijmuz|",
+        "27": _UNDEFINED, "28": _GOVERNMENT, "29-34": _UNDEFINED,
+    }),
+    "maps": _spread({
+        "18-21": " abcdefgijkmz|", "24": _UNDEFINED, "25": "abcdefguz|", "26-27": _UNDEFINED,
+        "28": _GOVERNMENT, "29": _FORM, "30": _UNDEFINED, "31": _YES_NO, "32": _UNDEFINED,
+        "33-34": " ejklnoprz|",
+    }),
+    "music": _spread({
+        "20": "abcdeghijklmnpuz|", "21": " defnu|", "22": _AUDIENCE, "23": _FORM,
+        "24-29": " abcdefghikrsz|", "30-31": " abcdefghijklmnoprstz|", "32": _UNDEFINED,
+        "33": " abcnu|", "34": _UNDEFINED,
+    }),
+    "continuing resources": _spread({
+        "18": " abcdefghijkmqstuwz|", "19": "nrux|", "20": _UNDEFINED, "21": " dghjlmnprstw|",
+        "22": " abcdefoqs|", "23": _FORM, "24-27": _CONTENTS + "h", "28": _GOVERNMENT, "29": _YES_NO,
+        "30-32": _UNDEFINED, "33": " abcdefghijkluz|", "34": "012|",
+    }),
+    "visual materials": _spread({
+        "18-20": "0123456789n-|", "21": _UNDEFINED, "22": _AUDIENCE, "23-27": _UNDEFINED,
+        "28": _GOVERNMENT, "29": _FORM, "30-32": _UNDEFINED, "33": "abcdfgiklmnopqrstvwz|",
+        "34": "aclnuz|",
+    }),
+    "mixed materials": _spread({"18-22": _UNDEFINED, "23": _FORM, "24-34": _UNDEFINED}),
+}  # fmt: skip
 """Positions 18 to 34 of field 008 by kind of material; those with codes of two characters are not checked."""
-_MATERIAL_OF: Final = MappingProxyType(
-    {
-        **dict.fromkeys("at", "books"), "m": "computer files", **dict.fromkeys("ef", "maps"),
-        **dict.fromkeys("cdij", "music"), "s": "continuing resources",
-        **dict.fromkeys("gkor", "visual materials"), "p": "mixed materials",
-    }
-)  # fmt: skip
+_MATERIAL_OF: Final[Mapping[str, str]] = {
+    **dict.fromkeys("at", "books"), "m": "computer files", **dict.fromkeys("ef", "maps"),
+    **dict.fromkeys("cdij", "music"), "s": "continuing resources",
+    **dict.fromkeys("gkor", "visual materials"), "p": "mixed materials",
+}  # fmt: skip
 """By the form of material in field 006; in a leader, the level decides whether type a is continuing."""
 _CONTINUING_LEVELS: Final = "bis"
 
@@ -319,13 +310,11 @@ def _check_number(
                 check.add(one, "check_digit", f"${code}", value, f"an {name} with the right check digit")
 
 
-_CHECKS: Final[Mapping[str, Callable[[_Check, WrittenField], None]]] = MappingProxyType(
-    {
-        "005": _check_005, "006": _check_006, "007": _check_007, "008": _check_008, "020": _check_020,
-        "022": _check_022, "024": _check_024, "040": _check_040, "041": _check_041, "043": _check_043,
-        "044": _check_044,
-    }
-)  # fmt: skip
+_CHECKS: Final[Mapping[str, Callable[[_Check, WrittenField], None]]] = {
+    "005": _check_005, "006": _check_006, "007": _check_007, "008": _check_008, "020": _check_020,
+    "022": _check_022, "024": _check_024, "040": _check_040, "041": _check_041, "043": _check_043,
+    "044": _check_044,
+}  # fmt: skip
 
 
 def _fixed(record: WrittenRecord) -> str:

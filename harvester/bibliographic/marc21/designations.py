@@ -8,9 +8,8 @@ data field.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from harvester.bibliographic.marc21.structure import Finding, Level, WrittenField, WrittenRecord
@@ -24,13 +23,11 @@ _EVERYWHERE_ONCE: Final = frozenset("6")
 _EVERYWHERE_REPEATED: Final = frozenset("89")
 _REQUIRED: Final = ("001", "008", "245")
 _MAIN_ENTRIES: Final = ("100", "110", "111", "130")
-_OBSOLETE: Final = MappingProxyType(
-    {
-        "211": "246", "212": "246", "214": "246", "265": "037", "301": "300", "305": "300",
-        "400": "490 and 800", "410": "490 and 810", "411": "490 and 811", "440": "490 and 830", "652": "651",
-        "705": "700", "715": "710", "755": "655", "840": "830", "851": "852",
-    }
-)  # fmt: skip
+_OBSOLETE: Final[Mapping[str, str]] = {
+    "211": "246", "212": "246", "214": "246", "265": "037", "301": "300", "305": "300",
+    "400": "490 and 800", "410": "490 and 810", "411": "490 and 811", "440": "490 and 830", "652": "651",
+    "705": "700", "715": "710", "755": "655", "840": "830", "851": "852",
+}  # fmt: skip
 """Fields that MARC 21 defined once, with those that replace them."""
 _TABLE: Final = """
 001 N - - - -
@@ -299,7 +296,7 @@ def _designation(line: str) -> tuple[str, Designation]:
     )
 
 
-DESIGNATIONS: Final = MappingProxyType(dict(map(_designation, _TABLE.split("\n")[1:-1])))
+DESIGNATIONS: Final[Mapping[str, Designation]] = dict(map(_designation, _TABLE.split("\n")[1:-1]))
 
 
 def check_designations(record: WrittenRecord) -> Iterator[Finding]:
