@@ -134,7 +134,7 @@ def run_worker(invocation: Invocation) -> ExitCode:
 
 def show_status(invocation: Invocation) -> ExitCode:
     """Show the leader, the workers and the number of waiting tasks."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         status = manager_status(session)
     invocation.console.result(asdict(status), "\n".join(_status_lines(status)))
     return ExitCode.DONE
@@ -145,9 +145,8 @@ def drain_worker(invocation: Invocation) -> ExitCode:
     given = invocation.arguments
     if bool(given.worker_id) is given.all:
         raise UsageError("worker drain: give worker numbers, or --all")
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         drained = registry.drain(session, None if given.all else given.worker_id)
-        session.commit()
     text = "\n".join(f"worker {number}: takes no new jobs" for number in drained) or "no workers"
     invocation.console.result({"drained": drained}, text)
     return ExitCode.DONE

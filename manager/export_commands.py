@@ -51,7 +51,7 @@ def prepare(invocation: Invocation) -> ExitCode:
 
 def list_exports(invocation: Invocation) -> ExitCode:
     """List the files, newest first."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         rows = [_row(one) for one in prepared_files.list_exports(session, limit=invocation.arguments.limit)]
     invocation.console.table(
         rows, _COLUMNS, empty="no prepared files; queue one with `zatva provider exports prepare`"
@@ -61,7 +61,7 @@ def list_exports(invocation: Invocation) -> ExitCode:
 
 def show_export(invocation: Invocation) -> ExitCode:
     """Show a file; exit code 3 if it failed."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         row = _row(prepared_files.find_export(session, invocation.arguments.export_id))
     file = invocation.settings.exports / row.pop("file_name")
     invocation.console.facts({**row, "file": str(file)})
@@ -71,7 +71,7 @@ def show_export(invocation: Invocation) -> ExitCode:
 def remove_prepared(invocation: Invocation) -> ExitCode:
     """Remove a file, or stop its preparation."""
     export_id = invocation.arguments.export_id
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         if not remove_export(session, invocation.settings, export_id, by=account_name()):
             raise UsageError(f"prepared file {export_id} is no longer available: it failed or was removed")
     invocation.console.result({"export_id": export_id}, f"file {export_id} removed")

@@ -76,7 +76,7 @@ _EXIT_CODES: Final = {
 
 def list_jobs(invocation: Invocation) -> ExitCode:
     """List scheduled and running jobs."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         views = jobs.list_jobs(session, invocation.arguments.repository)
     rows = [_job_row(view) for view in views]
     invocation.console.table(rows, _JOB_COLUMNS, empty="no jobs")
@@ -86,7 +86,7 @@ def list_jobs(invocation: Invocation) -> ExitCode:
 def show_job(invocation: Invocation) -> ExitCode:
     """Show all details of a job."""
     job_id = invocation.arguments.job_id
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         view = jobs.find_job(session, job_id)
     if view is None:
         raise UsageError(
@@ -100,9 +100,8 @@ def show_job(invocation: Invocation) -> ExitCode:
 def change_job(invocation: Invocation) -> ExitCode:
     """Pause, resume, stop or kill a job, as `arguments.change` says."""
     job_id, change = invocation.arguments.job_id, _CHANGES[invocation.arguments.change]
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         status = job_control.change_job(session, job_id, change)
-        session.commit()
     word = status.name.lower().replace("_", " ")
     invocation.console.result(
         {"job_id": job_id, "status": int(status), "state": word}, f"job {job_id}: {word}"
@@ -116,7 +115,7 @@ def list_history(invocation: Invocation) -> ExitCode:
     if given.history_id is not None:
         return _show_run(invocation)
     choice = RunFilter(repository_id=given.repository)
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         views = find_runs(session, choice, limit=given.limit, before=given.before)
         rows = [{**columns_of(view.history), "repository_name": view.repository_name} for view in views]
     invocation.console.table(rows, _HISTORY_COLUMNS, empty="no finished harvests yet")
@@ -125,7 +124,7 @@ def list_history(invocation: Invocation) -> ExitCode:
 
 def _show_run(invocation: Invocation) -> ExitCode:
     history_id = invocation.arguments.history_id
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         run, pieces = get_history(session, history_id), pieces_of(session, history_id)
         numbers = [piece.history_id for piece in pieces]
         invocation.console.facts({**columns_of(run), "pieces": numbers})
@@ -135,9 +134,8 @@ def _show_run(invocation: Invocation) -> ExitCode:
 def remove_job(invocation: Invocation) -> ExitCode:
     """Remove a job; a running one is ended first."""
     job_id = invocation.arguments.job_id
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         removed = jobs.remove_job(session, job_id)
-        session.commit()
     text = "removed" if removed else "running; the manager ends and removes it"
     invocation.console.result({"job_id": job_id, "removed": removed}, f"job {job_id}: {text}")
     return ExitCode.DONE

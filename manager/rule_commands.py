@@ -53,7 +53,7 @@ _NONE = "none"
 def list_all(invocation: Invocation) -> ExitCode:
     """List the rules."""
     kind = RuleKind(invocation.arguments.kind) if invocation.arguments.kind else None
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         rows = [
             {
                 "rule_id": view.rule.rule_id,
@@ -90,7 +90,7 @@ def show(invocation: Invocation) -> ExitCode:
 def list_versions(invocation: Invocation) -> ExitCode:
     """List a rule's versions."""
     arguments = invocation.arguments
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         rule = find_rule(session, arguments.rule)
         found = read_versions(session, rule.rule_id)
         runs = last_runs(session, rule, found)
@@ -249,7 +249,7 @@ def check(invocation: Invocation) -> ExitCode:
     if _is_file(named):
         path = Path(named)
     else:
-        with open_database(invocation.settings) as database, database.session() as session:
+        with invocation.session() as session:
             path = file_of(invocation.settings, find_rule(session, named))
     content = read_bytes(path)
     kind = kind_of(content, source=str(path))
@@ -266,7 +266,7 @@ def attempt(invocation: Invocation) -> ExitCode:
     arguments = invocation.arguments
     if (arguments.repository is None) == (arguments.live is None):
         raise UsageError("no samples given; give --repository ID for stored records, or --live URL|ID")
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         path = _path(session, invocation.settings, arguments.rule)
         samples = _samples(session, invocation)
     content = read_bytes(path)

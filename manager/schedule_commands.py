@@ -18,7 +18,6 @@ from manager.schedules.service import ScheduleView, find_schedules, find_view
 from manager.schedules.what_if import forecast
 from oai.cli import Invocation
 from oai.console import counted
-from oai.database import open_database
 from oai.datestamps import utc_now
 from oai.errors import ExitCode, UsageError
 from oai.models import columns_of
@@ -39,7 +38,7 @@ _SHOWN_RUNS: Final = 3
 
 def add_schedule(invocation: Invocation) -> ExitCode:
     """Add a schedule that harvests a repository."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         schedule = schedules.add_schedule(session, **_given(invocation))
         check_rule_access(session, schedule, invocation.settings.data)
         if invocation.arguments.dry_run:
@@ -83,7 +82,7 @@ def edit_schedule(invocation: Invocation) -> ExitCode:
             f"schedule edit {recurring_id}: no changes given; give an option such as --frequency, "
             "or see `zatva schedule edit --help`"
         )
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         schedule = schedules.change_schedule(session, recurring_id, **columns)
         check_rule_access(session, schedule, invocation.settings.data)
         session.commit()
@@ -93,7 +92,7 @@ def edit_schedule(invocation: Invocation) -> ExitCode:
 
 def show_schedule(invocation: Invocation) -> ExitCode:
     """Show all details of a schedule, and when it is due next."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         view = find_view(session, invocation.arguments.recurring_id)
         facts = _row(view)
     plan = read_plan(view.schedule, partner_minutes=invocation.settings.manager.partner_minutes)
@@ -106,7 +105,7 @@ def show_schedule(invocation: Invocation) -> ExitCode:
 
 def list_schedules(invocation: Invocation) -> ExitCode:
     """List schedules."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         views = find_schedules(session, repository_id=invocation.arguments.repository)
         rows = [_row(view) for view in views]
     invocation.console.table(rows, _SCHEDULE_COLUMNS, empty="no schedules; add one with `zatva schedule add`")
@@ -130,7 +129,7 @@ def resume_schedule(invocation: Invocation) -> ExitCode:
 
 def run_schedule(invocation: Invocation) -> ExitCode:
     """Harvest now, in addition to the schedule."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         job = schedules.run_now(session, invocation.arguments.recurring_id)
         session.commit()
         invocation.about(invocation.arguments.recurring_id, job_id=job.job_id)
@@ -141,7 +140,7 @@ def run_schedule(invocation: Invocation) -> ExitCode:
 def sample_schedule(invocation: Invocation) -> ExitCode:
     """Harvest a few records now, in addition to the schedule."""
     arguments = invocation.arguments
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         job = samples.sample_schedule(session, arguments.recurring_id, arguments.records)
         session.commit()
         invocation.about(arguments.recurring_id, job_id=job.job_id, records=arguments.records)
@@ -152,9 +151,8 @@ def sample_schedule(invocation: Invocation) -> ExitCode:
 
 def _change_schedule(invocation: Invocation, change: Callable[[Session, int], None], done: str) -> ExitCode:
     recurring_id = invocation.arguments.recurring_id
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         change(session, recurring_id)
-        session.commit()
     invocation.console.result({"id": recurring_id, done: True}, f"schedule {recurring_id}: {done}")
     return ExitCode.DONE
 

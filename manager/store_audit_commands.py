@@ -6,7 +6,6 @@ from harvester.repositories import get_repository
 from manager import store_audits
 from manager.store_audits import AuditScheduleView, AuditView
 from oai.cli import Invocation
-from oai.database import open_database
 from oai.errors import ExitCode
 from oai.models import columns_of
 
@@ -34,7 +33,7 @@ _SCHEDULE_COLUMNS: Final = {
 def list_audits(invocation: Invocation) -> ExitCode:
     """List audits, newest first."""
     arguments = invocation.arguments
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         if arguments.repository is not None:
             get_repository(session, arguments.repository)
         views = store_audits.find_audits(session, limit=arguments.limit, repository_id=arguments.repository)
@@ -45,7 +44,7 @@ def list_audits(invocation: Invocation) -> ExitCode:
 
 def show_audit(invocation: Invocation) -> ExitCode:
     """Show an audit and its first findings; exit code 3 if it found something."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         view = store_audits.find_audit(session, invocation.arguments.audit_id)
         invocation.console.facts({**_row(view), "findings": view.audit.findings})
         return ExitCode.DONE if view.audit.failure_code is None else ExitCode.RECORDS_REFUSED
@@ -54,9 +53,8 @@ def show_audit(invocation: Invocation) -> ExitCode:
 def queue_audit(invocation: Invocation) -> ExitCode:
     """Queue an audit; a worker runs it."""
     repository_id = invocation.arguments.repository
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         audit_id = store_audits.queue_audit(session, repository_id)
-        session.commit()
     invocation.console.result(
         {"audit_id": audit_id, "repository_id": repository_id},
         f"audit {audit_id} queued; see its result with `zatva store audit show {audit_id}`",
@@ -66,7 +64,7 @@ def queue_audit(invocation: Invocation) -> ExitCode:
 
 def list_schedules(invocation: Invocation) -> ExitCode:
     """List the schedules of audits."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         rows = [_schedule_row(view) for view in store_audits.list_schedules(session)]
     empty = "no schedules of audits; add one with `zatva store audit schedule set`"
     invocation.console.table(rows, _SCHEDULE_COLUMNS, empty=empty)
@@ -76,7 +74,7 @@ def list_schedules(invocation: Invocation) -> ExitCode:
 def set_schedule(invocation: Invocation) -> ExitCode:
     """Set how often a store is audited, or all stores."""
     arguments = invocation.arguments
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         schedule = store_audits.set_schedule(
             session,
             repository_id=arguments.repository,
@@ -95,9 +93,8 @@ def set_schedule(invocation: Invocation) -> ExitCode:
 def remove_schedule(invocation: Invocation) -> ExitCode:
     """Remove a schedule of audits."""
     schedule_id = invocation.arguments.schedule_id
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         store_audits.remove_schedule(session, schedule_id)
-        session.commit()
     invocation.console.result({"schedule_id": schedule_id}, f"audit schedule {schedule_id} removed")
     return ExitCode.DONE
 

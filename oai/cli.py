@@ -6,6 +6,7 @@ The `cli.py` of each package describes its commands and imports nothing heavy. A
 
 import argparse
 import codecs
+import contextlib
 import gc
 import importlib
 import io
@@ -14,12 +15,14 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
     from oai.actions import Action
     from oai.audit import Subject
     from oai.command_parser import CommandParser
@@ -43,6 +46,21 @@ class Invocation:
     def about(self, number: object, name: str | None = None, **details: object) -> None:
         """Record the object that the command created, and other effects, for the audit log."""
         self.noted.update(number=str(number), name=name, details=details)
+
+    @contextlib.contextmanager
+    def session(self) -> "Iterator[Session]":
+        """Open the database for one session. Raises DatabaseNotReadyError as `open_database` does."""
+        from oai.database import open_database
+
+        with open_database(self.settings) as database, database.session() as session:
+            yield session
+
+    @contextlib.contextmanager
+    def transaction(self) -> "Iterator[Session]":
+        """Open the database for one session, and commit at the end of the block unless it raises."""
+        with self.session() as session:
+            yield session
+            session.commit()
 
 
 _DONE: Final = 200

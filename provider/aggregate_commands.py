@@ -1,7 +1,5 @@
 """Handlers of `zatva provider aggregate`."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 from sqlalchemy import select
@@ -39,7 +37,7 @@ _NONE: Final = "no repositories in the aggregate; add one with `zatva provider a
 def add(invocation: Invocation) -> ExitCode:
     """`provider aggregate add`: add a repository."""
     arguments = invocation.arguments
-    with _session(invocation) as session:
+    with invocation.session() as session:
         repository = sources.find_repository(session, arguments.repository)
         source = sources.add_source(
             session,
@@ -61,7 +59,7 @@ def add(invocation: Invocation) -> ExitCode:
 
 def remove(invocation: Invocation) -> ExitCode:
     """`provider aggregate remove`: withdraw a repository."""
-    with _session(invocation) as session:
+    with invocation.session() as session:
         source = sources.withdraw_source(session, _number(session, invocation.arguments.repository))
         facts = sources.values_of(source)
         session.commit()
@@ -83,7 +81,7 @@ def _number(session: Session, named: str) -> int:
 
 def show_sources(invocation: Invocation) -> ExitCode:
     """`provider aggregate list`: list the source repositories."""
-    with _session(invocation) as session:
+    with invocation.session() as session:
         rows = [sources.values_of(source) for source in sources.list_sources(session)]
     invocation.console.table(rows, _COLUMNS, empty=_NONE)
     return ExitCode.DONE
@@ -91,7 +89,7 @@ def show_sources(invocation: Invocation) -> ExitCode:
 
 def show_status(invocation: Invocation) -> ExitCode:
     """`provider aggregate status`: show how much of each source is published."""
-    with _session(invocation) as session:
+    with invocation.session() as session:
         status = read_status(session)
     invocation.console.table([_row(one) for one in status], _STATUS_COLUMNS, empty=_NONE)
     return ExitCode.DONE
@@ -115,9 +113,3 @@ def update(invocation: Invocation) -> ExitCode:
     changed = f"{counted(done.records, 'record')} {verb} a new datestamp"
     invocation.console.result({"records": done.records}, changed)
     return ExitCode.DONE
-
-
-@contextmanager
-def _session(invocation: Invocation) -> Iterator[Session]:
-    with open_database(invocation.settings) as database, database.session() as session:
-        yield session

@@ -1,12 +1,9 @@
 """Handlers of `zatva provider collection`, `access`, `hide`, `unhide` and `find`."""
 
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-
-from sqlalchemy.orm import Session
 
 from oai.cli import Invocation
 from oai.console import counted
@@ -40,7 +37,7 @@ def collection_add(invocation: Invocation) -> ExitCode:
     """`provider collection add`: create a collection, or change its name and description."""
     arguments = invocation.arguments
     spec = collection_set_spec(arguments.spec)
-    with session_of(invocation) as session:
+    with invocation.session() as session:
         made = collections.add_collection(
             session, spec, name=arguments.name, description=arguments.description
         )
@@ -53,7 +50,7 @@ def collection_add(invocation: Invocation) -> ExitCode:
 
 def collection_list(invocation: Invocation) -> ExitCode:
     """`provider collection list`: show the tree with numbers of documents."""
-    with session_of(invocation) as session:
+    with invocation.session() as session:
         rows = [_row(one) for one in collections.list_collections(session)]
     empty = "no collections yet; add one with `zatva provider collection add`"
     invocation.console.table(rows, _COLUMNS, empty=empty)
@@ -77,7 +74,7 @@ def collection_move(invocation: Invocation) -> ExitCode:
     """`provider collection move`: move or rename a collection."""
     arguments = invocation.arguments
     old, new = collection_set_spec(arguments.spec), collection_set_spec(arguments.new_spec)
-    with session_of(invocation) as session:
+    with invocation.session() as session:
         number = collections.move(session, old, new, margin=margin_of(invocation))
     found = {"set_spec": new, "before": old, "documents": number}
     invocation.console.result(
@@ -90,7 +87,7 @@ def collection_drop(invocation: Invocation) -> ExitCode:
     """`provider collection drop`: remove a collection."""
     arguments = invocation.arguments
     spec = collection_set_spec(arguments.spec)
-    with session_of(invocation) as session:
+    with invocation.session() as session:
         number = collections.drop(session, spec, force=arguments.force, margin=margin_of(invocation))
     found = {"set_spec": spec, "documents": number}
     invocation.console.result(found, f"{spec} removed; it had {counted(number, 'document')}")
@@ -105,7 +102,7 @@ def collection_access(invocation: Invocation) -> ExitCode:
         access=Access(arguments.rule.replace("-", " ")),
         embargo_until=parse_moment("--until", arguments.until),
     )
-    with session_of(invocation) as session:
+    with invocation.session() as session:
         if arguments.dry_run:
             return _show_preview(invocation, previews.preview_rule(session, spec, rule))
         number = access.set_rule(session, spec, rule, margin=margin_of(invocation))
@@ -118,7 +115,7 @@ def collection_access(invocation: Invocation) -> ExitCode:
 
 def access_refresh(invocation: Invocation) -> ExitCode:
     """`provider access refresh`: lift embargoes that have ended, and finish interrupted changes."""
-    with session_of(invocation) as session:
+    with invocation.session() as session:
         number = access.refresh(session, margin=margin_of(invocation))
     invocation.console.result({"documents": number}, f"{counted(number, 'document')} changed")
     return ExitCode.DONE
@@ -139,7 +136,7 @@ def _change_collection(
 ) -> ExitCode:
     spec = collection_set_spec(invocation.arguments.spec)
     selection = _selection(invocation.arguments)
-    with session_of(invocation) as session:
+    with invocation.session() as session:
         if invocation.arguments.dry_run:
             found = previews.preview_assignment(session, spec, selection, takes_out=takes_out)
             return _show_preview(invocation, found)
@@ -187,7 +184,7 @@ def unhide(invocation: Invocation) -> ExitCode:
 def _mark(invocation: Invocation, mark: Callable[..., int], done: str, advice: str) -> ExitCode:
     arguments, settings = invocation.arguments, invocation.settings.provider
     chosen = _selection(arguments, **_named(arguments.document, settings.namespace))
-    with session_of(invocation) as session:
+    with invocation.session() as session:
         if chosen.url is not None:
             warn_if_incomplete(session)
         number = mark(session, chosen, margin=settings.publish_margin)
@@ -244,13 +241,6 @@ def parse_moment(option: str, value: str | None, *, last: bool = False) -> datet
 def margin_of(invocation: Invocation) -> float:
     """Return the seconds by which changes are dated ahead (setting `provider.publish_margin`)."""
     return invocation.settings.provider.publish_margin
-
-
-@contextmanager
-def session_of(invocation: Invocation) -> Iterator[Session]:
-    """Open the database of the command for one session."""
-    with open_database(invocation.settings) as database, database.session() as session:
-        yield session
 
 
 def find(invocation: Invocation) -> ExitCode:

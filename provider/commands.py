@@ -3,8 +3,7 @@
 import os
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
@@ -232,7 +231,7 @@ def status(invocation: Invocation) -> ExitCode:
     """`provider status`: show figures of the archive, or of an indexing run."""
     if invocation.arguments.run is not None:
         return _show_run(invocation, invocation.arguments.run)
-    with _session(invocation) as session:
+    with invocation.session() as session:
         found = asdict(archive_status(session)) | {"shared_names": shared_names(session)}
         runs = [asdict(run) for run in run_statuses(session)]
     if invocation.console.as_json:
@@ -265,7 +264,7 @@ def status(invocation: Invocation) -> ExitCode:
 
 
 def _show_run(invocation: Invocation, run_id: int) -> ExitCode:
-    with _session(invocation) as session:
+    with invocation.session() as session:
         files = run_status(session, run_id)
     rows = [asdict(file) for file in files]
     invocation.console.table(rows, _RUN_FILE_COLUMNS, empty="no files")
@@ -282,12 +281,6 @@ def _plain(value: object) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(map(str, value)) or "none"
     return "never" if value is None else f"{value:,}"
-
-
-@contextmanager
-def _session(invocation: Invocation) -> Iterator[Session]:
-    with open_database(invocation.settings) as database, database.session() as session:
-        yield session
 
 
 def reindex_keys(invocation: Invocation) -> ExitCode:
@@ -321,7 +314,7 @@ def verify(invocation: Invocation) -> ExitCode:
     totals: Counter[str] = Counter()
     found: dict[Fault, Failure] = {}
     last = arguments.after
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         checker = Checker(session=session, choice=choice, elsewhere=elsewhere)
         files = checker.files()
         with console.progress("verifying, files") as advance:

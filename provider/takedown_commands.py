@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from oai.cli import Invocation
 from oai.console import counted
 from oai.errors import ExitCode
-from provider.collection_commands import lines_of_list, margin_of, parse_moment, session_of
+from provider.collection_commands import lines_of_list, margin_of, parse_moment
 from provider.holdings import takedowns
 from provider.holdings.url_key_state import settle_rule
 from provider.holdings.urlkeys import WwwRule
@@ -30,7 +30,7 @@ def add(invocation: Invocation) -> ExitCode:
     """`provider takedown add`: enter a take-down and apply it; with --dry-run, show what it would cover."""
     arguments, console = invocation.arguments, invocation.console
     targets = (*arguments.targets, *(lines_of_list(arguments.list) if arguments.list else ()))
-    with session_of(invocation) as session:
+    with invocation.session() as session:
         settle_rule(session, WwwRule(invocation.settings.provider.www_rule))
         found = takedowns.preview(session, targets)
         if arguments.dry_run:
@@ -55,7 +55,7 @@ def add(invocation: Invocation) -> ExitCode:
 def show_all(invocation: Invocation) -> ExitCode:
     """`provider takedown list`: show the register, newest first."""
     arguments, console = invocation.arguments, invocation.console
-    with session_of(invocation) as session:
+    with invocation.session() as session:
         ended = None if arguments.all else False
         rows = islice(_register(session, arguments.search or "", ended=ended), arguments.limit)
         if console.as_json:
@@ -78,7 +78,7 @@ def _register(session: Session, words: str, *, ended: bool | None) -> Iterator[d
 
 def show(invocation: Invocation) -> ExitCode:
     """`provider takedown show`: show one entry in full."""
-    with session_of(invocation) as session:
+    with invocation.session() as session:
         row = _row(takedowns.find_takedown(session, invocation.arguments.number))
     lines = [f"{name}: {', '.join(value) if name == 'targets' else value}" for name, value in row.items()]
     invocation.console.result(row, "\n".join(lines))
@@ -88,7 +88,7 @@ def show(invocation: Invocation) -> ExitCode:
 def lift(invocation: Invocation) -> ExitCode:
     """`provider takedown lift`: end a take-down and show its documents again."""
     number = invocation.arguments.number
-    with session_of(invocation) as session:
+    with invocation.session() as session:
         takedowns.lift(session, number, invocation.arguments.reason)
         changed = takedowns.settle_takedown(session, number, margin=margin_of(invocation))
     invocation.console.result(

@@ -8,7 +8,6 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from oai.cli import Invocation
-from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from oai.private_files import open_private
 from oai.settings import Settings, settings_file
@@ -36,9 +35,8 @@ def init(invocation: Invocation) -> ExitCode:
         data = json.dumps(str(invocation.settings.data), ensure_ascii=False)
         content = content.replace("\n# data =\n", f"\ndata = {data}\n", 1)
     base_url = invocation.settings.web.base_url or DASHBOARD
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         link = make_link(session, invocation.settings, "admin", base_url, create_administrator=True)
-        session.commit()
     # Last, so that the command can be repeated after a failure. Passwords may be added to the file.
     with open_private(path) as file:
         file.write(content.encode())

@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 from oai.cli import Invocation
-from oai.database import open_database
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode
 from oai.signing import REREAD_SECONDS, key_states, replace_keys
@@ -11,7 +10,7 @@ from oai.signing import REREAD_SECONDS, key_states, replace_keys
 
 def list_keys(invocation: Invocation) -> ExitCode:
     """List the accepted keys without their secrets."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         rows = [
             {
                 "purpose": state.purpose,
@@ -30,10 +29,9 @@ def rotate(invocation: Invocation) -> ExitCode:
     given = invocation.arguments.overlap_hours
     longest = invocation.settings.provider.token_hours
     hours = 0 if invocation.arguments.now else longest if given is None else given
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         replace_keys(session, overlap=timedelta(hours=hours))
         replaced = sum(state.until is None for state in key_states(session))
-        session.commit()
     note = (
         f"former keys are accepted for {hours} more hours" if hours else "former keys are no longer accepted"
     )

@@ -235,7 +235,7 @@ def _dry_run(invocation: Invocation, request: HarvestRequest) -> ExitCode:
     number = _number(named)
     if number is None and protocol_of(named, arguments.protocol) is not AccessProtocol.OAI_PMH:
         raise UsageError("--dry-run needs OAI-PMH; `zatva probe` shows what a query finds")
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         planned = dry_run(
             session,
             invocation.settings,

@@ -66,7 +66,7 @@ def run(invocation: Invocation) -> ExitCode:
 def status(invocation: Invocation) -> ExitCode:
     """Show imports, newest first."""
     arguments = invocation.arguments
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         found = imports.list_imports(session, repository_id=arguments.repository, limit=arguments.limit)
     empty = "no imports yet; start with `zatva import run --repository ID`"
     invocation.console.table([asdict(one) for one in found], _STATUS, empty=empty)
@@ -75,7 +75,7 @@ def status(invocation: Invocation) -> ExitCode:
 
 def sources(invocation: Invocation) -> ExitCode:
     """List the repositories as sources."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         repositories = list_repositories(session)
         last = imports.last_imports(session, [one.repository_id for one in repositories])
         rows = [
@@ -94,7 +94,7 @@ def sources(invocation: Invocation) -> ExitCode:
 def source(invocation: Invocation) -> ExitCode:
     """Show how a repository is imported, after applying the given changes."""
     arguments = invocation.arguments
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         found = _changed(session, source_settings(session, arguments.id), arguments)
         save_source(session, found)
         session.commit()
@@ -107,7 +107,7 @@ def refused(invocation: Invocation) -> ExitCode:
     """List the records without a bibliographic row, and the reasons."""
     arguments = invocation.arguments
     kinds = ("filtered",) if arguments.filtered else ("refused", "unreadable")
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         found = list_omissions(
             session, repository_id=arguments.repository, kinds=kinds, limit=arguments.limit
         )
@@ -182,7 +182,7 @@ def _last(found: ImportFacts | None) -> dict[str, Any]:
 
 def list_all(invocation: Invocation) -> ExitCode:
     """List the sets."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         rows = [_facts(one) for one in filtering_sets.list_sets(session)]
     if not invocation.console.as_json:
         rows = [
@@ -200,7 +200,7 @@ def list_all(invocation: Invocation) -> ExitCode:
 
 def show(invocation: Invocation) -> ExitCode:
     """Show a set."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         found = filtering_sets.get_set(session, invocation.arguments.name)
     invocation.console.result(_facts(found), _set_in_words(found))
     return ExitCode.DONE
@@ -210,7 +210,7 @@ def add(invocation: Invocation) -> ExitCode:
     """Create a set."""
     arguments = invocation.arguments
     conditions = [parse_condition(line) for line in arguments.where or ()]
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         made = filtering_sets.add_set(
             session,
             name=arguments.name,
@@ -218,7 +218,6 @@ def add(invocation: Invocation) -> ExitCode:
             conditions=conditions,
             description=arguments.description or "",
         )
-        session.commit()
     invocation.console.result(_facts(made), _set_in_words(made))
     return ExitCode.DONE
 
@@ -226,7 +225,7 @@ def add(invocation: Invocation) -> ExitCode:
 def edit(invocation: Invocation) -> ExitCode:
     """Change a set; --where replaces all its conditions."""
     arguments = invocation.arguments
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         changed = filtering_sets.edit_set(
             session,
             arguments.name,
@@ -234,7 +233,6 @@ def edit(invocation: Invocation) -> ExitCode:
             conditions=None if arguments.where is None else [parse_condition(one) for one in arguments.where],
             description=arguments.description,
         )
-        session.commit()
     invocation.console.result(_facts(changed), _set_in_words(changed))
     return ExitCode.DONE
 
@@ -242,9 +240,8 @@ def edit(invocation: Invocation) -> ExitCode:
 def remove(invocation: Invocation) -> ExitCode:
     """Remove a set."""
     name = invocation.arguments.name
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         filtering_sets.remove_set(session, name)
-        session.commit()
     invocation.console.result({"removed": name}, f"filtering set {name!r} removed")
     return ExitCode.DONE
 
@@ -252,7 +249,7 @@ def remove(invocation: Invocation) -> ExitCode:
 def attempt(invocation: Invocation) -> ExitCode:
     """Try a set, or conditions, on stored records."""
     arguments = invocation.arguments
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         if (arguments.name is None) == (arguments.where is None):
             raise UsageError("give the name of a set, or conditions with --where")
         if arguments.name is not None:
@@ -318,7 +315,7 @@ def search_records(invocation: Invocation) -> ExitCode:
         identifier=arguments.identifier,
         authority_id=arguments.authority,
     )
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         if arguments.facets:
             found = asdict(count_facets(session, wanted))
             invocation.console.result(found, _facets_in_words(found))
@@ -334,7 +331,7 @@ def search_records(invocation: Invocation) -> ExitCode:
 
 def show_record(invocation: Invocation) -> ExitCode:
     """Show a record."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         found = get_record(session, invocation.arguments.id)
         lines = record_lines(session, invocation.settings, found) if invocation.arguments.lines else []
     if invocation.arguments.lines:

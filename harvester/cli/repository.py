@@ -51,7 +51,7 @@ def repository_add(invocation: Invocation) -> ExitCode:
     arguments = invocation.arguments
     asking = identify_repository(arguments.url, invocation.settings, protocol=arguments.protocol)
     facts = asyncio.run(asking)
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         added = repositories.add_repository(
             session,
             base_url=arguments.url,
@@ -68,7 +68,7 @@ def repository_add(invocation: Invocation) -> ExitCode:
 
 def repository_list(invocation: Invocation) -> ExitCode:
     """Run `zatva repository list`."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         locks = find_locks(session)
         rows = [
             {**columns_of(repository), "lock": _lock(locks.get(repository.repository_id))}
@@ -81,7 +81,7 @@ def repository_list(invocation: Invocation) -> ExitCode:
 
 def repository_show(invocation: Invocation) -> ExitCode:
     """Run `zatva repository show`."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         shown = _facts(session, repositories.get_repository(session, invocation.arguments.id))
     invocation.console.facts(shown)
     return ExitCode.DONE
@@ -100,7 +100,7 @@ def repository_remove(invocation: Invocation) -> ExitCode:
 
 def repository_refresh(invocation: Invocation) -> ExitCode:
     """Run `zatva repository refresh`."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         repository = repositories.get_repository(session, invocation.arguments.id)
         asking = identify_repository(repository.base_url, invocation.settings, protocol=repository.protocol)
         facts = asyncio.run(asking)
@@ -115,10 +115,9 @@ def repository_refresh(invocation: Invocation) -> ExitCode:
 def repository_unlock(invocation: Invocation) -> ExitCode:
     """Run `zatva repository unlock`."""
     repository_id = invocation.arguments.id
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         get_repository(session, repository_id)
         holders = clear_locks(session, repository_id)
-        session.commit()
     invocation.about(repository_id, cleared=holders)
     words = f"repository {repository_id} is no longer locked by {', '.join(holders)}"
     invocation.console.result({"repository_id": repository_id, "cleared": holders}, words)
@@ -133,7 +132,7 @@ def repository_edit(invocation: Invocation) -> ExitCode:
             f"repository edit {repository_id}: no changes given; give an option such as --url, or "
             "see `zatva repository edit --help`"
         )
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         changed = change_repository(session, repository_id, **columns)
         session.commit()
         shown = _facts(session, changed)
@@ -143,7 +142,7 @@ def repository_edit(invocation: Invocation) -> ExitCode:
 
 def repository_policy(invocation: Invocation) -> ExitCode:
     """Set what becomes of deleted records, and how much one run may change without approval."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         repository = change_repository(session, invocation.arguments.id, **_given(invocation))
         session.commit()
         facts = {

@@ -119,7 +119,7 @@ def export_records(invocation: Invocation) -> ExitCode:
             "no records selected; give the number of a repository, or --run with the number of a "
             "run from `zatva job history`"
         )
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         run = None
         repository_id = arguments.repository
         if arguments.run is not None:
@@ -306,7 +306,7 @@ def _print_export(invocation: Invocation, exported: Exported) -> None:
 def changes(invocation: Invocation) -> ExitCode:
     """Print the changes after a line of the change feed, in the order of the feed."""
     arguments = invocation.arguments
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         run = None if arguments.run is None else run_of(session, arguments.run)[1]
         lines = read_changes(session, since=arguments.since, repository_id=arguments.repository, run=run)
         for line in lines:
@@ -371,7 +371,7 @@ def _words(hold: Hold, deleted: int) -> str:
 def list_errors(invocation: Invocation) -> ExitCode:
     """Run `zatva job errors`."""
     arguments = invocation.arguments
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         if arguments.raw is not None:
             sys.stdout.buffer.write(get_quarantined(session, arguments.raw).raw)
             sys.stdout.buffer.flush()

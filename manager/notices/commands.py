@@ -10,7 +10,6 @@ from manager.notices.delivery import deliver
 from manager.notices.models import Kind, Language, MuteKind, Notice, NoticeRule
 from manager.notices.outbox import Claimed, NotSentError
 from oai.cli import Invocation, account_name
-from oai.database import open_database
 from oai.datestamps import utc_now
 from oai.errors import ExitCode, required
 from oai.models import columns_of
@@ -54,7 +53,7 @@ def add_rule(invocation: Invocation) -> ExitCode:
     """Add a rule."""
     given = invocation.arguments
     names = [service.name for service in invocation.settings.manager.services]
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         wanted = rules.RuleColumns(
             kind=Kind(given.on),
             language=Language(given.language),
@@ -75,7 +74,7 @@ def add_rule(invocation: Invocation) -> ExitCode:
 
 def list_rules(invocation: Invocation) -> ExitCode:
     """List the rules."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         rows = [
             {**_shown(view.rule), "repository_name": view.repository_name or "all"}
             for view in rules.list_rules(session)
@@ -89,9 +88,8 @@ def list_rules(invocation: Invocation) -> ExitCode:
 def remove_rule(invocation: Invocation) -> ExitCode:
     """Remove a rule."""
     rule_id = invocation.arguments.rule_id
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         rules.remove_rule(session, rule_id)
-        session.commit()
     invocation.console.result({"rule_id": rule_id, "removed": True}, f"rule {rule_id} removed")
     return ExitCode.DONE
 
@@ -99,10 +97,9 @@ def remove_rule(invocation: Invocation) -> ExitCode:
 def replace_key(invocation: Invocation) -> ExitCode:
     """Give a webhook a new signing key, and print it."""
     rule_id = invocation.arguments.rule_id
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         key = rules.replace_key(session, rule_id, invocation.settings.webhooks)
         begins = required(rules.get_rule(session, rule_id).next_key_from, "it was just set")
-        session.commit()
     invocation.console.result(
         {"rule_id": rule_id, "signing_key": key, "next_key_from": begins},
         f"rule {rule_id} has a new key, which replaces the old one at {begins:%Y-%m-%d %H:%M} UTC"
@@ -114,9 +111,8 @@ def replace_key(invocation: Invocation) -> ExitCode:
 def resend_links(invocation: Invocation) -> ExitCode:
     """Send new links to a rule's addresses that are not confirmed."""
     rule_id = invocation.arguments.rule_id
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         links = addresses.resend_links(session, rules.get_rule(session, rule_id))
-        session.commit()
     invocation.console.result({"rule_id": rule_id, "links": links}, f"the manager sends {links} links")
     return ExitCode.DONE
 
@@ -124,9 +120,8 @@ def resend_links(invocation: Invocation) -> ExitCode:
 def confirm_addresses(invocation: Invocation) -> ExitCode:
     """Confirm a rule's addresses without a link."""
     rule_id = invocation.arguments.rule_id
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         confirmed = addresses.confirm_all(session, rules.get_rule(session, rule_id))
-        session.commit()
     invocation.console.result(
         {"rule_id": rule_id, "confirmed": confirmed}, f"addresses confirmed: {confirmed}"
     )
@@ -146,7 +141,7 @@ def _key_words(key: str | None) -> str:
 
 def list_sent(invocation: Invocation) -> ExitCode:
     """List the notices that were sent or are waiting, newest first."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         rows = [columns_of(notice) for notice in outbox.list_notices(session, invocation.arguments.limit)]
     invocation.console.table(rows, _NOTICE_COLUMNS, empty="no notifications yet")
     return ExitCode.DONE
@@ -155,7 +150,7 @@ def list_sent(invocation: Invocation) -> ExitCode:
 def try_rule(invocation: Invocation) -> ExitCode:
     """Send a test notice to each of a rule's recipients immediately, and print the result."""
     rule_id = invocation.arguments.rule_id
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         claimed = [_now(notice, outbox.keys_of(session, notice)) for notice in rules.trial(session, rule_id)]
     outcome = ExitCode.DONE
     for notice in claimed:
@@ -176,7 +171,7 @@ def mute(invocation: Invocation) -> ExitCode:
     """Mute a repository or all for a time."""
     given = invocation.arguments
     kind = MuteKind.MAINTENANCE if given.maintenance else MuteKind.MUTED
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         row = mutes_of.mute(
             session,
             given.repository,
@@ -195,7 +190,7 @@ def mute(invocation: Invocation) -> ExitCode:
 
 def mutes(invocation: Invocation) -> ExitCode:
     """List what is acknowledged, muted or in maintenance, newest first."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         found = mutes_of.list_mutes(session, among=None, limit=_MOST_MUTES, past=invocation.arguments.past)
         rows = [{**columns_of(row), "repository_name": name or "all"} for row, name in found]
     invocation.console.table(rows, _MUTE_COLUMNS, empty="nothing is muted")
@@ -205,9 +200,8 @@ def mutes(invocation: Invocation) -> ExitCode:
 def unmute(invocation: Invocation) -> ExitCode:
     """End a mute now."""
     number = invocation.arguments.mute_id
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         mutes_of.end_mute(session, number)
-        session.commit()
     invocation.console.result({"mute_id": number, "ended": True}, f"mute {number} has ended")
     return ExitCode.DONE
 
@@ -215,7 +209,7 @@ def unmute(invocation: Invocation) -> ExitCode:
 def acknowledge(invocation: Invocation) -> ExitCode:
     """Acknowledge a failed run."""
     given = invocation.arguments
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         row = mutes_of.acknowledge(session, given.history_id, note=given.note, by=account_name() or "")
         session.commit()
         shown = columns_of(row)

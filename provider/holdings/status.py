@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 from sqlalchemy.types import BigInteger
 
 from oai.cli import Invocation
-from oai.database import open_database
 from oai.datestamps import utc_now
 from oai.errors import ExitCode, UsageError
 from oai.failures import Failure, FailureCode, failure_columns
@@ -83,7 +82,7 @@ _VIEWS: Final[dict[str, tuple[Callable[[Session], Sequence[dict[str, Any]]], dic
 def show_statistics(invocation: Invocation) -> ExitCode:
     """`provider statistics`: show one of the views as a table."""
     view, columns = _VIEWS[invocation.arguments.by]
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         rows = view(session)
     by = invocation.arguments.by
     empty = "no collections yet; see `zatva provider collection --help`" if by == "collection" else _NOTHING

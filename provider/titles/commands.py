@@ -94,7 +94,7 @@ def _imported(invocation: Invocation, source: str) -> dict[str, Any]:
         if not arguments.approve:
             plan.check(settings.title_change_percent)
 
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         if arguments.dry_run:
             done = propose(session, incoming, settings, waits=True)
         else:
@@ -223,7 +223,7 @@ def list_titles(invocation: Invocation) -> ExitCode:
     query = select(Title).order_by(Title.title_id)
     if invocation.arguments.source is not None:
         query = query.where(Title.source == invocation.arguments.source)
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         rows = [_row(title) for title in session.scalars(query)]
     invocation.console.table(
         rows, _COLUMNS, empty="no titles; import some with `zatva provider titles import`"
@@ -241,7 +241,7 @@ def _row(title: Title) -> dict[str, Any]:
 
 def show_title(invocation: Invocation) -> ExitCode:
     """`provider titles show`: show everything about a title."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         title = find_title(session, invocation.arguments.title)
         details = _row(title) | {
             "identifier": f"oai:{invocation.settings.provider.namespace}:title:{title.key.hex}",

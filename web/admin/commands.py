@@ -36,10 +36,9 @@ _GIGA: Final = 10**9
 
 def user_add(invocation: Invocation) -> ExitCode:
     """Add a user."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         user = _add(session, invocation)
         result = {"user_id": user.user_id, "name": user.name, "role": user.role}
-        session.commit()
     invocation.console.result(result, f"added {result['role']} {result['name']!r}")
     return ExitCode.DONE
 
@@ -78,11 +77,10 @@ def link(invocation: Invocation) -> ExitCode:
 def role(invocation: Invocation) -> ExitCode:
     """Change a user's role and organisation."""
     arguments = invocation.arguments
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         user = get_user(session, arguments.name)
         organisation_id = _organisation_id(session, arguments.organisation)
         change_role(session, user.user_id, Role(arguments.role), organisation_id=organisation_id)
-        session.commit()
     result = {"name": arguments.name, "role": arguments.role, "organisation": arguments.organisation}
     invocation.console.result(result, f"{arguments.name!r} now has the role {arguments.role}")
     return ExitCode.DONE
@@ -90,9 +88,8 @@ def role(invocation: Invocation) -> ExitCode:
 
 def disable(invocation: Invocation) -> ExitCode:
     """Disable a user: end the user's sessions and reject the user's API tokens."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         disable_user(session, get_user(session, invocation.arguments.name).user_id)
-        session.commit()
     name = invocation.arguments.name
     invocation.console.result({"name": name, "disabled": True}, f"{name!r} is disabled")
     return ExitCode.DONE
@@ -100,9 +97,8 @@ def disable(invocation: Invocation) -> ExitCode:
 
 def enable(invocation: Invocation) -> ExitCode:
     """Enable a disabled user."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         enable_user(session, get_user(session, invocation.arguments.name).user_id)
-        session.commit()
     name = invocation.arguments.name
     invocation.console.result({"name": name, "disabled": False}, f"{name!r} is enabled")
     return ExitCode.DONE
@@ -111,9 +107,8 @@ def enable(invocation: Invocation) -> ExitCode:
 def reset_second_factor(invocation: Invocation) -> ExitCode:
     """Reset the second factor of a user who has lost app and recovery codes."""
     name = invocation.arguments.name
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         second_factor.disable(session, get_user(session, name).user_id)
-        session.commit()
     result = {"name": name, "second_factor": False}
     invocation.console.result(result, f"{name!r} now signs in without a second factor")
     return ExitCode.DONE
@@ -121,7 +116,7 @@ def reset_second_factor(invocation: Invocation) -> ExitCode:
 
 def user_show(invocation: Invocation) -> ExitCode:
     """List the users."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         rows = [
             {
                 "user_id": user.user_id,
@@ -171,14 +166,13 @@ def _base_url(invocation: Invocation) -> str:
 def organisation_add(invocation: Invocation) -> ExitCode:
     """Add an organisation."""
     arguments = invocation.arguments
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         made = add_organisation(session, short_name=arguments.short_name, name=arguments.name)
         result = {
             "organisation_id": made.organisation_id,
             "short_name": made.short_name,
             "name": made.name,
         }
-        session.commit()
     invocation.console.result(result, f"added organisation {result['short_name']!r}")
     return ExitCode.DONE
 
@@ -186,10 +180,9 @@ def organisation_add(invocation: Invocation) -> ExitCode:
 def give(invocation: Invocation) -> ExitCode:
     """Assign a repository, with its schedules and jobs, to an organisation."""
     short_name, number = invocation.arguments.short_name, invocation.arguments.repository
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         owner = None if short_name == _NOBODY else get_organisation(session, short_name).organisation_id
         ended = give_repository(session, number, owner)
-        session.commit()
     invocation.about(number, organisation=None if short_name == _NOBODY else short_name, **ended)
     whose = "the administrators" if short_name == _NOBODY else repr(short_name)
     result = {"repository_id": number, "organisation": None if short_name == _NOBODY else short_name}
@@ -201,10 +194,9 @@ def give(invocation: Invocation) -> ExitCode:
 def remove(invocation: Invocation) -> ExitCode:
     """Remove an organisation without users."""
     short_name = invocation.arguments.short_name
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         number = get_organisation(session, short_name).organisation_id
         ended = remove_organisation(session, number)
-        session.commit()
     invocation.about(number, short_name, **ended)
     invocation.console.result({"short_name": short_name, "removed": True}, f"removed {short_name!r}")
     _note_ended(invocation, ended)
@@ -228,10 +220,9 @@ def limit(invocation: Invocation) -> ExitCode:
         limits["max_bytes"] = _limit(arguments.gigabytes, "--gigabytes", _GIGA, MOST_BYTES)
     if not limits:
         raise UsageError("give --records, --gigabytes or both")
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         number = get_organisation(session, arguments.short_name).organisation_id
         limit_organisation(session, number, **limits)
-        session.commit()
     invocation.about(number, arguments.short_name, **limits)
     units = {"max_records": "record", "max_bytes": "byte"}
     shown = " and ".join(
@@ -258,7 +249,7 @@ def _limit(given: str, option: str, unit: int, most: int) -> int | None:
 
 def organisation_show(invocation: Invocation) -> ExitCode:
     """List the organisations."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         rows = [
             {
                 "organisation_id": one.organisation_id,
@@ -288,7 +279,7 @@ def token_add(invocation: Invocation) -> ExitCode:
     """Create an API token and print it; it is not shown again."""
     arguments = invocation.arguments
     scopes = [Scope(scope) for scope in arguments.scope or [Scope.READ]]
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         user = get_user(session, arguments.user)
         number, token = make_token(
             session,
@@ -298,7 +289,6 @@ def token_add(invocation: Invocation) -> ExitCode:
             scopes=scopes,
             days=arguments.days,
         )
-        session.commit()
     invocation.about(number, arguments.name)
     invocation.console.result({"token_id": number, "token": token}, token)
     invocation.console.note("it is shown only once; programs send it as `Authorization: Bearer …`")
@@ -307,7 +297,7 @@ def token_add(invocation: Invocation) -> ExitCode:
 
 def token_show(invocation: Invocation) -> ExitCode:
     """List the API tokens of all users or of one user."""
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.session() as session:
         name = invocation.arguments.user
         user_id = None if name is None else get_user(session, name).user_id
         rows = [
@@ -338,8 +328,7 @@ def token_show(invocation: Invocation) -> ExitCode:
 def revoke(invocation: Invocation) -> ExitCode:
     """Revoke a token."""
     number = invocation.arguments.token_id
-    with open_database(invocation.settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         revoke_token(session, number)
-        session.commit()
     invocation.console.result({"token_id": number, "revoked": True}, f"revoked token {number}")
     return ExitCode.DONE
