@@ -1,7 +1,7 @@
 """REST API: users, API tokens and organisations (administrators only), and the caller's own identity."""
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from oai.owners import Organisation
 from oai.rights import Right, Role, Scope
 from web.api.faults import not_found
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.auth import api_tokens, organisations, second_factor, users
@@ -18,7 +18,7 @@ from web.auth.organisations import MOST_BYTES, MOST_RECORDS
 from web.auth.users import find_user_view, find_users
 from web.models import ApiToken, User
 
-_TAG: Final = "people"
+OPERATIONS: Final = Operations("people")
 
 
 class MeOut(Out):
@@ -89,7 +89,9 @@ class MadeToken(Out):
     token: str
 
 
+@OPERATIONS.add("GET /me", "getMe", Right.LOOK)
 async def _me(call: Call) -> MeOut:
+    """Show the caller and the caller's permissions."""
     who = call.who
     return MeOut(
         user_id=who.user_id,
@@ -101,13 +103,17 @@ async def _me(call: Call) -> MeOut:
     )
 
 
+@OPERATIONS.add("GET /users", "listUsers", Right.ADMINISTER, query=Paged)
 async def _users(call: Call) -> Page[UserOut]:
+    """List users by name."""
     limit = call.asked(Paged).limit + 1
     found = await call.database.run(find_users, limit=limit, after=after(call, str) or "")
     return page_of(call, found, UserOut.model_validate, lambda user: user.name)
 
 
+@OPERATIONS.add("POST /users", "addUser", Right.ADMINISTER, body=NewUser, status=201, session_only=True)
 async def _add_user(call: Call) -> UserOut:
+    """Add a user."""
     asked = call.sent(NewUser)
     row = await call.database.run(
         users.add_user, asked.name, asked.role, organisation_id=asked.organisation_id
@@ -116,23 +122,31 @@ async def _add_user(call: Call) -> UserOut:
     return await _user_out(call, row.user_id)
 
 
+@OPERATIONS.add("GET /users/{user}", "getUser", Right.ADMINISTER)
 async def _show_user(call: Call) -> UserOut:
+    """Show a user."""
     return await _user_out(call, (await _user(call)).user_id)
 
 
+@OPERATIONS.add("PUT /users/{user}", "changeUser", Right.ADMINISTER, body=UserChange, session_only=True)
 async def _change_user(call: Call) -> UserOut:
+    """Change a user's role or organisation."""
     asked, number = call.sent(UserChange), (await _user(call)).user_id
     await call.database.run(users.change_role, number, asked.role, organisation_id=asked.organisation_id)
     return await _user_out(call, number)
 
 
+@OPERATIONS.add("POST /users/{user}/disable", "disableUser", Right.ADMINISTER)
 async def _disable(call: Call) -> UserOut:
+    """Disable a user."""
     number = (await _user(call)).user_id
     await call.database.run(users.disable_user, number)
     return await _user_out(call, number)
 
 
+@OPERATIONS.add("POST /users/{user}/enable", "enableUser", Right.ADMINISTER)
 async def _enable(call: Call) -> UserOut:
+    """Enable a user."""
     number = (await _user(call)).user_id
     await call.database.run(users.enable_user, number)
     return await _user_out(call, number)
@@ -154,19 +168,29 @@ async def _user(call: Call) -> User:
     return row
 
 
+@OPERATIONS.add(
+    "DELETE /users/{user}/second-factor", "resetSecondFactor", Right.ADMINISTER, session_only=True
+)
 async def _reset_second_factor(call: Call) -> UserOut:
+    """Reset the second factor of a user who has lost it."""
     number = (await _user(call)).user_id
     await call.database.run(second_factor.disable, number)
     return await _user_out(call, number)
 
 
+@OPERATIONS.add("GET /tokens", "listTokens", Right.ADMINISTER, query=Paged)
 async def _tokens(call: Call) -> Page[TokenOut]:
+    """List API tokens, newest first."""
     limit = call.asked(Paged).limit + 1
     found = await call.database.run(api_tokens.list_tokens, limit=limit, before=after(call, int))
     return page_of(call, found, TokenOut.model_validate, lambda token: token.token_id)
 
 
+@OPERATIONS.add(
+    "POST /users/{user}/tokens", "makeToken", Right.ADMINISTER, body=NewToken, status=201, session_only=True
+)
 async def _make_token(call: Call) -> MadeToken:
+    """Create an API token; it is shown only once."""
     asked, number = call.sent(NewToken), (await _user(call)).user_id
     token_id, token = await call.database.run(
         api_tokens.make_token,
@@ -180,7 +204,9 @@ async def _make_token(call: Call) -> MadeToken:
     return MadeToken(token_id=token_id, token=token)
 
 
+@OPERATIONS.add("DELETE /tokens/{token}", "revokeToken", Right.ADMINISTER)
 async def _revoke_token(call: Call) -> None:
+    """Revoke an API token."""
     number: int = call.place["token"]
 
     def revoke(session: Session) -> None:
@@ -189,11 +215,6 @@ async def _revoke_token(call: Call) -> None:
         api_tokens.revoke_token(session, number)
 
     await call.database.run(revoke)
-
-
-def _op(name: str, method: str, path: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
-    declared = {"right": Right.ADMINISTER, **more}
-    return Operation(name=name, method=method, path=path, tag=_TAG, summary=summary, work=work, **declared)
 
 
 class OrganisationOut(Out):
@@ -239,7 +260,9 @@ class OwnerBody(In):
     )
 
 
+@OPERATIONS.add("GET /organisations", "listOrganisations", Right.ADMINISTER, query=Paged)
 async def _organisations(call: Call) -> Page[OrganisationOut]:
+    """List organisations by short name."""
     limit = call.asked(Paged).limit + 1
     rows = await call.database.run(
         organisations.list_organisations, limit=limit, after=after(call, str) or ""
@@ -247,7 +270,9 @@ async def _organisations(call: Call) -> Page[OrganisationOut]:
     return page_of(call, rows, OrganisationOut.model_validate, lambda row: row.short_name)
 
 
+@OPERATIONS.add("POST /organisations", "addOrganisation", Right.ADMINISTER, body=NewOrganisation, status=201)
 async def _add_organisation(call: Call) -> OrganisationOut:
+    """Add an organisation."""
     asked = call.sent(NewOrganisation)
     row = await call.database.run(
         organisations.add_organisation, short_name=asked.short_name, name=asked.name
@@ -256,7 +281,11 @@ async def _add_organisation(call: Call) -> OrganisationOut:
     return await _organisation_out(call, row.organisation_id)
 
 
+@OPERATIONS.add(
+    "PUT /organisations/{organisation}", "changeOrganisation", Right.ADMINISTER, body=ChangedOrganisation
+)
 async def _change_organisation(call: Call) -> OrganisationOut:
+    """Rename an organisation, or limit what it may store."""
     number = await _organisation(call)
     asked = call.sent(ChangedOrganisation)
 
@@ -269,13 +298,17 @@ async def _change_organisation(call: Call) -> OrganisationOut:
     return await _organisation_out(call, number)
 
 
+@OPERATIONS.add("DELETE /organisations/{organisation}", "removeOrganisation", Right.ADMINISTER)
 async def _remove_organisation(call: Call) -> None:
+    """Remove an organisation; its repositories then belong to the administrators."""
     number = await _organisation(call)
     ended = await call.database.run(organisations.remove_organisation, number)
     about(call.request, "organisation", number, **ended)
 
 
+@OPERATIONS.add("PUT /repositories/{repository}/owner", "setOwner", Right.ADMINISTER, body=OwnerBody)
 async def _own(call: Call) -> None:
+    """Assign a repository to an organisation; notification rules and report card of the former one end."""
     repository_id, owner = call.place["repository"], call.sent(OwnerBody).organisation_id
     ended = await call.database.run(organisations.give_repository, repository_id, owner)
     about(call.request, "repository", repository_id, organisation_id=owner, **ended)
@@ -295,116 +328,3 @@ async def _organisation(call: Call) -> int:
         raise not_found("organisation", number)
     about(call.request, "organisation", number, row.name)
     return number
-
-
-OPERATIONS: Final = (
-    _op(
-        "getMe",
-        "GET",
-        "/me",
-        "Show the caller and the caller's permissions.",
-        _me,
-        right=Right.LOOK,
-        answer=MeOut,
-    ),
-    _op("listUsers", "GET", "/users", "List users by name.", _users, query=Paged, answer=Page[UserOut]),
-    _op(
-        "addUser",
-        "POST",
-        "/users",
-        "Add a user.",
-        _add_user,
-        body=NewUser,
-        answer=UserOut,
-        status=201,
-        session_only=True,
-    ),
-    _op("getUser", "GET", "/users/{user}", "Show a user.", _show_user, answer=UserOut),
-    _op(
-        "changeUser",
-        "PUT",
-        "/users/{user}",
-        "Change a user's role or organisation.",
-        _change_user,
-        body=UserChange,
-        answer=UserOut,
-        session_only=True,
-    ),
-    _op(
-        "resetSecondFactor",
-        "DELETE",
-        "/users/{user}/second-factor",
-        "Reset the second factor of a user who has lost it.",
-        _reset_second_factor,
-        answer=UserOut,
-        session_only=True,
-    ),
-    _op("disableUser", "POST", "/users/{user}/disable", "Disable a user.", _disable, answer=UserOut),
-    _op("enableUser", "POST", "/users/{user}/enable", "Enable a user.", _enable, answer=UserOut),
-    _op(
-        "makeToken",
-        "POST",
-        "/users/{user}/tokens",
-        "Create an API token; it is shown only once.",
-        _make_token,
-        body=NewToken,
-        answer=MadeToken,
-        status=201,
-        session_only=True,
-    ),
-    _op(
-        "listTokens",
-        "GET",
-        "/tokens",
-        "List API tokens, newest first.",
-        _tokens,
-        query=Paged,
-        answer=Page[TokenOut],
-    ),
-    _op("revokeToken", "DELETE", "/tokens/{token}", "Revoke an API token.", _revoke_token, status=204),
-    _op(
-        "listOrganisations",
-        "GET",
-        "/organisations",
-        "List organisations by short name.",
-        _organisations,
-        query=Paged,
-        answer=Page[OrganisationOut],
-    ),
-    _op(
-        "addOrganisation",
-        "POST",
-        "/organisations",
-        "Add an organisation.",
-        _add_organisation,
-        body=NewOrganisation,
-        answer=OrganisationOut,
-        status=201,
-    ),
-    _op(
-        "changeOrganisation",
-        "PUT",
-        "/organisations/{organisation}",
-        "Rename an organisation, or limit what it may store.",
-        _change_organisation,
-        body=ChangedOrganisation,
-        answer=OrganisationOut,
-    ),
-    _op(
-        "removeOrganisation",
-        "DELETE",
-        "/organisations/{organisation}",
-        "Remove an organisation; its repositories then belong to the administrators.",
-        _remove_organisation,
-        status=204,
-    ),
-    _op(
-        "setOwner",
-        "PUT",
-        "/repositories/{repository}/owner",
-        "Assign a repository to an organisation; notification rules and report card of the former one end.",
-        _own,
-        body=OwnerBody,
-        status=204,
-    ),
-)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from pydantic import ConfigDict, Field
 from sqlalchemy.orm import Session
@@ -26,13 +26,13 @@ from oai.rights import Right
 from web.alerts.forms import AlertForm
 from web.alerts.pages import services_for
 from web.api.faults import ApiError, FieldFault
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
 from web.site.paging import LARGEST_BIGINT
 
-_TAG: Final = "alerts"
+OPERATIONS: Final = Operations("alerts")
 
 
 class AlertRuleOut(Out):
@@ -122,7 +122,9 @@ class DeliveryOut(Out):
     last_error: str | None
 
 
+@OPERATIONS.add("GET /alert-rules", "listAlertRules", Right.HARVEST, query=Paged)
 async def _list(call: Call) -> Page[AlertRuleOut]:
+    """List notification rules by number."""
     rows = await call.database.run(
         list_rules,
         among=visible_repositories(call.who),
@@ -133,7 +135,11 @@ async def _list(call: Call) -> Page[AlertRuleOut]:
     return page_of(call, rows, lambda view: _out(view.rule, waiting), lambda view: view.rule.rule_id)
 
 
+@OPERATIONS.add(
+    "POST /alert-rules", "addAlertRule", Right.HARVEST, body=NewAlertRule, status=201, faults={404}
+)
 async def _add(call: Call) -> AlertRuleMade:
+    """Add a notification rule for one repository or all repositories."""
     asked = call.sent(NewAlertRule)
     if asked.repository_id is not None:
         await asked_for(call.request, Repository, asked.repository_id)
@@ -154,12 +160,16 @@ async def _add(call: Call) -> AlertRuleMade:
     return await _made(call, made, made.signing_key)
 
 
+@OPERATIONS.add("GET /alert-rules/{alert_rule}", "getAlertRule", Right.HARVEST)
 async def _show(call: Call) -> AlertRuleOut:
+    """Show a notification rule."""
     rule = await _asked(call)
     return _out(rule, await call.database.run(unconfirmed_of, [rule]))
 
 
+@OPERATIONS.add("PUT /alert-rules/{alert_rule}", "changeAlertRule", Right.HARVEST, body=AlertRuleChange)
 async def _change(call: Call) -> AlertRuleMade:
+    """Change a notification rule."""
     rule = await _asked(call)
     wanted = call.sent(AlertRuleChange).wanted(rule.repository_id)
     changed = await call.database.run(
@@ -175,7 +185,9 @@ async def _change(call: Call) -> AlertRuleMade:
     )
 
 
+@OPERATIONS.add("POST /alert-rules/{alert_rule}/key", "replaceAlertRuleKey", Right.HARVEST, status=201)
 async def _replace_key(call: Call) -> KeyOut:
+    """Replace the signing key of a webhook; for a while, posts are signed with both."""
     number = (await _asked(call)).rule_id
     key = await call.database.run(replace_key, number, call.settings.webhooks)
     rule = await _asked(call)
@@ -183,7 +195,11 @@ async def _replace_key(call: Call) -> KeyOut:
     return KeyOut(rule_id=number, signing_key=key, next_key_from=begins)
 
 
+@OPERATIONS.add(
+    "POST /alert-rules/{alert_rule}/confirmations", "resendConfirmations", Right.HARVEST, status=201
+)
 async def _resend(call: Call) -> LinksOut:
+    """Send new links to the addresses of a rule that are not confirmed."""
     number = (await _asked(call)).rule_id
     return LinksOut(links=await call.database.run(_links, number))
 
@@ -206,16 +222,22 @@ async def _made(call: Call, rule: NoticeRule, key: str | None) -> AlertRuleMade:
     return AlertRuleMade(**shown.model_dump(), signing_key=key)
 
 
+@OPERATIONS.add("DELETE /alert-rules/{alert_rule}", "removeAlertRule", Right.HARVEST)
 async def _remove(call: Call) -> None:
+    """Remove a notification rule and its unsent messages."""
     await call.database.run(remove_rule, (await _asked(call)).rule_id)
 
 
+@OPERATIONS.add("POST /alert-rules/{alert_rule}/test", "tryAlertRule", Right.HARVEST, status=201)
 async def _try(call: Call) -> Tried:
+    """Send a test message to the recipients of a rule."""
     number = (await _asked(call)).rule_id
     return Tried(messages=await call.database.run(put_trial_into_outbox, number))
 
 
+@OPERATIONS.add("GET /alert-deliveries", "listDeliveries", Right.HARVEST, query=DeliveryQuery)
 async def _deliveries(call: Call) -> Page[DeliveryOut]:
+    """List sent and pending messages, newest first."""
     query = call.asked(DeliveryQuery)
     rows = await call.database.run(
         list_notices,
@@ -231,94 +253,3 @@ async def _deliveries(call: Call) -> Page[DeliveryOut]:
 async def _asked(call: Call) -> NoticeRule:
     _, row = await asked_for(call.request, NoticeRule, call.place["alert_rule"])
     return row
-
-
-def _step(name: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
-    declared = {"answer": AlertRuleOut, "right": Right.HARVEST, **more}
-    path = f"/alert-rules/{{alert_rule}}{step}"
-    return Operation(name=name, path=path, tag=_TAG, summary=summary, work=work, **declared)
-
-
-OPERATIONS: Final = (
-    Operation(
-        name="listAlertRules",
-        method="GET",
-        path="/alert-rules",
-        tag=_TAG,
-        summary="List notification rules by number.",
-        right=Right.HARVEST,
-        work=_list,
-        query=Paged,
-        answer=Page[AlertRuleOut],
-    ),
-    Operation(
-        name="addAlertRule",
-        method="POST",
-        path="/alert-rules",
-        tag=_TAG,
-        summary="Add a notification rule for one repository or all repositories.",
-        right=Right.HARVEST,
-        work=_add,
-        body=NewAlertRule,
-        answer=AlertRuleMade,
-        status=201,
-        faults=frozenset({404}),
-    ),
-    _step("getAlertRule", "", "Show a notification rule.", _show, method="GET"),
-    _step(
-        "changeAlertRule",
-        "",
-        "Change a notification rule.",
-        _change,
-        method="PUT",
-        body=AlertRuleChange,
-        answer=AlertRuleMade,
-    ),
-    _step(
-        "replaceAlertRuleKey",
-        "/key",
-        "Replace the signing key of a webhook; for a while, posts are signed with both.",
-        _replace_key,
-        method="POST",
-        answer=KeyOut,
-        status=201,
-    ),
-    _step(
-        "resendConfirmations",
-        "/confirmations",
-        "Send new links to the addresses of a rule that are not confirmed.",
-        _resend,
-        method="POST",
-        answer=LinksOut,
-        status=201,
-    ),
-    _step(
-        "removeAlertRule",
-        "",
-        "Remove a notification rule and its unsent messages.",
-        _remove,
-        method="DELETE",
-        answer=None,
-        status=204,
-    ),
-    _step(
-        "tryAlertRule",
-        "/test",
-        "Send a test message to the recipients of a rule.",
-        _try,
-        method="POST",
-        answer=Tried,
-        status=201,
-    ),
-    Operation(
-        name="listDeliveries",
-        method="GET",
-        path="/alert-deliveries",
-        tag=_TAG,
-        summary="List sent and pending messages, newest first.",
-        right=Right.HARVEST,
-        work=_deliveries,
-        query=DeliveryQuery,
-        answer=Page[DeliveryOut],
-    ),
-)

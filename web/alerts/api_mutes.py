@@ -11,12 +11,13 @@ from manager.notices.models import Mute, MuteKind
 from manager.notices.mutes import acknowledge, end_mute, list_mutes, mute
 from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Flag, In, Moment, Out, Page, Paged
 from web.auth.access import asked_for, visible_repositories
 
-_TAG: Final = "alerts"
+OPERATIONS: Final = Operations("alerts")
+
 _LONGEST: Final = 2000
 
 
@@ -57,7 +58,9 @@ class Acknowledgement(In):
     note: str = Field("", max_length=_LONGEST)
 
 
+@OPERATIONS.add("GET /mutes", "listMutes", Right.LOOK, query=MuteQuery)
 async def _list(call: Call) -> Page[MuteOut]:
+    """List what is acknowledged, muted or in maintenance, newest first."""
     query = call.asked(MuteQuery)
     rows = await call.database.run(
         list_mutes,
@@ -69,7 +72,9 @@ async def _list(call: Call) -> Page[MuteOut]:
     return page_of(call, rows, lambda row: _out(call, row[0]), lambda row: row[0].mute_id)
 
 
+@OPERATIONS.add("POST /mutes", "addMute", Right.HARVEST, body=NewMute, status=201, faults={404, 409})
 async def _add(call: Call) -> MuteOut:
+    """Mute a repository or all, or plan a maintenance window in which no harvest begins."""
     asked = call.sent(NewMute)
     if asked.repository_id is not None:
         await asked_for(call.request, Repository, asked.repository_id)
@@ -93,7 +98,16 @@ async def _add(call: Call) -> MuteOut:
     return _out(call, await call.database.run(work))
 
 
+@OPERATIONS.add(
+    "POST /runs/{run}/acknowledge",
+    "acknowledgeRun",
+    Right.HARVEST,
+    body=Acknowledgement,
+    status=201,
+    faults={409},
+)
 async def _acknowledge(call: Call) -> MuteOut:
+    """Acknowledge a failed run until its harvest succeeds or fails otherwise."""
     _who, run = await asked_for(call.request, History, call.place["run"])
 
     def work(session: Session) -> Mute:
@@ -105,7 +119,9 @@ async def _acknowledge(call: Call) -> MuteOut:
     return _out(call, await call.database.run(work))
 
 
+@OPERATIONS.add("POST /mutes/{mute}/end", "endMute", Right.HARVEST)
 async def _end(call: Call) -> None:
+    """End a mute now."""
     _who, row = await asked_for(call.request, Mute, call.place["mute"])
 
     def work(session: Session) -> None:
@@ -120,54 +136,3 @@ def _out(call: Call, row: Mute) -> MuteOut:
     if row.repository_id is None and not call.who.sees_everything:
         return found.model_copy(update={"made_by": ""})
     return found
-
-
-OPERATIONS: Final = (
-    Operation(
-        name="listMutes",
-        method="GET",
-        path="/mutes",
-        tag=_TAG,
-        summary="List what is acknowledged, muted or in maintenance, newest first.",
-        right=Right.LOOK,
-        work=_list,
-        query=MuteQuery,
-        answer=Page[MuteOut],
-    ),
-    Operation(
-        name="addMute",
-        method="POST",
-        path="/mutes",
-        tag=_TAG,
-        summary="Mute a repository or all, or plan a maintenance window in which no harvest begins.",
-        right=Right.HARVEST,
-        work=_add,
-        body=NewMute,
-        answer=MuteOut,
-        status=201,
-        faults=frozenset({404, 409}),
-    ),
-    Operation(
-        name="endMute",
-        method="POST",
-        path="/mutes/{mute}/end",
-        tag=_TAG,
-        summary="End a mute now.",
-        right=Right.HARVEST,
-        work=_end,
-        status=204,
-    ),
-    Operation(
-        name="acknowledgeRun",
-        method="POST",
-        path="/runs/{run}/acknowledge",
-        tag=_TAG,
-        summary="Acknowledge a failed run until its harvest succeeds or fails otherwise.",
-        right=Right.HARVEST,
-        work=_acknowledge,
-        body=Acknowledgement,
-        answer=MuteOut,
-        status=201,
-        faults=frozenset({409}),
-    ),
-)

@@ -1,7 +1,8 @@
 """API operations as data: routes, checks and the OpenAPI document derive from each declaration."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
@@ -143,11 +144,13 @@ class Call:
 
 Answer = BaseModel | web.StreamResponse | None
 Work = Callable[[Call], Awaitable[Answer]]
+_Context = Callable[[web.Request], Awaitable[dict[str, Any]]]
+_Work = TypeVar("_Work", bound=Work)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """Declaration of an operation: everything about it except its work function."""
+    """An operation: its work function and everything that the document says about it."""
 
     name: str
     """The OpenAPI `operationId`."""
@@ -158,18 +161,18 @@ class Operation:
     summary: str
     right: Right
     work: Work
-    query: type[BaseModel] = NoQuery
-    body: type[BaseModel] | None = None
-    answer: type[BaseModel] | None = None
+    query: type[BaseModel]
+    body: type[BaseModel] | None
+    answer: type[BaseModel] | None
     """Model of the response; None for an empty response (204), or for bytes if `media` is set."""
-    media: str | None = None
+    media: str | None
     """Media type of a response that is not JSON."""
-    status: int = 200
-    faults: frozenset[int] = field(default_factory=frozenset)
+    status: int
+    faults: frozenset[int]
     """Error statuses in addition to those that follow from the declaration."""
-    session_only: bool = False
+    session_only: bool
     """Whether it needs a browser's session with a recent sign-in; a stolen token must not make others."""
-    context: Callable[[web.Request], Awaitable[dict[str, Any]]] = _no_context
+    context: _Context
     """Context for validating the body's model."""
 
     @property
@@ -198,3 +201,55 @@ class Operation:
         for name in self.places:
             path = path.replace(f"{{{name}}}", f"{{{name}:{PLACES[name].pattern}}}")
         return path
+
+
+class Operations(list[Operation]):
+    """The operations of a module under one tag, which are added by decorating their work functions."""
+
+    def __init__(self, tag: str) -> None:
+        super().__init__()
+        self._tag = tag
+
+    def add(  # noqa: PLR0913 each is a part of the declaration
+        self,
+        route: str,
+        name: str,
+        right: Right,
+        *,
+        query: type[BaseModel] = NoQuery,
+        body: type[BaseModel] | None = None,
+        media: str | None = None,
+        status: int | None = None,
+        faults: Collection[int] = (),
+        session_only: bool = False,
+        context: _Context = _no_context,
+    ) -> Callable[[_Work], _Work]:
+        """Declare the decorated work as the operation `name` at `route`, such as `GET /runs/{run}`.
+
+        Its docstring is the summary and its return type the answer; without an answer, the status is 204.
+        """
+        method, _, path = route.partition(" ")
+
+        def declare(work: _Work) -> _Work:
+            returned = inspect.get_annotations(work)["return"]
+            operation = Operation(
+                name=name,
+                method=method,
+                path=path,
+                tag=self._tag,
+                summary=inspect.getdoc(work) or "",
+                right=right,
+                work=work,
+                query=query,
+                body=body,
+                answer=None if media else returned,
+                media=media,
+                status=status or (204 if returned is None else 200),
+                faults=frozenset(faults),
+                session_only=session_only,
+                context=context,
+            )
+            self.append(operation)
+            return work
+
+        return declare

@@ -23,16 +23,15 @@ from provider.holdings.selection import Selection
 from provider.holdings.sets import Tree, children, tree_of
 from provider.holdings.status import archive_status, by_month
 from web.api.faults import not_found
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.paging import after, link, page_of
 from web.api.shapes import Done, In, Moment, Out, Page, Paged
 from web.archive.address import aggregate_address, document_address, provider_address
 from web.archive.pages_aggregate import asked_to_publish
 from web.auth.access import about
 
-_TAG: Final = "archive"
-_CHANGE: Final = {"method": "POST", "right": Right.ARCHIVE}
-_FOUND_NO_SET: Final = frozenset({409})
+OPERATIONS: Final = Operations("archive")
+
 _MOST_EXAMINED: Final = 20_000
 
 
@@ -85,29 +84,30 @@ class SetQuery(Paged):
     )
 
 
+@OPERATIONS.add("GET /archive", "getArchive", Right.LOOK_AROUND)
 async def _archive(call: Call) -> ArchiveOut:
+    """Show the totals of the archive, and when it was last indexed and published."""
     status = await call.database.run(archive_status)
     columns = {name: getattr(status, name) for name in ArchiveOut.model_fields if hasattr(status, name)}
     columns["missing_indexes"] = list(status.missing_indexes)
     return ArchiveOut(base_url=provider_address(call.settings), **columns)
 
 
+@OPERATIONS.add("GET /archive/growth", "getGrowth", Right.LOOK_AROUND)
 async def _months(call: Call) -> Months:
+    """Count documents by month of capture and type."""
     return Months(items=[MonthOut(**row) for row in await call.database.run(by_month)])
 
 
+@OPERATIONS.add("GET /archive/sets", "listArchiveSets", Right.LOOK_AROUND, query=SetQuery, faults={409})
 async def _sets(call: Call) -> Page[NodeOut]:
+    """List the sets directly below a set, or the top-level sets of a tree."""
     query = call.asked(SetQuery)
     tree = tree_of(query.below) if query.below is not None else query.tree
     rows = await call.database.run(
         children, tree, below=query.below, limit=query.limit + 1, after=after(call, str) or ""
     )
     return page_of(call, rows, NodeOut.model_validate, lambda node: node.set_spec)
-
-
-def _get(name: str, path: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
-    declared = {"method": "GET", "right": Right.LOOK_AROUND, **more}
-    return Operation(name=name, path=f"/archive{path}", tag=_TAG, summary=summary, work=work, **declared)
 
 
 class AggregateSourceOut(Out):
@@ -137,7 +137,9 @@ class AggregateOut(Out):
     sources: Sequence[AggregateSourceOut]
 
 
+@OPERATIONS.add("GET /archive/aggregate", "getAggregate", Right.LOOK_AROUND)
 async def _aggregate(call: Call) -> AggregateOut:
+    """Show the aggregate of harvested records: sources, counts, last update."""
     found = await call.database.run(read_overview)
     return AggregateOut(
         base_url=aggregate_address(call.settings),
@@ -174,7 +176,16 @@ class SourceOut(Out):
     state: str = Field(description="in the aggregate, or withdrawn.")
 
 
+@OPERATIONS.add(
+    "POST /archive/aggregate/sources",
+    "addAggregateSource",
+    Right.ARCHIVE,
+    body=NewSource,
+    status=201,
+    faults={404},
+)
 async def _add_source(call: Call) -> SourceOut:
+    """Republish the records of a harvested repository."""
     asked = call.sent(NewSource)
     await asked_to_publish(call.request, asked.repository_id)
 
@@ -193,7 +204,9 @@ async def _add_source(call: Call) -> SourceOut:
     return made
 
 
+@OPERATIONS.add("DELETE /archive/aggregate/sources/{repository}", "removeAggregateSource", Right.ARCHIVE)
 async def _remove_source(call: Call) -> SourceOut:
+    """Withdraw a repository: harvesters see its records as deleted."""
     number = call.place["repository"]
 
     def work(session: Session) -> dict[str, Any] | None:
@@ -264,7 +277,11 @@ class DocumentOut(Out):
     collections: list[InCollectionOut]
 
 
+@OPERATIONS.add(
+    "GET /archive/documents", "findDocuments", Right.LOOK_AROUND, query=DocumentQuery, faults={409}
+)
 async def _documents(call: Call) -> Page[FoundOut]:
+    """List archived documents of a URL, including hidden documents."""
     query = call.asked(DocumentQuery)
     place = after(call, tuple[uuid.UUID | None, str | None])
     wanted = Query(
@@ -286,7 +303,9 @@ async def _documents(call: Call) -> Page[FoundOut]:
     )
 
 
+@OPERATIONS.add("GET /archive/documents/{document}", "getDocument", Right.LOOK_AROUND)
 async def _document(call: Call) -> DocumentOut:
+    """Show a document."""
     key = uuid.UUID(call.place["document"])
     facts = await call.database.run(document_facts, key)
     if facts is None:
@@ -294,11 +313,15 @@ async def _document(call: Call) -> DocumentOut:
     return _document_out(facts, call.settings)
 
 
+@OPERATIONS.add("POST /archive/documents/{document}/hide", "hideDocument", Right.ARCHIVE)
 async def _hide(call: Call) -> Done:
+    """Hide a document; harvesters see it as deleted."""
     return await _mark(call, selection.hide)
 
 
+@OPERATIONS.add("POST /archive/documents/{document}/unhide", "unhideDocument", Right.ARCHIVE)
 async def _unhide(call: Call) -> Done:
+    """Unhide a document."""
     return await _mark(call, selection.unhide)
 
 
@@ -322,83 +345,3 @@ def _document_out(facts: DocumentFacts, settings: Settings) -> DocumentOut:
         collections=[InCollectionOut.model_validate(one) for one in facts.collections],
         **columns,
     )
-
-
-OPERATIONS: Final = (
-    _get(
-        "getArchive",
-        "",
-        "Show the totals of the archive, and when it was last indexed and published.",
-        _archive,
-        answer=ArchiveOut,
-    ),
-    _get("getGrowth", "/growth", "Count documents by month of capture and type.", _months, answer=Months),
-    _get(
-        "listArchiveSets",
-        "/sets",
-        "List the sets directly below a set, or the top-level sets of a tree.",
-        _sets,
-        query=SetQuery,
-        answer=Page[NodeOut],
-        faults=_FOUND_NO_SET,
-    ),
-    Operation(
-        name="getAggregate",
-        method="GET",
-        path="/archive/aggregate",
-        tag="archive",
-        summary="Show the aggregate of harvested records: sources, counts, last update.",
-        right=Right.LOOK_AROUND,
-        work=_aggregate,
-        answer=AggregateOut,
-    ),
-    Operation(
-        name="addAggregateSource",
-        method="POST",
-        path="/archive/aggregate/sources",
-        tag=_TAG,
-        summary="Republish the records of a harvested repository.",
-        right=Right.ARCHIVE,
-        work=_add_source,
-        body=NewSource,
-        answer=SourceOut,
-        status=201,
-        faults=frozenset({404}),
-    ),
-    Operation(
-        name="removeAggregateSource",
-        method="DELETE",
-        path="/archive/aggregate/sources/{repository}",
-        tag=_TAG,
-        summary="Withdraw a repository: harvesters see its records as deleted.",
-        right=Right.ARCHIVE,
-        work=_remove_source,
-        answer=SourceOut,
-    ),
-    _get(
-        "findDocuments",
-        "/documents",
-        "List archived documents of a URL, including hidden documents.",
-        _documents,
-        query=DocumentQuery,
-        answer=Page[FoundOut],
-        faults=_FOUND_NO_SET,
-    ),
-    _get("getDocument", "/documents/{document}", "Show a document.", _document, answer=DocumentOut),
-    _get(
-        "hideDocument",
-        "/documents/{document}/hide",
-        "Hide a document; harvesters see it as deleted.",
-        _hide,
-        answer=Done,
-        **_CHANGE,
-    ),
-    _get(
-        "unhideDocument",
-        "/documents/{document}/unhide",
-        "Unhide a document.",
-        _unhide,
-        answer=Done,
-        **_CHANGE,
-    ),
-)

@@ -16,7 +16,7 @@ from provider.holdings.index_errors import find_problems, find_run_files
 from provider.holdings.status import run_statuses
 from provider.indexing.browsing import FileKnown, find_files, list_folder
 from web.api.faults import not_found
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Flag, In, Out, Page, Paged
 from web.archive.address import provider_address
@@ -25,7 +25,7 @@ from web.auth.access import about, who_asks
 from web.models import SelfTest
 from web.site.paging import LARGEST_BIGINT
 
-_TAG: Final = "archive"
+OPERATIONS: Final = Operations("archive")
 
 
 class IndexRunOut(Out):
@@ -149,7 +149,9 @@ class SelfTestOut(SelfTestLine):
     findings: list[FindingOut]
 
 
+@OPERATIONS.add("GET /archive/indexing", "listIndexRuns", Right.LOOK_AROUND, query=Paged)
 async def _index_runs(call: Call) -> Page[IndexRunOut]:
+    """List indexing runs, newest first."""
     most = call.asked(Paged).limit + 1
     runs = await call.database.run(run_statuses, most=most, before=after(call, int))
     return page_of(call, runs, IndexRunOut.model_validate, lambda run: run.run_id)
@@ -199,14 +201,20 @@ class QueuedOut(Out):
     run_id: int | None = Field(description="Null if no file is new or changed.")
 
 
+@OPERATIONS.add(
+    "GET /archive/indexing/files", "listArchiveFiles", Right.ARCHIVE, query=FolderQuery, faults={409}
+)
 async def _list_files(call: Call) -> FolderOut:
+    """List archive files and folders below `provider.index_roots`, and what the index knows of them."""
     roots = call.settings.provider.index_roots
     return FolderOut.model_validate(
         await call.database.run(list_folder, roots, call.asked(FolderQuery).folder)
     )
 
 
+@OPERATIONS.add("POST /archive/indexing", "queueIndexing", Right.ARCHIVE, body=IndexBody, faults={409})
 async def _queue(call: Call) -> QueuedOut:
+    """Queue archive files for indexing; without `again`, those that are new or changed."""
     asked = call.sent(IndexBody)
     files = await asyncio.to_thread(find_files, call.settings.provider.index_roots, asked.paths)
     number = await call.database.run(queue_found, files, collection=asked.collection, again=asked.again)
@@ -214,7 +222,15 @@ async def _queue(call: Call) -> QueuedOut:
     return QueuedOut(run_id=number)
 
 
+@OPERATIONS.add(
+    "GET /archive/indexing/{index_run}/files",
+    "listIndexFiles",
+    Right.LOOK_AROUND,
+    query=FileQuery,
+    faults={409},
+)
 async def _index_files(call: Call) -> Page[FileOut]:
+    """List the files of an indexing run."""
     query = call.asked(FileQuery)
     found = await call.database.run(
         find_run_files,
@@ -226,7 +242,9 @@ async def _index_files(call: Call) -> Page[FileOut]:
     return page_of(call, found, FileOut.model_validate, lambda file: file.id)
 
 
+@OPERATIONS.add("GET /archive/problems", "listIndexProblems", Right.LOOK_AROUND, query=Paged)
 async def _troubles(call: Call) -> Page[TroubleOut]:
+    """List unreadable locations in archive files, newest first."""
     limit = call.asked(Paged).limit + 1
     rows = await call.database.run(
         find_problems, limit=limit, before=after(call, int, largest=LARGEST_BIGINT)
@@ -234,7 +252,9 @@ async def _troubles(call: Call) -> Page[TroubleOut]:
     return page_of(call, rows, TroubleOut.model_validate, lambda one: one.id)
 
 
+@OPERATIONS.add("GET /archive/harvesters", "listHarvesters", Right.LOOK_AROUND, query=Paged)
 async def _harvesters(call: Call) -> Page[HarvesterOut]:
+    """List harvesters of the archive, most recently active first."""
     found = await call.database.run(
         harvesters,
         abandoned_after=abandoned_after(call.settings),
@@ -244,7 +264,11 @@ async def _harvesters(call: Call) -> Page[HarvesterOut]:
     return page_of(call, found, HarvesterOut.model_validate, _place)
 
 
+@OPERATIONS.add(
+    "GET /archive/harvesters/{client}/lists", "listHarvestedLists", Right.LOOK_AROUND, query=Paged
+)
 async def _lists(call: Call) -> Page[HarvestedListOut]:
+    """Show a harvester's progress through its lists."""
     found = await call.database.run(
         harvested_lists,
         abandoned_after=abandoned_after(call.settings),
@@ -259,20 +283,26 @@ def _place(row: Harvester | HarvestedList) -> tuple[str, str]:
     return row.last_request.isoformat(), str(row.key)
 
 
+@OPERATIONS.add("POST /archive/checks", "startSelfTest", Right.ARCHIVE, status=202)
 async def _start_check(call: Call) -> SelfTestLine:
+    """Start a self-test of the provider against the specification, in the background."""
     who = who_asks(call.request)
     tests = call.request.config_dict[SELF_TESTS]
     row = await tests.start(provider_address(call.settings), asked_by=who.name)
     return SelfTestLine.model_validate(row)
 
 
+@OPERATIONS.add("GET /archive/checks", "listSelfTests", Right.LOOK_AROUND, query=Paged)
 async def _checks(call: Call) -> Page[SelfTestLine]:
+    """List self-tests, newest first."""
     limit = call.asked(Paged).limit + 1
     rows = await call.database.run(list_self_tests, limit=limit, before=after(call, int))
     return page_of(call, rows, SelfTestLine.model_validate, lambda row: row.self_test_id)
 
 
+@OPERATIONS.add("GET /archive/checks/{check}", "getSelfTest", Right.LOOK_AROUND)
 async def _check(call: Call) -> SelfTestOut:
+    """Show a self-test with its findings."""
     number: int = call.place["check"]
     row = await call.database.run(lambda session: session.get(SelfTest, number))
     if row is None:
@@ -283,97 +313,3 @@ async def _check(call: Call) -> SelfTestOut:
 def abandoned_after(settings: Settings) -> timedelta:
     """Return the time without a request after which a harvester's list counts as abandoned."""
     return timedelta(hours=settings.provider.abandoned_hours)
-
-
-def _get(name: str, path: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
-    declared = {"method": "GET", "right": Right.LOOK_AROUND, **more}
-    return Operation(name=name, path=f"/archive{path}", tag=_TAG, summary=summary, work=work, **declared)
-
-
-_CHANGE: Final = {"method": "POST", "right": Right.ARCHIVE}
-
-
-_FOUND_NO_SET: Final = frozenset({409})
-
-
-OPERATIONS: Final = (
-    _get(
-        "listIndexRuns",
-        "/indexing",
-        "List indexing runs, newest first.",
-        _index_runs,
-        query=Paged,
-        answer=Page[IndexRunOut],
-    ),
-    _get(
-        "listArchiveFiles",
-        "/indexing/files",
-        "List archive files and folders below `provider.index_roots`, and what the index knows of them.",
-        _list_files,
-        query=FolderQuery,
-        answer=FolderOut,
-        right=Right.ARCHIVE,
-        faults=_FOUND_NO_SET,
-    ),
-    _get(
-        "queueIndexing",
-        "/indexing",
-        "Queue archive files for indexing; without `again`, those that are new or changed.",
-        _queue,
-        body=IndexBody,
-        answer=QueuedOut,
-        faults=_FOUND_NO_SET,
-        **_CHANGE,
-    ),
-    _get(
-        "listIndexFiles",
-        "/indexing/{index_run}/files",
-        "List the files of an indexing run.",
-        _index_files,
-        query=FileQuery,
-        answer=Page[FileOut],
-        faults=_FOUND_NO_SET,
-    ),
-    _get(
-        "listIndexProblems",
-        "/problems",
-        "List unreadable locations in archive files, newest first.",
-        _troubles,
-        query=Paged,
-        answer=Page[TroubleOut],
-    ),
-    _get(
-        "listHarvesters",
-        "/harvesters",
-        "List harvesters of the archive, most recently active first.",
-        _harvesters,
-        query=Paged,
-        answer=Page[HarvesterOut],
-    ),
-    _get(
-        "listHarvestedLists",
-        "/harvesters/{client}/lists",
-        "Show a harvester's progress through its lists.",
-        _lists,
-        query=Paged,
-        answer=Page[HarvestedListOut],
-    ),
-    _get(
-        "listSelfTests",
-        "/checks",
-        "List self-tests, newest first.",
-        _checks,
-        query=Paged,
-        answer=Page[SelfTestLine],
-    ),
-    _get(
-        "startSelfTest",
-        "/checks",
-        "Start a self-test of the provider against the specification, in the background.",
-        _start_check,
-        answer=SelfTestLine,
-        status=202,
-        **_CHANGE,
-    ),
-    _get("getSelfTest", "/checks/{check}", "Show a self-test with its findings.", _check, answer=SelfTestOut),
-)

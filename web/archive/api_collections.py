@@ -17,12 +17,13 @@ from provider.holdings.selection import Selection
 from provider.holdings.sets import collection_set_spec
 from provider.models import Access, Collection
 from web.api.faults import ApiError, not_found
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Done, Flag, In, Moment, Out, Page, Paged
 from web.auth.access import about
 
-_TAG: Final = "collections"
+OPERATIONS: Final = Operations("collections")
+
 _SPEC: Final = r"^[A-Za-z0-9\-_.]+(:[A-Za-z0-9\-_.]+)*$"
 
 
@@ -145,13 +146,17 @@ class RemovalQuery(In):
     force: Flag = Field(default=False, description="Even if it contains documents or collections.")
 
 
+@OPERATIONS.add("GET /archive/collections", "listCollections", Right.LOOK_AROUND, query=Paged)
 async def _list(call: Call) -> Page[CollectionOut]:
+    """List the tree of collections with their access rules."""
     limit = call.asked(Paged).limit + 1
     rows = await call.database.run(collections.list_collections, limit=limit, after=after(call, str) or "")
     return page_of(call, rows, CollectionOut.model_validate, lambda row: row.set_spec)
 
 
+@OPERATIONS.add("POST /archive/collections", "addCollection", Right.ARCHIVE, body=NewCollection, status=201)
 async def _add(call: Call) -> CollectionOut:
+    """Create a collection."""
     asked = call.sent(NewCollection)
     spec = collection_set_spec(asked.set_spec)
 
@@ -165,11 +170,17 @@ async def _add(call: Call) -> CollectionOut:
     return CollectionOut.model_validate(await call.database.run(add))
 
 
+@OPERATIONS.add("GET /archive/collections/{collection}", "getCollection", Right.LOOK_AROUND)
 async def _show(call: Call) -> CollectionOut:
+    """Show a collection."""
     return CollectionOut.model_validate(await call.database.run(_asked, call.place["collection"]))
 
 
+@OPERATIONS.add(
+    "PATCH /archive/collections/{collection}", "changeCollection", Right.ARCHIVE, body=CollectionChange
+)
 async def _change(call: Call) -> CollectionOut:
+    """Change a collection's name and description."""
     asked = call.sent(CollectionChange)
 
     def change(session: Session) -> Collection:
@@ -185,12 +196,23 @@ async def _change(call: Call) -> CollectionOut:
     return CollectionOut.model_validate(await call.database.run(change))
 
 
+@OPERATIONS.add(
+    "PUT /archive/collections/{collection}/rule", "setCollectionRule", Right.ARCHIVE, body=RuleBody
+)
 async def _rule(call: Call) -> Done:
+    """Set the access rule of a collection."""
     asked = call.sent(RuleBody)
     return await _on(call, set_rule, Rule(access=asked.access, embargo_until=asked.embargo_until))
 
 
+@OPERATIONS.add(
+    "POST /archive/collections/{collection}/preview",
+    "previewCollectionChange",
+    Right.ARCHIVE,
+    body=PreviewBody,
+)
 async def _preview(call: Call) -> ChangePreviewOut:
+    """Show what another rule, or adding or removing documents, would do; nothing is changed."""
     asked, spec = call.sent(PreviewBody), call.place["collection"]
 
     def work(session: Session) -> ChangePreview:
@@ -215,19 +237,33 @@ async def _preview(call: Call) -> ChangePreviewOut:
     )
 
 
+@OPERATIONS.add("POST /archive/collections/{collection}/move", "moveCollection", Right.ARCHIVE, body=MoveBody)
 async def _move(call: Call) -> Done:
+    """Move or rename a collection."""
     return await _on(call, collections.move, collection_set_spec(call.sent(MoveBody).set_spec))
 
 
+@OPERATIONS.add(
+    "POST /archive/collections/{collection}/assign", "assignDocuments", Right.ARCHIVE, body=SelectionBody
+)
 async def _assign(call: Call) -> Done:
+    """Add documents to a collection."""
     return await _on(call, collections.assign, call.sent(SelectionBody).selection())
 
 
+@OPERATIONS.add(
+    "POST /archive/collections/{collection}/take-out", "takeOutDocuments", Right.ARCHIVE, body=SelectionBody
+)
 async def _take_out(call: Call) -> Done:
+    """Remove documents from a collection."""
     return await _on(call, collections.remove, call.sent(SelectionBody).selection())
 
 
+@OPERATIONS.add(
+    "DELETE /archive/collections/{collection}", "removeCollection", Right.ARCHIVE, query=RemovalQuery
+)
 async def _drop(call: Call) -> Done:
+    """Remove a collection; its documents stay in the archive."""
     return await _on(call, collections.drop, force=call.asked(RemovalQuery).force)
 
 
@@ -243,83 +279,3 @@ def _asked(session: Session, spec: str) -> Collection:
     if row is None:
         raise not_found("collection", repr(spec))
     return row
-
-
-def _one(name: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
-    declared = {"method": "POST", "right": Right.ARCHIVE, "answer": Done, **more}
-    path = f"/archive/collections/{{collection}}{step}"
-    return Operation(name=name, path=path, tag=_TAG, summary=summary, work=work, **declared)
-
-
-OPERATIONS: Final = (
-    Operation(
-        name="listCollections",
-        method="GET",
-        path="/archive/collections",
-        tag=_TAG,
-        summary="List the tree of collections with their access rules.",
-        right=Right.LOOK_AROUND,
-        work=_list,
-        query=Paged,
-        answer=Page[CollectionOut],
-    ),
-    Operation(
-        name="addCollection",
-        method="POST",
-        path="/archive/collections",
-        tag=_TAG,
-        summary="Create a collection.",
-        right=Right.ARCHIVE,
-        work=_add,
-        body=NewCollection,
-        answer=CollectionOut,
-        status=201,
-    ),
-    _one(
-        "getCollection",
-        "",
-        "Show a collection.",
-        _show,
-        method="GET",
-        right=Right.LOOK_AROUND,
-        answer=CollectionOut,
-    ),
-    _one(
-        "changeCollection",
-        "",
-        "Change a collection's name and description.",
-        _change,
-        method="PATCH",
-        body=CollectionChange,
-        answer=CollectionOut,
-    ),
-    _one(
-        "removeCollection",
-        "",
-        "Remove a collection; its documents stay in the archive.",
-        _drop,
-        method="DELETE",
-        query=RemovalQuery,
-    ),
-    _one(
-        "setCollectionRule",
-        "/rule",
-        "Set the access rule of a collection.",
-        _rule,
-        method="PUT",
-        body=RuleBody,
-    ),
-    _one(
-        "previewCollectionChange",
-        "/preview",
-        "Show what another rule, or adding or removing documents, would do; nothing is changed.",
-        _preview,
-        body=PreviewBody,
-        answer=ChangePreviewOut,
-    ),
-    _one("moveCollection", "/move", "Move or rename a collection.", _move, body=MoveBody),
-    _one("assignDocuments", "/assign", "Add documents to a collection.", _assign, body=SelectionBody),
-    _one(
-        "takeOutDocuments", "/take-out", "Remove documents from a collection.", _take_out, body=SelectionBody
-    ),
-)

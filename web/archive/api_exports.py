@@ -12,13 +12,13 @@ from oai.rights import Right
 from provider.export.models import ExportForm, PreparedExport
 from provider.export.prepared_files import list_exports
 from web.api.faults import ApiError, not_found
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Moment, Out, Page, Paged
 from web.archive.pages_exports import ExportRequest, queued, sent
 from web.auth.access import about
 
-_TAG: Final = "archive"
+OPERATIONS: Final = Operations("archive")
 
 
 class PreparedExportOut(Out):
@@ -54,27 +54,43 @@ class NewExport(ExportRequest):
     until: Moment | None = Field(None, description="Captured at this time or earlier.")
 
 
+@OPERATIONS.add("GET /archive/exports", "listPreparedExports", Right.LOOK_AROUND, query=Paged)
 async def _list(call: Call) -> Page[PreparedExportOut]:
+    """List WARC and WACZ files prepared for download, newest first."""
     limit = call.asked(Paged).limit + 1
     rows = await call.database.run(list_exports, limit=limit, before=after(call, int))
     return page_of(call, rows, PreparedExportOut.model_validate, lambda row: row.export_id)
 
 
+@OPERATIONS.add("POST /archive/exports", "prepareExport", Right.ARCHIVE, body=NewExport, status=202)
 async def _prepare(call: Call) -> PreparedExportOut:
+    """Prepare captures as a WARC or WACZ file for download, in the background."""
     asked = call.sent(NewExport)
     made = await queued(call.request, asked, since=asked.since, until=asked.until)
     return PreparedExportOut.model_validate(made)
 
 
+@OPERATIONS.add("GET /archive/exports/{export}", "getPreparedExport", Right.LOOK_AROUND)
 async def _show(call: Call) -> PreparedExportOut:
+    """Show a prepared file."""
     return PreparedExportOut.model_validate(await _asked(call))
 
 
+@OPERATIONS.add(
+    "GET /archive/exports/{export}/file",
+    "downloadPreparedExport",
+    Right.LOOK_AROUND,
+    media="application/octet-stream",
+    faults={409, 410},
+)
 async def _send(call: Call) -> web.StreamResponse:
+    """Download a prepared file, whole or in ranges."""
     return await sent(call.request, (await _asked(call)).export_id)
 
 
+@OPERATIONS.add("DELETE /archive/exports/{export}", "removePreparedExport", Right.ARCHIVE)
 async def _remove(call: Call) -> None:
+    """Remove a prepared file, or stop its preparation."""
     export = await _asked(call)
     if not await call.database.run(remove_export, call.settings, export.export_id, by=call.who.name):
         raise ApiError(409, "the file is not available: its preparation failed, or it was removed")
@@ -87,52 +103,3 @@ async def _asked(call: Call) -> PreparedExport:
         raise not_found("prepared file", number)
     about(call.request, "export", number, row.title)
     return row
-
-
-def _operation(name: str, method: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
-    declared = {"right": Right.LOOK_AROUND if method == "GET" else Right.ARCHIVE, **more}
-    path = f"/archive/exports{step}"
-    return Operation(name=name, method=method, path=path, tag=_TAG, summary=summary, work=work, **declared)
-
-
-OPERATIONS: Final = (
-    _operation(
-        "listPreparedExports",
-        "GET",
-        "",
-        "List WARC and WACZ files prepared for download, newest first.",
-        _list,
-        query=Paged,
-        answer=Page[PreparedExportOut],
-    ),
-    _operation(
-        "prepareExport",
-        "POST",
-        "",
-        "Prepare captures as a WARC or WACZ file for download, in the background.",
-        _prepare,
-        body=NewExport,
-        answer=PreparedExportOut,
-        status=202,
-    ),
-    _operation(
-        "getPreparedExport", "GET", "/{export}", "Show a prepared file.", _show, answer=PreparedExportOut
-    ),
-    _operation(
-        "downloadPreparedExport",
-        "GET",
-        "/{export}/file",
-        "Download a prepared file, whole or in ranges.",
-        _send,
-        media="application/octet-stream",
-        faults=frozenset({409, 410}),
-    ),
-    _operation(
-        "removePreparedExport",
-        "DELETE",
-        "/{export}",
-        "Remove a prepared file, or stop its preparation.",
-        _remove,
-        status=204,
-    ),
-)

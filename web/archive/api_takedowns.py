@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from pydantic import Field
 
@@ -11,12 +11,13 @@ from oai.rights import Right
 from provider.holdings import takedowns
 from provider.models import Takedown
 from web.api.faults import not_found
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import In, Moment, Out, Page, Paged
 from web.auth.access import about
 
-_TAG: Final = "archive"
+OPERATIONS: Final = Operations("archive")
+
 _LONGEST: Final = 2000
 
 
@@ -81,7 +82,9 @@ class LiftBody(In):
     reason: str = Field(min_length=1, max_length=_LONGEST)
 
 
+@OPERATIONS.add("GET /archive/takedowns", "listTakedowns", Right.ARCHIVE, query=TakedownQuery)
 async def _list(call: Call) -> Page[TakedownOut]:
+    """List the take-down register, newest first."""
     asked = call.asked(TakedownQuery)
     rows = await call.database.run(
         takedowns.list_takedowns,
@@ -93,7 +96,9 @@ async def _list(call: Call) -> Page[TakedownOut]:
     return page_of(call, rows, _out, lambda row: row.takedown_id)
 
 
+@OPERATIONS.add("POST /archive/takedowns/preview", "previewTakedown", Right.ARCHIVE, body=Targets)
 async def _preview(call: Call) -> PreviewOut:
+    """Show what a take-down would cover; nothing is changed."""
     found = await call.database.run(takedowns.preview, call.sent(Targets).targets)
     return PreviewOut(
         documents=found.documents,
@@ -104,7 +109,9 @@ async def _preview(call: Call) -> PreviewOut:
     )
 
 
+@OPERATIONS.add("POST /archive/takedowns", "addTakedown", Right.ARCHIVE, body=NewTakedown, status=201)
 async def _add(call: Call) -> TakedownOut:
+    """Take documents down: they are not shown, also those that are indexed later."""
     asked = call.sent(NewTakedown)
     request = takedowns.TakedownRequest(**{**asked.model_dump(), "targets": tuple(asked.targets)})
     found = await call.database.run(takedowns.preview, request.targets)
@@ -112,11 +119,15 @@ async def _add(call: Call) -> TakedownOut:
     return await _settled(call, number, found.documents)
 
 
+@OPERATIONS.add("GET /archive/takedowns/{takedown}", "getTakedown", Right.ARCHIVE)
 async def _show(call: Call) -> TakedownOut:
+    """Show a take-down."""
     return _out(await _row(call, int(call.place["takedown"])))
 
 
+@OPERATIONS.add("POST /archive/takedowns/{takedown}/lift", "liftTakedown", Right.ARCHIVE, body=LiftBody)
 async def _lift(call: Call) -> TakedownOut:
+    """End a take-down; its documents are shown again unless something else hides them."""
     row = await _row(call, int(call.place["takedown"]))
     await call.database.run(takedowns.lift, row.takedown_id, call.sent(LiftBody).reason)
     return await _settled(call, row.takedown_id, row.documents)
@@ -140,58 +151,3 @@ async def _row(call: Call, number: int) -> Takedown:
 def _out(row: Takedown) -> TakedownOut:
     columns = {name: getattr(row, name) for name in TakedownOut.model_fields if name != "state"}
     return TakedownOut(state=takedowns.state_of(row), **columns)
-
-
-def _operation(name: str, method: str, path: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
-    return Operation(
-        name=name,
-        method=method,
-        path=f"/archive/takedowns{path}",
-        tag=_TAG,
-        summary=summary,
-        right=Right.ARCHIVE,
-        work=work,
-        **more,
-    )
-
-
-OPERATIONS: Final = (
-    _operation(
-        "listTakedowns",
-        "GET",
-        "",
-        "List the take-down register, newest first.",
-        _list,
-        query=TakedownQuery,
-        answer=Page[TakedownOut],
-    ),
-    _operation(
-        "previewTakedown",
-        "POST",
-        "/preview",
-        "Show what a take-down would cover; nothing is changed.",
-        _preview,
-        body=Targets,
-        answer=PreviewOut,
-    ),
-    _operation(
-        "addTakedown",
-        "POST",
-        "",
-        "Take documents down: they are not shown, also those that are indexed later.",
-        _add,
-        body=NewTakedown,
-        answer=TakedownOut,
-        status=201,
-    ),
-    _operation("getTakedown", "GET", "/{takedown}", "Show a take-down.", _show, answer=TakedownOut),
-    _operation(
-        "liftTakedown",
-        "POST",
-        "/{takedown}/lift",
-        "End a take-down; its documents are shown again unless something else hides them.",
-        _lift,
-        body=LiftBody,
-        answer=TakedownOut,
-    ),
-)

@@ -21,11 +21,12 @@ from provider.titles.listing import (
 from provider.titles.models import Title
 from provider.titles.ranges import range_rules
 from web.api.faults import not_found
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Out, Page, Paged
 
-_TAG: Final = "archive"
+OPERATIONS: Final = Operations("archive")
+
 _LONGEST: Final = 200
 _MADE: Final = frozenset({"key", "identifier", "standing", "datestamp", "seeds", "seed_count", "sets"})
 """Fields that are not columns of the title, or not as they are."""
@@ -124,7 +125,9 @@ class TitleQuery(Paged):
     standing: Standing | None = Field(None, description="Only those that are listed, or not for this reason.")
 
 
+@OPERATIONS.add("GET /archive/titles", "listTitles", Right.ARCHIVE, query=TitleQuery)
 async def _list(call: Call) -> Page[TitleLine]:
+    """List titles, also those that are not listed for harvesters, in the order of their import."""
     asked = call.asked(TitleQuery)
     rows = await call.database.run(
         list_titles,
@@ -143,7 +146,9 @@ async def _list(call: Call) -> Page[TitleLine]:
     )
 
 
+@OPERATIONS.add("GET /archive/titles/{title}", "getTitle", Right.ARCHIVE)
 async def _show(call: Call) -> TitleOut:
+    """Show a title with its seeds, sets and captures by year."""
     key, provider = uuid.UUID(hex=call.place["title"]), call.settings.provider
     found = await call.database.run(title_details, key, range_rules(provider))
     if found is None:
@@ -173,28 +178,3 @@ def _seed_out(shown: ShownSeed) -> TitleSeedOut:
         **{name: getattr(shown.seed, name) for name in names},
         ranges=[SeedRangeOut.model_validate(one) for one in shown.ranges],
     )
-
-
-OPERATIONS: Final = (
-    Operation(
-        name="listTitles",
-        method="GET",
-        path="/archive/titles",
-        tag=_TAG,
-        summary="List titles, also those that are not listed for harvesters, in the order of their import.",
-        right=Right.ARCHIVE,
-        work=_list,
-        query=TitleQuery,
-        answer=Page[TitleLine],
-    ),
-    Operation(
-        name="getTitle",
-        method="GET",
-        path="/archive/titles/{title}",
-        tag=_TAG,
-        summary="Show a title with its seeds, sets and captures by year.",
-        right=Right.ARCHIVE,
-        work=_show,
-        answer=TitleOut,
-    ),
-)

@@ -9,15 +9,14 @@ from pydantic import Field
 from harvester.harvest.models import Quarantined
 from harvester.listing import find_errors
 from oai.rights import Right
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Flag, Out, Page, Paged
 from web.auth.access import asked_for
 from web.runs.api import attachment, run_asked
 from web.site.paging import LARGEST_BIGINT
 
-_TAG: Final = "runs"
-_BYTES: Final = "application/octet-stream"
+OPERATIONS: Final = Operations("runs")
 
 
 class ErrorOut(Out):
@@ -46,7 +45,9 @@ class ErrorQuery(Paged):
     resolved: Flag = Field(default=False, description="Include errors that a later run has resolved.")
 
 
+@OPERATIONS.add("GET /runs/{run}/errors", "listErrors", Right.LOOK, query=ErrorQuery)
 async def _errors(call: Call) -> Page[ErrorOut]:
+    """List the refused records and unlisted date ranges of a run, newest first."""
     row = await run_asked(call)
     query = call.asked(ErrorQuery)
     found = await call.database.run(
@@ -59,11 +60,15 @@ async def _errors(call: Call) -> Page[ErrorOut]:
     return page_of(call, found, ErrorOut.model_validate, lambda one: one.quarantine_id)
 
 
+@OPERATIONS.add("GET /errors/{error}", "getError", Right.LOOK)
 async def _error(call: Call) -> ErrorOut:
+    """Show a refused record."""
     return ErrorOut.model_validate(await _error_asked(call))
 
 
+@OPERATIONS.add("GET /errors/{error}/bytes", "getErrorBytes", Right.LOOK, media="application/octet-stream")
 async def _error_bytes(call: Call) -> web.Response:
+    """Download the raw bytes of a refused record, at most the first million."""
     found = await _error_asked(call)
     return attachment(found.raw, f"error-{found.quarantine_id}.xml")
 
@@ -71,40 +76,3 @@ async def _error_bytes(call: Call) -> web.Response:
 async def _error_asked(call: Call) -> Quarantined:
     _, row = await asked_for(call.request, Quarantined, call.place["error"])
     return row
-
-
-def _of_run(name: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
-    declared = {"method": "GET", "right": Right.LOOK, **more}
-    return Operation(name=name, path=f"/runs/{{run}}{step}", tag=_TAG, summary=summary, work=work, **declared)
-
-
-OPERATIONS: Final = (
-    _of_run(
-        "listErrors",
-        "/errors",
-        "List the refused records and unlisted date ranges of a run, newest first.",
-        _errors,
-        query=ErrorQuery,
-        answer=Page[ErrorOut],
-    ),
-    Operation(
-        name="getError",
-        method="GET",
-        path="/errors/{error}",
-        tag=_TAG,
-        summary="Show a refused record.",
-        right=Right.LOOK,
-        work=_error,
-        answer=ErrorOut,
-    ),
-    Operation(
-        name="getErrorBytes",
-        method="GET",
-        path="/errors/{error}/bytes",
-        tag=_TAG,
-        summary="Download the raw bytes of a refused record, at most the first million.",
-        right=Right.LOOK,
-        work=_error_bytes,
-        media=_BYTES,
-    ),
-)

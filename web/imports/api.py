@@ -13,7 +13,7 @@ from harvester.bibliographic.search import count_facets
 from oai.errors import UsageError
 from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.paging import after, link, page_of, unreadable_cursor
 from web.api.shapes import Flag, In, Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
@@ -30,10 +30,8 @@ from web.imports.sources import (
 from web.repositories.api import repository_asked
 from web.site.paging import LARGEST_BIGINT
 
-_TAG: Final = "imports"
-_SOURCE: Final = "/repositories/{repository}/import-source"
-_IMPORTS: Final = "/repositories/{repository}/imports"
-_RECORDS_TAG: Final = "bibliographic records"
+OPERATIONS: Final = Operations("imports")
+RECORD_OPERATIONS: Final = Operations("bibliographic records")
 
 
 class SourceSettingsOut(Out):
@@ -117,7 +115,9 @@ class OmissionQuery(In):
     limit: int = Field(100, ge=1, le=1000, description="Maximum number of items.")
 
 
+@OPERATIONS.add("GET /import-sources", "listImportSources", Right.LOOK, query=Paged)
 async def _sources(call: Call) -> Page[ImportSourceOut]:
+    """List repositories as import sources, each with its last import."""
     rows = await call.database.run(
         list_sources,
         among=visible_repositories(call.who),
@@ -127,12 +127,18 @@ async def _sources(call: Call) -> Page[ImportSourceOut]:
     return page_of(call, rows, lambda view: _shown(call, view), lambda view: view.repository_id)
 
 
+@OPERATIONS.add("GET /repositories/{repository}/import-source", "getImportSource", Right.LOOK)
 async def _source(call: Call) -> ImportSourceOut:
+    """Show a repository's import settings and its last import."""
     repository = await repository_asked(call)
     return _shown(call, await call.database.run(find_source, repository.repository_id))
 
 
+@OPERATIONS.add(
+    "PUT /repositories/{repository}/import-source", "changeImportSource", Right.HARVEST, body=SourceChange
+)
 async def _change(call: Call) -> ImportSourceOut:
+    """Change a repository's import settings."""
     repository = await repository_asked(call)
     about(call.request, "import source", repository.repository_id, repository.display_name)
     try:
@@ -143,7 +149,9 @@ async def _change(call: Call) -> ImportSourceOut:
     return _shown(call, await call.database.run(find_source, repository.repository_id))
 
 
+@OPERATIONS.add("GET /repositories/{repository}/imports", "listImports", Right.LOOK, query=Paged)
 async def _imports(call: Call) -> Page[ImportOut]:
+    """List a repository's imports, newest first."""
     repository = await repository_asked(call)
     rows = await call.database.run(
         list_imports,
@@ -154,14 +162,18 @@ async def _imports(call: Call) -> Page[ImportOut]:
     return page_of(call, rows, ImportOut.model_validate, lambda row: row.import_id)
 
 
+@OPERATIONS.add("POST /repositories/{repository}/imports", "beginImport", Right.HARVEST, status=202)
 async def _begin(call: Call) -> Begun:
+    """Start an import of new and changed records, in a separate process."""
     repository = await repository_asked(call)
     about(call.request, "import source", repository.repository_id, repository.display_name)
     processes = call.request.config_dict[IMPORTS]
     return Begun(begun=bool(await processes.begin([repository.repository_id], by=call.who.name)))
 
 
+@OPERATIONS.add("GET /repositories/{repository}/omissions", "listOmissions", Right.LOOK, query=OmissionQuery)
 async def _omissions(call: Call) -> Omissions:
+    """List a repository's records that were not imported, with reasons."""
     repository = await repository_asked(call)
     query = call.asked(OmissionQuery)
     rows = await call.database.run(
@@ -295,7 +307,11 @@ class BibliographicRecordOut(Out):
     )
 
 
+@RECORD_OPERATIONS.add(
+    "GET /bibliographic-records", "searchBibliographicRecords", Right.LOOK, query=RecordsPage
+)
 async def _search(call: Call) -> Page[HitOut]:
+    """Search imported records by words, source, language, year and type."""
     query = call.asked(RecordsPage)
     key = after(call, str)
     try:
@@ -306,118 +322,25 @@ async def _search(call: Call) -> Page[HitOut]:
     return Page(items=[HitOut.model_validate(hit) for hit in page.hits], next=following)
 
 
+@RECORD_OPERATIONS.add(
+    "GET /bibliographic-records/facets", "countBibliographicRecords", Right.LOOK, query=RecordsQuery
+)
 async def _count(call: Call) -> FacetsOut:
+    """Count the records that match a search by source, language, decade and type."""
     asked = call.asked(RecordsQuery)
     return FacetsOut.model_validate(
         await call.database.run(lambda session: count_facets(session, restricted(session, call.who, asked)))
     )
 
 
+@RECORD_OPERATIONS.add(
+    "GET /bibliographic-records/{bibliographic_record}", "getBibliographicRecord", Right.LOOK
+)
 async def _show(call: Call) -> BibliographicRecordOut:
+    """Show an imported record with all its fields."""
     _who, row = await asked_for(call.request, BibliographicRow, call.place["bibliographic_record"])
     found = await call.database.run(get_record, row.bibliographic_id)
     columns = {
         name: getattr(found, name) for name in BibliographicRecordOut.model_fields if name != "record_id"
     }
     return BibliographicRecordOut(**columns, record_id=await call.database.run(made_from, row))
-
-
-OPERATIONS: Final = (
-    Operation(
-        name="searchBibliographicRecords",
-        method="GET",
-        path="/bibliographic-records",
-        tag=_RECORDS_TAG,
-        summary="Search imported records by words, source, language, year and type.",
-        right=Right.LOOK,
-        work=_search,
-        query=RecordsPage,
-        answer=Page[HitOut],
-    ),
-    Operation(
-        name="countBibliographicRecords",
-        method="GET",
-        path="/bibliographic-records/facets",
-        tag=_RECORDS_TAG,
-        summary="Count the records that match a search by source, language, decade and type.",
-        right=Right.LOOK,
-        work=_count,
-        query=RecordsQuery,
-        answer=FacetsOut,
-    ),
-    Operation(
-        name="getBibliographicRecord",
-        method="GET",
-        path="/bibliographic-records/{bibliographic_record}",
-        tag=_RECORDS_TAG,
-        summary="Show an imported record with all its fields.",
-        right=Right.LOOK,
-        work=_show,
-        answer=BibliographicRecordOut,
-    ),
-    Operation(
-        name="listImportSources",
-        method="GET",
-        path="/import-sources",
-        tag=_TAG,
-        summary="List repositories as import sources, each with its last import.",
-        right=Right.LOOK,
-        work=_sources,
-        query=Paged,
-        answer=Page[ImportSourceOut],
-    ),
-    Operation(
-        name="getImportSource",
-        method="GET",
-        path=_SOURCE,
-        tag=_TAG,
-        summary="Show a repository's import settings and its last import.",
-        right=Right.LOOK,
-        work=_source,
-        answer=ImportSourceOut,
-    ),
-    Operation(
-        name="changeImportSource",
-        method="PUT",
-        path=_SOURCE,
-        tag=_TAG,
-        summary="Change a repository's import settings.",
-        right=Right.HARVEST,
-        work=_change,
-        body=SourceChange,
-        answer=ImportSourceOut,
-    ),
-    Operation(
-        name="listImports",
-        method="GET",
-        path=_IMPORTS,
-        tag=_TAG,
-        summary="List a repository's imports, newest first.",
-        right=Right.LOOK,
-        work=_imports,
-        query=Paged,
-        answer=Page[ImportOut],
-    ),
-    Operation(
-        name="beginImport",
-        method="POST",
-        path=_IMPORTS,
-        tag=_TAG,
-        summary="Start an import of new and changed records, in a separate process.",
-        right=Right.HARVEST,
-        work=_begin,
-        answer=Begun,
-        status=202,
-    ),
-    Operation(
-        name="listOmissions",
-        method="GET",
-        path="/repositories/{repository}/omissions",
-        tag=_TAG,
-        summary="List a repository's records that were not imported, with reasons.",
-        right=Right.LOOK,
-        work=_omissions,
-        query=OmissionQuery,
-        answer=Omissions,
-    ),
-)

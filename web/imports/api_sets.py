@@ -13,13 +13,12 @@ from harvester.models import Repository
 from oai.errors import UsageError
 from oai.rights import Right
 from web.api.faults import ApiError, FieldFault, not_found
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.shapes import In, Out
 from web.auth.access import about, asked_for
 from web.auth.set_owners import may_change, name_for, remove_seen_set, set_seen, sets_seen
 
-_TAG: Final = "imports"
-_ONE: Final = "/filtering-sets/{filtering_set}"
+OPERATIONS: Final = Operations("imports")
 
 
 def _readable(line: str) -> str:
@@ -109,11 +108,15 @@ class FilteringSetTrialOut(Out):
     passed_over_sample: Sequence[TriedOut]
 
 
+@OPERATIONS.add("GET /filtering-sets", "listFilteringSets", Right.LOOK)
 async def _list(call: Call) -> Sets:
+    """List filtering sets by name."""
     return Sets(items=[_shown(one) for one in await call.database.run(sets_seen, call.who)])
 
 
+@OPERATIONS.add("POST /filtering-sets", "addFilteringSet", Right.HARVEST, body=NewSet, status=201)
 async def _add(call: Call) -> FilteringSetOut:
+    """Create a filtering set."""
     asked = call.sent(NewSet)
     rules = asked.rules
     try:
@@ -130,11 +133,15 @@ async def _add(call: Call) -> FilteringSetOut:
     return _shown(made)
 
 
+@OPERATIONS.add("GET /filtering-sets/{filtering_set}", "getFilteringSet", Right.LOOK)
 async def _show(call: Call) -> FilteringSetOut:
+    """Show a filtering set."""
     return _shown(await _asked(call, to_change=False))
 
 
+@OPERATIONS.add("PUT /filtering-sets/{filtering_set}", "changeFilteringSet", Right.HARVEST, body=SetChange)
 async def _change(call: Call) -> FilteringSetOut:
+    """Change a filtering set; the next import processes all records again."""
     found, asked = await _asked(call), call.sent(SetChange)
     rules = asked.rules
     await call.database.run(
@@ -147,7 +154,9 @@ async def _change(call: Call) -> FilteringSetOut:
     return _shown(await _asked(call))
 
 
+@OPERATIONS.add("DELETE /filtering-sets/{filtering_set}", "removeFilteringSet", Right.HARVEST)
 async def _remove(call: Call) -> None:
+    """Remove a filtering set that is not used by a source."""
     found = await _asked(call)
     try:
         await call.database.run(remove_seen_set, found)
@@ -155,7 +164,9 @@ async def _remove(call: Call) -> None:
         raise ApiError(409, str(error)) from None
 
 
+@OPERATIONS.add("POST /filtering-sets/try", "tryFilteringSet", Right.HARVEST, body=SetTrial, faults={404})
 async def _try(call: Call) -> FilteringSetTrialOut:
+    """Test conditions on stored records, without saving."""
     asked = call.sent(SetTrial)
     _who, repository = await asked_for(call.request, Repository, asked.repository)
     trial = await call.database.run(
@@ -188,72 +199,3 @@ def _shown(found: NamedSet) -> FilteringSetOut:
 
 def _at_fault(pointer: str, error: UsageError) -> ApiError:
     return ApiError(422, str(error), errors=[FieldFault(pointer=pointer, detail=str(error))])
-
-
-OPERATIONS: Final = (
-    Operation(
-        name="listFilteringSets",
-        method="GET",
-        path="/filtering-sets",
-        tag=_TAG,
-        summary="List filtering sets by name.",
-        right=Right.LOOK,
-        work=_list,
-        answer=Sets,
-    ),
-    Operation(
-        name="addFilteringSet",
-        method="POST",
-        path="/filtering-sets",
-        tag=_TAG,
-        summary="Create a filtering set.",
-        right=Right.HARVEST,
-        work=_add,
-        body=NewSet,
-        answer=FilteringSetOut,
-        status=201,
-    ),
-    Operation(
-        name="tryFilteringSet",
-        method="POST",
-        path="/filtering-sets/try",
-        tag=_TAG,
-        summary="Test conditions on stored records, without saving.",
-        right=Right.HARVEST,
-        work=_try,
-        body=SetTrial,
-        answer=FilteringSetTrialOut,
-        faults=frozenset({404}),
-    ),
-    Operation(
-        name="getFilteringSet",
-        method="GET",
-        path=_ONE,
-        tag=_TAG,
-        summary="Show a filtering set.",
-        right=Right.LOOK,
-        work=_show,
-        answer=FilteringSetOut,
-    ),
-    Operation(
-        name="changeFilteringSet",
-        method="PUT",
-        path=_ONE,
-        tag=_TAG,
-        summary="Change a filtering set; the next import processes all records again.",
-        right=Right.HARVEST,
-        work=_change,
-        body=SetChange,
-        answer=FilteringSetOut,
-    ),
-    Operation(
-        name="removeFilteringSet",
-        method="DELETE",
-        path=_ONE,
-        tag=_TAG,
-        summary="Remove a filtering set that is not used by a source.",
-        right=Right.HARVEST,
-        work=_remove,
-        status=204,
-    ),
-)

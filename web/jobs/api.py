@@ -14,12 +14,12 @@ from manager.worker.registry import drain, manager_status
 from oai.errors import UsageError
 from oai.rights import Right
 from web.api.faults import not_found
-from web.api.operations import Call, Operation, Work
+from web.api.operations import Call, Operations
 from web.api.paging import after, page_of, unreadable_cursor
 from web.api.shapes import Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
 
-_TAG: Final = "jobs"
+OPERATIONS: Final = Operations("jobs")
 
 
 class ProgressOut(Out):
@@ -84,7 +84,9 @@ class JobState(Out):
     state: str
 
 
+@OPERATIONS.add("GET /jobs", "listJobs", Right.LOOK, query=JobQuery)
 async def _list(call: Call) -> Page[JobOut]:
+    """List running and waiting jobs, with estimates."""
     query = call.asked(JobQuery)
     key = after(call, str)
     place = JobPlace.parse(key) if key is not None else None
@@ -100,7 +102,9 @@ async def _list(call: Call) -> Page[JobOut]:
     return page_of(call, jobs, _shown, lambda job: str(job.place))
 
 
+@OPERATIONS.add("GET /jobs/{job}", "getJob", Right.LOOK)
 async def _show(call: Call) -> JobOut:
+    """Show a job."""
     row = await _asked(call)
     job = await call.database.run(find_job, row.job_id)
     if job is None:
@@ -108,19 +112,48 @@ async def _show(call: Call) -> JobOut:
     return _shown(job)
 
 
+@OPERATIONS.add("DELETE /jobs/{job}", "removeJob", Right.HARVEST)
 async def _remove(call: Call) -> JobState:
+    """Remove a waiting job, or stop a running one."""
     number = (await _asked(call)).job_id
     gone = await call.database.run(remove_job, number)
     return JobState(job_id=number, state="removed" if gone else "stopping")
 
 
-def _to(change: JobTransition) -> Work:
-    async def work(call: Call) -> JobState:
-        number = (await _asked(call)).job_id
-        status: JobStatus = await call.database.run(change_job, number, change)
-        return JobState(job_id=number, state=status.name.lower().replace("_", " "))
+@OPERATIONS.add("POST /jobs/{job}/run", "runJob", Right.HARVEST)
+async def _run(call: Call) -> JobState:
+    """Run a lost harvest again now, without waiting for its next try."""
+    return await _changed(call, RUN)
 
-    return work
+
+@OPERATIONS.add("POST /jobs/{job}/pause", "pauseJob", Right.HARVEST)
+async def _pause(call: Call) -> JobState:
+    """Pause a job; a running harvest ends after its page and can be resumed."""
+    return await _changed(call, PAUSE)
+
+
+@OPERATIONS.add("POST /jobs/{job}/resume", "resumeJob", Right.HARVEST)
+async def _resume(call: Call) -> JobState:
+    """Resume a job."""
+    return await _changed(call, RESUME)
+
+
+@OPERATIONS.add("POST /jobs/{job}/stop", "stopJob", Right.HARVEST)
+async def _stop(call: Call) -> JobState:
+    """Stop a running harvest after its page; the next run continues from there."""
+    return await _changed(call, STOP)
+
+
+@OPERATIONS.add("POST /jobs/{job}/kill", "killJob", Right.HARVEST)
+async def _kill(call: Call) -> JobState:
+    """Kill the process of a running harvest immediately."""
+    return await _changed(call, KILL)
+
+
+async def _changed(call: Call, change: JobTransition) -> JobState:
+    number = (await _asked(call)).job_id
+    status: JobStatus = await call.database.run(change_job, number, change)
+    return JobState(job_id=number, state=status.name.lower().replace("_", " "))
 
 
 async def _asked(call: Call) -> Job:
@@ -136,19 +169,6 @@ def _shown(job: JobView) -> JobOut:
         reason=in_words(job.reason) if job.reason is not None else None,
         progress=ProgressOut.model_validate(job.progress) if job.progress is not None else None,
         estimate=EstimateOut.model_validate(job.estimate),
-    )
-
-
-def _step(name: str, step: str, summary: str, change: JobTransition) -> Operation:
-    return Operation(
-        name=name,
-        method="POST",
-        path=f"/jobs/{{job}}/{step}",
-        tag=_TAG,
-        summary=summary,
-        right=Right.HARVEST,
-        work=_to(change),
-        answer=JobState,
     )
 
 
@@ -174,11 +194,15 @@ class WorkersOut(Out):
     workers: list[WorkerOut]
 
 
+@OPERATIONS.add("GET /workers", "getWorkers", Right.ADMINISTER)
 async def _workers(call: Call) -> WorkersOut:
+    """Show managers and workers."""
     return WorkersOut.model_validate(await call.database.run(manager_status))
 
 
+@OPERATIONS.add("POST /workers/{worker}/drain", "drainWorker", Right.ADMINISTER)
 async def _drain(call: Call) -> None:
+    """Let a worker take no new work and end when its harvests have ended."""
     number = call.place["worker"]
 
     def work(session: Session) -> None:
@@ -190,67 +214,3 @@ async def _drain(call: Call) -> None:
     except UsageError:
         raise not_found("worker", number) from None
     about(call.request, "worker", number)
-
-
-OPERATIONS: Final = (
-    Operation(
-        name="getWorkers",
-        method="GET",
-        path="/workers",
-        tag=_TAG,
-        summary="Show managers and workers.",
-        right=Right.ADMINISTER,
-        work=_workers,
-        answer=WorkersOut,
-    ),
-    Operation(
-        name="drainWorker",
-        method="POST",
-        path="/workers/{worker}/drain",
-        tag=_TAG,
-        summary="Let a worker take no new work and end when its harvests have ended.",
-        right=Right.ADMINISTER,
-        work=_drain,
-        status=204,
-    ),
-    Operation(
-        name="listJobs",
-        method="GET",
-        path="/jobs",
-        tag=_TAG,
-        summary="List running and waiting jobs, with estimates.",
-        right=Right.LOOK,
-        work=_list,
-        query=JobQuery,
-        answer=Page[JobOut],
-    ),
-    Operation(
-        name="getJob",
-        method="GET",
-        path="/jobs/{job}",
-        tag=_TAG,
-        summary="Show a job.",
-        right=Right.LOOK,
-        work=_show,
-        answer=JobOut,
-    ),
-    Operation(
-        name="removeJob",
-        method="DELETE",
-        path="/jobs/{job}",
-        tag=_TAG,
-        summary="Remove a waiting job, or stop a running one.",
-        right=Right.HARVEST,
-        work=_remove,
-        answer=JobState,
-    ),
-    _step("runJob", "run", "Run a lost harvest again now, without waiting for its next try.", RUN),
-    _step(
-        "pauseJob", "pause", "Pause a job; a running harvest ends after its page and can be resumed.", PAUSE
-    ),
-    _step("resumeJob", "resume", "Resume a job.", RESUME),
-    _step(
-        "stopJob", "stop", "Stop a running harvest after its page; the next run continues from there.", STOP
-    ),
-    _step("killJob", "kill", "Kill the process of a running harvest immediately.", KILL),
-)

@@ -18,7 +18,7 @@ from oai.errors import UsageError
 from oai.rights import Right
 from provider.holdings.identifiers import parse_oai_identifier
 from provider.holdings.lookup import Query, find_captures, read_wildcard
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.shapes import Out
 from web.auth.access import find_visible, needs, visible_repositories, who_asks
 from web.auth.sessions import SignedIn
@@ -28,6 +28,8 @@ from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
 from web.site.render import pages_of, render
 from web.site.zones import local
+
+OPERATIONS: Final = Operations("search")
 
 _MOST: Final = 5
 """Hits of each kind; the link below them leads to the others."""
@@ -212,7 +214,9 @@ class SearchHits(Out):
     items: list[SearchHit]
 
 
+@OPERATIONS.add("GET /search", "search", Right.LOOK, query=SearchQuery)
 async def _search(call: Call) -> SearchHits:
+    """Search repositories, runs, records and archived documents."""
     words = tidy(call.asked(SearchQuery).q)
     groups = await call.database.run(search, call.who, words, call.settings.provider.namespace)
     return SearchHits(items=[_out(group.kind, hit) for group in groups for hit in group.hits])
@@ -224,16 +228,3 @@ def _out(kind: str, hit: Found) -> SearchHit:
 
 
 ROUTES = (web.get("/search", show),)
-OPERATIONS: Final = (
-    Operation(
-        name="search",
-        method="GET",
-        path="/search",
-        tag="search",
-        summary="Search repositories, runs, records and archived documents.",
-        right=Right.LOOK,
-        work=_search,
-        query=SearchQuery,
-        answer=SearchHits,
-    ),
-)

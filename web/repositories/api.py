@@ -31,7 +31,7 @@ from harvester.vocabulary import AccessProtocol, DeletionPolicy
 from oai.errors import SettingsError, UsageError
 from oai.rights import Right
 from web.api.faults import ApiError
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
@@ -41,7 +41,7 @@ from web.repositories.forms import PlacedForm, store_context
 from web.repositories.removals import REMOVALS
 from web.site.timeouts import ask_apart
 
-_TAG: Final = "repositories"
+OPERATIONS: Final = Operations("repositories")
 
 
 class LockOut(Out):
@@ -134,7 +134,9 @@ class RepositoryChange(In):
     )
 
 
+@OPERATIONS.add("GET /repositories", "listRepositories", Right.LOOK, query=RepositoryQuery)
 async def _list(call: Call) -> Page[RepositoryOut]:
+    """List repositories by number."""
     query = call.asked(RepositoryQuery)
     rows = await call.database.run(
         find_repositories,
@@ -152,7 +154,17 @@ async def _list(call: Call) -> Page[RepositoryOut]:
     )
 
 
+@OPERATIONS.add(
+    "POST /repositories",
+    "addRepository",
+    Right.HARVEST,
+    body=NewRepository,
+    status=201,
+    faults={424},
+    context=store_context,
+)
 async def _add(call: Call) -> RepositoryOut:
+    """Add a repository and look up its details."""
     asked, who = call.sent(NewRepository), call.who
     facts: RepositoryFacts | None = None
     if asked.identify:
@@ -169,11 +181,15 @@ async def _add(call: Call) -> RepositoryOut:
     return await _with_lock(call, row)
 
 
+@OPERATIONS.add("GET /repositories/{repository}", "getRepository", Right.LOOK)
 async def _show(call: Call) -> RepositoryOut:
+    """Show a repository."""
     return await _with_lock(call, await repository_asked(call, being_removed=True))
 
 
+@OPERATIONS.add("PATCH /repositories/{repository}", "changeRepository", Right.HARVEST, body=RepositoryChange)
 async def _change(call: Call) -> RepositoryOut:
+    """Change a repository's name, its handling of deleted records, and its mass-change guard."""
     number = (await repository_asked(call)).repository_id
     columns = call.sent(RepositoryChange).model_dump(exclude_unset=True)
 
@@ -184,12 +200,16 @@ async def _change(call: Call) -> RepositoryOut:
     return await _with_lock(call, changed)
 
 
+@OPERATIONS.add("DELETE /repositories/{repository}", "removeRepository", Right.HARVEST)
 async def _remove(call: Call) -> None:
+    """Remove a repository with its schedules, jobs and history; its files are kept."""
     number = (await repository_asked(call, being_removed=True)).repository_id
     await call.request.config_dict[REMOVALS].remove(number)
 
 
+@OPERATIONS.add("POST /repositories/{repository}/refresh", "refreshRepository", Right.HARVEST, faults={424})
 async def _refresh(call: Call) -> RepositoryOut:
+    """Refresh a repository's details, sets and formats."""
     row = await repository_asked(call)
     facts = await ask_apart(identify_repository, row.base_url, call.settings, protocol=row.protocol)
 
@@ -200,7 +220,9 @@ async def _refresh(call: Call) -> RepositoryOut:
     return await _with_lock(call, await call.database.run(write))
 
 
+@OPERATIONS.add("DELETE /repositories/{repository}/lock", "unlockRepository", Right.ADMINISTER, faults={409})
 async def _unlock(call: Call) -> None:
+    """Clear the locks that keep harvests off a repository, whoever holds them."""
     number = (await repository_asked(call)).repository_id
 
     def work(session: Session) -> list[str]:
@@ -226,13 +248,17 @@ def _out(who: SignedIn, row: Repository, lock: RepositoryLock | None) -> Reposit
     return RepositoryOut(**values, lock=None if lock is None else LockOut.model_validate(lock))
 
 
+@OPERATIONS.add("GET /repositories/{repository}/formats", "listFormats", Right.LOOK)
 async def _formats(call: Call) -> Formats:
+    """List a repository's metadata formats."""
     row = await repository_asked(call)
     found = await call.database.run(formats_of, row.repository_id)
     return Formats(items=[FormatOut.model_validate(one) for one in found])
 
 
+@OPERATIONS.add("GET /repositories/{repository}/sets", "listSets", Right.LOOK, query=Paged)
 async def _sets(call: Call) -> Page[SetOut]:
+    """List a repository's sets by setSpec."""
     row = await repository_asked(call)
     limit = call.asked(Paged).limit + 1
     found = await call.database.run(sets_of, row.repository_id, limit=limit, after=after(call, str) or "")
@@ -271,7 +297,9 @@ class ProbeOut(Out):
     odd: list[str] = Field(description="Irregularities in the answer.")
 
 
+@OPERATIONS.add("POST /probe", "probe", Right.HARVEST, body=ProbeBody, faults={424})
 async def _probe(call: Call) -> ProbeOut:
+    """Inspect any repository without storing data: Identify, formats, sets, first records."""
     asked = call.sent(ProbeBody)
     try:
         protocol = protocol_of(asked.base_url, asked.protocol)
@@ -294,118 +322,3 @@ async def _probe(call: Call) -> ProbeOut:
         failures={verb: str(error) for verb, error in found.failures.items()},
         odd=list(looked.odd),
     )
-
-
-OPERATIONS: Final = (
-    Operation(
-        name="listRepositories",
-        method="GET",
-        path="/repositories",
-        tag=_TAG,
-        summary="List repositories by number.",
-        right=Right.LOOK,
-        work=_list,
-        query=RepositoryQuery,
-        answer=Page[RepositoryOut],
-    ),
-    Operation(
-        name="addRepository",
-        method="POST",
-        path="/repositories",
-        tag=_TAG,
-        summary="Add a repository and look up its details.",
-        right=Right.HARVEST,
-        work=_add,
-        body=NewRepository,
-        answer=RepositoryOut,
-        status=201,
-        faults=frozenset({424}),
-        context=store_context,
-    ),
-    Operation(
-        name="getRepository",
-        method="GET",
-        path="/repositories/{repository}",
-        tag=_TAG,
-        summary="Show a repository.",
-        right=Right.LOOK,
-        work=_show,
-        answer=RepositoryOut,
-    ),
-    Operation(
-        name="changeRepository",
-        method="PATCH",
-        path="/repositories/{repository}",
-        tag=_TAG,
-        summary="Change a repository's name, its handling of deleted records, and its mass-change guard.",
-        right=Right.HARVEST,
-        work=_change,
-        body=RepositoryChange,
-        answer=RepositoryOut,
-    ),
-    Operation(
-        name="removeRepository",
-        method="DELETE",
-        path="/repositories/{repository}",
-        tag=_TAG,
-        summary="Remove a repository with its schedules, jobs and history; its files are kept.",
-        right=Right.HARVEST,
-        work=_remove,
-        status=204,
-    ),
-    Operation(
-        name="refreshRepository",
-        method="POST",
-        path="/repositories/{repository}/refresh",
-        tag=_TAG,
-        summary="Refresh a repository's details, sets and formats.",
-        right=Right.HARVEST,
-        work=_refresh,
-        answer=RepositoryOut,
-        faults=frozenset({424}),
-    ),
-    Operation(
-        name="unlockRepository",
-        method="DELETE",
-        path="/repositories/{repository}/lock",
-        tag=_TAG,
-        summary="Clear the locks that keep harvests off a repository, whoever holds them.",
-        right=Right.ADMINISTER,
-        work=_unlock,
-        status=204,
-        faults=frozenset({409}),
-    ),
-    Operation(
-        name="listFormats",
-        method="GET",
-        path="/repositories/{repository}/formats",
-        tag=_TAG,
-        summary="List a repository's metadata formats.",
-        right=Right.LOOK,
-        work=_formats,
-        answer=Formats,
-    ),
-    Operation(
-        name="listSets",
-        method="GET",
-        path="/repositories/{repository}/sets",
-        tag=_TAG,
-        summary="List a repository's sets by setSpec.",
-        right=Right.LOOK,
-        work=_sets,
-        query=Paged,
-        answer=Page[SetOut],
-    ),
-    Operation(
-        name="probe",
-        method="POST",
-        path="/probe",
-        tag=_TAG,
-        summary="Inspect any repository without storing data: Identify, formats, sets, first records.",
-        right=Right.HARVEST,
-        work=_probe,
-        body=ProbeBody,
-        answer=ProbeOut,
-        faults=frozenset({424}),
-    ),
-)

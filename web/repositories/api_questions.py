@@ -17,7 +17,7 @@ from oai.errors import SettingsError, TryLaterError, UsageError
 from oai.rights import Right
 from oai.vocabulary import Verb
 from web.api.faults import ApiError, FieldFault
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.shapes import In, Out
 from web.auth.access import about, asked_for
 from web.errors.refetch import refetch
@@ -27,8 +27,10 @@ from web.repositories.explorer import EXPLORATIONS, oddities
 from web.schedules.api import Started, unless_too_soon
 from web.schedules.forms import partner_minutes
 
+OPERATIONS: Final = Operations("repositories")
+RUN_OPERATIONS: Final = Operations("runs")
+
 _MOST: Final = 200_000
-_TAG: Final = "repositories"
 
 
 class QuestionBody(In):
@@ -81,7 +83,11 @@ def _check(asked: QuestionBody, access: Access) -> None:
             raise ApiError(422, "the verb does not take one of the arguments", errors=[fault])
 
 
+@OPERATIONS.add(
+    "POST /repositories/{repository}/questions", "askRepository", Right.HARVEST, body=QuestionBody
+)
 async def _ask(call: Call) -> AnswerOut:
+    """Send a request to the repository: an OAI-PMH verb or its equivalent in SRU or Z39.50."""
     repository, asked = await repository_asked(call), call.sent(QuestionBody)
     _check(asked, access_of(repository.protocol))
     try:
@@ -108,7 +114,9 @@ async def _ask(call: Call) -> AnswerOut:
     )
 
 
+@RUN_OPERATIONS.add("POST /errors/{error}/again", "fetchAgain", Right.HARVEST, faults={409})
 async def _again(call: Call) -> AgainOut:
+    """Fetch a refused record again, and store it if it is valid now."""
     _who, error = await asked_for(call.request, Quarantined, call.place["error"])
     _who, repository = await asked_for(call.request, Repository, error.repository_id)
     try:
@@ -147,7 +155,9 @@ class SampleBody(In):
     records: int = Field(100, ge=1, le=MOST_RECORDS)
 
 
+@OPERATIONS.add("POST /repositories/{repository}/diagnostics", "startDiagnostics", Right.HARVEST, status=202)
 async def _start(call: Call) -> DiagnosticsOut:
+    """Start diagnostics of how the repository answers harvesters."""
     repository = await repository_asked(call)
     if access_of(repository.protocol).query is not None:
         raise ApiError(409, f"repository {repository.repository_id} does not speak OAI-PMH; use /probe")
@@ -155,7 +165,9 @@ async def _start(call: Call) -> DiagnosticsOut:
     return _shown(call, repository)
 
 
+@OPERATIONS.add("GET /repositories/{repository}/diagnostics", "getDiagnostics", Right.LOOK)
 async def _show(call: Call) -> DiagnosticsOut:
+    """The last diagnostics, and whether new ones are running."""
     return _shown(call, await repository_asked(call))
 
 
@@ -170,7 +182,11 @@ def _shown(call: Call, repository: Repository) -> DiagnosticsOut:
     )
 
 
+@OPERATIONS.add(
+    "POST /repositories/{repository}/sample", "sampleRepository", Right.HARVEST, body=SampleBody, status=201
+)
 async def _sample(call: Call) -> Started:
+    """Harvest a few records now, beside all schedules."""
     repository, asked = await repository_asked(call), call.sent(SampleBody)
     number = repository.repository_id
 
@@ -187,64 +203,3 @@ async def _sample(call: Call) -> Started:
     job = await unless_too_soon(call.database.run(plan))
     about(call.request, "repository", number, repository.display_name, job_id=job.job_id)
     return Started(job_id=job.job_id)
-
-
-def _op(name: str, method: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
-    path = f"/repositories/{{repository}}/{step}"
-    return Operation(name=name, method=method, path=path, tag=_TAG, summary=summary, work=work, **more)
-
-
-OPERATIONS: Final = (
-    Operation(
-        name="askRepository",
-        method="POST",
-        path="/repositories/{repository}/questions",
-        tag="repositories",
-        summary="Send a request to the repository: an OAI-PMH verb or its equivalent in SRU or Z39.50.",
-        right=Right.HARVEST,
-        work=_ask,
-        body=QuestionBody,
-        answer=AnswerOut,
-    ),
-    Operation(
-        name="fetchAgain",
-        method="POST",
-        path="/errors/{error}/again",
-        tag="runs",
-        summary="Fetch a refused record again, and store it if it is valid now.",
-        right=Right.HARVEST,
-        work=_again,
-        answer=AgainOut,
-        faults=frozenset({409}),
-    ),
-    _op(
-        "startDiagnostics",
-        "POST",
-        "diagnostics",
-        "Start diagnostics of how the repository answers harvesters.",
-        _start,
-        right=Right.HARVEST,
-        answer=DiagnosticsOut,
-        status=202,
-    ),
-    _op(
-        "getDiagnostics",
-        "GET",
-        "diagnostics",
-        "The last diagnostics, and whether new ones are running.",
-        _show,
-        right=Right.LOOK,
-        answer=DiagnosticsOut,
-    ),
-    _op(
-        "sampleRepository",
-        "POST",
-        "sample",
-        "Harvest a few records now, beside all schedules.",
-        _sample,
-        right=Right.HARVEST,
-        body=SampleBody,
-        answer=Started,
-        status=201,
-    ),
-)

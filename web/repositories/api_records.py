@@ -15,14 +15,14 @@ from harvester.models import Record, Repository
 from harvester.repositories import base_folder
 from oai.rights import Right
 from web.api.faults import ApiError
-from web.api.operations import PREFIX, Call, Operation
+from web.api.operations import PREFIX, Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Out, Page, Paged
 from web.auth.access import asked_for
 from web.repositories.api import repository_asked
 from web.runs.api import attachment
 
-_TAG: Final = "records"
+OPERATIONS: Final = Operations("records")
 
 
 class RecordLine(Out):
@@ -62,7 +62,9 @@ class RecordQuery(Paged):
     )
 
 
+@OPERATIONS.add("GET /repositories/{repository}/records", "listRecords", Right.LOOK, query=RecordQuery)
 async def _list(call: Call) -> Page[RecordLine]:
+    """List a repository's records."""
     repository = await repository_asked(call)
     query = call.asked(RecordQuery)
     rows = await call.database.run(
@@ -76,7 +78,9 @@ async def _list(call: Call) -> Page[RecordLine]:
     return page_of(call, rows, _line, lambda row: (row.metadata_prefix, str(row.identifier_key)))
 
 
+@OPERATIONS.add("GET /records/{record}", "getRecord", Right.LOOK)
 async def _show(call: Call) -> RecordOut:
+    """Show a record."""
     row = await _asked(call)
     sets = await call.database.run(sets_of_record, row.record_id)
     digest = row.digest.hex() if row.digest is not None else None
@@ -88,7 +92,11 @@ async def _show(call: Call) -> RecordOut:
     )
 
 
+@OPERATIONS.add(
+    "GET /records/{record}/content", "getRecordContent", Right.LOOK, media="application/octet-stream"
+)
 async def _content(call: Call) -> web.Response:
+    """Download a record's file with its header and metadata."""
     row = await _asked(call)
     if row.filename is None:
         raise ApiError(404, f"record {row.record_id} is deleted, and so is its file")
@@ -119,38 +127,3 @@ def _line(row: Record) -> RecordLine:
     columns = {name: getattr(row, name) for name in RecordLine.model_fields if name != "content"}
     content = f"{PREFIX}/records/{row.record_id}/content" if row.filename is not None else None
     return RecordLine(**columns, content=content)
-
-
-OPERATIONS: Final = (
-    Operation(
-        name="listRecords",
-        method="GET",
-        path="/repositories/{repository}/records",
-        tag=_TAG,
-        summary="List a repository's records.",
-        right=Right.LOOK,
-        work=_list,
-        query=RecordQuery,
-        answer=Page[RecordLine],
-    ),
-    Operation(
-        name="getRecord",
-        method="GET",
-        path="/records/{record}",
-        tag=_TAG,
-        summary="Show a record.",
-        right=Right.LOOK,
-        work=_show,
-        answer=RecordOut,
-    ),
-    Operation(
-        name="getRecordContent",
-        method="GET",
-        path="/records/{record}/content",
-        tag=_TAG,
-        summary="Download a record's file with its header and metadata.",
-        right=Right.LOOK,
-        work=_content,
-        media="application/octet-stream",
-    ),
-)

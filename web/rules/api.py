@@ -16,15 +16,16 @@ from harvester.rules.rule_files import RuleFileError
 from harvester.vocabulary import RuleKind
 from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
 from web.rules.trials import LIVE, STORED, TRIALS, SampleForm
 from web.site.i18n import _
 
+OPERATIONS: Final = Operations("rules")
+
 _LONGEST: Final = 1024**2
-_TAG: Final = "rules"
 
 
 class RuleQuery(Paged):
@@ -138,7 +139,9 @@ class RuleTrialOut(Out):
     )
 
 
+@OPERATIONS.add("GET /rules", "listRules", Right.LOOK, query=RuleQuery)
 async def _list(call: Call) -> Page[RuleOut]:
+    """List filter and normalise rules by number."""
     query = call.asked(RuleQuery)
     rows = await call.database.run(
         list_rules,
@@ -150,7 +153,9 @@ async def _list(call: Call) -> Page[RuleOut]:
     return page_of(call, rows, _of_view, lambda view: view.rule.rule_id)
 
 
+@OPERATIONS.add("POST /rules", "addRule", Right.HARVEST, body=NewRule, status=201, faults={404})
 async def _add(call: Call) -> RuleOut:
+    """Create a rule."""
     asked = call.sent(NewRule)
     if asked.repository_id is not None:
         await asked_for(call.request, Repository, asked.repository_id)
@@ -177,17 +182,23 @@ async def _add(call: Call) -> RuleOut:
     return await _out(call, rule)
 
 
+@OPERATIONS.add("GET /rules/{rule}", "getRule", Right.LOOK)
 async def _show(call: Call) -> RuleOut:
+    """Show a filter or normalise rule."""
     return await _out(call, await rule_asked(call))
 
 
+@OPERATIONS.add("GET /rules/{rule}/versions", "listRuleVersions", Right.LOOK)
 async def _versions(call: Call) -> Versions:
+    """List the versions of a rule with their contents, newest first."""
     rule = await rule_asked(call)
     found = await call.database.run(list_versions, rule.rule_id)
     return Versions(items=[_version(one) for one in found])
 
 
+@OPERATIONS.add("PUT /rules/{rule}", "saveRule", Right.HARVEST, body=NewVersion)
 async def _save(call: Call) -> RuleOut:
+    """Save a new version of a rule; unchanged content creates no version."""
     rule, asked = await rule_asked(call), call.sent(NewVersion)
     try:
         await call.database.run(
@@ -204,11 +215,15 @@ async def _save(call: Call) -> RuleOut:
     return await _out(call, rule)
 
 
+@OPERATIONS.add("DELETE /rules/{rule}", "removeRule", Right.HARVEST)
 async def _remove(call: Call) -> None:
+    """Remove a rule; its file is kept."""
     await call.database.run(versions.remove_rule, (await rule_asked(call)).rule_id)
 
 
+@OPERATIONS.add("POST /rules/{rule}/trial", "tryRule", Right.HARVEST, body=TrialBody, faults={424})
 async def _try(call: Call) -> RuleTrialOut:
+    """Test a rule, or other content, on samples without saving."""
     rule, asked = await rule_asked(call), call.sent(TrialBody)
     _who, repository = await asked_for(call.request, Repository, asked.repository_id)
     last = await call.database.run(last_version, rule.rule_id)
@@ -273,75 +288,3 @@ def _version(version: RuleVersion) -> VersionOut:
 def _faulty(error: RuleFileError) -> ApiError:
     fault = FieldFault(pointer="/content", detail=f"line {error.line}, column {error.column}: {error.reason}")
     return ApiError(422, "the rules are not valid", errors=[fault])
-
-
-def _step(name: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
-    declared = {"answer": RuleOut, "right": Right.HARVEST, **more}
-    return Operation(
-        name=name, path=f"/rules/{{rule}}{step}", tag=_TAG, summary=summary, work=work, **declared
-    )
-
-
-OPERATIONS: Final = (
-    Operation(
-        name="listRules",
-        method="GET",
-        path="/rules",
-        tag=_TAG,
-        summary="List filter and normalise rules by number.",
-        right=Right.LOOK,
-        work=_list,
-        query=RuleQuery,
-        answer=Page[RuleOut],
-    ),
-    Operation(
-        name="addRule",
-        method="POST",
-        path="/rules",
-        tag=_TAG,
-        summary="Create a rule.",
-        right=Right.HARVEST,
-        work=_add,
-        body=NewRule,
-        answer=RuleOut,
-        status=201,
-        faults=frozenset({404}),
-    ),
-    _step("getRule", "", "Show a notification rule.", _show, method="GET", right=Right.LOOK),
-    _step(
-        "listRuleVersions",
-        "/versions",
-        "List the versions of a rule with their contents, newest first.",
-        _versions,
-        method="GET",
-        answer=Versions,
-        right=Right.LOOK,
-    ),
-    _step(
-        "saveRule",
-        "",
-        "Save a new version of a rule; unchanged content creates no version.",
-        _save,
-        method="PUT",
-        body=NewVersion,
-    ),
-    _step(
-        "removeRule",
-        "",
-        "Remove a rule; its file is kept.",
-        _remove,
-        method="DELETE",
-        answer=None,
-        status=204,
-    ),
-    _step(
-        "tryRule",
-        "/trial",
-        "Test a rule, or other content, on samples without saving.",
-        _try,
-        method="POST",
-        body=TrialBody,
-        answer=RuleTrialOut,
-        faults=frozenset({424}),
-    ),
-)

@@ -10,13 +10,13 @@ from manager.replays import kept_runs
 from oai.errors import TryLaterError, UsageError
 from oai.rights import Right
 from web.api.faults import ApiError
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.shapes import In, Out
 from web.auth.access import visible_repositories
 from web.rules.api import rule_asked
 from web.rules.replay import REPLAYS, Replay, wanted_replay
 
-_TAG: Final = "rules"
+OPERATIONS: Final = Operations("rules")
 
 
 class KeptRunOut(Out):
@@ -73,14 +73,18 @@ class ReplayState(Out):
     repository_id: int
 
 
+@OPERATIONS.add("GET /rules/{rule}/runs", "listReplayableRuns", Right.LOOK)
 async def _runs(call: Call) -> KeptRuns:
+    """List runs that can be replayed with a rule."""
     rule = await rule_asked(call)
     among = visible_repositories(call.who)
     found = await call.database.run(kept_runs, among=among, repository_id=rule.repository_id)
     return KeptRuns(items=[KeptRunOut.model_validate(one) for one in found])
 
 
+@OPERATIONS.add("POST /rules/{rule}/rehearsal", "rehearseRule", Right.HARVEST, body=ReplayBody, faults={409})
 async def _rehearse(call: Call) -> RehearsalOut:
+    """Preview the replay of a run with the current rule, without changing data."""
     wanted = await _wanted(call)
     try:
         return RehearsalOut.model_validate(await call.request.config_dict[REPLAYS].preview(wanted))
@@ -90,7 +94,11 @@ async def _rehearse(call: Call) -> RehearsalOut:
         raise ApiError(503, str(error)) from None
 
 
+@OPERATIONS.add(
+    "POST /rules/{rule}/replay", "replayRule", Right.HARVEST, body=ReplayBody, status=202, faults={409}
+)
 async def _apply(call: Call) -> ReplayState:
+    """Replay a run with the current rule; the result appears in the history."""
     wanted = await _wanted(call)
     if not call.request.config_dict[REPLAYS].begin(wanted):
         raise ApiError(
@@ -101,42 +109,3 @@ async def _apply(call: Call) -> ReplayState:
 
 async def _wanted(call: Call) -> Replay:
     return await wanted_replay(call.request, await rule_asked(call), call.sent(ReplayBody).run)
-
-
-OPERATIONS: Final = (
-    Operation(
-        name="listReplayableRuns",
-        method="GET",
-        path="/rules/{rule}/runs",
-        tag=_TAG,
-        summary="List runs that can be replayed with a rule.",
-        right=Right.LOOK,
-        work=_runs,
-        answer=KeptRuns,
-    ),
-    Operation(
-        name="rehearseRule",
-        method="POST",
-        path="/rules/{rule}/rehearsal",
-        tag=_TAG,
-        summary="Preview the replay of a run with the current rule, without changing data.",
-        right=Right.HARVEST,
-        work=_rehearse,
-        body=ReplayBody,
-        answer=RehearsalOut,
-        faults=frozenset({409}),
-    ),
-    Operation(
-        name="replayRule",
-        method="POST",
-        path="/rules/{rule}/replay",
-        tag=_TAG,
-        summary="Replay a run with the current rule; the result appears in the history.",
-        right=Right.HARVEST,
-        work=_apply,
-        body=ReplayBody,
-        answer=ReplayState,
-        status=202,
-        faults=frozenset({409}),
-    ),
-)

@@ -20,13 +20,13 @@ from manager.jobs.views import HistoryView, remove_history
 from oai.database import Database
 from oai.rights import Right
 from oai.settings import Settings
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Moment, Out, Page, Paged
 from web.auth.access import asked_for, visible_repositories
 from web.site.paging import LARGEST_BIGINT
 
-_TAG: Final = "runs"
+OPERATIONS: Final = Operations("runs")
 
 
 class RunLine(Out):
@@ -109,7 +109,9 @@ class Released(Out):
     deleted: int
 
 
+@OPERATIONS.add("GET /runs", "listRuns", Right.LOOK, query=RunQuery)
 async def _list(call: Call) -> Page[RunLine]:
+    """List finished runs, newest first."""
     query = call.asked(RunQuery)
     choice = RunFilter(
         repository_id=query.repository,
@@ -123,7 +125,9 @@ async def _list(call: Call) -> Page[RunLine]:
     return page_of(call, rows, _line, lambda row: row.history.history_id)
 
 
+@OPERATIONS.add("GET /runs/{run}", "getRun", Right.LOOK)
 async def _show(call: Call) -> RunOut:
+    """Show a run with its warnings and details."""
     row = await run_asked(call)
     repository = await call.database.run(lambda session: session.get_one(Repository, row.repository_id))
     pieces = await call.database.run(pieces_of, row.history_id)
@@ -131,11 +135,15 @@ async def _show(call: Call) -> RunOut:
     return RunOut(**columns, pieces=[piece.history_id for piece in pieces])
 
 
+@OPERATIONS.add("DELETE /runs/{run}", "removeRun", Right.HARVEST)
 async def _remove(call: Call) -> None:
+    """Remove a run from the history; its records are kept."""
     await call.database.run(remove_history, (await run_asked(call)).history_id)
 
 
+@OPERATIONS.add("GET /runs/{run}/changes", "listChanges", Right.LOOK, query=Paged, faults={409})
 async def _changes(call: Call) -> Page[ChangeOut]:
+    """List the changes of a run, as long as the change feed keeps them."""
     row = await run_asked(call)
     limit, since = call.asked(Paged).limit + 1, after(call, int, largest=LARGEST_BIGINT) or 0
 
@@ -146,7 +154,9 @@ async def _changes(call: Call) -> Page[ChangeOut]:
     return page_of(call, await call.database.run(work), ChangeOut.model_validate, lambda line: line.change_id)
 
 
+@OPERATIONS.add("POST /runs/{run}/release", "releaseRun", Right.HARVEST)
 async def _release(call: Call) -> Released:
+    """Approve a run that the mass-change guard holds."""
     row = await run_asked(call)
     hold, deleted = await call.database.run_apart(_released, call.settings, row.history_id)
     return Released(
@@ -188,51 +198,3 @@ def _line(view: HistoryView) -> RunLine:
 def _columns(shape: type[RunLine], run: History, repository_name: str) -> dict[str, Any]:
     columns = {name: getattr(run, name) for name in shape.model_fields if hasattr(run, name)}
     return {**columns, "run_id": run.history_id, "repository_name": repository_name}
-
-
-def _of_run(name: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
-    declared = {"method": "GET", "right": Right.LOOK, **more}
-    return Operation(name=name, path=f"/runs/{{run}}{step}", tag=_TAG, summary=summary, work=work, **declared)
-
-
-OPERATIONS: Final = (
-    Operation(
-        name="listRuns",
-        method="GET",
-        path="/runs",
-        tag=_TAG,
-        summary="List finished runs, newest first.",
-        right=Right.LOOK,
-        work=_list,
-        query=RunQuery,
-        answer=Page[RunLine],
-    ),
-    _of_run("getRun", "", "Show a run with its warnings and details.", _show, answer=RunOut),
-    _of_run(
-        "removeRun",
-        "",
-        "Remove a run from the history; its records are kept.",
-        _remove,
-        method="DELETE",
-        right=Right.HARVEST,
-        status=204,
-    ),
-    _of_run(
-        "listChanges",
-        "/changes",
-        "List the changes of a run, as long as the change feed keeps them.",
-        _changes,
-        query=Paged,
-        answer=Page[ChangeOut],
-        faults=frozenset({409}),
-    ),
-    _of_run(
-        "releaseRun",
-        "/release",
-        "Approve a run that the mass-change guard holds.",
-        _release,
-        method="POST",
-        right=Right.HARVEST,
-        answer=Released,
-    ),
-)

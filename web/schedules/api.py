@@ -30,14 +30,15 @@ from manager.schedules.service import (
 from manager.schedules.what_if import Clash
 from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
 from web.schedules.forms import ScheduleForm, is_owned, partner_minutes, run_spacing, what_it_means
 from web.schedules.rules import rule_context, rule_paths
 
-_TAG: Final = "schedules"
+OPERATIONS: Final = Operations("schedules")
+
 _ORDER: Final = (
     "metadata_prefix", "set_spec", "frequency", "time_zone", "start_date", "end_date", "harvest_from",
     "harvest_to", "method", "validation", "incremental", "filter_file_path", "normalize_file_path",
@@ -136,7 +137,9 @@ class Started(Out):
     job_id: int
 
 
+@OPERATIONS.add("GET /schedules", "listSchedules", Right.LOOK, query=ScheduleQuery)
 async def _list(call: Call) -> Page[ScheduleOut]:
+    """List schedules by number, for one repository or all."""
     query = call.asked(ScheduleQuery)
     rows = await call.database.run(
         find_schedules,
@@ -148,7 +151,17 @@ async def _list(call: Call) -> Page[ScheduleOut]:
     return page_of(call, rows, lambda view: _shown(call, view), lambda view: view.schedule.id)
 
 
+@OPERATIONS.add(
+    "POST /schedules",
+    "addSchedule",
+    Right.HARVEST,
+    body=NewSchedule,
+    status=201,
+    faults={404},
+    context=rule_context,
+)
 async def _add(call: Call) -> ScheduleOut:
+    """Add a schedule; without a frequency it runs once."""
     asked = call.sent(NewSchedule)
     await _own_repository(call, asked.repository_id)
     columns = {**asked.columns(), "partner_minutes": partner_minutes(call.request)}
@@ -163,7 +176,16 @@ async def _add(call: Call) -> ScheduleOut:
     return _shown(call, view)
 
 
+@OPERATIONS.add(
+    "POST /schedules/forecast",
+    "forecastSchedule",
+    Right.HARVEST,
+    body=NewSchedule,
+    faults={404},
+    context=rule_context,
+)
 async def _forecast(call: Call) -> ForecastOut:
+    """Show what a schedule would mean, without adding it."""
     asked = call.sent(NewSchedule)
     await _own_repository(call, asked.repository_id)
     owned = await is_owned(call.request, asked.repository_id, None)
@@ -184,12 +206,18 @@ def _clash(one: Clash) -> dict[str, Any]:
     return {name: value for name, value in asdict(one).items() if name != "recurring_id"}
 
 
+@OPERATIONS.add("GET /schedules/{schedule}", "getSchedule", Right.LOOK)
 async def _show(call: Call) -> ScheduleOut:
+    """Show a schedule."""
     number = (await _asked(call)).id
     return _shown(call, await call.database.run(find_view, number))
 
 
+@OPERATIONS.add(
+    "PUT /schedules/{schedule}", "changeSchedule", Right.HARVEST, body=ScheduleChange, context=rule_context
+)
 async def _change(call: Call) -> ScheduleOut:
+    """Change a schedule; its next job is planned again."""
     row = await _asked(call)
     asked = call.sent(ScheduleChange)
     columns = {
@@ -222,26 +250,38 @@ async def unless_too_soon(work: Awaitable[Job]) -> Job:
         raise ApiError(409, str(error)) from None
 
 
+@OPERATIONS.add("DELETE /schedules/{schedule}", "removeSchedule", Right.HARVEST)
 async def _remove(call: Call) -> None:
+    """Remove a schedule with its planned jobs; a running harvest continues."""
     await call.database.run(remove_schedule, (await _asked(call)).id)
 
 
+@OPERATIONS.add("POST /schedules/{schedule}/pause", "pauseSchedule", Right.HARVEST)
 async def _pause(call: Call) -> ScheduleOut:
+    """Pause a schedule; it creates no jobs until it is resumed."""
     return await _after(call, pause_schedule)
 
 
+@OPERATIONS.add("POST /schedules/{schedule}/resume", "resumeSchedule", Right.HARVEST)
 async def _resume(call: Call) -> ScheduleOut:
+    """Resume a schedule."""
     return await _after(call, resume_schedule)
 
 
+@OPERATIONS.add("POST /schedules/{schedule}/run", "runSchedule", Right.HARVEST, status=201)
 async def _run(call: Call) -> Started:
+    """Run a schedule now."""
     number, minutes = (await _asked(call)).id, partner_minutes(call.request)
     job = await unless_too_soon(call.database.run(run_now, number, partner_minutes=minutes))
     about(call.request, "schedule", job.recurring_id, job_id=job.job_id)
     return Started(job_id=job.job_id)
 
 
+@OPERATIONS.add(
+    "POST /schedules/{schedule}/sample", "sampleSchedule", Right.HARVEST, body=SampleOfSchedule, status=201
+)
 async def _sample(call: Call) -> Started:
+    """Harvest a few records now, beside the schedule."""
     number, asked = (await _asked(call)).id, call.sent(SampleOfSchedule)
     minutes = partner_minutes(call.request)
     sampled = call.database.run(sample_schedule, number, asked.records, partner_minutes=minutes)
@@ -280,83 +320,3 @@ def _shown(call: Call, view: ScheduleView) -> ScheduleOut:
         "next_due": view.next_due,
     }
     return ScheduleOut(**{**columns, **rule_paths(call.request, row), **own})
-
-
-def _step(name: str, step: str, summary: str, work: Any, **more: Any) -> Operation:  # noqa: ANN401 as declared
-    declared = {"answer": ScheduleOut, "method": "POST", "right": Right.HARVEST, **more}
-    return Operation(
-        name=name, path=f"/schedules/{{schedule}}{step}", tag=_TAG, summary=summary, work=work, **declared
-    )
-
-
-OPERATIONS: Final = (
-    Operation(
-        name="listSchedules",
-        method="GET",
-        path="/schedules",
-        tag=_TAG,
-        summary="List schedules by number, for one repository or all.",
-        right=Right.LOOK,
-        work=_list,
-        query=ScheduleQuery,
-        answer=Page[ScheduleOut],
-    ),
-    Operation(
-        name="addSchedule",
-        method="POST",
-        path="/schedules",
-        tag=_TAG,
-        summary="Add a schedule; without a frequency it runs once.",
-        right=Right.HARVEST,
-        work=_add,
-        body=NewSchedule,
-        answer=ScheduleOut,
-        status=201,
-        faults=frozenset({404}),
-        context=rule_context,
-    ),
-    Operation(
-        name="forecastSchedule",
-        method="POST",
-        path="/schedules/forecast",
-        tag=_TAG,
-        summary="Show what a schedule would mean, without adding it.",
-        right=Right.HARVEST,
-        work=_forecast,
-        body=NewSchedule,
-        answer=ForecastOut,
-        faults=frozenset({404}),
-        context=rule_context,
-    ),
-    _step("getSchedule", "", "Show a schedule.", _show, method="GET", right=Right.LOOK),
-    _step(
-        "changeSchedule",
-        "",
-        "Change a schedule; its next job is planned again.",
-        _change,
-        method="PUT",
-        body=ScheduleChange,
-        context=rule_context,
-    ),
-    _step(
-        "removeSchedule",
-        "",
-        "Remove a schedule with its planned jobs; a running harvest continues.",
-        _remove,
-        method="DELETE",
-        answer=None,
-        status=204,
-    ),
-    _step("pauseSchedule", "/pause", "Pause a schedule; it creates no jobs until it is resumed.", _pause),
-    _step("resumeSchedule", "/resume", "Resume a schedule.", _resume),
-    _step("runSchedule", "/run", "Run a schedule now.", _run, answer=Started, status=201),
-    _step(
-        "sampleSchedule",
-        "/sample",
-        "Harvest a few records now, beside the schedule.",
-        _sample,
-        body=SampleOfSchedule,
-        answer=Started,
-        status=201,
-    ),
-)

@@ -17,14 +17,14 @@ from manager.store_audits import (
 )
 from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
-from web.api.operations import Call, Operation
+from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
 from web.site.paging import LARGEST_BIGINT
 from web.store.pages import AuditScheduleForm
 
-_TAG: Final = "store audits"
+OPERATIONS: Final = Operations("store audits")
 
 
 class StoreAuditOut(Out):
@@ -78,7 +78,9 @@ class NewAuditSchedule(AuditScheduleForm):
     model_config = ConfigDict(extra="forbid")
 
 
+@OPERATIONS.add("GET /store-audits", "listStoreAudits", Right.LOOK, query=StoreAuditQuery)
 async def _list(call: Call) -> Page[StoreAuditOut]:
+    """List audits of stores, newest first."""
     query = call.asked(StoreAuditQuery)
     views = await call.database.run(
         find_audits,
@@ -92,19 +94,25 @@ async def _list(call: Call) -> Page[StoreAuditOut]:
     )
 
 
+@OPERATIONS.add("GET /store-audits/{store_audit}", "getStoreAudit", Right.LOOK)
 async def _show(call: Call) -> StoreAuditDetails:
+    """Show an audit and its first findings."""
     _, row = await asked_for(call.request, StoreAudit, call.place["store_audit"])
     return StoreAuditDetails.model_validate(row)
 
 
+@OPERATIONS.add("POST /repositories/{repository}/store-audits", "runStoreAudit", Right.HARVEST, status=201)
 async def _run(call: Call) -> StoreAuditOut:
+    """Queue an audit of the repository's store."""
     _, repository = await asked_for(call.request, Repository, call.place["repository"])
     number = await call.database.run(queue_audit, repository.repository_id)
     queued = await call.database.run(lambda session: session.get_one(StoreAudit, number))
     return StoreAuditOut.model_validate(queued)
 
 
+@OPERATIONS.add("GET /store-audit-schedules", "listStoreAuditSchedules", Right.LOOK, query=Paged)
 async def _list_schedules(call: Call) -> Page[AuditScheduleOut]:
+    """List the schedules of audits by number."""
     views = await call.database.run(
         list_schedules,
         among=visible_repositories(call.who),
@@ -119,7 +127,16 @@ async def _list_schedules(call: Call) -> Page[AuditScheduleOut]:
     )
 
 
+@OPERATIONS.add(
+    "POST /store-audit-schedules",
+    "setStoreAuditSchedule",
+    Right.HARVEST,
+    body=NewAuditSchedule,
+    status=201,
+    faults={404},
+)
 async def _set_schedule(call: Call) -> AuditScheduleOut:
+    """Set how often a store is audited, or all stores; replaces the earlier schedule."""
     asked = call.sent(NewAuditSchedule)
     if asked.repository_id is not None:
         await asked_for(call.request, Repository, asked.repository_id)
@@ -133,76 +150,8 @@ async def _set_schedule(call: Call) -> AuditScheduleOut:
     return AuditScheduleOut.model_validate(made)
 
 
+@OPERATIONS.add("DELETE /store-audit-schedules/{audit_schedule}", "removeStoreAuditSchedule", Right.HARVEST)
 async def _remove_schedule(call: Call) -> None:
+    """Remove a schedule of audits; its audits stay."""
     _, row = await asked_for(call.request, StoreAuditSchedule, call.place["audit_schedule"])
     await call.database.run(remove_schedule, row.schedule_id)
-
-
-OPERATIONS: Final = (
-    Operation(
-        name="listStoreAudits",
-        method="GET",
-        path="/store-audits",
-        tag=_TAG,
-        summary="List audits of stores, newest first.",
-        right=Right.LOOK,
-        work=_list,
-        query=StoreAuditQuery,
-        answer=Page[StoreAuditOut],
-    ),
-    Operation(
-        name="getStoreAudit",
-        method="GET",
-        path="/store-audits/{store_audit}",
-        tag=_TAG,
-        summary="Show an audit and its first findings.",
-        right=Right.LOOK,
-        work=_show,
-        answer=StoreAuditDetails,
-    ),
-    Operation(
-        name="runStoreAudit",
-        method="POST",
-        path="/repositories/{repository}/store-audits",
-        tag=_TAG,
-        summary="Queue an audit of the repository's store.",
-        right=Right.HARVEST,
-        work=_run,
-        answer=StoreAuditOut,
-        status=201,
-    ),
-    Operation(
-        name="listStoreAuditSchedules",
-        method="GET",
-        path="/store-audit-schedules",
-        tag=_TAG,
-        summary="List the schedules of audits by number.",
-        right=Right.LOOK,
-        work=_list_schedules,
-        query=Paged,
-        answer=Page[AuditScheduleOut],
-    ),
-    Operation(
-        name="setStoreAuditSchedule",
-        method="POST",
-        path="/store-audit-schedules",
-        tag=_TAG,
-        summary="Set how often a store is audited, or all stores; replaces the earlier schedule.",
-        right=Right.HARVEST,
-        work=_set_schedule,
-        body=NewAuditSchedule,
-        answer=AuditScheduleOut,
-        status=201,
-        faults=frozenset({404}),
-    ),
-    Operation(
-        name="removeStoreAuditSchedule",
-        method="DELETE",
-        path="/store-audit-schedules/{audit_schedule}",
-        tag=_TAG,
-        summary="Remove a schedule of audits; its audits stay.",
-        right=Right.HARVEST,
-        work=_remove_schedule,
-        status=204,
-    ),
-)
