@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from aiohttp import web
-from pydantic import Field, field_validator
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from harvester.listing import find_repositories
@@ -37,6 +37,7 @@ from web.site.forms import (
     Form,
     FormModel,
     StaleFormError,
+    empty_is_none,
     filled_from,
     keeping_other_changes,
     locked_row,
@@ -71,10 +72,7 @@ class ChangeForm(OrganisationForm):
 
     max_gigabytes: Decimal | None = Field(None, ge=0, le=MOST_BYTES // _GIGA)
 
-    @field_validator("max_records", "max_gigabytes", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: str) -> str | None:
-        return value.strip() or None
+    _empty_is_none = empty_is_none("max_records", "max_gigabytes")
 
 
 @administrators_only

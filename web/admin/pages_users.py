@@ -5,7 +5,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from aiohttp import web
-from pydantic import Field, field_validator
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
@@ -32,6 +32,7 @@ from web.site.forms import (
     Form,
     FormModel,
     StaleFormError,
+    empty_is_none,
     filled_from,
     keeping_other_changes,
     read_form,
@@ -55,10 +56,7 @@ class RoleForm(FormModel):
     role: Role
     organisation: int | None = Field(None, ge=1, le=999_999_999)
 
-    @field_validator("organisation", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if value == "" else value
+    _empty_is_none = empty_is_none("organisation")
 
 
 class InvitationForm(RoleForm):

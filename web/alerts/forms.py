@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 
 from manager.notices.models import Channel, Kind, Language, NoticeRule, NoticeState, Occasion
 from manager.notices.rules import RuleColumns
-from web.site.forms import FormModel
+from web.site.forms import FormModel, empty_is_none
 from web.site.i18n import _
 
 _LONGEST: Final = 2000
@@ -27,10 +27,7 @@ class AlertForm(FormModel):
     language: Language = Language.ENGLISH
     recurring_id: int | None = Field(None, ge=1, le=999_999_999)
 
-    @field_validator("recurring_id", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if value == "" else value
+    _empty_is_none = empty_is_none("recurring_id")
 
     @field_validator("channel")
     @classmethod

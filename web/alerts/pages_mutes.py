@@ -15,7 +15,7 @@ from oai.errors import UsageError
 from web.auth.access import Right, asked_for, local_path, needs, visible_repositories, who_asks
 from web.repositories.forms import repository_choices
 from web.site.formats import lasting
-from web.site.forms import Form, FormModel, read_form
+from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import database_of
 from web.site.paging import PAGE, number_in, page_of
@@ -36,10 +36,7 @@ class MuteForm(FormModel):
     hours: int = Field(4, ge=1, le=2160)
     note: str = Field(min_length=1, max_length=_LONGEST)
 
-    @field_validator("starts", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if value == "" else value
+    _empty_is_none = empty_is_none("starts")
 
     @field_validator("kind")
     @classmethod

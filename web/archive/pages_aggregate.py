@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from aiohttp import web
-from pydantic import Field, field_validator
+from pydantic import Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -18,7 +18,7 @@ from provider.aggregate.sources import add_source, find_repository, withdraw_sou
 from web.archive.address import aggregate_address
 from web.auth.access import about, asked_for, needs, who_asks
 from web.repositories.forms import repository_choices
-from web.site.forms import Form, FormModel, read_form
+from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import number_in
@@ -33,10 +33,7 @@ class SourceForm(FormModel):
     name: str | None = Field(None, max_length=60)
     identifiers: Identifiers = Identifiers.ORIGINAL
 
-    @field_validator("name", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if value == "" else value
+    _empty_is_none = empty_is_none("name")
 
 
 @needs(Right.LOOK_AROUND)

@@ -5,7 +5,7 @@ from typing import Any, Final, Self
 from urllib.parse import quote
 
 from aiohttp import web
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from sqlalchemy import Select, or_, select
 from sqlalchemy.orm import Session
 
@@ -24,6 +24,7 @@ from web.site.forms import (
     Form,
     FormModel,
     StaleFormError,
+    empty_is_none,
     filled_from,
     keeping_other_changes,
     locked_row,
@@ -63,10 +64,7 @@ class RuleForm(FormModel):
     access: Access
     embargo_until: datetime | None = None
 
-    @field_validator("embargo_until", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if value == "" else value
+    _empty_is_none = empty_is_none("embargo_until")
 
     @model_validator(mode="after")
     def _an_embargo_has_an_end(self) -> Self:

@@ -27,7 +27,7 @@ from provider.titles.models import Title
 from web.archive.pages_documents import matches
 from web.auth.access import about, needs, who_asks
 from web.auth.audit import record_export
-from web.site.forms import FormModel, read_form
+from web.site.forms import FormModel, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of
@@ -59,10 +59,7 @@ class ExportRequest(FormModel):
         "administrators can download the file.",
     )
 
-    @field_validator("url", "set_spec", "title_id", "name", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if value == "" else value
+    _empty_is_none = empty_is_none("url", "set_spec", "title_id", "name")
 
     @model_validator(mode="after")
     def _one_is_chosen(self) -> Self:

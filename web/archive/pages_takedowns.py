@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from aiohttp import web
 from multidict import MultiMapping
-from pydantic import Field, field_validator
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
@@ -15,7 +15,7 @@ from provider.holdings import takedowns
 from provider.models import Takedown
 from web.auth.access import about, needs
 from web.site.export import AT_ONCE, KINDS, columns_of, export
-from web.site.forms import Form, FormModel, read_form
+from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of, text_in
@@ -41,10 +41,7 @@ class TakedownForm(FormModel):
     reference: str = Field("", max_length=_LONGEST)
     expires: datetime | None = None
 
-    @field_validator("expires", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if value == "" else value
+    _empty_is_none = empty_is_none("expires")
 
     def request(self, lines: Sequence[str]) -> takedowns.TakedownRequest:
         """Return the request for these lines; a line that has an asterisk says itself what it means."""

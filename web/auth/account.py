@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from aiohttp import web
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from oai.errors import UsageError, required
 from oai.languages import LANGUAGES
@@ -17,7 +17,7 @@ from web.auth.pages import check_password_of, chosen_password
 from web.auth.sessions import end_sessions, leave, list_sessions, mark_of, session_token
 from web.auth.sign_in import known_user
 from web.auth.users import set_language, set_password, set_time_zone
-from web.site.forms import Form, FormModel, read_form
+from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, Shown, number_in, page_of
@@ -35,10 +35,7 @@ class TokenForm(FormModel):
     token_name: str = Field(min_length=1, max_length=100)
     days: int | None = Field(None, ge=1, le=3650)
 
-    @field_validator("days", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if isinstance(value, str) and not value.strip() else value
+    _empty_is_none = empty_is_none("days")
 
 
 @needs(Right.ACCOUNT)

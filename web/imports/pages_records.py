@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from aiohttp import web
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.models import BibliographicRow
@@ -28,7 +28,7 @@ from web.auth.access import asked_for, visible_repositories, who_asks
 from web.auth.sessions import SignedIn
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.formats import language_name
-from web.site.forms import Form, FormModel, read_form
+from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _
 from web.site.keys import PAGE_SIZES, database_of
 from web.site.render import render
@@ -193,10 +193,7 @@ class RecordSearch(FormModel):
 class TypedSearch(RecordSearch):
     """The search as a form submits it, including empty fields."""
 
-    @field_validator("repository", "kind", "year_from", "year_to", "order", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if value == "" else value
+    _empty_is_none = empty_is_none("repository", "kind", "year_from", "year_to", "order")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 from web.auth.sessions import SignedIn
 from web.auth.set_owners import choices_for
-from web.site.forms import FormModel
+from web.site.forms import FormModel, empty_is_none
 from web.site.i18n import _, error_text, mark
 
 _log = logging.getLogger("web.import_processes")
@@ -166,10 +166,7 @@ class SourceForm(FormModel):
 class TypedSource(SourceForm):
     """The settings as a form submits them, including empty fields."""
 
-    @field_validator("set_id", "metadata_prefix", "record_url_template", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if isinstance(value, str) and not value.strip() else value
+    _empty_is_none = empty_is_none("set_id", "metadata_prefix", "record_url_template")
 
 
 def list_sources(

@@ -43,6 +43,7 @@ from web.site.forms import (
     Form,
     FormModel,
     StaleFormError,
+    empty_is_none,
     filled_from,
     keeping_other_changes,
     locked_row,
@@ -70,10 +71,7 @@ class HarvestForm(FormModel):
     set_spec: str | None = Field(None, max_length=LONGEST_SELECTION)
     records: int | None = Field(None, ge=1, le=100_000)
 
-    @field_validator("records", "set_spec", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if value == "" else value
+    _empty_is_none = empty_is_none("records", "set_spec")
 
 
 class SettingsForm(FormModel):
@@ -91,10 +89,7 @@ class SettingsForm(FormModel):
     def _is_an_address(cls, value: str) -> str:
         return usable_address(value)
 
-    @field_validator("repository_name", "brake_deletions", "brake_updates", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if value == "" else value
+    _empty_is_none = empty_is_none("repository_name", "brake_deletions", "brake_updates")
 
 
 async def show(request: web.Request) -> web.Response:

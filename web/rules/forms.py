@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from harvester.rule_lab.explanation import read_rules
 from harvester.rule_lab.rows import (
@@ -21,7 +21,7 @@ from harvester.rule_lab.rows import (
 from harvester.rules.filters import FilterMatch
 from harvester.rules.rule_files import RuleFileError
 from harvester.vocabulary import RuleKind
-from web.site.forms import FormModel
+from web.site.forms import FormModel, empty_is_none
 from web.site.i18n import _, error_text
 
 ROWS: Final = "rows"
@@ -40,10 +40,7 @@ class RuleForm(FormModel):
     description: str = Field("", max_length=2000)
     repository_id: int | None = Field(None, ge=1, le=999_999_999)
 
-    @field_validator("repository_id", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if value == "" else value
+    _empty_is_none = empty_is_none("repository_id")
 
 
 @dataclass(frozen=True, kw_only=True)

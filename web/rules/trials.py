@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 from lxml import etree
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from harvester.harvest_plan import LONGEST_SELECTION, PREFIX
 from harvester.models import Repository
@@ -20,7 +20,7 @@ from oai.errors import MalformedXmlError
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 from oai.xml import parse
-from web.site.forms import FormModel
+from web.site.forms import FormModel, empty_is_none
 from web.site.timeouts import ask_apart
 
 SECONDS: Final = 20.0
@@ -44,10 +44,7 @@ class SampleForm(FormModel):
     set_spec: str | None = Field(None, max_length=LONGEST_SELECTION)
     samples: int = Field(100, ge=1, le=1000)
 
-    @field_validator("metadata_prefix", "set_spec", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if isinstance(value, str) and not value.strip() else value
+    _empty_is_none = empty_is_none("metadata_prefix", "set_spec")
 
 
 @dataclass(kw_only=True)

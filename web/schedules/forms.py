@@ -27,7 +27,7 @@ from oai.owners import owner_of
 from web.auth.access import visible_repositories, who_asks
 from web.schedules.rules import RULES, rule_chosen
 from web.schedules.timing import NO_WEEKDAY, When, often, timing_in
-from web.site.forms import Form, FormModel, read_time
+from web.site.forms import Form, FormModel, empty_is_none, read_time
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 
@@ -75,10 +75,7 @@ else:
 class PlanForm(_Parameters):
     """What to harvest, when and how; an empty text means what the field's hint says."""
 
-    @field_validator(*(one.column for one in carried(Surface.FORM) if one.form is None), mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if isinstance(value, str) and not value.strip() else value
+    _empty_is_none = empty_is_none(*(one.column for one in carried(Surface.FORM) if one.form is None))
 
     @field_validator(*_TIMES, mode="before")
     @classmethod

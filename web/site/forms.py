@@ -106,6 +106,15 @@ class StaleFormError(Exception):
         """The form to show again; submitted again, it replaces the other change."""
 
 
+def _blank_is_none(value: object) -> object:
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def empty_is_none(*names: str) -> Any:  # noqa: ANN401 pydantic's descriptor has no public type
+    """Return a validator for fields that may be left empty; keep it as an attribute of the form."""
+    return field_validator(*names, mode="before")(_blank_is_none)
+
+
 class FormModel(BaseModel):
     """Base of the form models: surrounding whitespace is stripped, and unknown fields are ignored."""
 

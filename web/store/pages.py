@@ -20,7 +20,7 @@ from manager.store_audits import (
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.repositories.forms import repository_choices
-from web.site.forms import Form, FormModel, read_form
+from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import database_of
 from web.site.paging import LARGEST_BIGINT, PAGE, number_in, page_of
@@ -45,10 +45,7 @@ class AuditScheduleForm(FormModel):
     )
     time_zone: str = Field("UTC", max_length=_LONGEST, description="IANA time zone.")
 
-    @field_validator("repository_id", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if value == "" else value
+    _empty_is_none = empty_is_none("repository_id")
 
     @field_validator("frequency")
     @classmethod
