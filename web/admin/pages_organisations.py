@@ -249,11 +249,7 @@ def _what_ends() -> str:
 
 
 def _steps() -> list[tuple[str, str]]:
-    return [
-        (_("Overview"), "/"),
-        (_("Administration"), "/admin"),
-        (_("Organisations"), "/admin/organisations"),
-    ]
+    return [(_("Administration"), "/admin"), (_("Organisations"), "/admin/organisations")]
 
 
 async def _organisation_of(request: web.Request) -> Organisation:

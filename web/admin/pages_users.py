@@ -178,7 +178,7 @@ async def confirm_disabling(request: web.Request) -> web.Response:
         request,
         "confirm.html",
         title=_("Disable %(name)s?") % {"name": user.name},
-        steps=[(_("Overview"), "/"), (_("Administration"), "/admin"), (_("Users"), "/admin/users")],
+        steps=[(_("Administration"), "/admin"), (_("Users"), "/admin/users")],
         lines=[
             _("The user is signed out everywhere, and the user's API tokens are no longer accepted."),
             _("No data is deleted: you can enable the user again."),
@@ -212,7 +212,7 @@ async def confirm_reset(request: web.Request) -> web.Response:
         request,
         "confirm.html",
         title=_("Reset the second factor of %(name)s?") % {"name": user.name},
-        steps=[(_("Overview"), "/"), (_("Administration"), "/admin"), (_("Users"), "/admin/users")],
+        steps=[(_("Administration"), "/admin"), (_("Users"), "/admin/users")],
         lines=[
             _("Make sure by another way than e-mail that it is the user who asks for it."),
             _("The user then signs in with the password alone, and can set up a new second factor."),

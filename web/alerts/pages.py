@@ -208,7 +208,7 @@ async def confirm_new_key(request: web.Request) -> web.Response:
         request,
         "confirm.html",
         title=_("Replace the signing key for %(target)s?") % {"target": rule.target},
-        steps=[(_("Overview"), "/"), (_("Alerts"), "/alerts")],
+        steps=[(_("Alerts"), "/alerts")],
         lines=[
             _("For %(hours)s hours, messages are signed with both keys; then only with the new one.")
             % {"hours": f"{hours:g}"}
@@ -295,7 +295,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
         request,
         "confirm.html",
         title=_("Remove the notification rule?"),
-        steps=[(_("Overview"), "/"), (_("Alerts"), "/alerts")],
+        steps=[(_("Alerts"), "/alerts")],
         lines=[
             _("Recipient: %(target)s") % {"target": rule.target},
             _("Its messages are removed, too; messages that are not sent yet will not be sent."),

@@ -70,7 +70,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
         request,
         "confirm.html",
         title=_("Withdraw %(name)s from the aggregate?") % {"name": source.title},
-        steps=[(_("Overview"), "/"), (_("Archive"), "/archive"), (_("Aggregate"), "/archive/aggregate")],
+        steps=[(_("Archive"), "/archive"), (_("Aggregate"), "/archive/aggregate")],
         lines=[
             _("Harvesters of the aggregate will see all its records as deleted."),
             _("The harvested records themselves are kept, and it can be added again."),

@@ -236,7 +236,7 @@ async def _confirmation(request: web.Request, row: Collection, *, is_stale: bool
         "confirm.html",
         status=409 if is_stale else 200,
         title=_("Remove the collection %(name)s?") % {"name": row.name},
-        steps=[(_("Overview"), "/"), (_("Archive"), "/archive"), (_("Collections"), "/archive/collections")],
+        steps=[(_("Archive"), "/archive"), (_("Collections"), "/archive/collections")],
         lines=[
             *([changed] if is_stale else []),
             _("Its documents stay in the archive. Its subcollections are removed, too."),

@@ -124,7 +124,7 @@ async def confirm(request: web.Request) -> web.Response:
         request,
         "confirm.html",
         title=(_("Hide %(url)s?") if hides else _("Show %(url)s again?")) % {"url": facts.url},
-        steps=[(_("Overview"), "/"), (_("Archive"), "/archive"), (_("Documents"), "/archive/documents")],
+        steps=[(_("Archive"), "/archive"), (_("Documents"), "/archive/documents")],
         lines=lines,
         button=_("Hide document") if hides else _("Show document"),
         back=f"/archive/documents/{facts.key}",

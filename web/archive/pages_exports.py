@@ -248,7 +248,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
         request,
         "confirm.html",
         title=_("Remove the file %(name)s?") % {"name": export.title},
-        steps=[(_("Overview"), "/"), (_("Archive"), "/archive"), (_("Prepared files"), "/archive/exports")],
+        steps=[(_("Archive"), "/archive"), (_("Prepared files"), "/archive/exports")],
         lines=[_("The archive is not changed. You can prepare the file again at any time.")],
         button=_("Remove file"),
         back=f"/archive/exports/{export.export_id}",

@@ -172,7 +172,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
         request,
         "confirm.html",
         title=_("Remove the filtering set %(name)s?") % {"name": found.name},
-        steps=[(_("Overview"), "/"), (_("Imports"), "/imports"), (_("Filtering sets"), "/imports/sets")],
+        steps=[(_("Imports"), "/imports"), (_("Filtering sets"), "/imports/sets")],
         lines=[_("Its conditions are deleted permanently. Imported records are kept.")],
         button=_("Remove set"),
         back="/imports/sets",

@@ -238,7 +238,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
         request,
         "confirm.html",
         title=_("Remove the repository %(name)s?") % {"name": name},
-        steps=[(_("Overview"), "/"), (_("Repositories"), "/repositories"), (name, address)],
+        steps=[(_("Repositories"), "/repositories"), (name, address)],
         lines=[
             _("Its schedules, jobs, history and list of records are deleted permanently."),
             _("The harvested files stay in the folder %(folder)s.") % {"folder": repository.base_dir},

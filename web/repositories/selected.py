@@ -129,7 +129,7 @@ def _confirmation(
         request,
         "confirm.html",
         title=_(change.title),
-        steps=[(_("Overview"), "/"), (_("Repositories"), "/repositories")],
+        steps=[(_("Repositories"), "/repositories")],
         lines=[_(change.line)],
         names=list(names.values()),
         kept=kept,

@@ -103,7 +103,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
         request,
         "confirm.html",
         title=_("Remove %(name)s?") % {"name": rule.name},
-        steps=[(_("Overview"), "/"), (_("Rules"), "/rules"), (rule.name, f"/rules/{rule.rule_id}")],
+        steps=[(_("Rules"), "/rules"), (rule.name, f"/rules/{rule.rule_id}")],
         lines=lines,
         button=_("Remove rule"),
         back=f"/rules/{rule.rule_id}",

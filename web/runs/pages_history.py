@@ -187,7 +187,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
         "confirm.html",
         title=_("Remove run %(number)s of %(name)s from the history?")
         % {"number": run.history_id, "name": name},
-        steps=[(_("Overview"), "/"), (_("History"), "/runs")],
+        steps=[(_("History"), "/runs")],
         lines=[_("Only this history entry is removed. Harvested records are kept.")],
         button=_("Remove entry"),
         back=f"/runs/{run.history_id}",

@@ -338,7 +338,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
         "confirm.html",
         title=_("Remove the schedule of %(subject)s?")
         % {"subject": f"{details.name} · {schedule.metadata_prefix}"},
-        steps=[(_("Overview"), "/"), (_("Schedules"), "/schedules")],
+        steps=[(_("Schedules"), "/schedules")],
         lines=[
             _("Its planned jobs are removed, too. A harvest that is already running continues."),
             _("Harvested records and the history are kept."),
