@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Final, Literal
 
 from pydantic import Field
-from sqlalchemy.orm import Session
 
 from harvester.models import History, Repository
 from manager.notices.models import Mute, MuteKind
@@ -82,20 +81,16 @@ async def _add(call: Call) -> MuteOut:
         fault = FieldFault(pointer="/repository_id", detail="choose one of your repositories")
         raise ApiError(422, "you cannot mute all repositories; choose one of yours", errors=[fault])
 
-    def work(session: Session) -> Mute:
-        row = mute(
-            session,
-            asked.repository_id,
-            MuteKind(asked.kind),
-            note=asked.note,
-            starts=asked.starts,
-            ends=asked.ends,
-            by=call.who.name,
-        )
-        session.commit()
-        return row
-
-    return _out(call, await call.database.run(work))
+    row = await call.database.run(
+        mute,
+        asked.repository_id,
+        MuteKind(asked.kind),
+        note=asked.note,
+        starts=asked.starts,
+        ends=asked.ends,
+        by=call.who.name,
+    )
+    return _out(call, row)
 
 
 @OPERATIONS.add(
@@ -109,26 +104,15 @@ async def _add(call: Call) -> MuteOut:
 async def _acknowledge(call: Call) -> MuteOut:
     """Acknowledge a failed run until its harvest succeeds or fails otherwise."""
     _who, run = await asked_for(call.request, History, call.place["run"])
-
-    def work(session: Session) -> Mute:
-        note = call.sent(Acknowledgement).note
-        row = acknowledge(session, run.history_id, note=note, by=call.who.name)
-        session.commit()
-        return row
-
-    return _out(call, await call.database.run(work))
+    note = call.sent(Acknowledgement).note
+    return _out(call, await call.database.run(acknowledge, run.history_id, note=note, by=call.who.name))
 
 
 @OPERATIONS.add("POST /mutes/{mute}/end", "endMute", Right.HARVEST)
 async def _end(call: Call) -> None:
     """End a mute now."""
     _who, row = await asked_for(call.request, Mute, call.place["mute"])
-
-    def work(session: Session) -> None:
-        end_mute(session, row.mute_id)
-        session.commit()
-
-    await call.database.run(work)
+    await call.database.run(end_mute, row.mute_id)
 
 
 def _out(call: Call, row: Mute) -> MuteOut:

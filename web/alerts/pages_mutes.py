@@ -5,7 +5,6 @@ from typing import Final
 
 from aiohttp import web
 from pydantic import Field, field_validator
-from sqlalchemy.orm import Session
 
 from harvester.models import History, Repository
 from manager.notices.models import Mute, MuteKind
@@ -94,14 +93,11 @@ async def add(request: web.Request) -> web.Response:
     elif _own_only(request):
         return await _form(request, form.with_error("repository", _("Choose one of the options.")))
     starts, ends = asked.times()
-    who = who_asks(request)
-
-    def work(session: Session) -> None:
-        mute(session, number, asked.kind, note=asked.note, starts=starts, ends=ends, by=who.name)
-        session.commit()
-
+    by = who_asks(request).name
     try:
-        await database_of(request).run(work)
+        await database_of(request).run(
+            mute, number, asked.kind, note=asked.note, starts=starts, ends=ends, by=by
+        )
     except UsageError as error:
         return await _form(request, form.with_error("starts", error_text(error)))
     raise web.HTTPSeeOther("/alerts/mutes?done=muted")
@@ -114,12 +110,8 @@ async def acknowledge_run(request: web.Request) -> web.Response:
     posted = await request.post()
     note = str(posted.get("note", ""))[:_LONGEST]
 
-    def work(session: Session) -> None:
-        acknowledge(session, run.history_id, note=note, by=who.name)
-        session.commit()
-
     try:
-        await database_of(request).run(work)
+        await database_of(request).run(acknowledge, run.history_id, note=note, by=who.name)
     except UsageError as error:
         raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"{local_path(posted).partition('?')[0]}?done=acknowledged")
@@ -129,12 +121,7 @@ async def acknowledge_run(request: web.Request) -> web.Response:
 async def end(request: web.Request) -> web.Response:
     """End it now."""
     _who, row = await asked_for(request, Mute)
-
-    def work(session: Session) -> None:
-        end_mute(session, row.mute_id)
-        session.commit()
-
-    await database_of(request).run(work)
+    await database_of(request).run(end_mute, row.mute_id)
     raise web.HTTPSeeOther("/alerts/mutes?done=unmuted")
 
 

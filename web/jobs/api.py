@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from pydantic import Field
-from sqlalchemy.orm import Session
 
 from manager.jobs.control import KILL, PAUSE, RESUME, RUN, STOP, JobTransition, change_job
 from manager.jobs.reasons import in_words
@@ -204,13 +203,8 @@ async def _workers(call: Call) -> WorkersOut:
 async def _drain(call: Call) -> None:
     """Let a worker take no new work and end when its harvests have ended."""
     number = call.place["worker"]
-
-    def work(session: Session) -> None:
-        drain(session, [number])
-        session.commit()
-
     try:
-        await call.database.run(work)
+        await call.database.run(drain, [number])
     except UsageError:
         raise not_found("worker", number) from None
     about(call.request, "worker", number)

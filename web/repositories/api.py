@@ -224,14 +224,8 @@ async def _refresh(call: Call) -> RepositoryOut:
 async def _unlock(call: Call) -> None:
     """Clear the locks that keep harvests off a repository, whoever holds them."""
     number = (await repository_asked(call)).repository_id
-
-    def work(session: Session) -> list[str]:
-        holders = clear_locks(session, number)
-        session.commit()
-        return holders
-
     try:
-        holders = await call.database.run(work)
+        holders = await call.database.run(clear_locks, number)
     except UsageError as error:
         raise ApiError(409, str(error)) from None
     about(call.request, "repository", number, cleared=holders)

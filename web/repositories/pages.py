@@ -214,14 +214,8 @@ async def unlock(request: web.Request) -> web.Response:
     """Clear the locks that keep harvests off the repository."""
     _who, repository = await asked_for(request, Repository)
     number = repository.repository_id
-
-    def work(session: Session) -> list[str]:
-        holders = clear_locks(session, number)
-        session.commit()
-        return holders
-
     try:
-        holders = await database_of(request).run(work)
+        holders = await database_of(request).run(clear_locks, number)
     except UsageError as error:
         raise web.HTTPConflict(text=error_text(error)) from None
     about(request, "repository", number, cleared=holders)
