@@ -1,5 +1,6 @@
 """The languages of pages and letters, how each writes times, and the one that a browser asks for."""
 
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
 from functools import cache
@@ -34,23 +35,31 @@ def minute(moment: datetime, code: str, zone: tzinfo) -> str:
     return f"{format_date(shown, 'medium', locale)} {format_time(shown, 'short', locale=locale)}"
 
 
-def accepted(header: str) -> str:
-    """Return the best supported language for an Accept-Language header (RFC 9110, 12.5.4), or English."""
-    best, found = 0.0, SOURCE
-    for part in header.split(","):
-        name, _, parameters = part.strip().partition(";")
-        code = name.strip().lower().partition("-")[0]
-        weight = _weight(parameters)
-        if code in LANGUAGES and weight > best:
-            best, found = weight, code
+def weights(header: str) -> dict[str, float]:
+    """Return the weight of each value, in lower case, of an Accept header (RFC 9110, section 12.4.2).
+
+    A weight that is not a finite number is 0.
+
+    >>> weights("cs, en;q=0.5, text/html;level=1;q=x")
+    {'cs': 1.0, 'en': 0.5, 'text/html': 0.0}
+    """
+    found = {}
+    for part in header.lower().split(","):
+        value, *parameters = part.split(";")
+        named = dict(piece.replace(" ", "").split("=", 1) for piece in parameters if "=" in piece)
+        try:
+            weight = float(named.get("q", "1"))
+        except ValueError:
+            weight = 0.0
+        found[value.strip()] = weight if math.isfinite(weight) else 0.0
     return found
 
 
-def _weight(parameters: str) -> float:
-    name, _, value = parameters.strip().partition("=")
-    if name.strip() != "q":
-        return 1.0
-    try:
-        return float(value)
-    except ValueError:
-        return 0.0
+def accepted(header: str) -> str:
+    """Return the best supported language for an Accept-Language header (RFC 9110, 12.5.4), or English."""
+    best, found = 0.0, SOURCE
+    for name, weight in weights(header).items():
+        code = name.partition("-")[0]
+        if code in LANGUAGES and weight > best:
+            best, found = weight, code
+    return found

@@ -1,6 +1,5 @@
 """A repository over GET, POST and HEAD: maps HTTP to arguments and answers (OAI-PMH 2.0, section 3.1)."""
 
-import math
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -11,6 +10,7 @@ from sqlalchemy.orm import Session
 from oai.compression import gzipped
 from oai.connections import leave_unread
 from oai.database import Database
+from oai.languages import weights
 from oai.vocabulary import LIST_VERBS, RULES
 from provider.clients.stats import BAD_VERB, OUTCOME, RequestOutcome
 from provider.http import landing
@@ -171,19 +171,5 @@ async def _body_pairs(request: web.Request) -> Pairs:
 
 def accepts_gzip(fields: list[str]) -> bool:
     """Return whether Accept-Encoding names gzip with a weight above zero (RFC 9110, section 12.5.3)."""
-    for coding in ",".join(fields).lower().split(","):
-        name, _, parameter = coding.partition(";")
-        if name.strip() in {"gzip", "x-gzip"}:
-            return _weight(parameter) > 0
-    return False
-
-
-def _weight(parameter: str) -> float:
-    name, _, value = parameter.partition("=")
-    if name.strip() != "q":
-        return 1.0
-    try:
-        weight = float(value)
-    except ValueError:
-        return 0.0
-    return weight if math.isfinite(weight) else 0.0
+    found = weights(",".join(fields))
+    return found.get("gzip", found.get("x-gzip", 0.0)) > 0

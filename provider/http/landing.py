@@ -15,6 +15,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from oai.datestamps import format_datestamp, utc_now
+from oai.languages import weights
 from oai.outgoing import mail_link
 from provider.holdings.loads import ListedLoad, LoadedSet, list_loads
 from provider.holdings.mark import begin_at_mark
@@ -52,15 +53,15 @@ def is_browser(headers: Mapping[str, str]) -> bool:
 
     XHTML has to be named, too: Java's standard client, which harvesters use, asks for HTML by default.
     """
-    weights = _weights(headers.get("Accept", ""))
-    xml = max(weights.get(kind, 0.0) for kind in _XML)
-    return _XHTML in weights and weights.get(_HTML, 0.0) > xml
+    found = weights(headers.get("Accept", ""))
+    xml = max(found.get(kind, 0.0) for kind in _XML)
+    return _XHTML in found and found.get(_HTML, 0.0) > xml
 
 
 def takes_html_alone(headers: Mapping[str, str]) -> bool:
     """Return whether only HTML is accepted, so that the client could not use an answer in XML."""
-    weights = _weights(headers.get("Accept", ""))
-    return weights.get(_HTML, 0.0) > 0 and not any(weights.get(kind, 0.0) > 0 for kind in _XML_AMONG)
+    found = weights(headers.get("Accept", ""))
+    return found.get(_HTML, 0.0) > 0 and not any(found.get(kind, 0.0) > 0 for kind in _XML_AMONG)
 
 
 def wants_page(headers: Mapping[str, str]) -> bool:
@@ -80,18 +81,6 @@ def as_page(answer: bytes) -> bytes:
 @cache
 def _transform() -> etree.XSLT:
     return etree.XSLT(etree.parse(STYLESHEET_FILE))
-
-
-def _weights(accept: str) -> Mapping[str, float]:
-    found = {}
-    for part in accept.lower().split(","):
-        kind, *parameters = (piece.strip() for piece in part.split(";"))
-        quality = next((piece[2:] for piece in parameters if piece.startswith("q=")), "1")
-        try:
-            found[kind] = float(quality)
-        except ValueError:
-            found[kind] = 0.0
-    return found
 
 
 Files = Mapping[str, tuple[Path, str]]

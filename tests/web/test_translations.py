@@ -92,6 +92,7 @@ def test_plurals_follow_the_language() -> None:
         ("en-GB, cs;q=0.9", "en"),
         ("cs;q=0", "en"),
         ("cs;q=much, sk;q=0.1", "sk"),
+        ("cs;q=nan, sk; Q = 0.1, en;q=inf;quality=x", "sk"),
         ("*", "en"),
         (";;;,,q=", "en"),
     ],
