@@ -1,7 +1,7 @@
 """Base pydantic models of bodies, queries and responses."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
@@ -16,6 +16,11 @@ class Out(BaseModel):
     """The base of answers; made from a row or a service's value by its attributes."""
 
     model_config = ConfigDict(from_attributes=True, frozen=True)
+
+    @classmethod
+    def from_row(cls, row: object, **own: Any) -> Self:  # noqa: ANN401 of any of its fields
+        """Make it from the attributes of a row or of a service's value, except for the fields given here."""
+        return cls(**{name: getattr(row, name) for name in cls.model_fields if name not in own}, **own)
 
 
 class In(FormModel):

@@ -88,9 +88,8 @@ class SetQuery(Paged):
 async def _archive(call: Call) -> ArchiveOut:
     """Show the totals of the archive, and when it was last indexed and published."""
     status = await call.database.run(archive_status)
-    columns = {name: getattr(status, name) for name in ArchiveOut.model_fields if hasattr(status, name)}
-    columns["missing_indexes"] = list(status.missing_indexes)
-    return ArchiveOut(base_url=provider_address(call.settings), **columns)
+    missing = list(status.missing_indexes)
+    return ArchiveOut.from_row(status, base_url=provider_address(call.settings), missing_indexes=missing)
 
 
 @OPERATIONS.add("GET /archive/growth", "getGrowth", Right.LOOK_AROUND)
@@ -332,16 +331,13 @@ async def _mark(call: Call, mark: Any) -> Done:  # noqa: ANN401 the service that
 
 
 def _found_out(one: FoundCapture, namespace: str) -> FoundOut:
-    columns = {name: getattr(one, name) for name in FoundOut.model_fields if name != "identifier"}
-    return FoundOut(identifier=oai_identifier(namespace, one.key), **columns)
+    return FoundOut.from_row(one, identifier=oai_identifier(namespace, one.key))
 
 
 def _document_out(facts: DocumentFacts, settings: Settings) -> DocumentOut:
-    own = {"identifier", "address", "collections"}
-    columns = {name: getattr(facts, name) for name in DocumentOut.model_fields if name not in own}
-    return DocumentOut(
+    return DocumentOut.from_row(
+        facts,
         identifier=oai_identifier(settings.provider.namespace, facts.key),
         address=document_address(settings, facts.key),
         collections=[InCollectionOut.model_validate(one) for one in facts.collections],
-        **columns,
     )

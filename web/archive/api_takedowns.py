@@ -149,5 +149,4 @@ async def _row(call: Call, number: int) -> Takedown:
 
 
 def _out(row: Takedown) -> TakedownOut:
-    columns = {name: getattr(row, name) for name in TakedownOut.model_fields if name != "state"}
-    return TakedownOut(state=takedowns.state_of(row), **columns)
+    return TakedownOut.from_row(row, state=takedowns.state_of(row))

@@ -28,7 +28,6 @@ from web.api.shapes import Out, Page, Paged
 OPERATIONS: Final = Operations("archive")
 
 _LONGEST: Final = 200
-_MADE: Final = frozenset({"key", "identifier", "standing", "datestamp", "seeds", "seed_count", "sets"})
 """Fields that are not columns of the title, or not as they are."""
 
 
@@ -141,7 +140,7 @@ async def _list(call: Call) -> Page[TitleLine]:
     return page_of(
         call,
         rows,
-        lambda title: TitleLine(**_columns(title, TitleLine, namespace)),
+        lambda title: TitleLine.from_row(title, **_made_of(title, namespace)),
         lambda title: title.title_id,
     )
 
@@ -153,18 +152,17 @@ async def _show(call: Call) -> TitleOut:
     found = await call.database.run(title_details, key, range_rules(provider))
     if found is None:
         raise not_found("title", key.hex)
-    return TitleOut(
-        **_columns(found.title, TitleOut, provider.namespace),
+    return TitleOut.from_row(
+        found.title,
+        **_made_of(found.title, provider.namespace),
         seeds=[_seed_out(one) for one in found.seeds],
         seed_count=found.seed_count,
         sets=[TitleSetOut.model_validate(one) for one in found.sets],
     )
 
 
-def _columns(title: Title, model: type[TitleLine], namespace: str) -> dict[str, Any]:
-    columns = {name: getattr(title, name) for name in model.model_fields if name not in _MADE}
+def _made_of(title: Title, namespace: str) -> dict[str, Any]:
     return {
-        **columns,
         "key": title.key.hex,
         "identifier": identifier(namespace, title.key),
         "standing": standing_of(title),
@@ -173,8 +171,6 @@ def _columns(title: Title, model: type[TitleLine], namespace: str) -> dict[str, 
 
 
 def _seed_out(shown: ShownSeed) -> TitleSeedOut:
-    names = TitleSeedOut.model_fields.keys() - {"ranges"}
-    return TitleSeedOut(
-        **{name: getattr(shown.seed, name) for name in names},
-        ranges=[SeedRangeOut.model_validate(one) for one in shown.ranges],
+    return TitleSeedOut.from_row(
+        shown.seed, ranges=[SeedRangeOut.model_validate(one) for one in shown.ranges]
     )

@@ -340,7 +340,4 @@ async def _show(call: Call) -> BibliographicRecordOut:
     """Show an imported record with all its fields."""
     _who, row = await asked_for(call.request, BibliographicRow, call.place["bibliographic_record"])
     found = await call.database.run(get_record, row.bibliographic_id)
-    columns = {
-        name: getattr(found, name) for name in BibliographicRecordOut.model_fields if name != "record_id"
-    }
-    return BibliographicRecordOut(**columns, record_id=await call.database.run(made_from, row))
+    return BibliographicRecordOut.from_row(found, record_id=await call.database.run(made_from, row))

@@ -161,10 +161,8 @@ async def _asked(call: Call) -> Job:
 
 
 def _shown(job: JobView) -> JobOut:
-    own = {"progress", "estimate", "reason"}
-    columns = {name: getattr(job, name) for name in JobOut.model_fields if name not in own}
-    return JobOut(
-        **columns,
+    return JobOut.from_row(
+        job,
         reason=in_words(job.reason) if job.reason is not None else None,
         progress=ProgressOut.model_validate(job.progress) if job.progress is not None else None,
         estimate=EstimateOut.model_validate(job.estimate),

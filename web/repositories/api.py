@@ -236,10 +236,10 @@ async def _with_lock(call: Call, row: Repository) -> RepositoryOut:
 
 
 def _out(who: SignedIn, row: Repository, lock: RepositoryLock | None) -> RepositoryOut:
-    values = {name: getattr(row, name) for name in RepositoryOut.model_fields if name != "lock"}
-    if not who.may(Right.HARVEST):
-        values["base_url"] = row.display_url
-    return RepositoryOut(**values, lock=None if lock is None else LockOut.model_validate(lock))
+    address = row.base_url if who.may(Right.HARVEST) else row.display_url
+    return RepositoryOut.from_row(
+        row, base_url=address, lock=None if lock is None else LockOut.model_validate(lock)
+    )
 
 
 @OPERATIONS.add("GET /repositories/{repository}/formats", "listFormats", Right.LOOK)

@@ -124,6 +124,5 @@ async def _asked(call: Call) -> Record:
 
 
 def _line(row: Record) -> RecordLine:
-    columns = {name: getattr(row, name) for name in RecordLine.model_fields if name != "content"}
     content = f"{PREFIX}/records/{row.record_id}/content" if row.filename is not None else None
-    return RecordLine(**columns, content=content)
+    return RecordLine.from_row(row, content=content)

@@ -131,8 +131,12 @@ async def _show(call: Call) -> RunOut:
     row = await run_asked(call)
     repository = await call.database.run(lambda session: session.get_one(Repository, row.repository_id))
     pieces = await call.database.run(pieces_of, row.history_id)
-    columns = _columns(RunOut, row, repository.display_name)
-    return RunOut(**columns, pieces=[piece.history_id for piece in pieces])
+    return RunOut.from_row(
+        row,
+        run_id=row.history_id,
+        repository_name=repository.display_name,
+        pieces=[piece.history_id for piece in pieces],
+    )
 
 
 @OPERATIONS.add("DELETE /runs/{run}", "removeRun", Right.HARVEST)
@@ -192,9 +196,5 @@ async def run_asked(call: Call) -> History:
 
 
 def _line(view: HistoryView) -> RunLine:
-    return RunLine(**_columns(RunLine, view.history, view.repository_name))
-
-
-def _columns(shape: type[RunLine], run: History, repository_name: str) -> dict[str, Any]:
-    columns = {name: getattr(run, name) for name in shape.model_fields if hasattr(run, name)}
-    return {**columns, "run_id": run.history_id, "repository_name": repository_name}
+    run = view.history
+    return RunLine.from_row(run, run_id=run.history_id, repository_name=view.repository_name)

@@ -312,11 +312,11 @@ async def _own_repository(call: Call, number: int) -> None:
 
 def _shown(call: Call, view: ScheduleView) -> ScheduleOut:
     row = view.schedule
-    columns = {name: getattr(row, name) for name in ScheduleOut.model_fields if hasattr(row, name)}
-    own = {
-        "schedule_id": row.id,
-        "repository_name": view.repository_name,
-        "state": view.state,
-        "next_due": view.next_due,
-    }
-    return ScheduleOut(**{**columns, **rule_paths(call.request, row), **own})
+    return ScheduleOut.from_row(
+        row,
+        **rule_paths(call.request, row),
+        schedule_id=row.id,
+        repository_name=view.repository_name,
+        state=view.state,
+        next_due=view.next_due,
+    )
