@@ -1,15 +1,17 @@
 """Election of the leading manager: the one that holds an advisory lock in PostgreSQL.
 
 The lock belongs to a separate connection. When the leader dies, the server grants the lock to the next
-manager. That alone would not keep the former leader from writing, because its other connections may still be
-open. So each leader has a number, and each of its transactions takes a second lock, the fence, in shared mode
-and then compares the number. A new leader takes the fence in exclusive mode before it increments the number.
-So a transaction of the former leader either ends before the new leader begins, or sees the new number and is
-rolled back.
+manager. A leader that hangs keeps its connection, so a manager that stands by ends the connection when no
+statement has come from it for too long. That alone would not keep the former leader from writing, because its
+other connections may still be open. So each leader has a number, and each of its transactions takes a second
+lock, the fence, in shared mode and then compares the number. A new leader takes the fence in exclusive mode
+before it increments the number. So a transaction of the former leader either ends before the new leader
+begins, or sees the new number and is rolled back.
 """
 
 import asyncio
 import contextlib
+import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -32,6 +34,7 @@ _FENCE: Final = 0x7A_61_74_76_61_02
 _NAME: Final = "zatva manager"
 _OPTIONS: Final = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
 _SILENCE: Final = 10.0
+_log = logging.getLogger("manager.leading")
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -76,10 +79,13 @@ class Fenced:
 
 
 @contextlib.asynccontextmanager
-async def leadership(database: Database, *, poll_seconds: float) -> AsyncIterator[Leadership]:
+async def leadership(
+    database: Database, *, poll_seconds: float, lost_seconds: float
+) -> AsyncIterator[Leadership]:
     """Stand by until this manager leads; the leadership lasts as long as the connection and the block.
 
-    Raises psycopg.OperationalError if the database does not answer.
+    A leader from which no statement has come for `lost_seconds` is deposed. Raises psycopg.OperationalError
+    if the database does not answer.
     """
     connection = await psycopg.AsyncConnection.connect(
         database.conninfo,
@@ -91,13 +97,17 @@ async def leadership(database: Database, *, poll_seconds: float) -> AsyncIterato
         tcp_user_timeout=int(_SILENCE * 1000),
     )
     async with connection:
-        while not await _took_the_lock(connection):  # noqa: ASYNC110 the lock is on the server, so there is no event to wait for
+        while not await _took_the_lock(connection):
+            await _depose_silent_leader(connection, lost_seconds)
             await asyncio.sleep(poll_seconds)
         yield Leadership(number=await _begin(connection), connection=connection)
 
 
 async def lost(lead: Leadership, *, poll_seconds: float) -> None:
-    """Return when the connection, and with it the leadership, is lost or does not respond."""
+    """Return when the connection, and with it the leadership, is lost or does not respond.
+
+    The statements also show the standby managers that this one does not hang.
+    """
     with contextlib.suppress(psycopg.OperationalError, TimeoutError):
         while True:
             async with asyncio.timeout(_SILENCE):
@@ -132,8 +142,7 @@ def fence_all(session: Session, number: int) -> None:
 
 def managers(session: Session) -> Managers:
     """Return the leader and the standby managers."""
-    keys = {"high": _LOCK >> 32, "low": _LOCK & 0xFFFF_FFFF, "name": f"{_NAME} on %"}
-    rows = session.execute(_MANAGERS, keys).all()
+    rows = session.execute(_MANAGERS, {"name": f"{_NAME} on %"}).all()
     names = [(row.application_name.removeprefix(f"{_NAME} on "), row.leads) for row in rows]
     return Managers(
         leader=next((name for name, leads in names if leads), None),
@@ -163,6 +172,16 @@ async def _took_the_lock(connection: psycopg.AsyncConnection) -> bool:
     return bool(row and row[0])
 
 
+async def _depose_silent_leader(connection: psycopg.AsyncConnection, lost_seconds: float) -> None:
+    """End the connection of a leader that hangs: it would keep the lock as long as its machine runs."""
+    cursor = await connection.execute(_DEPOSE, [lost_seconds])
+    for name, _ended in await cursor.fetchall():
+        _log.warning(
+            "the leading %s has been silent for more than %g seconds; its connection was ended",
+            name, lost_seconds,
+        )  # fmt: skip
+
+
 async def _begin(connection: psycopg.AsyncConnection) -> int:
     """Wait for the former leader's transactions to end, and return the number of the new leadership."""
     async with connection.transaction():
@@ -188,13 +207,21 @@ _COUNT_UP: Final = """
     ON CONFLICT ("only") DO UPDATE SET number = leader.number + 1, host = excluded.host,
     process_id = excluded.process_id, began = now() RETURNING number
 """
-_MANAGERS = text("""
-    SELECT activity.application_name, EXISTS (
-        SELECT FROM pg_locks AS lock WHERE lock.pid = activity.pid
-        AND lock.locktype = 'advisory' AND lock.granted AND lock.objsubid = 1
-        AND lock.classid::bigint = :high AND lock.objid::bigint = :low
-        AND lock.database = activity.datid) AS leads
+_LEADS: Final = f"""EXISTS (
+    SELECT FROM pg_locks AS held WHERE held.pid = activity.pid AND held.database = activity.datid
+    AND held.locktype = 'advisory' AND held.granted AND held.objsubid = 1
+    AND CAST(held.classid AS bigint) = {_LOCK >> 32} AND CAST(held.objid AS bigint) = {_LOCK & 0xFFFF_FFFF})
+"""
+_MANAGERS = text(
+    f"""
+    SELECT activity.application_name, {_LEADS} AS leads
     FROM pg_stat_activity AS activity
     WHERE activity.datname = current_database() AND activity.application_name LIKE :name
     ORDER BY activity.backend_start
-""")
+    """  # noqa: S608 as above
+)
+_DEPOSE: Final = f"""
+    SELECT activity.application_name, pg_terminate_backend(activity.pid) FROM pg_stat_activity AS activity
+    WHERE activity.datname = current_database()
+    AND activity.state_change < clock_timestamp() - make_interval(secs => %s) AND {_LEADS}
+"""  # noqa: S608 as above

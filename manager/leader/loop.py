@@ -280,6 +280,7 @@ class Manager:
     ) -> None:
         self._settings = settings
         self._poll = settings.manager.tick_seconds
+        self._lost = settings.manager.lost_seconds
         self._database = database
         self._transactions = transactions
         self._worker = worker
@@ -296,7 +297,9 @@ class Manager:
             try:
                 if self._drain.is_set():
                     await self._wait_for_another_leader()
-                async with leadership(self._database, poll_seconds=self._poll) as lead:
+                async with leadership(
+                    self._database, poll_seconds=self._poll, lost_seconds=self._lost
+                ) as lead:
                     await self._while_leading(lead)
             except (OperationalError, psycopg.OperationalError) as error:
                 leading_logger.warning("the database does not answer: %s", first_line(error))
@@ -324,7 +327,8 @@ class Manager:
         ):
             leading_logger.info("this manager is now the leader (number %d)", lead.number)
             self._leads = True
-            losing = asyncio.create_task(lost(lead, poll_seconds=self._poll))
+            often = min(self._poll, self._lost / queue.SIGNS_OF_LIFE)
+            losing = asyncio.create_task(lost(lead, poll_seconds=often))
             handing_over = asyncio.create_task(self._wait_to_hand_over())
             try:
                 await asyncio.wait([losing, handing_over], return_when=asyncio.FIRST_COMPLETED)

@@ -32,8 +32,8 @@ class ManagerSettings(Section):
     lost_seconds: float = Field(
         30,
         gt=0,
-        description="Seconds without a heartbeat after which a worker counts as lost; heartbeats are three "
-        "times as frequent.",
+        description="Seconds without a heartbeat after which a worker, or a leading manager, counts as lost; "
+        "heartbeats are three times as frequent.",
     )
     page_seconds: float = Field(
         300, gt=0, description="Seconds that a harvest that is to pause or stop may take to finish its page."

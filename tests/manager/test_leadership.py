@@ -27,6 +27,7 @@ from oai.settings import Settings
 from tests.manager.conftest import Tables, manager_process, until
 
 POLL = 0.05
+LOST = 600
 _CONNECTIONS = (
     "FROM pg_stat_activity WHERE application_name LIKE 'zatva manager on %' AND datname = current_database()"
 )
@@ -42,7 +43,7 @@ async def standing_by(database: Database) -> AsyncIterator["asyncio.Task[int]"]:
     """A manager that would lead; the task gives its number when it does."""
 
     async def lead() -> int:
-        async with leadership(database, poll_seconds=POLL) as won:
+        async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as won:
             return won.number
 
     task = asyncio.create_task(lead())
@@ -69,14 +70,14 @@ async def cut(lead: Leadership, tables: Tables) -> None:
 async def test_each_leadership_has_a_higher_number(database: Database) -> None:
     numbers = []
     for _ in range(2):
-        async with leadership(database, poll_seconds=POLL) as lead:
+        async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as lead:
             numbers.append(lead.number)
     assert numbers == [1, 2]
 
 
 async def test_what_the_leader_writes_is_committed(database: Database, tables: Tables) -> None:
     number = tables.repository()
-    async with leadership(database, poll_seconds=POLL) as lead:
+    async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as lead:
         with database.session() as session:
             check_leader_number(session, lead.number)
             session.add(RecurringJob(repository_id=number))
@@ -85,9 +86,9 @@ async def test_what_the_leader_writes_is_committed(database: Database, tables: T
 
 
 async def test_a_former_leader_cannot_write(database: Database, tables: Tables) -> None:
-    async with leadership(database, poll_seconds=POLL) as former:
+    async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as former:
         await cut(former, tables)
-        async with leadership(database, poll_seconds=POLL):
+        async with leadership(database, poll_seconds=POLL, lost_seconds=LOST):
             with database.session() as session, pytest.raises(NotLeadingError, match="leader 2"):
                 check_leader_number(session, former.number)
 
@@ -95,7 +96,7 @@ async def test_a_former_leader_cannot_write(database: Database, tables: Tables) 
 async def test_a_successor_does_not_begin_before_what_the_former_leader_writes_is_over(
     database: Database, tables: Tables
 ) -> None:
-    async with leadership(database, poll_seconds=POLL) as former:
+    async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as former:
         with database.session() as session:
             check_leader_number(session, former.number)
             await cut(former, tables)
@@ -117,9 +118,9 @@ async def test_a_former_leader_opens_no_documents(
     )
     tables.add("collection", set_spec="collection:maps", name="Maps", **rule)
     before = tables("SELECT access, unsettled FROM collection")
-    async with leadership(database, poll_seconds=POLL) as former:
+    async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as former:
         await cut(former, tables)
-        async with leadership(database, poll_seconds=POLL) as present:
+        async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as present:
             with pytest.raises(NotLeadingError):
                 await duties(settings, database, former.number).refresh_access()
             assert tables("SELECT access, unsettled FROM collection") == before
@@ -130,20 +131,20 @@ async def test_a_former_leader_opens_no_documents(
 async def test_a_leader_that_loses_the_lead_between_two_of_its_transactions_begins_no_other(
     database: Database, tables: Tables
 ) -> None:
-    async with leadership(database, poll_seconds=POLL) as former:
+    async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as former:
         with database.session() as session:
             fence_all(session, former.number)
             session.execute(text("INSERT INTO oai_repository (base_url, base_dir) VALUES ('a', 'a')"))
             session.commit()
             await cut(former, tables)
-            async with leadership(database, poll_seconds=POLL):
+            async with leadership(database, poll_seconds=POLL, lost_seconds=LOST):
                 with pytest.raises(NotLeadingError):
                     session.execute(text("INSERT INTO oai_repository (base_url, base_dir) VALUES ('b', 'b')"))
     assert tables("SELECT base_url FROM oai_repository") == [("a",)]
 
 
 async def test_who_leads_and_who_stands_by_is_told(database: Database) -> None:
-    async with leadership(database, poll_seconds=POLL), standing_by(database):
+    async with leadership(database, poll_seconds=POLL, lost_seconds=LOST), standing_by(database):
 
         def current_leader() -> Any:
             with database.session() as session:
@@ -153,6 +154,28 @@ async def test_who_leads_and_who_stands_by_is_told(database: Database) -> None:
         present = await until(current_leader)
     assert present.leader is not None
     assert len(present.stand_bys) == 1
+
+
+async def test_a_leader_that_hangs_is_deposed(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    # It asks nothing, as a process that is suspended, and its connection stays open.
+    async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as former:
+        async with leadership(database, poll_seconds=POLL, lost_seconds=0.2) as present:
+            assert present.number == former.number + 1
+            with database.session() as session, pytest.raises(NotLeadingError, match="leader 2"):
+                check_leader_number(session, former.number)
+        await lost(former, poll_seconds=POLL)
+    assert "has been silent for more than 0.2 seconds; its connection was ended" in caplog.text
+
+
+async def test_a_leader_shows_again_and_again_that_it_does_not_hang(
+    database: Database, tables: Tables
+) -> None:
+    async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as lead:
+        asking = asyncio.create_task(lost(lead, poll_seconds=POLL))
+        last = f"SELECT state_change {_CONNECTIONS}"
+        first = tables.one(last)
+        await until(lambda: tables.one(last) > first)
+        asking.cancel()
 
 
 async def test_a_manager_that_loses_the_lead_in_a_tick_makes_no_job_beside_its_successors(
