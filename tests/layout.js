@@ -24,6 +24,14 @@
         if (seen && isCut(control)) faults.push(`out of reach: ${name(control)}`);
     }
 
+    // Whoever speaks to the browser names a control by the words that are seen; its name begins with them.
+    const plain = (text) => text.replace(/\s+/g, " ").trim();
+    for (const control of document.querySelectorAll("a[href][aria-label], button[aria-label]")) {
+        const seen = plain(control.innerText ?? "");
+        const isNamed = !/\p{L}/u.test(seen) || plain(control.getAttribute("aria-label")).startsWith(seen);
+        if (control.checkVisibility() && !isNamed) faults.push(`other name than words: ${name(control)}`);
+    }
+
     // Controls of one bar that are beside each other have the same height and the same upper edge.
     for (const bar of document.querySelectorAll(".filters, .inline")) {
         const controls = bar.querySelectorAll("select, button, .button, input:not([type=checkbox], [type=radio])");

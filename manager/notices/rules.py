@@ -66,10 +66,15 @@ def add_rule(
 
     `partner` are the mail settings if a partner adds it: its addresses are then confirmed first. `services`
     are the names of the services that the caller may use.
-    Raises UsageError for an unknown repository or schedule, a schedule of another repository, or an address
-    to which notices cannot be sent.
+    Raises UsageError for an unknown repository or schedule, a schedule of another repository, an address
+    to which notices cannot be sent, or a rule that exists already.
     """
-    rule = NoticeRule(**_columns(session, wanted, settings, services))
+    columns = _columns(session, wanted, settings, services)
+    same = [getattr(NoticeRule, name).is_not_distinct_from(value) for name, value in columns.items()]
+    known = session.scalar(select(NoticeRule.rule_id).where(*same).limit(1))
+    if known is not None:
+        raise UsageError("rule %(rule)s says the same; it would send each message twice", rule=known)
+    rule = NoticeRule(**columns)
     _sign(rule)
     session.add(rule)
     session.flush()

@@ -130,7 +130,8 @@ async def test_a_withdrawn_document_makes_a_file_unusable(server: Server, curato
     _, text = await curator.get("/archive/exports/1")
     assert "because of documents that were withdrawn" in text
     assert "The file was removed." in (await curator.get("/archive/exports"))[1]
-    assert (await curator.get("/archive/exports/1/file"))[0] == 410
+    status, text = await curator.get("/archive/exports/1/file")
+    assert (status, "<h1>No longer available</h1>" in text) == (410, True)
 
 
 @pytest.mark.usefixtures("archive")

@@ -87,7 +87,7 @@ def _qr_code(request: web.Request, user_name: str, secret: str) -> Markup:
     installation = (URL(base_url).host or "") if base_url else request.host
     code = segno.make(app_address(user_name, secret, installation), error="m")
     title = _("QR code of the secret for an authenticator app")
-    return Markup(code.svg_inline(scale=5, light="#fff", svgclass="qr", title=title))  # noqa: S704 drawn by segno
+    return Markup(code.svg_inline(omitsize=True, light="#fff", svgclass="qr", title=title))  # noqa: S704 drawn by segno
 
 
 ROUTES = (

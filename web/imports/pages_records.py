@@ -160,8 +160,18 @@ def _words() -> dict[str, str]:
         "person": _("person"), "family": _("family"), "corporate": _("corporate body"),
         "meeting": _("meeting"), "topic": _("topic"), "place": _("place"), "chronology": _("period"),
         "keyword": _("keyword"), "class": _("class"), "genre": _("genre"), "valid": _("valid"),
-        "cancelled": _("cancelled"), "invalid": _("invalid"), "isbn": "ISBN", "issn": "ISSN",
-        "ismn": "ISMN", "doi": "DOI", "True": _("yes"),
+        "unknown": _("unknown"), "cancelled": _("cancelled"), "invalid": _("invalid"), "isbn": "ISBN",
+        "issn": "ISSN", "ismn": "ISMN", "doi": "DOI", "True": _("yes"),
+        # relations of other publications and of links
+        "series": _("series"), "subseries": _("subseries"), "original": _("original"),
+        "translation": _("translation"), "supplement": _("supplement"), "main work": _("main work"),
+        "host": _("host publication"), "part": _("part"), "other edition": _("other edition"),
+        "other form": _("other form"), "issued with": _("issued with"), "preceding": _("earlier title"),
+        "succeeding": _("later title"), "data source": _("data source"), "related": _("related"),
+        "resource": _("the publication itself"), "version": _("other version"), "other": _("other"),
+        # functions of statements of publication
+        "production": _("production"), "publication": _("publication"), "distribution": _("distribution"),
+        "manufacture": _("manufacture"), "copyright": _("copyright"),
     }  # fmt: skip
 
 

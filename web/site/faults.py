@@ -23,6 +23,7 @@ from web.site.keys import SETTINGS
 from web.site.render import render
 
 _log = logging.getLogger("web.faults")
+_INTERNAL: Final = 500
 
 
 class RemediableConflict(web.HTTPConflict):
@@ -126,9 +127,10 @@ def _title(status: int) -> str:
         405: _("Method not allowed"),
         408: _("Request timed out"),
         409: _("Not possible in the current state"),
+        410: _("No longer available"),
         413: _("Request too large"),
         503: _("Try again in a moment"),
-    }.get(status, _("Internal error"))
+    }.get(status, _("Internal error") if status >= _INTERNAL else _("Request not possible"))
 
 
 def _explanation(request: web.Request, error: web.HTTPException) -> str:

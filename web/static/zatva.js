@@ -172,19 +172,7 @@
   };
 
   // The key / leads to the search field, as long as nothing is being typed.
-  const offerSearch = () => {
-    const field = document.querySelector("[data-search]");
-    document.addEventListener("keydown", (event) => {
-      const typing = event.target.closest("input, textarea, select, [contenteditable]");
-      if (field && event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
-        event.preventDefault();
-        field.focus();
-      }
-    });
-  };
-
   tellZone();
-  offerSearch();
   setInterval(tellTimes, 30_000);
   setInterval(countOn, 1000);
   offerCopies();

@@ -138,3 +138,13 @@ def test_a_rule_has_a_limited_number_of_addresses(database: Database, number: in
     with database.session() as session:
         rule = add_rule(session, replace(wanted, mail=mail[:MOST_ADDRESSES]), WebhookSettings())
         assert rule.rule_id
+
+
+def test_the_same_rule_is_not_added_twice(database: Database) -> None:
+    wanted = RuleColumns(kind=Kind.ERROR, language=Language.ENGLISH, mail=["reader@library.example"])
+    with database.session() as session:
+        rule = add_rule(session, wanted, WebhookSettings())
+        with pytest.raises(UsageError, match=f"rule {rule.rule_id} says the same"):
+            add_rule(session, wanted, WebhookSettings())
+        other = add_rule(session, replace(wanted, language=Language.CZECH), WebhookSettings())
+        assert other.rule_id != rule.rule_id
