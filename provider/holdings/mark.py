@@ -47,7 +47,7 @@ _CLOSE: Final = f"SELECT pg_advisory_xact_lock({_GATE}, 0)"
 _NEXT: Final = """
 CASE WHEN publication_mark.moment <= clock_timestamp() THEN clock_timestamp()
 ELSE publication_mark.moment + greatest(
-    interval '0', least(clock_timestamp() - looked, interval '1 minute')
+    interval '0', clock_timestamp() - greatest(looked, clock_timestamp() - interval '1 minute')
 ) / 2 END
 """
 _ADVANCE: Final = f"""
@@ -62,9 +62,10 @@ UPDATE publication_mark SET
 FROM (SELECT moment, timeline FROM publication_mark) AS before
 RETURNING before.moment AS known, before.timeline AS former, publication_mark.timeline
 """  # noqa: S608 our own texts and numbers
+# Until somebody has looked, the time is -infinity, which PostgreSQL 16 and older cannot subtract.
 _READ: Final = text("""
 SELECT date_trunc('second', moment) AS moment, pg_is_in_recovery() AS is_replica, clock_timestamp() AS clock,
-    clock_timestamp() - looked NOT BETWEEN interval '0 seconds' AND interval '0.5 seconds' AS is_old
+    looked NOT BETWEEN clock_timestamp() - interval '0.5 seconds' AND clock_timestamp() AS is_old
 FROM publication_mark
 """)
 _FAILED_OVER: Final = (
