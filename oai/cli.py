@@ -160,7 +160,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return _interrupted()
     except BrokenPipeError:
         # The reader of standard output closed the pipe, as `head` does; this is not an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return ExitCode.DONE
     except ZatvaError as error:
         return _print_error(error, verbose=arguments.verbose)
@@ -244,7 +244,16 @@ def _print_error(error: "ZatvaError", *, verbose: bool) -> int:
     if verbose:
         traceback.print_exc()
     sys.stderr.write(f"zatva: {error}\n")
+    try:
+        sys.stdout.flush()
+    except OSError:  # the interpreter would try again at its end, and end with a status of its own
+        _discard_output()
     return error.exit_code
+
+
+def _discard_output() -> None:
+    """Discard what standard output has not taken."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _as_zatva_error(error: Exception, invocation: Invocation | None) -> "ZatvaError | None":

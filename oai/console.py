@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
@@ -237,7 +237,7 @@ def _word(value: object, key: str) -> str:
     if isinstance(value, int) and key != "id" and not key.endswith("_id"):
         return f"{value:,}"
     if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%SZ")
+        return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     return str(value)
 
 

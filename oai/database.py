@@ -1,6 +1,7 @@
 """The database: engine and sessions over PostgreSQL, embedded unless the settings name another server."""
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,7 +9,7 @@ from typing import Any, Final
 import psycopg
 from psycopg.conninfo import make_conninfo
 from psycopg.errors import QueryCanceled
-from sqlalchemy import URL, Engine, create_engine, make_url, text
+from sqlalchemy import URL, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.orm import Session
 
@@ -30,6 +31,9 @@ _CONNECTION = {
     "keepalives_idle": 30,
     "tcp_user_timeout": 30_000,
 }
+_DATE_STYLE: Final = "ISO, YMD"
+"""A style that no server has by default: if another one is reported, a pooler has dropped the options."""
+_OPTION: Final = re.compile(r"-c (\w+)=((?:\\.|[^\s\\])+)")
 # Without statistics, the rows of one key are taken for a two-hundredth of the table, so that a few look-ups
 # seem to be worth a pass through all of it. For a table that has doubled since, they are nearly as wrong.
 _WANTING: Final = text(
@@ -187,11 +191,15 @@ def _check_tables(engine: Engine, server: EmbeddedServer | None) -> None:
 
 def _parsed(address: str, setting: str) -> URL:
     try:
-        return make_url(address)
+        url = make_url(address)
     except (ArgumentError, ValueError):  # ValueError: the port is not a number
         raise DatabaseNotReadyError(
             f"{setting}: not a valid address; write it as postgresql://user:password@host:5432/name"
         ) from None
+    # What follows an unescaped @ of the password seems to be the host, which messages show.
+    if "@" in f"{url.host}{url.database}":
+        raise DatabaseNotReadyError(f"{setting}: it has more than one @; write an @ of the password as %40")
+    return url
 
 
 def _server_url(address: str, setting: str) -> URL:
@@ -214,7 +222,8 @@ def _engine(
     # Memory for temporary tables can be set only before their first use, so it is set for every connection.
     # For tables without statistics PostgreSQL estimates so many rows that it would JIT-compile short
     # statements.
-    options = f"{SERVER_OPTIONS} -c timezone=UTC -c temp_buffers=64MB -c jit=off"
+    style = _DATE_STYLE.replace(" ", "\\ ")
+    options = f"{SERVER_OPTIONS} -c timezone=UTC -c datestyle={style} -c temp_buffers=64MB -c jit=off"
     if statement_seconds is not None:
         options += f" -c statement_timeout={int(statement_seconds * 1000)}"
     parameters = {
@@ -232,7 +241,7 @@ def _engine(
 def _new_engine(
     url: URL, pool_size: int, transactions: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> Engine:
-    return create_engine(
+    engine = create_engine(
         url,
         pool_size=pool_size,
         max_overflow=0,
@@ -241,6 +250,21 @@ def _new_engine(
         execution_options=transactions,
         connect_args=parameters,
     )
+    event.listen(engine, "connect", _set_options)
+    return engine
+
+
+def _set_options(connection: psycopg.Connection, _record: object) -> None:
+    """Set the options of a connection to which a pooler did not pass them on."""
+    # An early engine has no connection at first. The server reports the style, which costs no question.
+    if not isinstance(connection, psycopg.Connection):
+        return
+    if connection.pgconn.parameter_status(b"DateStyle") == _DATE_STYLE.encode():
+        return
+    for name, value in _OPTION.findall(connection.pgconn.options.decode()):
+        plain = value.replace("\\", "")
+        connection.execute("SELECT set_config(%s, %s, false)", [name, plain])
+    connection.commit()
 
 
 _early: Final[list[EarlyEngine]] = []

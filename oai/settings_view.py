@@ -47,8 +47,9 @@ def _walk(model: BaseModel, prefix: str, lines: dict[str, int], file: Path | Non
 
 
 def _source(name: str, lines: dict[str, int], file: Path | None) -> str:
-    variable = f"ZATVA_{name.replace('.', '__').upper()}"
-    if variable in os.environ:
+    wanted = f"zatva_{name.replace('.', '__')}"
+    variable = next((one for one in os.environ if one.lower() == wanted), None)
+    if variable is not None:
         return variable
     return f"{file}:{lines[name]}" if name in lines else ""
 

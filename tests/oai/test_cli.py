@@ -168,3 +168,13 @@ def test_an_interrupt_during_the_import_of_a_command_ends_it(
     parser = CommandParser(prog="zatva")
     add_command(parser.add_subparsers(required=True), "thing", help="do it", handler=f"{module}:done")
     assert run(parser, ["thing"]) == ExitCode.INTERRUPTED
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_output_on_a_full_disk_ends_with_the_code_of_a_fault() -> None:
+    command = [sys.executable, "-m", "zatva", "settings"]
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == ExitCode.FAULT
+    assert "No space left on device" in ended.stderr
+    assert "Exception ignored" not in ended.stderr

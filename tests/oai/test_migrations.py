@@ -381,6 +381,14 @@ def test_an_address_with_a_wrong_port_is_refused_without_its_password(host: str)
         assert "hidden" not in str(caught.value)
 
 
+@pytest.mark.parametrize("password", ["Geheim@Wort", "Geheim@Wort/x", "@"])
+def test_an_unescaped_at_sign_in_a_password_is_refused(password: str) -> None:
+    settings = Settings(database_url=f"postgresql://u:{password}@127.0.0.1:1/none")
+    with pytest.raises(DatabaseNotReadyError, match="as %40") as caught:
+        place(settings)
+    assert "Wort" not in str(caught.value)
+
+
 def test_another_kind_of_database_is_refused() -> None:
     settings = Settings(database_url="sqlite:///x.db")
     with pytest.raises(DatabaseNotReadyError, match="not supported"), open_database(settings):

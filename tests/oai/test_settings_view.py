@@ -31,6 +31,7 @@ def test_each_setting_tells_its_value_and_its_place(tmp_path: Path, monkeypatch:
     file.write_text(_FILE)
     monkeypatch.delenv("ZATVA_DATABASE_URL", raising=False)
     monkeypatch.setenv("ZATVA_WEB__IDLE_MINUTES", "9")
+    monkeypatch.setenv("zatva_provider__threads", "7")
 
     found = _by_name(file)
 
@@ -38,6 +39,10 @@ def test_each_setting_tells_its_value_and_its_place(tmp_path: Path, monkeypatch:
     assert (found["web.idle_minutes"].value, found["web.idle_minutes"].source) == (
         "9.0",
         "ZATVA_WEB__IDLE_MINUTES",
+    )
+    assert (found["provider.threads"].value, found["provider.threads"].source) == (
+        "7",
+        "zatva_provider__threads",
     )
     assert (found["web.trusted_proxies"].value, found["mail.host"].source) == ("10.0.0.1", f"{file}:12")
     assert (found["harvester.retries"].source, bool(found["harvester.retries"].about)) == ("", True)
