@@ -233,22 +233,11 @@ class Operations(list[Operation]):
         def declare(work: _Work) -> _Work:
             returned = inspect.get_annotations(work)["return"]
             operation = Operation(
-                name=name,
-                method=method,
-                path=path,
-                tag=self._tag,
-                summary=inspect.getdoc(work) or "",
-                right=right,
-                work=work,
-                query=query,
-                body=body,
-                answer=None if media else returned,
-                media=media,
-                status=status or (204 if returned is None else 200),
-                faults=frozenset(faults),
-                session_only=session_only,
-                context=context,
-            )
+                name=name, method=method, path=path, tag=self._tag, summary=inspect.getdoc(work) or "",
+                right=right, work=work, query=query, body=body, answer=None if media else returned,
+                media=media, status=status or (204 if returned is None else 200), faults=frozenset(faults),
+                session_only=session_only, context=context,
+            )  # fmt: skip
             self.append(operation)
             return work
 
