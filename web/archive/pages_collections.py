@@ -253,7 +253,7 @@ async def remove(request: web.Request) -> web.Response:
     """Remove the collection."""
     row = await _asked(request)
     if row.set_spec == COLLECTION_ROOT:
-        raise web.HTTPConflict(text=_("The root collection cannot be moved."))
+        raise web.HTTPConflict(text=_("The root collection cannot be removed."))
     form, margin = Form(values=texts_of(await request.post())), _margin(request)
 
     def drop(session: Session) -> None:
