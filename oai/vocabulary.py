@@ -60,6 +60,14 @@ class DeletedRecord(StrEnum):
     TRANSIENT = "transient"
 
 
+def reports_deletions(deleted_record: str | None) -> bool:
+    """Return whether a repository with this `deletedRecord` in Identify reports each deletion for ever.
+
+    Whatever is not `persistent` promises nothing; some repositories leave it out, or send words of their own.
+    """
+    return (deleted_record or "").strip().lower() == DeletedRecord.PERSISTENT
+
+
 @dataclass(frozen=True, kw_only=True)
 class VerbRule:
     """Arguments that a verb takes, and errors that it may return besides badVerb."""

@@ -66,6 +66,9 @@ _REFINED: Final = {
 _NOT_PUBLISHED: Final = frozenset({"modified", "available", "valid", "dateSubmitted", "dateAccepted"})
 _DATING: Final = {"issued": 0, "date": 1, "dateCopyrighted": 2, "created": 3}
 """Of the dates of publication, the one with the lowest number is preferred."""
+_EMBARGO: Final = "info:eu-repo/date/"
+"""Begins a date of OpenAIRE's guidelines, such as the end of an embargo."""
+_TIME_OF_DAY: Final = re.compile(r"\dT\d\d:\d\d")
 _BEGINNING: Final = 60
 """How many characters of a text identify it in a note about it."""
 
@@ -187,15 +190,21 @@ class DublinCoreDraft:
         """Set the date of publication to the first that names a year; the others become notes."""
         dated = [one for one in self.dates if find_years(one.text) != Years()]
         published = [one for one in dated if one.term not in _NOT_PUBLISHED]
-        chosen = next(
-            iter(sorted(published, key=lambda one: _DATING.get(one.term, 9)) or dated or self.dates), None
-        )
+        chosen = next(iter(sorted(published, key=_preference) or dated or self.dates), None)
         for one in self.dates:
             if one is not chosen:
                 self.note(one, NoteKind.KEPT)
             elif one not in dated:
                 self.note(one, NoteKind.BROKEN, "no year recognized in this date")
         return chosen.text if chosen is not None else ""
+
+
+def _preference(one: Element) -> tuple[bool, bool, int]:
+    """Return the sort key of a date: the end of an embargo comes last, times of day before it.
+
+    DSpace sends the times at which it received a record and made it available as further dates.
+    """
+    return one.text.startswith(_EMBARGO), _TIME_OF_DAY.search(one.text) is not None, _DATING.get(one.term, 9)
 
 
 _CONTAINERS: Final = frozenset({"dc", "qualifieddc"})
@@ -233,7 +242,7 @@ class DublinCoreConverter:
     """Dublin Core in any container, such as `oai_dc`."""
 
     name = "dublin_core"
-    version = 5
+    version = 6
     namespaces = frozenset({"http://www.openarchives.org/OAI/2.0/oai_dc/", DC})
     rank = 1
 

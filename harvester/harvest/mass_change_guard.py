@@ -23,7 +23,7 @@ from oai.console import counted
 from oai.database import Database
 from oai.datestamps import format_datestamp, utc_now
 from oai.settings import Settings
-from oai.vocabulary import DeletedRecord
+from oai.vocabulary import reports_deletions
 
 # A record may merely have left this set: another harvest of the same format covers it if that harvest is of
 # one of the record's sets or of the whole repository.
@@ -96,7 +96,6 @@ _ANY_ACTIVE = text(
 )
 _FORGET = text("DELETE FROM oai_sighting WHERE harvest_id = :harvest_id AND run_started <> :run_started")
 _FORGET_ALL = text("DELETE FROM oai_sighting WHERE harvest_id = :harvest_id")
-_FORGETFUL = frozenset({DeletedRecord.NO.value, DeletedRecord.TRANSIENT.value})
 _ACTIVE = text(
     f"""
     SELECT count(*) FROM oai_record AS record
@@ -358,7 +357,7 @@ def may_disappear(
     whole = from_ is None and not narrowed and request.replay is None
     return (
         whole
-        and repository.deleted_record in _FORGETFUL
+        and not reports_deletions(repository.deleted_record)
         and any_active(
             session, repository_id=repository.repository_id, metadata_prefix=request.metadata_prefix
         )

@@ -14,7 +14,7 @@ from oai.console import counted
 from oai.datestamps import format_datestamp, parse_datestamp
 from oai.errors import UsageError, required
 from oai.reach import without_credentials
-from oai.vocabulary import DeletedRecord, Granularity, Verb
+from oai.vocabulary import Granularity, Verb, reports_deletions
 
 _SHOWN_WINDOWS = 12
 
@@ -251,7 +251,7 @@ def _remarks(request: HarvestRequest, target: Target, from_: str | None) -> list
         remarks.append(f"each {longer} is requested as a whole first; if it is empty, its slices are skipped")
     if request.max_records is not None:
         remarks.append(f"the harvest stops after {counted(request.max_records, 'record')}")
-    if from_ is not None and target.deleted_record != DeletedRecord.PERSISTENT:
+    if from_ is not None and not reports_deletions(target.deleted_record):
         remarks.append(
             f"the repository's deletedRecord is {target.deleted_record or 'unknown'!r}: only a full "
             "harvest can find records that disappeared"

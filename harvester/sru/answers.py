@@ -4,6 +4,7 @@ Elements are recognised by their local names: SRU 1.x and 2.0 use different name
 servers mix them up. Sources: SRU 1.1 and 1.2 (Library of Congress); searchRetrieve 2.0 (OASIS), section 4.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -39,6 +40,7 @@ _FORMAT: Final = frozenset({"66", "67"})
 _QUERY: Final = frozenset(str(code) for code in (*range(10, 50),))
 _HEAD: Final = 4096
 _MOST_DIGITS: Final = 18
+_DECLARATION: Final = re.compile(r"<\?xml\s[^>]*\?>\s*")
 
 
 class SruError(OaiError):
@@ -166,7 +168,8 @@ def record_data(record: etree._Element, *, source: str) -> etree._Element | None
     if inside is not None:
         return inside
     # Regardless of recordPacking: text is escaped XML.
-    packed = (holder.text or "").strip()
+    # It is decoded already, so an encoding that it declares itself no longer means anything.
+    packed = _DECLARATION.sub("", (holder.text or "").strip(), count=1)
     return parse(packed.encode(), source=source) if packed else None
 
 

@@ -91,13 +91,16 @@ _KNOWN = text(
       AND identifier_key = ANY(CAST(:keys AS uuid[]))
     """
 )
-# Each name through the index: otherwise PostgreSQL scans all of the repository's rows for each page.
+# Each name through the index: otherwise PostgreSQL scans all of the repository's rows for each page. The
+# repository is a subquery so that the plan is for an average one: PostgreSQL believes that one which is newer
+# than the statistics has a single row, and scans its rows for each name through the index of identifiers.
 _TAKEN = text(
     """
     SELECT name FROM unnest(CAST(:names AS text[])) AS name
     CROSS JOIN LATERAL (
         SELECT FROM oai_record
-        WHERE repository_id = :repository_id AND filename IS NOT NULL AND md5(lower(filename)) = md5(name)
+        WHERE repository_id = (SELECT CAST(:repository_id AS integer)) AND filename IS NOT NULL
+            AND md5(lower(filename)) = md5(name)
         LIMIT 1
     ) AS record
     """

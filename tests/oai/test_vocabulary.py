@@ -1,6 +1,8 @@
 """The protocol's words are whole and agree with each other."""
 
-from oai.vocabulary import ARGUMENTS, RULES, ErrorCode, Verb
+import pytest
+
+from oai.vocabulary import ARGUMENTS, RULES, ErrorCode, Verb, reports_deletions
 
 
 def test_every_verb_has_a_rule() -> None:
@@ -22,3 +24,10 @@ def test_the_argument_names_are_those_of_the_specification() -> None:
     assert {
         "verb", "identifier", "metadataPrefix", "from", "until", "set", "resumptionToken",
     } == ARGUMENTS  # fmt: skip
+
+
+@pytest.mark.parametrize("said", [None, "", "no", "No", "None", "transient", "sometimes"])
+def test_only_a_persistent_repository_reports_each_deletion(said: str | None) -> None:
+    assert not reports_deletions(said)
+    assert reports_deletions("persistent")
+    assert reports_deletions(" Persistent")

@@ -37,6 +37,8 @@ _NAMED_KINDS: Final = {
 _LEADER_TYPE: Final = re.compile(r"^[\d\s|#^-]*[acdnopsx]([a-z])")
 """The type in a leader of another length: the letter after the status."""
 _LEADER: Final = 24
+_UNIMARC_CODED: Final = 35
+"""Characters of field 100 $a in UNIMARC, some of whose records lose the last blank."""
 _OTHER_FORMATS: Final = frozenset({"unimarc", "mab", "mab2", "intermarc", "danmarc", "danmarc2", "normarc"})
 _FIELDS: Final = frozenset({"leader", "controlfield", "datafield", "fixfield", "varfield"})
 _OAI_MARC: Final = "oai_marc"
@@ -80,6 +82,8 @@ def declined(element: etree._Element) -> str:
     for written in sorted(formats):
         if written.lower() in _OTHER_FORMATS:
             return f"the format is {written!r}, not MARC 21; only MARC 21 is converted"
+    if any(map(_is_unimarc, _records(element))):
+        return "its fields are UNIMARC's (title in 200, none in 245); only MARC 21 is converted"
     kinds = [kind for kind, _ in marc_records(element).records]
     if BIBLIOGRAPHIC in kinds:
         return ""
@@ -93,6 +97,15 @@ def _records(element: etree._Element) -> list[etree._Element]:
     if local_name(element) != "collection":
         return [element]
     return [one for one in element.iterchildren(etree.Element) if local_name(one) in {"record", _OAI_MARC}]
+
+
+def _is_unimarc(record: etree._Element) -> bool:
+    """Return whether a record that declares no format has UNIMARC's title and coded data (100 $a)."""
+    fields = {one.get("tag"): one for one in record if local_name(one) == "datafield"}
+    if "200" not in fields or "245" in fields or "100" not in fields:
+        return False
+    coded = next((one.text or "" for one in fields["100"] if one.get("code") == "a"), "")
+    return len(coded) >= _UNIMARC_CODED and coded[:8].isdigit()
 
 
 def _kind(record: etree._Element) -> str:

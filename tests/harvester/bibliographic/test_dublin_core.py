@@ -244,6 +244,9 @@ def test_the_parts_of_a_point_are_kept_beside_its_name() -> None:
         ("<dcterms:created>1890</dcterms:created><dcterms:issued>1902</dcterms:issued>", "1902"),
         ("<dcterms:available>2020</dcterms:available><dcterms:created>1890</dcterms:created>", "1890"),
         ("<dcterms:available>2020</dcterms:available>", "2020"),
+        ("<dc:date>info:eu-repo/date/embargoEnd/2027-01-01</dc:date><dc:date>2019</dc:date>", "2019"),
+        ("<dc:date>2011-05-17T08:00:00Z</dc:date><dc:date>1898</dc:date>", "1898"),
+        ("<dc:date>2011-05-17T08:00:00Z</dc:date>", "2011-05-17T08:00:00Z"),
         ('<dcterms:issued xsi:type="dcterms:W3CDTF">1901/1910-05</dcterms:issued>', "1901/1910-05"),
     ],
 )

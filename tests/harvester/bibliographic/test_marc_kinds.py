@@ -96,6 +96,14 @@ def test_the_attribute_names_the_kind_where_the_leader_does_not() -> None:
     assert "'UNIMARC', not MARC 21" in declined("00000nam a2200000n  4500", "format='UNIMARC'")
 
 
+def test_an_undeclared_unimarc_record_is_left_out() -> None:
+    coded = "100 ## $a20120101d2012    m  y0frey50      ba"
+    unimarc = marcxml(coded, "200 1# $aLe livre", "210 ## $aParis")
+    assert "UNIMARC's" in Marc21Converter().declined(etree.fromstring(unimarc))
+    for fields in ((coded, "200 1# $aX", "245 10 $aX"), ("100 1# $aHus, Jan", "200 ## $aX")):
+        assert Marc21Converter().declined(etree.fromstring(marcxml(*fields))) == ""
+
+
 def test_the_bibliographic_record_of_a_collection_is_converted_with_its_holdings() -> None:
     collection = _collection(
         marcxml("852 ## $aABA001$hI 1", "856 40 $uhttps://x.example/1", leader=_HOLDINGS, fixed=None),

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -278,6 +279,15 @@ async def test_a_surrogate_diagnostic_is_the_fault_of_one_record() -> None:
     assert reasons[1].startswith("record at position 4: its string is not XML")
     with pytest.raises(MalformedAnswerError, match="position 3"):
         await pages(FakeSru(books=shelf, packing="string"), loose=False)
+
+
+@pytest.mark.parametrize("encoding", ["UTF-8", "ISO-8859-1", "windows-1250", "utf-16", "us-ascii"])
+async def test_the_encoding_that_a_string_declares_means_nothing(encoding: str) -> None:
+    book = Book(number="x", title="Žluťoučký kůň")
+    shelf = [replace(book, raw=f'<?xml version="1.0" encoding="{encoding}"?>\n{book.marcxml()}')]
+    record = await only(FakeSru(books=shelf, packing="string"))
+    assert record.metadata is not None
+    assert "Žluťoučký kůň" in "".join(map(str, record.metadata.itertext()))
 
 
 async def test_diagnostics_are_errors_by_their_code() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from harvester.models import Repository
 from harvester.repositories import add_repository
 from harvester.store import diff
 from harvester.store import records as arrays
@@ -121,4 +122,31 @@ def test_names_are_looked_up_one_by_one_however_many_the_table_has(
         plan = session.execute(text(f"EXPLAIN (ANALYZE) {statement}"), values).scalars().all()
     assert not [line for line in plan if "Seq Scan on oai_record" in line]
     assert sum(int(line.split(":")[1]) for line in plan if "Rows Removed by" in line) < 10
+    assert [line for line in plan if "uq_oai_record_filename" in line]
+
+
+def test_names_of_a_repository_that_is_newer_than_the_statistics_are_looked_up_by_name(
+    database: Database, repository_id: int
+) -> None:
+    """PostgreSQL takes it for a repository with one record, for which any index seems good enough.
+
+    With this number of rows, the index of names has a level more than the other one.
+    """
+    fill = text("""
+        INSERT INTO oai_record
+            (repository_id, metadata_prefix, identifier, identifier_key, filename, datestamp, status)
+        SELECT :id, 'oai_dc', number, CAST(md5(:id || ' ' || number) AS uuid), 'oai/r/' || number || '.xml',
+               '2020-01-01', 'active'
+        FROM generate_series(1, :count) AS number
+    """)
+    with database.session() as session:
+        session.execute(fill, {"id": repository_id, "count": 360})
+        session.commit()
+        session.execute(text("ANALYZE oai_record"))
+        newer = Repository(base_url="http://b/oai", base_dir="b")
+        session.add(newer)
+        session.flush()
+        session.execute(fill, {"id": newer.repository_id, "count": 20_000})
+        values = {"repository_id": newer.repository_id, "names": "{a,b}"}
+        plan = session.execute(text(f"EXPLAIN {arrays._TAKEN.text}"), values).scalars().all()  # noqa: SLF001
     assert [line for line in plan if "uq_oai_record_filename" in line]
