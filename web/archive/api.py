@@ -339,5 +339,4 @@ def _document_out(facts: DocumentFacts, settings: Settings) -> DocumentOut:
         facts,
         identifier=oai_identifier(settings.provider.namespace, facts.key),
         address=document_address(settings, facts.key),
-        collections=[InCollectionOut.model_validate(one) for one in facts.collections],
     )

@@ -157,7 +157,7 @@ async def _show(call: Call) -> TitleOut:
         **_made_of(found.title, provider.namespace),
         seeds=[_seed_out(one) for one in found.seeds],
         seed_count=found.seed_count,
-        sets=[TitleSetOut.model_validate(one) for one in found.sets],
+        sets=found.sets,
     )
 
 
@@ -171,6 +171,4 @@ def _made_of(title: Title, namespace: str) -> dict[str, Any]:
 
 
 def _seed_out(shown: ShownSeed) -> TitleSeedOut:
-    return TitleSeedOut.from_row(
-        shown.seed, ranges=[SeedRangeOut.model_validate(one) for one in shown.ranges]
-    )
+    return TitleSeedOut.from_row(shown.seed, ranges=shown.ranges)

@@ -161,12 +161,7 @@ async def _asked(call: Call) -> Job:
 
 
 def _shown(job: JobView) -> JobOut:
-    return JobOut.from_row(
-        job,
-        reason=in_words(job.reason) if job.reason is not None else None,
-        progress=ProgressOut.model_validate(job.progress) if job.progress is not None else None,
-        estimate=EstimateOut.model_validate(job.estimate),
-    )
+    return JobOut.from_row(job, reason=in_words(job.reason) if job.reason is not None else None)
 
 
 class WorkerOut(Out):

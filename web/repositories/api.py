@@ -237,9 +237,7 @@ async def _with_lock(call: Call, row: Repository) -> RepositoryOut:
 
 def _out(who: SignedIn, row: Repository, lock: RepositoryLock | None) -> RepositoryOut:
     address = row.base_url if who.may(Right.HARVEST) else row.display_url
-    return RepositoryOut.from_row(
-        row, base_url=address, lock=None if lock is None else LockOut.model_validate(lock)
-    )
+    return RepositoryOut.from_row(row, base_url=address, lock=lock)
 
 
 @OPERATIONS.add("GET /repositories/{repository}/formats", "listFormats", Right.LOOK)
