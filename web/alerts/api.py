@@ -7,7 +7,6 @@ from typing import Final
 from pydantic import ConfigDict, Field
 from sqlalchemy.orm import Session
 
-from harvester.models import Repository
 from manager.notices.addresses import resend_links, unconfirmed_of
 from manager.notices.models import NoticeRule, NoticeState
 from manager.notices.outbox import list_notices
@@ -25,7 +24,6 @@ from oai.outgoing import MailSettings
 from oai.rights import Right
 from web.alerts.forms import AlertForm
 from web.alerts.pages import services_for
-from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Out, Page, Paged
@@ -141,13 +139,7 @@ async def _list(call: Call) -> Page[AlertRuleOut]:
 async def _add(call: Call) -> AlertRuleMade:
     """Add a notification rule for one repository or all repositories."""
     asked = call.sent(NewAlertRule)
-    if asked.repository_id is not None:
-        await asked_for(call.request, Repository, asked.repository_id)
-    elif not call.who.sees_everything:
-        fault = FieldFault(pointer="/repository_id", detail="choose one of your repositories")
-        raise ApiError(
-            422, "you cannot create a rule for all repositories; choose one of yours", errors=[fault]
-        )
+    await call.check_repository(asked.repository_id, "create a rule for all repositories")
     wanted = asked.wanted(asked.repository_id)
     made = await call.database.run(
         add_rule,

@@ -5,11 +5,10 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from harvester.models import History, Repository
+from harvester.models import History
 from manager.notices.models import Mute, MuteKind
 from manager.notices.mutes import acknowledge, end_mute, list_mutes, mute
 from oai.rights import Right
-from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Flag, In, Moment, Out, Page, Paged
@@ -75,12 +74,7 @@ async def _list(call: Call) -> Page[MuteOut]:
 async def _add(call: Call) -> MuteOut:
     """Mute a repository or all, or plan a maintenance window in which no harvest begins."""
     asked = call.sent(NewMute)
-    if asked.repository_id is not None:
-        await asked_for(call.request, Repository, asked.repository_id)
-    elif not call.who.sees_everything:
-        fault = FieldFault(pointer="/repository_id", detail="choose one of your repositories")
-        raise ApiError(422, "you cannot mute all repositories; choose one of yours", errors=[fault])
-
+    await call.check_repository(asked.repository_id, "mute all repositories")
     row = await call.database.run(
         mute,
         asked.repository_id,

@@ -8,13 +8,14 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 from pydantic import BaseModel
 
+from harvester.models import Repository
 from oai.errors import of_kind
 from oai.executor import DatabaseExecutor
 from oai.rights import Right
 from oai.settings import Settings
-from web.api.faults import ApiError
+from web.api.faults import ApiError, FieldFault
 from web.api.shapes import NoQuery
-from web.auth.access import signed_in
+from web.auth.access import asked_for, signed_in
 from web.auth.sessions import SignedIn
 from web.site.keys import SETTINGS, database_of
 
@@ -140,6 +141,17 @@ class Call:
         if who is None:
             raise ApiError(401, "not signed in; send a session cookie or a bearer token")
         return who
+
+    async def check_repository(self, number: int | None, purpose: str) -> None:
+        """Check that the caller may see the chosen repository, or all of them if none is chosen.
+
+        `purpose` completes the sentence "you cannot …", such as "mute all repositories".
+        """
+        if number is not None:
+            await asked_for(self.request, Repository, number)
+        elif not self.who.sees_everything:
+            fault = FieldFault(pointer="/repository_id", detail="choose one of your repositories")
+            raise ApiError(422, f"you cannot {purpose}; choose one of yours", errors=[fault])
 
 
 Answer = BaseModel | web.StreamResponse | None

@@ -157,13 +157,7 @@ async def _list(call: Call) -> Page[RuleOut]:
 async def _add(call: Call) -> RuleOut:
     """Create a rule."""
     asked = call.sent(NewRule)
-    if asked.repository_id is not None:
-        await asked_for(call.request, Repository, asked.repository_id)
-    elif not call.who.sees_everything:
-        fault = FieldFault(pointer="/repository_id", detail="choose one of your repositories")
-        raise ApiError(
-            422, "you cannot create a rule for all repositories; choose one of yours", errors=[fault]
-        )
+    await call.check_repository(asked.repository_id, "create a rule for all repositories")
     content = asked.content.encode()
     try:
         draft = versions.RuleDraft(

@@ -16,7 +16,6 @@ from manager.store_audits import (
     set_schedule,
 )
 from oai.rights import Right
-from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Out, Page, Paged
@@ -138,13 +137,7 @@ async def _list_schedules(call: Call) -> Page[AuditScheduleOut]:
 async def _set_schedule(call: Call) -> AuditScheduleOut:
     """Set how often a store is audited, or all stores; replaces the earlier schedule."""
     asked = call.sent(NewAuditSchedule)
-    if asked.repository_id is not None:
-        await asked_for(call.request, Repository, asked.repository_id)
-    elif not call.who.sees_everything:
-        fault = FieldFault(pointer="/repository_id", detail="choose one of your repositories")
-        raise ApiError(
-            422, "you cannot set a schedule for all repositories; choose one of yours", errors=[fault]
-        )
+    await call.check_repository(asked.repository_id, "set a schedule for all repositories")
     made = await call.database.run(lambda session: set_schedule(session, **asked.model_dump()))
     about(call.request, "audit schedule", made.schedule_id)
     return AuditScheduleOut.model_validate(made)
