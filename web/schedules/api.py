@@ -163,7 +163,7 @@ async def _list(call: Call) -> Page[ScheduleOut]:
 async def _add(call: Call) -> ScheduleOut:
     """Add a schedule; without a frequency it runs once."""
     asked = call.sent(NewSchedule)
-    await _own_repository(call, asked.repository_id)
+    await asked_for(call.request, Repository, asked.repository_id)
     columns = {**asked.columns(), "partner_minutes": partner_minutes(call.request)}
 
     def add(session: Session) -> ScheduleView:
@@ -187,7 +187,7 @@ async def _add(call: Call) -> ScheduleOut:
 async def _forecast(call: Call) -> ForecastOut:
     """Show what a schedule would mean, without adding it."""
     asked = call.sent(NewSchedule)
-    await _own_repository(call, asked.repository_id)
+    await asked_for(call.request, Repository, asked.repository_id)
     owned = await is_owned(call.request, asked.repository_id, None)
     dues = asked.times_within_week(*run_spacing(call.request, None, owned=owned))
     found = await what_it_means(call.request, asked.repository_id, asked, dues, None)
@@ -304,10 +304,6 @@ async def _after(call: Call, step: Any) -> ScheduleOut:  # noqa: ANN401 the serv
 async def _asked(call: Call) -> RecurringJob:
     _, row = await asked_for(call.request, RecurringJob, call.place["schedule"])
     return row
-
-
-async def _own_repository(call: Call, number: int) -> None:
-    await asked_for(call.request, Repository, number)
 
 
 def _shown(call: Call, view: ScheduleView) -> ScheduleOut:
