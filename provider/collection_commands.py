@@ -148,23 +148,12 @@ def _change_collection(
 
 
 def _show_preview(invocation: Invocation, found: previews.ChangePreview) -> ExitCode:
-    changes = [
-        {"before": before, "after": after, "documents": count}
-        for (before, after), count in found.access.items()
-    ]
     lines = [
         f"{'more than ' if found.more else ''}{counted(found.documents, 'document')}; nothing is changed",
         *(f"  {pair[0]} -> {pair[1]}: {counted(count, 'document')}" for pair, count in found.access.items()),
         f"{counted(found.harvesters, 'harvester')} may have documents whose access changes",
     ]
-    value = {
-        "documents": found.documents,
-        "more": found.more,
-        "access": changes,
-        "harvesters": found.harvesters,
-        "examples": [url for url, _archived in found.examples],
-    }
-    invocation.console.result(value, "\n".join(lines))
+    invocation.console.result(found.as_json(), "\n".join(lines))
     return ExitCode.DONE
 
 

@@ -34,7 +34,7 @@ def add(invocation: Invocation) -> ExitCode:
         settle_rule(session, WwwRule(invocation.settings.provider.www_rule))
         found = takedowns.preview(session, targets)
         if arguments.dry_run:
-            console.result(_seen(found), _in_words(found))
+            console.result(found.as_json(), _in_words(found))
             return ExitCode.DONE
         request = takedowns.TakedownRequest(
             targets=targets,
@@ -101,16 +101,6 @@ def lift(invocation: Invocation) -> ExitCode:
 def _in_words(found: takedowns.Preview) -> str:
     documents = f"{'more than ' if found.more else ''}{counted(found.documents, 'document')}"
     return f"it covers {documents}; up to {counted(found.harvesters, 'harvester')} may have them"
-
-
-def _seen(found: takedowns.Preview) -> dict[str, Any]:
-    return {
-        "documents": found.documents,
-        "more": found.more,
-        "hidden": found.hidden,
-        "harvesters": found.harvesters,
-        "examples": [url for url, _archived in found.examples],
-    }
 
 
 def _row(row: Takedown) -> dict[str, Any]:

@@ -80,6 +80,14 @@ class ChangePreview:
     examples: Sequence[tuple[str, datetime]]
     """URLs and times of capture of some documents."""
 
+    def as_json(self) -> dict[str, Any]:
+        """Return it as a JSON-compatible value, with the URLs of the examples."""
+        changes = [
+            {"before": before, "after": after, "documents": count}
+            for (before, after), count in self.access.items()
+        ]
+        return {**vars(self), "access": changes, "examples": [url for url, _archived in self.examples]}
+
 
 def preview_assignment(
     session: Session, set_spec: str, selection: Selection, *, takes_out: bool

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, func, select, text, true, update
 from sqlalchemy.orm import Session
@@ -120,6 +120,10 @@ class Preview:
     """Harvesters that may have them: they read lists after the first of these documents was published."""
     examples: tuple[tuple[str, datetime], ...]
     """URLs and times of capture of some."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as a JSON-compatible value, with the URLs of the examples."""
+        return {**vars(self), "examples": [url for url, _archived in self.examples]}
 
 
 Range = tuple[str, str]

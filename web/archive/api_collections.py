@@ -225,16 +225,7 @@ async def _preview(call: Call) -> ChangePreviewOut:
         return preview_assignment(session, spec, chosen.selection(), takes_out=takes_out)
 
     found = await call.database.run(work)
-    return ChangePreviewOut(
-        documents=found.documents,
-        more=found.more,
-        access=[
-            AccessChange(before=before, after=after, documents=count)
-            for (before, after), count in found.access.items()
-        ],
-        harvesters=found.harvesters,
-        examples=[url for url, _archived in found.examples],
-    )
+    return ChangePreviewOut.model_validate(found.as_json())
 
 
 @OPERATIONS.add("POST /archive/collections/{collection}/move", "moveCollection", Right.ARCHIVE, body=MoveBody)

@@ -100,13 +100,7 @@ async def _list(call: Call) -> Page[TakedownOut]:
 async def _preview(call: Call) -> PreviewOut:
     """Show what a take-down would cover; nothing is changed."""
     found = await call.database.run(takedowns.preview, call.sent(Targets).targets)
-    return PreviewOut(
-        documents=found.documents,
-        more=found.more,
-        hidden=found.hidden,
-        harvesters=found.harvesters,
-        examples=[url for url, _archived in found.examples],
-    )
+    return PreviewOut.model_validate(found.as_json())
 
 
 @OPERATIONS.add("POST /archive/takedowns", "addTakedown", Right.ARCHIVE, body=NewTakedown, status=201)
