@@ -47,7 +47,7 @@ from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, Shown, number_in, page_of, text_in
 from web.site.params import NUMBER, number_of
-from web.site.render import render
+from web.site.render import confirmation, render
 
 _GIGA: Final = 10**9
 _MOST_TICKED: Final = PAGE
@@ -188,24 +188,20 @@ def _confirm_move(
         if back
         else _("Assign the repositories to %(name)s?") % {"name": organisation.name}
     )
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=title,
+        title,
+        _("Schedules and jobs follow."),
+        _what_ends(),
+        _("These repositories leave their organisation:"),
         steps=[*_steps(), (organisation.name, f"/admin/organisations/{organisation.organisation_id}")],
-        lines=[
-            _("Schedules and jobs follow."),
-            _what_ends(),
-            _("These repositories leave their organisation:"),
-        ],
+        button=_("Return to the administrators") if back else _("Assign"),
         names=[names[number] for number in leaving],
         kept=[
             *(("sure", number) for number in leaving),
             *([("back", "yes")] if back else []),
             *(("repository", number) for number in names),
         ],
-        button=_("Return to the administrators") if back else _("Assign"),
-        back=f"/admin/organisations/{organisation.organisation_id}",
     )
 
 
@@ -213,17 +209,14 @@ def _confirm_move(
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before an organisation is removed."""
     organisation = await _organisation_of(request)
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Remove the organisation %(name)s?") % {"name": organisation.name},
+        _("Remove the organisation %(name)s?") % {"name": organisation.name},
+        _("Its repositories and schedules are kept and become the administrators'."),
+        _("Its filtering sets do, too: only they see them, and users whose repositories use them."),
+        _what_ends(),
+        _("It cannot be removed while users belong to it; move them to another organisation first."),
         steps=_steps(),
-        lines=[
-            _("Its repositories and schedules are kept and become the administrators'."),
-            _("Its filtering sets do, too: only they see them, and users whose repositories use them."),
-            _what_ends(),
-            _("It cannot be removed while users belong to it; move them to another organisation first."),
-        ],
         button=_("Remove organisation"),
         back=f"/admin/organisations/{organisation.organisation_id}",
     )

@@ -40,7 +40,7 @@ from web.site.forms import (
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER, number_of
-from web.site.render import render
+from web.site.render import confirmation, render
 
 _PAGE: Final = 50
 _OTHERS: Final = "/admin/users?state=active"
@@ -174,15 +174,12 @@ async def invite(request: web.Request) -> web.Response:
 async def confirm_disabling(request: web.Request) -> web.Response:
     """Ask for confirmation before a user is disabled."""
     user = await _user_of(request)
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Disable %(name)s?") % {"name": user.name},
+        _("Disable %(name)s?") % {"name": user.name},
+        _("The user is signed out everywhere, and the user's API tokens are no longer accepted."),
+        _("No data is deleted: you can enable the user again."),
         steps=[(_("Administration"), "/admin"), (_("Users"), "/admin/users")],
-        lines=[
-            _("The user is signed out everywhere, and the user's API tokens are no longer accepted."),
-            _("No data is deleted: you can enable the user again."),
-        ],
         button=_("Disable user"),
         back=f"/admin/users/{user.user_id}",
     )
@@ -208,15 +205,12 @@ async def disable(request: web.Request) -> web.StreamResponse:
 async def confirm_reset(request: web.Request) -> web.Response:
     """Ask for confirmation before a user's second factor is reset."""
     user = await _user_of(request)
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Reset the second factor of %(name)s?") % {"name": user.name},
+        _("Reset the second factor of %(name)s?") % {"name": user.name},
+        _("Make sure by another way than e-mail that it is the user who asks for it."),
+        _("The user then signs in with the password alone, and can set up a new second factor."),
         steps=[(_("Administration"), "/admin"), (_("Users"), "/admin/users")],
-        lines=[
-            _("Make sure by another way than e-mail that it is the user who asks for it."),
-            _("The user then signs in with the password alone, and can set up a new second factor."),
-        ],
         button=_("Reset second factor"),
         back=f"/admin/users/{user.user_id}",
     )

@@ -50,7 +50,7 @@ from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import LARGEST_BIGINT, PAGE, number_in, page_of
 from web.site.params import NUMBER, number_of
-from web.site.render import render, with_form_token
+from web.site.render import confirmation, render, with_form_token
 
 _SHOWN: Final = 10
 _ALL: Final = "all"
@@ -204,17 +204,13 @@ async def confirm_new_key(request: web.Request) -> web.Response:
     """Ask for confirmation before the signing key is replaced."""
     _who, rule = await asked_for(request, NoticeRule)
     hours = request.config_dict[SETTINGS].webhooks.overlap_hours
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Replace the signing key for %(target)s?") % {"target": rule.target},
+        _("Replace the signing key for %(target)s?") % {"target": rule.target},
+        _("For %(hours)s hours, messages are signed with both keys; then only with the new one.")
+        % {"hours": f"{hours:g}"},
         steps=[(_("Alerts"), "/alerts")],
-        lines=[
-            _("For %(hours)s hours, messages are signed with both keys; then only with the new one.")
-            % {"hours": f"{hours:g}"}
-        ],
         button=_("Replace key"),
-        back="/alerts",
     )
 
 
@@ -291,17 +287,13 @@ def services_for(request: web.Request) -> list[str]:
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a rule is removed."""
     _who, rule = await asked_for(request, NoticeRule)
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Remove the notification rule?"),
+        _("Remove the notification rule?"),
+        _("Recipient: %(target)s") % {"target": rule.target},
+        _("Its messages are removed, too; messages that are not sent yet will not be sent."),
         steps=[(_("Alerts"), "/alerts")],
-        lines=[
-            _("Recipient: %(target)s") % {"target": rule.target},
-            _("Its messages are removed, too; messages that are not sent yet will not be sent."),
-        ],
         button=_("Remove rule"),
-        back="/alerts",
     )
 
 

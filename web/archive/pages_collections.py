@@ -35,7 +35,7 @@ from web.site.forms import (
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, page_of, text_in
-from web.site.render import render
+from web.site.render import confirmation, render
 from web.site.zones import here, local
 
 _PART: Final = r"[A-Za-z0-9\-_.]+"
@@ -231,20 +231,17 @@ async def confirm_removal(request: web.Request) -> web.Response:
 async def _confirmation(request: web.Request, row: Collection, *, is_stale: bool = False) -> web.Response:
     rules = await database_of(request).run(_rules_below, row.set_spec)
     changed = _("The collection was changed in the meantime, and nothing was removed.")
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        status=409 if is_stale else 200,
-        title=_("Remove the collection %(name)s?") % {"name": row.name},
+        _("Remove the collection %(name)s?") % {"name": row.name},
+        *([changed] if is_stale else []),
+        _("Its documents stay in the archive. Its subcollections are removed, too."),
+        _("Its access rule no longer applies to them: check first whether it restricted any."),
         steps=[(_("Archive"), "/archive"), (_("Collections"), "/archive/collections")],
-        lines=[
-            *([changed] if is_stale else []),
-            _("Its documents stay in the archive. Its subcollections are removed, too."),
-            _("Its access rule no longer applies to them: check first whether it restricted any."),
-        ],
-        kept=[(BASED_ON, filled_from(rules)[BASED_ON])],
         button=_("Remove collection"),
         back=_address(row.set_spec),
+        status=409 if is_stale else 200,
+        kept=[(BASED_ON, filled_from(rules)[BASED_ON])],
     )
 
 

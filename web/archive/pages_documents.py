@@ -22,7 +22,7 @@ from web.auth.access import about, needs, who_asks
 from web.auth.audit import record_export
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
-from web.site.render import render
+from web.site.render import confirmation, render
 
 _PAGE: Final = 50
 _MOST_EXAMINED: Final = 20_000
@@ -120,12 +120,11 @@ async def confirm(request: web.Request) -> web.Response:
         if hides
         else [_("Harvesters get it again, unless an access rule withholds it.")]
     )
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=(_("Hide %(url)s?") if hides else _("Show %(url)s again?")) % {"url": facts.url},
+        (_("Hide %(url)s?") if hides else _("Show %(url)s again?")) % {"url": facts.url},
+        *lines,
         steps=[(_("Archive"), "/archive"), (_("Documents"), "/archive/documents")],
-        lines=lines,
         button=_("Hide document") if hides else _("Show document"),
         back=f"/archive/documents/{facts.key}",
     )

@@ -36,7 +36,7 @@ from web.site.i18n import _, mark
 from web.site.keys import database_of
 from web.site.live_rows import Rows, Topic
 from web.site.params import NUMBER
-from web.site.render import render
+from web.site.render import confirmation, render
 
 _DIGITS: Final = 10
 MOST_JOBS: Final = 100
@@ -167,15 +167,14 @@ async def confirm(request: web.Request) -> web.Response:
     """Ask for confirmation of a job action, naming the job."""
     job = await _job_of(request)
     control = CONTROLS[request.match_info["control"]]
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_(control.title) % {"subject": _subject(job)},
+        _(control.title) % {"subject": _subject(job)},
+        _where(job),
+        _(control.line),
         steps=[(_("Current jobs"), "/jobs")],
-        lines=[_where(job), _(control.line)],
         button=_(control.button),
         tone="danger" if control.change in (STOP, KILL) else "primary",
-        back="/jobs",
     )
 
 
@@ -203,14 +202,12 @@ async def confirm_removal(request: web.Request) -> web.Response:
     if job.recurring_id is not None:
         lines.append(_("Its schedule is kept and creates the next job at the next due time."))
     title = _("Remove the job %(subject)s?") if waits else _("Stop the harvest of %(subject)s?")
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=title % {"subject": _subject(job)},
+        title % {"subject": _subject(job)},
+        *lines,
         steps=[(_("Current jobs"), "/jobs")],
-        lines=lines,
         button=_("Remove job") if waits else _("Stop harvest"),
-        back="/jobs",
     )
 
 

@@ -54,7 +54,7 @@ from web.site.keys import SETTINGS, database_of
 from web.site.paging import text_in
 from web.site.params import NUMBER, number_of, repository_of
 from web.site.plots import bars
-from web.site.render import refuse, render
+from web.site.render import confirmation, refuse, render
 from web.site.timeouts import ask_apart
 from web.site.zones import here, local, today
 
@@ -228,17 +228,13 @@ async def confirm_removal(request: web.Request) -> web.Response:
     _who, repository = await asked_for(request, Repository, being_removed=True)
     name = repository.display_name
     address = f"/repositories/{repository.repository_id}"
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Remove the repository %(name)s?") % {"name": name},
+        _("Remove the repository %(name)s?") % {"name": name},
+        _("Its schedules, jobs, history and list of records are deleted permanently."),
+        _("The harvested files stay in the folder %(folder)s.") % {"folder": repository.base_dir},
         steps=[(_("Repositories"), "/repositories"), (name, address)],
-        lines=[
-            _("Its schedules, jobs, history and list of records are deleted permanently."),
-            _("The harvested files stay in the folder %(folder)s.") % {"folder": repository.base_dir},
-        ],
         button=_("Remove repository"),
-        back=address,
     )
 
 

@@ -26,7 +26,7 @@ from web.repositories.removals import PAGE_SECONDS, REMOVALS
 from web.schedules.forms import partner_minutes
 from web.site.i18n import _, error_text, mark
 from web.site.keys import database_of
-from web.site.render import render
+from web.site.render import confirmation, render
 
 _MOST_RUNS: Final = 10
 """Runs that begin without a confirmation."""
@@ -125,16 +125,15 @@ def _confirmation(
     request: web.Request, change: _Change, names: Mapping[int, str], back: str
 ) -> web.StreamResponse:
     kept: Sequence[tuple[str, object]] = [("sure", "yes"), *(("repository", number) for number in names)]
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_(change.title),
+        _(change.title),
+        _(change.line),
         steps=[(_("Repositories"), "/repositories")],
-        lines=[_(change.line)],
-        names=list(names.values()),
-        kept=kept,
         button=_(change.button),
         back=back,
+        names=list(names.values()),
+        kept=kept,
     )
 
 

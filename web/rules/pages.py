@@ -23,7 +23,7 @@ from web.auth.sessions import SignedIn
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER
-from web.site.render import render
+from web.site.render import confirmation, render
 
 _PAGE: Final = 100
 _VERSIONS: Final = 50
@@ -95,18 +95,13 @@ async def restore(request: web.Request) -> web.Response:
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a rule is removed."""
     rule = await rule_of(request)
-    lines = [
+    return confirmation(
+        request,
+        _("Remove %(name)s?") % {"name": rule.name},
         _("Its versions are deleted permanently."),
         _("Its file %(path)s is kept, and schedules that use the file still read it.") % {"path": rule.path},
-    ]
-    return render(
-        request,
-        "confirm.html",
-        title=_("Remove %(name)s?") % {"name": rule.name},
         steps=[(_("Rules"), "/rules"), (rule.name, f"/rules/{rule.rule_id}")],
-        lines=lines,
         button=_("Remove rule"),
-        back=f"/rules/{rule.rule_id}",
     )
 
 

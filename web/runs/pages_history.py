@@ -25,7 +25,7 @@ from web.site.keys import PAGE_SIZES, SETTINGS, database_of
 from web.site.paging import LARGEST_BIGINT, as_number, number_in
 from web.site.params import chosen_repository
 from web.site.plots import Span, heat_map, timeline
-from web.site.render import render
+from web.site.render import confirmation, render
 from web.site.zones import here, is_convertible, local, midnight, today
 
 _DAY: Final = timedelta(days=1)
@@ -182,13 +182,11 @@ async def confirm_removal(request: web.Request) -> web.Response:
     _who, run = await asked_for(request, History)
     _again, repository = await asked_for(request, Repository, run.repository_id)
     name = repository.display_name
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Remove run %(number)s of %(name)s from the history?")
-        % {"number": run.history_id, "name": name},
+        _("Remove run %(number)s of %(name)s from the history?") % {"number": run.history_id, "name": name},
+        _("Only this history entry is removed. Harvested records are kept."),
         steps=[(_("History"), "/runs")],
-        lines=[_("Only this history entry is removed. Harvested records are kept.")],
         button=_("Remove entry"),
         back=f"/runs/{run.history_id}",
     )

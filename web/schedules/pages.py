@@ -60,7 +60,7 @@ from web.site.i18n import _, error_text
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
 from web.site.paging import number_in
 from web.site.params import NUMBER, chosen_repository, number_of, repository_of
-from web.site.render import refuse, render
+from web.site.render import confirmation, refuse, render
 from web.site.zones import here, local, midnight
 
 DAYS: Final = 7
@@ -333,18 +333,14 @@ async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a schedule is removed."""
     _who, schedule = await asked_for(request, RecurringJob)
     details = await repository_of(request, schedule.repository_id)
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Remove the schedule of %(subject)s?")
+        _("Remove the schedule of %(subject)s?")
         % {"subject": f"{details.name} · {schedule.metadata_prefix}"},
+        _("Its planned jobs are removed, too. A harvest that is already running continues."),
+        _("Harvested records and the history are kept."),
         steps=[(_("Schedules"), "/schedules")],
-        lines=[
-            _("Its planned jobs are removed, too. A harvest that is already running continues."),
-            _("Harvested records and the history are kept."),
-        ],
         button=_("Remove schedule"),
-        back="/schedules",
     )
 
 
