@@ -31,7 +31,6 @@ from web.auth.organisations import (
     remove_organisation,
     storage_use,
 )
-from web.repositories.listing import is_id
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.forms import (
     Form,
@@ -45,7 +44,7 @@ from web.site.forms import (
 )
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
-from web.site.paging import PAGE, Shown, number_in, page_of, text_in
+from web.site.paging import PAGE, Shown, number_in, numbers_in, page_of, text_in
 from web.site.params import NUMBER, number_of
 from web.site.render import confirmation, render
 
@@ -155,7 +154,7 @@ async def give(request: web.Request) -> web.Response:
     """
     organisation, posted = await _organisation_of(request), await request.post()
     back = "back" in posted
-    numbers = sorted({int(text) for text in map(str, posted.getall("repository", [])) if is_id(text)})
+    numbers = sorted(set(numbers_in(posted, "repository")))
     if not numbers:
         return await _page(request, organisation, None, unticked="back" if back else "assign")
     ticked = [(await asked_for(request, Repository, one))[1] for one in numbers[:_MOST_TICKED]]

@@ -48,7 +48,7 @@ from web.site.forms import (
 )
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
-from web.site.paging import LARGEST_BIGINT, PAGE, number_in, page_of
+from web.site.paging import LARGEST_BIGINT, PAGE, as_number, number_in, page_of
 from web.site.params import NUMBER, number_of
 from web.site.render import confirmation, render, with_form_token
 
@@ -266,9 +266,7 @@ async def confirmed(request: web.Request) -> web.Response:
 
 def _link(given: Mapping[str, object]) -> tuple[int, str]:
     """Return the number and code of a link; 0, which no address has, if it is incomplete."""
-    number, code = str(given.get("address", "")), str(given.get("code", ""))
-    fits = number.isascii() and number.isdecimal() and len(number) <= 9  # noqa: PLR2004 as in NUMBER
-    return int(number) if fits else 0, code
+    return as_number(str(given.get("address", ""))) or 0, str(given.get("code", ""))
 
 
 def _partner(request: web.Request) -> MailSettings | None:
@@ -333,12 +331,12 @@ async def _notices(request: web.Request, *, limit: int, before: int | None) -> l
 
 async def _chosen(request: web.Request) -> Repository | None:
     """Return the repository of the new rule, or None for all; respond 404 if the user cannot see it."""
-    chosen = request.query.get("repository", "")
-    if chosen == _ALL and who_asks(request).sees_everything:
+    if request.query.get("repository") == _ALL and who_asks(request).sees_everything:
         return None
-    if not chosen.isascii() or not chosen.isdecimal() or len(chosen) > 9:  # noqa: PLR2004 as in NUMBER
+    number = number_in(request, "repository")
+    if number is None:
         raise web.HTTPNotFound(text=_("Choose a repository first."))
-    _who, repository = await asked_for(request, Repository, int(chosen))
+    _who, repository = await asked_for(request, Repository, number)
     return repository
 
 

@@ -35,10 +35,10 @@ from web.site.formats import number
 from web.site.i18n import _, mark
 from web.site.keys import database_of
 from web.site.live_rows import Rows, Topic
+from web.site.paging import as_number
 from web.site.params import NUMBER
 from web.site.render import confirmation, render
 
-_DIGITS: Final = 10
 MOST_JOBS: Final = 100
 """Maximum number of jobs shown: running ones, then those due next."""
 _JUST: Final = timedelta(hours=1)
@@ -290,7 +290,7 @@ def _log(session: Session, among: Select[int] | None, place: str) -> Rows:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < _DIGITS
+    return as_number(text) is not None
 
 
 def _under_way(session: Session, among: Select[int] | None, _place: str) -> Rows:

@@ -19,9 +19,8 @@ from web.repositories.listing import choice_of
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.i18n import _
 from web.site.keys import database_of
-from web.site.params import NUMBER, chosen_repository
+from web.site.params import BIG_NUMBER, NUMBER, chosen_repository
 
-_BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 _REPOSITORY: Final = columns_of(
     "repository_id", "repository_name", "base_url", "base_dir", "admin_email", "protocol_version",
     "granularity", "deleted_record", "earliest_datestamp", "date_added", "identified", "deletion_policy",
@@ -132,5 +131,5 @@ ROUTES = (
     web.get(f"/schedules.{KINDS}", schedules, allow_head=False),
     web.get(f"/jobs.{KINDS}", jobs, allow_head=False),
     web.get(f"/repositories/{NUMBER}/records.{KINDS}", records, allow_head=False),
-    web.get(f"/runs/{_BIG_NUMBER}/errors.{KINDS}", errors, allow_head=False),
+    web.get(f"/runs/{BIG_NUMBER}/errors.{KINDS}", errors, allow_head=False),
 )

@@ -22,8 +22,8 @@ from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.formats import clock, look_of
 from web.site.i18n import _
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
-from web.site.paging import LARGEST_BIGINT, as_number, number_in
-from web.site.params import chosen_repository
+from web.site.paging import LARGEST_BIGINT, number_in, numbers_in
+from web.site.params import BIG_NUMBER, chosen_repository
 from web.site.plots import Span, heat_map, timeline
 from web.site.render import confirmation, render
 from web.site.zones import here, is_convertible, local, midnight, today
@@ -204,8 +204,7 @@ async def remove(request: web.Request) -> web.Response:
 async def remove_several(request: web.Request) -> web.Response:
     """Remove the selected entries, after a confirmation page with their number."""
     posted = await request.post()
-    given = (as_number(text, largest=LARGEST_BIGINT) for text in map(str, posted.getall("run", [])))
-    ticked = [number for number in given if number is not None][:_PAGE]
+    ticked = numbers_in(posted, "run", largest=LARGEST_BIGINT)[:_PAGE]
     if not ticked:
         return await _page(request, _("Select the entries to remove."))
     for number in ticked:
@@ -339,12 +338,10 @@ def _span(view: HistoryView, names: Mapping[int, str]) -> Span:
     )
 
 
-_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
-
 ROUTES = (
     web.get("/runs", listing),
     web.get(f"/runs.{KINDS}", as_file, allow_head=False),
     web.post("/runs/remove", remove_several),
-    web.get(f"/runs/{_NUMBER}/remove", confirm_removal),
-    web.post(f"/runs/{_NUMBER}/remove", remove),
+    web.get(f"/runs/{BIG_NUMBER}/remove", confirm_removal),
+    web.post(f"/runs/{BIG_NUMBER}/remove", remove),
 )
