@@ -39,10 +39,10 @@ from web.site.forms import (
 )
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
+from web.site.paging import PAGE, page_of, text_in
 from web.site.params import NUMBER, number_of
 from web.site.render import confirmation, render
 
-_PAGE: Final = 50
 _OTHERS: Final = "/admin/users?state=active"
 """Where another administrator is chosen."""
 _COLUMNS: Final = columns_of(
@@ -68,17 +68,14 @@ class InvitationForm(RoleForm):
 @administrators_only
 async def listing(request: web.Request) -> web.Response:
     """List the users that match the filter, in pages."""
-    given, after = _given(request), _after(request)
-    found = await database_of(request).run(find_users, limit=_PAGE + 1, after=after, **given)
-    further = {**given, "after": found[_PAGE - 1].name} if len(found) > _PAGE else None
+    given, after = _given(request), text_in(request, "after")
+    found = await database_of(request).run(find_users, limit=PAGE + 1, after=after, **given)
     return render(
         request,
         "admin_users.html",
-        users=found[:_PAGE],
+        page=page_of(found, lambda user: user.name, behind=after),
         given=given,
         query=urlencode(given),
-        next=urlencode(further) if further else None,
-        first=not after,
         roles=[role.value for role in Role],
         states=STATES,
     )
@@ -265,12 +262,6 @@ def _given(request: web.Request) -> dict[str, str]:
         for name, text in given.items()
         if text and text.isprintable() and (name not in choices or text in choices[name])
     }
-
-
-def _after(request: web.Request) -> str:
-    """Return the user name after which the page starts."""
-    text = request.query.get("after", "")
-    return text if text.isprintable() else ""
 
 
 async def _page(

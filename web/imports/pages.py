@@ -33,7 +33,7 @@ from web.site.forms import (
 )
 from web.site.i18n import _, error_text
 from web.site.keys import database_of
-from web.site.paging import number_in, numbers_in
+from web.site.paging import number_in, numbers_in, page_of
 from web.site.params import NUMBER
 from web.site.render import render
 
@@ -120,16 +120,14 @@ async def _page(request: web.Request, error: str = "") -> web.Response:
     found = await database_of(request).run(
         list_sources, among=visible_repositories(who_asks(request)), limit=_PAGE + 1, after=after
     )
-    sources = [with_running_import(one, request.config_dict[IMPORTS]) for one in found[:_PAGE]]
+    sources = [with_running_import(one, request.config_dict[IMPORTS]) for one in found]
     return render(
         request,
         "imports.html",
         status=422 if error else 200,
         headers=_refresh(any(one.under_way for one in sources)),
-        sources=sources,
+        page=page_of(sources, lambda view: view.repository_id, behind=after, size=_PAGE),
         error=error,
-        first=not after,
-        next=sources[-1].repository_id if len(found) > _PAGE else None,
     )
 
 

@@ -22,7 +22,7 @@ from web.auth.access import Right, about, asked_for, needs, visible_repositories
 from web.auth.sessions import SignedIn
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
-from web.site.paging import as_number, number_in
+from web.site.paging import as_number, number_in, page_of
 from web.site.params import NUMBER
 from web.site.render import confirmation, render
 
@@ -53,9 +53,7 @@ async def listing(request: web.Request) -> web.Response:
     return render(
         request,
         "rules.html",
-        rules=found[:_PAGE],
-        next=found[_PAGE - 1].rule.rule_id if len(found) > _PAGE else None,
-        first=not after,
+        page=page_of(found, lambda view: view.rule.rule_id, behind=after, size=_PAGE),
         kind=chosen.value if chosen else "",
         kinds=kinds(),
     )
