@@ -19,7 +19,6 @@ from web.auth.audit import change_one
 from web.auth.organisations import (
     MOST_BYTES,
     MOST_RECORDS,
-    OrganisationView,
     StorageUse,
     add_organisation,
     change_organisation,
@@ -31,7 +30,7 @@ from web.auth.organisations import (
     remove_organisation,
     storage_use,
 )
-from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.export import KINDS, columns_of, export_list
 from web.site.forms import (
     Form,
     FormModel,
@@ -88,12 +87,9 @@ async def listing(request: web.Request) -> web.Response:
 @administrators_only
 async def as_file(request: web.Request) -> web.StreamResponse:
     """Export all organisations."""
-
-    async def behind(last: OrganisationView | None) -> Sequence[OrganisationView]:
-        after = last.short_name if last else ""
-        return await database_of(request).run(list_organisations, limit=AT_ONCE, after=after)
-
-    return await export(request, "organisations", _COLUMNS, behind)
+    return await export_list(
+        request, "organisations", _COLUMNS, list_organisations, after=lambda row: row.short_name
+    )
 
 
 @administrators_only

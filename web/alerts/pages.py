@@ -1,6 +1,7 @@
 """Alert pages: current alerts, notification rules and the delivery state of each message."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
@@ -12,7 +13,6 @@ from manager.notices.addresses import confirm_address, open_address, resend_link
 from manager.notices.models import Notice, NoticeRule, NoticeState
 from manager.notices.outbox import list_notices
 from manager.notices.rules import (
-    RuleView,
     add_rule,
     change_rule,
     get_rule,
@@ -37,7 +37,7 @@ from web.auth.access import Right, about, asked_for, needs, visible_repositories
 from web.overview.situation import attention, figures
 from web.repositories.forms import repository_choices
 from web.schedules.timing import often_here
-from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.export import AT_ONCE, KINDS, columns_of, export, export_list
 from web.site.forms import (
     Form,
     StaleFormError,
@@ -113,13 +113,8 @@ async def download(request: web.Request) -> web.StreamResponse:
 @needs(Right.HARVEST)
 async def rules_as_file(request: web.Request) -> web.StreamResponse:
     """Export the rules with their addresses; only for users who may change the rules."""
-    among = visible_repositories(who_asks(request))
-
-    async def behind(last: RuleView | None) -> Sequence[RuleView]:
-        after = last.rule.rule_id if last else 0
-        return await database_of(request).run(list_rules, among=among, limit=AT_ONCE, after=after)
-
-    return await export(request, "alerts", _RULE, behind)
+    find = partial(list_rules, among=visible_repositories(who_asks(request)))
+    return await export_list(request, "alerts", _RULE, find, after=lambda row: row.rule.rule_id)
 
 
 @needs(Right.HARVEST)

@@ -14,7 +14,7 @@ from oai.rights import Right
 from provider.holdings import takedowns
 from provider.models import Takedown
 from web.auth.access import about, needs
-from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.export import KINDS, columns_of, export_list
 from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
@@ -73,12 +73,9 @@ async def listing(request: web.Request) -> web.Response:
 @needs(Right.ARCHIVE)
 async def as_file(request: web.Request) -> web.StreamResponse:
     """Export the register."""
-
-    async def behind(last: Takedown | None) -> Sequence[Takedown]:
-        before = last.takedown_id if last else None
-        return await database_of(request).run(takedowns.list_takedowns, limit=AT_ONCE, before=before)
-
-    return await export(request, "take-downs", _COLUMNS, behind)
+    return await export_list(
+        request, "take-downs", _COLUMNS, takedowns.list_takedowns, before=lambda row: row.takedown_id
+    )
 
 
 @needs(Right.ARCHIVE)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -18,7 +19,7 @@ from oai.datestamps import utc_now
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.repositories.forms import repository_choices
 from web.runs.words import YEAR_DAYS, day_link, first_day, is_made_up
-from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.export import KINDS, columns_of, export_list
 from web.site.formats import clock, look_of
 from web.site.i18n import _
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
@@ -167,13 +168,8 @@ async def as_file(request: web.Request) -> web.StreamResponse:
     filters = filters_of(request)
     if filters.repository is not None:
         await asked_for(request, Repository, filters.repository)
-    choice = filters.choice(request)
-
-    async def behind(last: HistoryView | None) -> Sequence[HistoryView]:
-        before = last.history.history_id if last else None
-        return await database_of(request).run(find_runs, choice, limit=AT_ONCE, before=before)
-
-    return await export(request, "runs", _COLUMNS, behind)
+    find = partial(find_runs, choice=filters.choice(request))
+    return await export_list(request, "runs", _COLUMNS, find, before=lambda row: row.history.history_id)
 
 
 @needs(Right.HARVEST)
