@@ -33,7 +33,7 @@ from web.site.forms import (
     texts_of,
 )
 from web.site.i18n import _, error_text
-from web.site.keys import SETTINGS, database_of
+from web.site.keys import database_of, margin_of
 from web.site.paging import PAGE, page_of, text_in
 from web.site.render import confirmation, render
 from web.site.zones import here, local
@@ -171,7 +171,7 @@ async def change_rule(request: web.Request) -> web.Response:
     asked, form = read_form(RuleForm, await request.post())
     if asked is None:
         return _page(request, row, rule=form)
-    previews, rule, margin = form.values.get("do") == "preview", asked.rule(), _margin(request)
+    previews, rule, margin = form.values.get("do") == "preview", asked.rule(), margin_of(request)
 
     def change(session: Session) -> None:
         change_tree(session)
@@ -203,7 +203,7 @@ async def file_documents(request: web.Request) -> web.Response:
         return await _preview_documents(request, row, form, asked, takes_out=takes_out)
     work = collections.remove if takes_out else collections.assign
     try:
-        await database_of(request).run(work, row.set_spec, asked.selection(), margin=_margin(request))
+        await database_of(request).run(work, row.set_spec, asked.selection(), margin=margin_of(request))
     except UsageError as error:
         return _page(request, row, documents=form.with_error("archive_file", error_text(error)))
     done = "documents-taken-out" if takes_out else "documents-assigned"
@@ -251,7 +251,7 @@ async def remove(request: web.Request) -> web.Response:
     row = await _asked(request)
     if row.set_spec == COLLECTION_ROOT:
         raise web.HTTPConflict(text=_("The root collection cannot be removed."))
-    form, margin = Form(values=texts_of(await request.post())), _margin(request)
+    form, margin = Form(values=texts_of(await request.post())), margin_of(request)
 
     def drop(session: Session) -> None:
         change_tree(session)
@@ -348,10 +348,6 @@ def rule_words() -> list[tuple[str, str]]:
 
 def _address(set_spec: str) -> str:
     return f"/archive/collections/{quote(set_spec, safe=':')}"
-
-
-def _margin(request: web.Request) -> float:
-    return request.config_dict[SETTINGS].provider.publish_margin
 
 
 ROUTES: Final = (

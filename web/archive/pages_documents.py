@@ -21,7 +21,7 @@ from web.archive.address import document_address
 from web.auth.access import about, needs, who_asks
 from web.auth.audit import record_export
 from web.site.i18n import _, error_text
-from web.site.keys import SETTINGS, database_of
+from web.site.keys import SETTINGS, database_of, margin_of
 from web.site.render import confirmation, render
 
 _PAGE: Final = 50
@@ -136,8 +136,7 @@ async def change(request: web.Request) -> web.Response:
     facts = await _facts(request)
     hides = request.path.endswith("/hide")
     mark = selection.hide if hides else selection.unhide
-    margin = request.config_dict[SETTINGS].provider.publish_margin
-    await database_of(request).run(mark, Selection(key=facts.key), margin=margin)
+    await database_of(request).run(mark, Selection(key=facts.key), margin=margin_of(request))
     done = "document-hidden" if hides else "document-shown"
     raise web.HTTPSeeOther(f"/archive/documents/{facts.key}?done={done}")
 

@@ -17,7 +17,7 @@ from web.auth.access import about, needs
 from web.site.export import KINDS, columns_of, export_list
 from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _, error_text
-from web.site.keys import SETTINGS, database_of
+from web.site.keys import database_of, margin_of
 from web.site.paging import PAGE, number_in, page_of, text_in
 from web.site.params import NUMBER, number_of
 from web.site.render import render
@@ -97,7 +97,7 @@ async def add(request: web.Request) -> web.Response:
         found = await database_of(request).run(takedowns.preview, asked.targets)
         if posted.get("do") != "enter":
             return _form(request, form, found)
-        number = await database_of(request).run(_enter, asked, found, _margin(request))
+        number = await database_of(request).run(_enter, asked, found, margin_of(request))
     except UsageError as error:
         return _form(request, form.with_error("targets", error_text(error)))
     about(request, "takedown", number, asked.targets[0])
@@ -119,7 +119,7 @@ async def lift(request: web.Request) -> web.Response:
 
     def work(session: Session) -> None:
         takedowns.lift(session, number, because if isinstance(because, str) else "")
-        takedowns.settle_if_small(session, number, row.documents, margin=_margin(request))
+        takedowns.settle_if_small(session, number, row.documents, margin=margin_of(request))
 
     try:
         await database_of(request).run(work)
@@ -187,10 +187,6 @@ def _words() -> dict[str, Any]:
 
 def _ended(request: web.Request) -> bool | None:
     return {"active": False, "ended": True}.get(request.query.get("show", ""))
-
-
-def _margin(request: web.Request) -> float:
-    return request.config_dict[SETTINGS].provider.publish_margin
 
 
 ROUTES: Final = (
