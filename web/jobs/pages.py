@@ -35,7 +35,7 @@ from web.site.formats import number
 from web.site.i18n import _, mark
 from web.site.keys import database_of
 from web.site.live_rows import Rows, Topic
-from web.site.paging import as_number
+from web.site.paging import as_number, page_of
 from web.site.params import NUMBER
 from web.site.render import confirmation, render
 
@@ -112,16 +112,16 @@ async def listing(request: web.Request) -> web.Response:
     planned, text = request.query.get("view") == "planned", request.query.get("after", "")
     after = JobPlace.parse(text)
     found = await database.run(list_jobs, among=among, planned=planned, after=after, most=MOST_JOBS + 1)
-    jobs, topic = found[:MOST_JOBS], "planned" if planned else "jobs"
+    page = page_of(found, lambda job: job.place, behind=after, size=MOST_JOBS)
+    topic = "planned" if planned else "jobs"
     ended = RunFilter(among=among).within(utc_now() - _JUST)
     return render(
         request,
         "jobs.html",
-        jobs=jobs,
+        jobs=page.rows,
+        page=page,
         topic=f"{topic}:{text}" if after else topic,
-        first=after is None,
         awaited=not planned and request.query.get("done") == "harvest-asked",
-        next=str(jobs[-1].place) if len(found) > MOST_JOBS else None,
         planned=planned,
         waiting=await database.run(count_jobs, among=among),
         runs=[] if planned or after else await database.run(find_runs, ended, limit=_MOST_ENDED),

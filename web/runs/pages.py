@@ -32,7 +32,7 @@ from web.schedules.forms import FURTHER
 from web.schedules.rules import rule_paths
 from web.site.i18n import error_text
 from web.site.keys import SETTINGS, database_of
-from web.site.paging import LARGEST_BIGINT, number_in
+from web.site.paging import LARGEST_BIGINT, number_in, page_of
 from web.site.params import BIG_NUMBER
 from web.site.plots import run_plots
 from web.site.render import render
@@ -137,10 +137,8 @@ async def changes(request: web.Request) -> web.Response:
         request,
         "run_changes.html",
         **shared,
-        lines=lines[:_CHANGES],
+        page=page_of(lines, lambda line: line.change_id, behind=since, size=_CHANGES),
         trouble=trouble,
-        next=lines[_CHANGES - 1].change_id if len(lines) > _CHANGES else None,
-        first=not since,
     )
 
 
