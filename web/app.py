@@ -170,9 +170,7 @@ def _add_background_work(app: web.Application) -> None:
     app[IMPORTS] = ImportProcesses(settings=app[SETTINGS], database=app[DATABASE])
     app[REMOVALS] = Removals(database=app[DATABASE])
     # They end in the opposite order: the database threads last.
-    app.cleanup_ctx.extend(
-        (_database_threads, _removals, _imports, _replays, _diagnostics, _self_tests, _poller)
-    )
+    app.cleanup_ctx.extend((_database_threads, _removals, _background_work, _poller))
 
 
 def _add_provider(app: web.Application, settings: Settings) -> None:
@@ -187,30 +185,16 @@ async def _database_threads(app: web.Application) -> AsyncIterator[None]:
         await asyncio.to_thread(threads.close)
 
 
-async def _imports(app: web.Application) -> AsyncIterator[None]:
-    yield
-    await app[IMPORTS].close()
-
-
 async def _removals(app: web.Application) -> AsyncIterator[None]:
     await app[REMOVALS].resume()
     yield
     await app[REMOVALS].close()
 
 
-async def _replays(app: web.Application) -> AsyncIterator[None]:
+async def _background_work(app: web.Application) -> AsyncIterator[None]:
     yield
-    await app[REPLAYS].close()
-
-
-async def _self_tests(app: web.Application) -> AsyncIterator[None]:
-    yield
-    await app[SELF_TESTS].close()
-
-
-async def _diagnostics(app: web.Application) -> AsyncIterator[None]:
-    yield
-    await app[DIAGNOSTICS].close()
+    for work in (app[SELF_TESTS], app[DIAGNOSTICS], app[REPLAYS], app[IMPORTS]):
+        await work.close()
 
 
 async def _poller(app: web.Application) -> AsyncIterator[None]:

@@ -179,7 +179,7 @@ async def test_the_page_shows_what_changed_and_what_was_refused(
 def test_each_verb_and_kind_that_the_code_writes_has_words() -> None:
     """`test_no_message_is_missing_or_left_over` requires each of the words in every language."""
     used = _words_used()
-    exports = used["export"] | used["record_export"]
+    exports = used["export"] | used["export_list"] | used["record_export"]
     verbs = set().union(*(used[name] for name in ("count_refusal", "record", "refuse", "begin", "_record")))
     kinds = used["about"] | used["Subject"] | {action.object_kind for action in ACTIONS}
 

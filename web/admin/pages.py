@@ -3,9 +3,10 @@
 import asyncio
 import re
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Final
 from urllib.parse import urlencode
 
@@ -19,7 +20,7 @@ from manager.notices.letters import Letter, compose, send
 from manager.notices.outbox import NotSentError, RefusedError, UnconfirmedError
 from manager.worker.registry import drain, manager_status
 from oai.actions import VERB_OF_OLD, title_of
-from oai.audit import KIND_TITLES, AuditEntry, Filter, audit_vocabulary, list_entries
+from oai.audit import KIND_TITLES, Filter, audit_vocabulary, list_entries
 from oai.datestamps import utc_now
 from oai.disk import disks_of
 from oai.errors import UsageError
@@ -30,9 +31,9 @@ from web.admin.changes import changes_of
 from web.admin.installation import database_facts, disk_spaces, process_words
 from web.admin.limits import limits_in_effect
 from web.auth.access import about, administrators_only
-from web.auth.api_tokens import TokenView, list_tokens, revoke_token
+from web.auth.api_tokens import list_tokens, revoke_token
 from web.models import ApiToken, User
-from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.export import KINDS, columns_of, export_list
 from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
@@ -132,12 +133,7 @@ async def tokens(request: web.Request) -> web.Response:
 @administrators_only
 async def tokens_as_file(request: web.Request) -> web.StreamResponse:
     """Export the API tokens of all users; the tokens themselves are not stored."""
-
-    async def behind(last: TokenView | None) -> Sequence[TokenView]:
-        before = last.token_id if last else None
-        return await database_of(request).run(list_tokens, limit=AT_ONCE, before=before)
-
-    return await export(request, "tokens", _TOKEN, behind)
+    return await export_list(request, "tokens", _TOKEN, list_tokens, before=lambda row: row.token_id)
 
 
 @administrators_only
@@ -306,13 +302,8 @@ def _kind_title(kind: str) -> str:
 @administrators_only
 async def audit_log_as_file(request: web.Request) -> web.StreamResponse:
     """Export the entries that match the filter, newest first; times are UTC."""
-    wanted = _filter(_given(request))
-
-    async def behind(last: AuditEntry | None) -> Sequence[AuditEntry]:
-        before = last.audit_id if last else None
-        return await database_of(request).run(list_entries, wanted, limit=AT_ONCE, before=before)
-
-    return await export(request, "audit", _COLUMNS, behind)
+    find = partial(list_entries, wanted=_filter(_given(request)))
+    return await export_list(request, "audit", _COLUMNS, find, before=lambda row: row.audit_id)
 
 
 def _given(request: web.Request) -> dict[str, str]:

@@ -19,7 +19,6 @@ from web.auth.audit import change_one
 from web.auth.organisations import (
     MOST_BYTES,
     MOST_RECORDS,
-    OrganisationView,
     StorageUse,
     add_organisation,
     change_organisation,
@@ -31,8 +30,7 @@ from web.auth.organisations import (
     remove_organisation,
     storage_use,
 )
-from web.repositories.listing import is_id
-from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.export import KINDS, columns_of, export_list
 from web.site.forms import (
     Form,
     FormModel,
@@ -45,9 +43,9 @@ from web.site.forms import (
 )
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
-from web.site.paging import PAGE, Shown, number_in, page_of, text_in
+from web.site.paging import PAGE, Shown, number_in, numbers_in, page_of, text_in
 from web.site.params import NUMBER, number_of
-from web.site.render import render
+from web.site.render import confirmation, render
 
 _GIGA: Final = 10**9
 _MOST_TICKED: Final = PAGE
@@ -89,12 +87,9 @@ async def listing(request: web.Request) -> web.Response:
 @administrators_only
 async def as_file(request: web.Request) -> web.StreamResponse:
     """Export all organisations."""
-
-    async def behind(last: OrganisationView | None) -> Sequence[OrganisationView]:
-        after = last.short_name if last else ""
-        return await database_of(request).run(list_organisations, limit=AT_ONCE, after=after)
-
-    return await export(request, "organisations", _COLUMNS, behind)
+    return await export_list(
+        request, "organisations", _COLUMNS, list_organisations, after=lambda row: row.short_name
+    )
 
 
 @administrators_only
@@ -155,7 +150,7 @@ async def give(request: web.Request) -> web.Response:
     """
     organisation, posted = await _organisation_of(request), await request.post()
     back = "back" in posted
-    numbers = sorted({int(text) for text in map(str, posted.getall("repository", [])) if is_id(text)})
+    numbers = sorted(set(numbers_in(posted, "repository")))
     if not numbers:
         return await _page(request, organisation, None, unticked="back" if back else "assign")
     ticked = [(await asked_for(request, Repository, one))[1] for one in numbers[:_MOST_TICKED]]
@@ -188,24 +183,20 @@ def _confirm_move(
         if back
         else _("Assign the repositories to %(name)s?") % {"name": organisation.name}
     )
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=title,
+        title,
+        _("Schedules and jobs follow."),
+        _what_ends(),
+        _("These repositories leave their organisation:"),
         steps=[*_steps(), (organisation.name, f"/admin/organisations/{organisation.organisation_id}")],
-        lines=[
-            _("Schedules and jobs follow."),
-            _what_ends(),
-            _("These repositories leave their organisation:"),
-        ],
+        button=_("Return to the administrators") if back else _("Assign"),
         names=[names[number] for number in leaving],
         kept=[
             *(("sure", number) for number in leaving),
             *([("back", "yes")] if back else []),
             *(("repository", number) for number in names),
         ],
-        button=_("Return to the administrators") if back else _("Assign"),
-        back=f"/admin/organisations/{organisation.organisation_id}",
     )
 
 
@@ -213,17 +204,14 @@ def _confirm_move(
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before an organisation is removed."""
     organisation = await _organisation_of(request)
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Remove the organisation %(name)s?") % {"name": organisation.name},
+        _("Remove the organisation %(name)s?") % {"name": organisation.name},
+        _("Its repositories and schedules are kept and become the administrators'."),
+        _("Its filtering sets do, too: only they see them, and users whose repositories use them."),
+        _what_ends(),
+        _("It cannot be removed while users belong to it; move them to another organisation first."),
         steps=_steps(),
-        lines=[
-            _("Its repositories and schedules are kept and become the administrators'."),
-            _("Its filtering sets do, too: only they see them, and users whose repositories use them."),
-            _what_ends(),
-            _("It cannot be removed while users belong to it; move them to another organisation first."),
-        ],
         button=_("Remove organisation"),
         back=f"/admin/organisations/{organisation.organisation_id}",
     )

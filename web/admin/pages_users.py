@@ -39,10 +39,10 @@ from web.site.forms import (
 )
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
+from web.site.paging import PAGE, page_of, text_in
 from web.site.params import NUMBER, number_of
-from web.site.render import render
+from web.site.render import confirmation, render
 
-_PAGE: Final = 50
 _OTHERS: Final = "/admin/users?state=active"
 """Where another administrator is chosen."""
 _COLUMNS: Final = columns_of(
@@ -68,17 +68,14 @@ class InvitationForm(RoleForm):
 @administrators_only
 async def listing(request: web.Request) -> web.Response:
     """List the users that match the filter, in pages."""
-    given, after = _given(request), _after(request)
-    found = await database_of(request).run(find_users, limit=_PAGE + 1, after=after, **given)
-    further = {**given, "after": found[_PAGE - 1].name} if len(found) > _PAGE else None
+    given, after = _given(request), text_in(request, "after")
+    found = await database_of(request).run(find_users, limit=PAGE + 1, after=after, **given)
     return render(
         request,
         "admin_users.html",
-        users=found[:_PAGE],
+        page=page_of(found, lambda user: user.name, behind=after),
         given=given,
         query=urlencode(given),
-        next=urlencode(further) if further else None,
-        first=not after,
         roles=[role.value for role in Role],
         states=STATES,
     )
@@ -174,15 +171,12 @@ async def invite(request: web.Request) -> web.Response:
 async def confirm_disabling(request: web.Request) -> web.Response:
     """Ask for confirmation before a user is disabled."""
     user = await _user_of(request)
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Disable %(name)s?") % {"name": user.name},
+        _("Disable %(name)s?") % {"name": user.name},
+        _("The user is signed out everywhere, and the user's API tokens are no longer accepted."),
+        _("No data is deleted: you can enable the user again."),
         steps=[(_("Administration"), "/admin"), (_("Users"), "/admin/users")],
-        lines=[
-            _("The user is signed out everywhere, and the user's API tokens are no longer accepted."),
-            _("No data is deleted: you can enable the user again."),
-        ],
         button=_("Disable user"),
         back=f"/admin/users/{user.user_id}",
     )
@@ -208,15 +202,12 @@ async def disable(request: web.Request) -> web.StreamResponse:
 async def confirm_reset(request: web.Request) -> web.Response:
     """Ask for confirmation before a user's second factor is reset."""
     user = await _user_of(request)
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Reset the second factor of %(name)s?") % {"name": user.name},
+        _("Reset the second factor of %(name)s?") % {"name": user.name},
+        _("Make sure by another way than e-mail that it is the user who asks for it."),
+        _("The user then signs in with the password alone, and can set up a new second factor."),
         steps=[(_("Administration"), "/admin"), (_("Users"), "/admin/users")],
-        lines=[
-            _("Make sure by another way than e-mail that it is the user who asks for it."),
-            _("The user then signs in with the password alone, and can set up a new second factor."),
-        ],
         button=_("Reset second factor"),
         back=f"/admin/users/{user.user_id}",
     )
@@ -271,12 +262,6 @@ def _given(request: web.Request) -> dict[str, str]:
         for name, text in given.items()
         if text and text.isprintable() and (name not in choices or text in choices[name])
     }
-
-
-def _after(request: web.Request) -> str:
-    """Return the user name after which the page starts."""
-    text = request.query.get("after", "")
-    return text if text.isprintable() else ""
 
 
 async def _page(

@@ -1,6 +1,7 @@
 """Alert pages: current alerts, notification rules and the delivery state of each message."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
@@ -12,7 +13,6 @@ from manager.notices.addresses import confirm_address, open_address, resend_link
 from manager.notices.models import Notice, NoticeRule, NoticeState
 from manager.notices.outbox import list_notices
 from manager.notices.rules import (
-    RuleView,
     add_rule,
     change_rule,
     get_rule,
@@ -37,7 +37,7 @@ from web.auth.access import Right, about, asked_for, needs, visible_repositories
 from web.overview.situation import attention, figures
 from web.repositories.forms import repository_choices
 from web.schedules.timing import often_here
-from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.export import AT_ONCE, KINDS, columns_of, export, export_list
 from web.site.forms import (
     Form,
     StaleFormError,
@@ -48,9 +48,9 @@ from web.site.forms import (
 )
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
-from web.site.paging import LARGEST_BIGINT, PAGE, number_in, page_of
+from web.site.paging import LARGEST_BIGINT, PAGE, as_number, number_in, page_of
 from web.site.params import NUMBER, number_of
-from web.site.render import render, with_form_token
+from web.site.render import confirmation, render, with_form_token
 
 _SHOWN: Final = 10
 _ALL: Final = "all"
@@ -113,13 +113,8 @@ async def download(request: web.Request) -> web.StreamResponse:
 @needs(Right.HARVEST)
 async def rules_as_file(request: web.Request) -> web.StreamResponse:
     """Export the rules with their addresses; only for users who may change the rules."""
-    among = visible_repositories(who_asks(request))
-
-    async def behind(last: RuleView | None) -> Sequence[RuleView]:
-        after = last.rule.rule_id if last else 0
-        return await database_of(request).run(list_rules, among=among, limit=AT_ONCE, after=after)
-
-    return await export(request, "alerts", _RULE, behind)
+    find = partial(list_rules, among=visible_repositories(who_asks(request)))
+    return await export_list(request, "alerts", _RULE, find, after=lambda row: row.rule.rule_id)
 
 
 @needs(Right.HARVEST)
@@ -204,17 +199,13 @@ async def confirm_new_key(request: web.Request) -> web.Response:
     """Ask for confirmation before the signing key is replaced."""
     _who, rule = await asked_for(request, NoticeRule)
     hours = request.config_dict[SETTINGS].webhooks.overlap_hours
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Replace the signing key for %(target)s?") % {"target": rule.target},
+        _("Replace the signing key for %(target)s?") % {"target": rule.target},
+        _("For %(hours)s hours, messages are signed with both keys; then only with the new one.")
+        % {"hours": f"{hours:g}"},
         steps=[(_("Alerts"), "/alerts")],
-        lines=[
-            _("For %(hours)s hours, messages are signed with both keys; then only with the new one.")
-            % {"hours": f"{hours:g}"}
-        ],
         button=_("Replace key"),
-        back="/alerts",
     )
 
 
@@ -270,9 +261,7 @@ async def confirmed(request: web.Request) -> web.Response:
 
 def _link(given: Mapping[str, object]) -> tuple[int, str]:
     """Return the number and code of a link; 0, which no address has, if it is incomplete."""
-    number, code = str(given.get("address", "")), str(given.get("code", ""))
-    fits = number.isascii() and number.isdecimal() and len(number) <= 9  # noqa: PLR2004 as in NUMBER
-    return int(number) if fits else 0, code
+    return as_number(str(given.get("address", ""))) or 0, str(given.get("code", ""))
 
 
 def _partner(request: web.Request) -> MailSettings | None:
@@ -291,17 +280,13 @@ def services_for(request: web.Request) -> list[str]:
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a rule is removed."""
     _who, rule = await asked_for(request, NoticeRule)
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Remove the notification rule?"),
+        _("Remove the notification rule?"),
+        _("Recipient: %(target)s") % {"target": rule.target},
+        _("Its messages are removed, too; messages that are not sent yet will not be sent."),
         steps=[(_("Alerts"), "/alerts")],
-        lines=[
-            _("Recipient: %(target)s") % {"target": rule.target},
-            _("Its messages are removed, too; messages that are not sent yet will not be sent."),
-        ],
         button=_("Remove rule"),
-        back="/alerts",
     )
 
 
@@ -341,12 +326,12 @@ async def _notices(request: web.Request, *, limit: int, before: int | None) -> l
 
 async def _chosen(request: web.Request) -> Repository | None:
     """Return the repository of the new rule, or None for all; respond 404 if the user cannot see it."""
-    chosen = request.query.get("repository", "")
-    if chosen == _ALL and who_asks(request).sees_everything:
+    if request.query.get("repository") == _ALL and who_asks(request).sees_everything:
         return None
-    if not chosen.isascii() or not chosen.isdecimal() or len(chosen) > 9:  # noqa: PLR2004 as in NUMBER
+    number = number_in(request, "repository")
+    if number is None:
         raise web.HTTPNotFound(text=_("Choose a repository first."))
-    _who, repository = await asked_for(request, Repository, int(chosen))
+    _who, repository = await asked_for(request, Repository, number)
     return repository
 
 

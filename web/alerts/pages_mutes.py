@@ -18,7 +18,7 @@ from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import database_of
 from web.site.paging import PAGE, number_in, page_of
-from web.site.params import NUMBER, chosen_repository
+from web.site.params import BIG_NUMBER, NUMBER, chosen_repository
 from web.site.render import render
 from web.site.zones import here
 
@@ -159,5 +159,5 @@ ROUTES: Final = (
     web.get("/alerts/mutes/new", new),
     web.post("/alerts/mutes/new", add),
     web.post(f"/alerts/mutes/{NUMBER}/end", end),
-    web.post(r"/runs/{id:[1-9][0-9]{0,17}}/acknowledge", acknowledge_run),
+    web.post(f"/runs/{BIG_NUMBER}/acknowledge", acknowledge_run),
 )

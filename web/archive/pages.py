@@ -1,6 +1,7 @@
 """Archive pages: base URLs, contents, set hierarchies and the aggregate, and the archive's lists as files."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -12,9 +13,9 @@ from oai.errors import UsageError
 from oai.rights import Right
 from oai.settings import Settings
 from oai.xml import parse
-from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
+from provider.clients.store import harvested_lists, harvesters
 from provider.holdings.collections import list_collections
-from provider.holdings.index_errors import FileProblem, NumberedFile, find_problems, find_run_files
+from provider.holdings.index_errors import NumberedFile, find_problems, find_run_files
 from provider.holdings.sets import Node, Tree, children, tree_of
 from provider.holdings.status import (
     RunStatus,
@@ -23,13 +24,11 @@ from provider.holdings.status import (
     index_backlog,
     run_statuses,
 )
-from provider.models import Collection
 from provider.protocol.repository import make_repository
 from web.archive.address import is_local, provider_address
 from web.archive.pages_activity import CLIENT, abandoned_after, client_of, list_self_tests
 from web.auth.access import needs
-from web.models import SelfTest
-from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.export import AT_ONCE, KINDS, columns_of, export, export_list
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, page_of, text_in
@@ -146,12 +145,9 @@ async def sets_as_file(request: web.Request) -> web.StreamResponse:
 @needs(Right.LOOK_AROUND)
 async def collections(request: web.Request) -> web.StreamResponse:
     """Export the collections with their rules, each after its parent."""
-
-    async def behind(last: Collection | None) -> Sequence[Collection]:
-        after = last.set_spec if last else ""
-        return await database_of(request).run(list_collections, limit=AT_ONCE, after=after)
-
-    return await export(request, "collections", _COLLECTION, behind)
+    return await export_list(
+        request, "collections", _COLLECTION, list_collections, after=lambda row: row.set_spec
+    )
 
 
 @needs(Right.LOOK_AROUND)
@@ -185,49 +181,32 @@ async def files(request: web.Request) -> web.StreamResponse:
 @needs(Right.LOOK_AROUND)
 async def problems(request: web.Request) -> web.StreamResponse:
     """Export the unreadable places in archive files, newest first."""
-
-    async def behind(last: FileProblem | None) -> Sequence[FileProblem]:
-        before = last.id if last else None
-        return await database_of(request).run(find_problems, limit=AT_ONCE, before=before)
-
-    return await export(request, "problems", _PROBLEMS, behind)
+    return await export_list(request, "problems", _PROBLEMS, find_problems, before=lambda row: row.id)
 
 
 @needs(Right.LOOK_AROUND)
 async def who_harvests(request: web.Request) -> web.StreamResponse:
     """Export the harvesters of the provider, most recent first."""
-    after = abandoned_after(request)
-
-    async def behind(last: Harvester | None) -> Sequence[Harvester]:
-        before = (last.last_request, last.key) if last else None
-        return await database_of(request).run(harvesters, abandoned_after=after, limit=AT_ONCE, before=before)
-
-    return await export(request, "harvesters", _HARVESTER, behind)
+    find = partial(harvesters, abandoned_after=abandoned_after(request))
+    return await export_list(
+        request, "harvesters", _HARVESTER, find, before=lambda row: (row.last_request, row.key)
+    )
 
 
 @needs(Right.LOOK_AROUND)
 async def lists(request: web.Request) -> web.StreamResponse:
     """Export the lists that a harvester reads and their progress, most recent first."""
     client, after = await client_of(request), abandoned_after(request)
-
-    async def behind(last: HarvestedList | None) -> Sequence[HarvestedList]:
-        before = (last.last_request, last.key) if last else None
-        return await database_of(request).run(
-            harvested_lists, abandoned_after=after, client=client.key, limit=AT_ONCE, before=before
-        )
-
-    return await export(request, "lists", _LIST, behind)
+    find = partial(harvested_lists, abandoned_after=after, client=client.key)
+    return await export_list(request, "lists", _LIST, find, before=lambda row: (row.last_request, row.key))
 
 
 @needs(Right.LOOK_AROUND)
 async def checks(request: web.Request) -> web.StreamResponse:
     """Export the self-tests, newest first."""
-
-    async def behind(last: SelfTest | None) -> Sequence[SelfTest]:
-        before = last.self_test_id if last else None
-        return await database_of(request).run(list_self_tests, limit=AT_ONCE, before=before)
-
-    return await export(request, "self-tests", _SELF_TEST, behind)
+    return await export_list(
+        request, "self-tests", _SELF_TEST, list_self_tests, before=lambda row: row.self_test_id
+    )
 
 
 ROUTES: Final = (

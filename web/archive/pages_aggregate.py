@@ -23,7 +23,7 @@ from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import number_in
 from web.site.params import NUMBER, number_of
-from web.site.render import render
+from web.site.render import confirmation, render
 
 
 class SourceForm(FormModel):
@@ -66,17 +66,13 @@ async def add(request: web.Request) -> web.Response:
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a repository is withdrawn."""
     source = await _source(request)
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Withdraw %(name)s from the aggregate?") % {"name": source.title},
+        _("Withdraw %(name)s from the aggregate?") % {"name": source.title},
+        _("Harvesters of the aggregate will see all its records as deleted."),
+        _("The harvested records themselves are kept, and it can be added again."),
         steps=[(_("Archive"), "/archive"), (_("Aggregate"), "/archive/aggregate")],
-        lines=[
-            _("Harvesters of the aggregate will see all its records as deleted."),
-            _("The harvested records themselves are kept, and it can be added again."),
-        ],
         button=_("Withdraw"),
-        back="/archive/aggregate",
     )
 
 

@@ -33,9 +33,9 @@ from web.site.forms import (
     texts_of,
 )
 from web.site.i18n import _, error_text
-from web.site.keys import SETTINGS, database_of
+from web.site.keys import database_of, margin_of
 from web.site.paging import PAGE, page_of, text_in
-from web.site.render import render
+from web.site.render import confirmation, render
 from web.site.zones import here, local
 
 _PART: Final = r"[A-Za-z0-9\-_.]+"
@@ -171,7 +171,7 @@ async def change_rule(request: web.Request) -> web.Response:
     asked, form = read_form(RuleForm, await request.post())
     if asked is None:
         return _page(request, row, rule=form)
-    previews, rule, margin = form.values.get("do") == "preview", asked.rule(), _margin(request)
+    previews, rule, margin = form.values.get("do") == "preview", asked.rule(), margin_of(request)
 
     def change(session: Session) -> None:
         change_tree(session)
@@ -203,7 +203,7 @@ async def file_documents(request: web.Request) -> web.Response:
         return await _preview_documents(request, row, form, asked, takes_out=takes_out)
     work = collections.remove if takes_out else collections.assign
     try:
-        await database_of(request).run(work, row.set_spec, asked.selection(), margin=_margin(request))
+        await database_of(request).run(work, row.set_spec, asked.selection(), margin=margin_of(request))
     except UsageError as error:
         return _page(request, row, documents=form.with_error("archive_file", error_text(error)))
     done = "documents-taken-out" if takes_out else "documents-assigned"
@@ -231,20 +231,17 @@ async def confirm_removal(request: web.Request) -> web.Response:
 async def _confirmation(request: web.Request, row: Collection, *, is_stale: bool = False) -> web.Response:
     rules = await database_of(request).run(_rules_below, row.set_spec)
     changed = _("The collection was changed in the meantime, and nothing was removed.")
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        status=409 if is_stale else 200,
-        title=_("Remove the collection %(name)s?") % {"name": row.name},
+        _("Remove the collection %(name)s?") % {"name": row.name},
+        *([changed] if is_stale else []),
+        _("Its documents stay in the archive. Its subcollections are removed, too."),
+        _("Its access rule no longer applies to them: check first whether it restricted any."),
         steps=[(_("Archive"), "/archive"), (_("Collections"), "/archive/collections")],
-        lines=[
-            *([changed] if is_stale else []),
-            _("Its documents stay in the archive. Its subcollections are removed, too."),
-            _("Its access rule no longer applies to them: check first whether it restricted any."),
-        ],
-        kept=[(BASED_ON, filled_from(rules)[BASED_ON])],
         button=_("Remove collection"),
         back=_address(row.set_spec),
+        status=409 if is_stale else 200,
+        kept=[(BASED_ON, filled_from(rules)[BASED_ON])],
     )
 
 
@@ -254,7 +251,7 @@ async def remove(request: web.Request) -> web.Response:
     row = await _asked(request)
     if row.set_spec == COLLECTION_ROOT:
         raise web.HTTPConflict(text=_("The root collection cannot be removed."))
-    form, margin = Form(values=texts_of(await request.post())), _margin(request)
+    form, margin = Form(values=texts_of(await request.post())), margin_of(request)
 
     def drop(session: Session) -> None:
         change_tree(session)
@@ -351,10 +348,6 @@ def rule_words() -> list[tuple[str, str]]:
 
 def _address(set_spec: str) -> str:
     return f"/archive/collections/{quote(set_spec, safe=':')}"
-
-
-def _margin(request: web.Request) -> float:
-    return request.config_dict[SETTINGS].provider.publish_margin
 
 
 ROUTES: Final = (

@@ -21,8 +21,8 @@ from web.archive.address import document_address
 from web.auth.access import about, needs, who_asks
 from web.auth.audit import record_export
 from web.site.i18n import _, error_text
-from web.site.keys import SETTINGS, database_of
-from web.site.render import render
+from web.site.keys import SETTINGS, database_of, margin_of
+from web.site.render import confirmation, render
 
 _PAGE: Final = 50
 _MOST_EXAMINED: Final = 20_000
@@ -120,12 +120,11 @@ async def confirm(request: web.Request) -> web.Response:
         if hides
         else [_("Harvesters get it again, unless an access rule withholds it.")]
     )
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=(_("Hide %(url)s?") if hides else _("Show %(url)s again?")) % {"url": facts.url},
+        (_("Hide %(url)s?") if hides else _("Show %(url)s again?")) % {"url": facts.url},
+        *lines,
         steps=[(_("Archive"), "/archive"), (_("Documents"), "/archive/documents")],
-        lines=lines,
         button=_("Hide document") if hides else _("Show document"),
         back=f"/archive/documents/{facts.key}",
     )
@@ -137,8 +136,7 @@ async def change(request: web.Request) -> web.Response:
     facts = await _facts(request)
     hides = request.path.endswith("/hide")
     mark = selection.hide if hides else selection.unhide
-    margin = request.config_dict[SETTINGS].provider.publish_margin
-    await database_of(request).run(mark, Selection(key=facts.key), margin=margin)
+    await database_of(request).run(mark, Selection(key=facts.key), margin=margin_of(request))
     done = "document-hidden" if hides else "document-shown"
     raise web.HTTPSeeOther(f"/archive/documents/{facts.key}?done={done}")
 

@@ -32,7 +32,7 @@ from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of
 from web.site.params import NUMBER, number_of
-from web.site.render import render
+from web.site.render import confirmation, render
 from web.site.zones import midnight
 
 _RELOADED_EVERY: Final = 5
@@ -244,12 +244,11 @@ async def download(request: web.Request) -> web.StreamResponse:
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a file is removed."""
     export = await _found(request, number_of(request))
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Remove the file %(name)s?") % {"name": export.title},
+        _("Remove the file %(name)s?") % {"name": export.title},
+        _("The archive is not changed. You can prepare the file again at any time."),
         steps=[(_("Archive"), "/archive"), (_("Prepared files"), "/archive/exports")],
-        lines=[_("The archive is not changed. You can prepare the file again at any time.")],
         button=_("Remove file"),
         back=f"/archive/exports/{export.export_id}",
     )

@@ -14,10 +14,10 @@ from oai.rights import Right
 from provider.holdings import takedowns
 from provider.models import Takedown
 from web.auth.access import about, needs
-from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.export import KINDS, columns_of, export_list
 from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _, error_text
-from web.site.keys import SETTINGS, database_of
+from web.site.keys import database_of, margin_of
 from web.site.paging import PAGE, number_in, page_of, text_in
 from web.site.params import NUMBER, number_of
 from web.site.render import render
@@ -73,12 +73,9 @@ async def listing(request: web.Request) -> web.Response:
 @needs(Right.ARCHIVE)
 async def as_file(request: web.Request) -> web.StreamResponse:
     """Export the register."""
-
-    async def behind(last: Takedown | None) -> Sequence[Takedown]:
-        before = last.takedown_id if last else None
-        return await database_of(request).run(takedowns.list_takedowns, limit=AT_ONCE, before=before)
-
-    return await export(request, "take-downs", _COLUMNS, behind)
+    return await export_list(
+        request, "take-downs", _COLUMNS, takedowns.list_takedowns, before=lambda row: row.takedown_id
+    )
 
 
 @needs(Right.ARCHIVE)
@@ -100,7 +97,7 @@ async def add(request: web.Request) -> web.Response:
         found = await database_of(request).run(takedowns.preview, asked.targets)
         if posted.get("do") != "enter":
             return _form(request, form, found)
-        number = await database_of(request).run(_enter, asked, found, _margin(request))
+        number = await database_of(request).run(_enter, asked, found, margin_of(request))
     except UsageError as error:
         return _form(request, form.with_error("targets", error_text(error)))
     about(request, "takedown", number, asked.targets[0])
@@ -122,7 +119,7 @@ async def lift(request: web.Request) -> web.Response:
 
     def work(session: Session) -> None:
         takedowns.lift(session, number, because if isinstance(because, str) else "")
-        takedowns.settle_if_small(session, number, row.documents, margin=_margin(request))
+        takedowns.settle_if_small(session, number, row.documents, margin=margin_of(request))
 
     try:
         await database_of(request).run(work)
@@ -190,10 +187,6 @@ def _words() -> dict[str, Any]:
 
 def _ended(request: web.Request) -> bool | None:
     return {"active": False, "ended": True}.get(request.query.get("show", ""))
-
-
-def _margin(request: web.Request) -> float:
-    return request.config_dict[SETTINGS].provider.publish_margin
 
 
 ROUTES: Final = (

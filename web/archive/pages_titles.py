@@ -1,6 +1,6 @@
 """Titles for curators: a list of all titles, and everything about one."""
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode, urljoin
 
@@ -23,7 +23,7 @@ from provider.titles.models import Title
 from provider.titles.ranges import range_rules
 from web.archive.address import provider_address
 from web.auth.access import needs
-from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.export import KINDS, columns_of, export_list
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of, text_in
@@ -55,13 +55,8 @@ async def listing(request: web.Request) -> web.Response:
 @needs(Right.ARCHIVE)
 async def as_file(request: web.Request) -> web.StreamResponse:
     """Export the titles that the filters select."""
-    filters = _filters(request)
-
-    async def behind(last: Title | None) -> Sequence[Title]:
-        after = last.title_id if last else 0
-        return await database_of(request).run(list_titles, limit=AT_ONCE, after=after, **filters)
-
-    return await export(request, "titles", _COLUMNS, behind)
+    find = partial(list_titles, **_filters(request))
+    return await export_list(request, "titles", _COLUMNS, find, after=lambda row: row.title_id)
 
 
 @needs(Right.ARCHIVE)

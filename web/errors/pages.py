@@ -26,9 +26,9 @@ from web.runs.pages import run_page
 from web.site.failures import in_words
 from web.site.i18n import _, error_text
 from web.site.keys import database_of
+from web.site.params import BIG_NUMBER
 from web.site.render import render
 
-_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 _MOST: Final = 500
 
 
@@ -169,9 +169,9 @@ async def raw(request: web.Request) -> web.Response:
 
 
 ROUTES = (
-    web.get(f"/runs/{_NUMBER}/errors", listing),
-    web.get(f"/errors/{_NUMBER}", show),
-    web.post(f"/errors/{_NUMBER}/again", again),
-    web.post(f"/errors/{_NUMBER}/repair", repair),
-    web.get(f"/errors/{_NUMBER}/raw", raw),
+    web.get(f"/runs/{BIG_NUMBER}/errors", listing),
+    web.get(f"/errors/{BIG_NUMBER}", show),
+    web.post(f"/errors/{BIG_NUMBER}/again", again),
+    web.post(f"/errors/{BIG_NUMBER}/repair", repair),
+    web.get(f"/errors/{BIG_NUMBER}/raw", raw),
 )

@@ -33,13 +33,13 @@ from web.site.forms import (
 )
 from web.site.i18n import _, error_text
 from web.site.keys import database_of
+from web.site.paging import number_in, numbers_in, page_of
 from web.site.params import NUMBER
 from web.site.render import render
 
 _PAGE: Final = 100
 _HISTORY: Final = 20
 _LEFT_OUT: Final = 50
-_DIGITS: Final = 9
 _REFRESH_SECONDS: Final = 3
 _COUNTS: Final = ("seen", "new", "updated", "unchanged", "deleted", "filtered", "refused", "total")
 
@@ -52,15 +52,15 @@ async def listing(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def begin(request: web.Request) -> web.Response:
     """Start the imports of the selected sources."""
-    chosen = [str(one) for one in (await request.post()).getall("repository", [])]
-    if not chosen:
+    posted = await request.post()
+    if "repository" not in posted:
         return await _page(request, error=_("Choose at least one source."))
-    numbers = [int(one) for one in chosen if one.isascii() and one.isdecimal() and len(one) <= _DIGITS]
+    numbers = numbers_in(posted, "repository")
     for number in numbers:
         await asked_for(request, Repository, number)
     await request.config_dict[IMPORTS].begin(numbers, by=who_asks(request).name)
     about(request, "import source", " ".join(map(str, numbers)))
-    back = f"/imports/{numbers[0]}" if (await request.post()).get("back") and numbers else "/imports"
+    back = f"/imports/{numbers[0]}" if posted.get("back") and numbers else "/imports"
     raise web.HTTPSeeOther(f"{back}?done=import-begun")
 
 
@@ -116,21 +116,18 @@ async def as_file(request: web.Request) -> web.StreamResponse:
 
 
 async def _page(request: web.Request, error: str = "") -> web.Response:
-    text = request.query.get("after", "")
-    after = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else 0
+    after = number_in(request, "after") or 0
     found = await database_of(request).run(
         list_sources, among=visible_repositories(who_asks(request)), limit=_PAGE + 1, after=after
     )
-    sources = [with_running_import(one, request.config_dict[IMPORTS]) for one in found[:_PAGE]]
+    sources = [with_running_import(one, request.config_dict[IMPORTS]) for one in found]
     return render(
         request,
         "imports.html",
         status=422 if error else 200,
         headers=_refresh(any(one.under_way for one in sources)),
-        sources=sources,
+        page=page_of(sources, lambda view: view.repository_id, behind=after, size=_PAGE),
         error=error,
-        first=not after,
-        next=sources[-1].repository_id if len(found) > _PAGE else None,
     )
 
 

@@ -31,12 +31,12 @@ from web.site.formats import language_name
 from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _
 from web.site.keys import PAGE_SIZES, database_of
+from web.site.params import BIG_NUMBER
 from web.site.render import render
 
 _ADDRESSES: Final = ("http://", "https://")
 _NOBODYS: Final = 0
 """An id that no repository has: a user without visible repositories finds nothing."""
-_BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 _COLUMNS: Final = columns_of(
     "bibliographic_id", "repository_id", "title", "subtitle", "statement", "contributors", "kind", "place",
     "publisher", "date_text", "year_from", "year_to", "languages",
@@ -354,5 +354,5 @@ async def show(request: web.Request) -> web.Response:
 ROUTES = (
     web.get("/records", listing),
     web.get(f"/records.{KINDS}", as_file, allow_head=False),
-    web.get(f"/records/bibliographic/{_BIG_NUMBER}", show),
+    web.get(f"/records/bibliographic/{BIG_NUMBER}", show),
 )

@@ -33,7 +33,7 @@ from web.site.forms import (
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER, number_of
-from web.site.render import render
+from web.site.render import confirmation, render
 
 _PARTS: Final = ("field", "places", "indicators", "subfield", "operator", "value", "inverted")
 _NUMBERED: Final = re.compile(r"(field|places|indicators|subfield|value)-(\d{1,2})")
@@ -168,14 +168,12 @@ async def change(request: web.Request) -> web.Response:
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a set is removed."""
     found = await _asked(request)
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Remove the filtering set %(name)s?") % {"name": found.name},
+        _("Remove the filtering set %(name)s?") % {"name": found.name},
+        _("Its conditions are deleted permanently. Imported records are kept."),
         steps=[(_("Imports"), "/imports"), (_("Filtering sets"), "/imports/sets")],
-        lines=[_("Its conditions are deleted permanently. Imported records are kept.")],
         button=_("Remove set"),
-        back="/imports/sets",
     )
 
 

@@ -35,10 +35,10 @@ from web.site.formats import number
 from web.site.i18n import _, mark
 from web.site.keys import database_of
 from web.site.live_rows import Rows, Topic
+from web.site.paging import as_number, page_of
 from web.site.params import NUMBER
-from web.site.render import render
+from web.site.render import confirmation, render
 
-_DIGITS: Final = 10
 MOST_JOBS: Final = 100
 """Maximum number of jobs shown: running ones, then those due next."""
 _JUST: Final = timedelta(hours=1)
@@ -112,16 +112,16 @@ async def listing(request: web.Request) -> web.Response:
     planned, text = request.query.get("view") == "planned", request.query.get("after", "")
     after = JobPlace.parse(text)
     found = await database.run(list_jobs, among=among, planned=planned, after=after, most=MOST_JOBS + 1)
-    jobs, topic = found[:MOST_JOBS], "planned" if planned else "jobs"
+    page = page_of(found, lambda job: job.place, behind=after, size=MOST_JOBS)
+    topic = "planned" if planned else "jobs"
     ended = RunFilter(among=among).within(utc_now() - _JUST)
     return render(
         request,
         "jobs.html",
-        jobs=jobs,
+        jobs=page.rows,
+        page=page,
         topic=f"{topic}:{text}" if after else topic,
-        first=after is None,
         awaited=not planned and request.query.get("done") == "harvest-asked",
-        next=str(jobs[-1].place) if len(found) > MOST_JOBS else None,
         planned=planned,
         waiting=await database.run(count_jobs, among=among),
         runs=[] if planned or after else await database.run(find_runs, ended, limit=_MOST_ENDED),
@@ -167,15 +167,14 @@ async def confirm(request: web.Request) -> web.Response:
     """Ask for confirmation of a job action, naming the job."""
     job = await _job_of(request)
     control = CONTROLS[request.match_info["control"]]
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_(control.title) % {"subject": _subject(job)},
+        _(control.title) % {"subject": _subject(job)},
+        _where(job),
+        _(control.line),
         steps=[(_("Current jobs"), "/jobs")],
-        lines=[_where(job), _(control.line)],
         button=_(control.button),
         tone="danger" if control.change in (STOP, KILL) else "primary",
-        back="/jobs",
     )
 
 
@@ -203,14 +202,12 @@ async def confirm_removal(request: web.Request) -> web.Response:
     if job.recurring_id is not None:
         lines.append(_("Its schedule is kept and creates the next job at the next due time."))
     title = _("Remove the job %(subject)s?") if waits else _("Stop the harvest of %(subject)s?")
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=title % {"subject": _subject(job)},
+        title % {"subject": _subject(job)},
+        *lines,
         steps=[(_("Current jobs"), "/jobs")],
-        lines=lines,
         button=_("Remove job") if waits else _("Stop harvest"),
-        back="/jobs",
     )
 
 
@@ -293,7 +290,7 @@ def _log(session: Session, among: Select[int] | None, place: str) -> Rows:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < _DIGITS
+    return as_number(text) is not None
 
 
 def _under_way(session: Session, among: Select[int] | None, _place: str) -> Rows:

@@ -1,27 +1,25 @@
 """File exports of the harvesting lists, filtered by the query string."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Final
 
 from aiohttp import web
 
-from harvester.harvest.models import Quarantined
 from harvester.listing import find_errors, find_records
-from harvester.models import History, Record, Repository
+from harvester.models import History, Repository
 from manager.jobs.reasons import in_words
 from manager.jobs.views import JobView
-from manager.repository_lists import Listed, list_repositories
+from manager.repository_lists import list_repositories
 from manager.schedules.service import ScheduleView, find_schedules
 from web.auth.access import asked_for, visible_repositories, who_asks
 from web.jobs.pages import visible_jobs
 from web.repositories.listing import choice_of
-from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.export import KINDS, columns_of, export, export_list
 from web.site.i18n import _
-from web.site.keys import database_of
-from web.site.params import NUMBER, chosen_repository
+from web.site.params import BIG_NUMBER, NUMBER, chosen_repository
 
-_BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 _REPOSITORY: Final = columns_of(
     "repository_id", "repository_name", "base_url", "base_dir", "admin_email", "protocol_version",
     "granularity", "deleted_record", "earliest_datestamp", "date_added", "identified", "deletion_policy",
@@ -63,29 +61,15 @@ _JOB: Final[dict[str, Callable[[JobView], object]]] = {
 
 async def repositories(request: web.Request) -> web.StreamResponse:
     """Export the repositories that the page lists, in its order."""
-    choice = choice_of(request)
-
-    async def behind(last: Listed | None) -> Sequence[Listed]:
-        after = last.place if last else None
-        return await database_of(request).run(list_repositories, choice, limit=AT_ONCE, after=after)
-
-    return await export(request, "repositories", _REPOSITORY, behind)
+    find = partial(list_repositories, choice=choice_of(request))
+    return await export_list(request, "repositories", _REPOSITORY, find, after=lambda row: row.place)
 
 
 async def schedules(request: web.Request) -> web.StreamResponse:
     """Export the schedules of all repositories or of one."""
     repository_id, among = chosen_repository(request), visible_repositories(who_asks(request))
-
-    async def behind(last: ScheduleView | None) -> Sequence[ScheduleView]:
-        return await database_of(request).run(
-            find_schedules,
-            limit=AT_ONCE,
-            after=last.schedule.id if last else 0,
-            repository_id=repository_id,
-            among=among,
-        )
-
-    return await export(request, "schedules", _SCHEDULE, behind)
+    find = partial(find_schedules, repository_id=repository_id, among=among)
+    return await export_list(request, "schedules", _SCHEDULE, find, after=lambda row: row.schedule.id)
 
 
 async def jobs(request: web.Request) -> web.StreamResponse:
@@ -101,30 +85,17 @@ async def records(request: web.Request) -> web.StreamResponse:
     """Export a repository's records, or those with the given identifier."""
     _who, repository = await asked_for(request, Repository)
     identifier = request.query.get("identifier", "").strip()
-
-    async def behind(last: Record | None) -> Sequence[Record]:
-        return await database_of(request).run(
-            find_records,
-            repository.repository_id,
-            limit=AT_ONCE,
-            after=(last.metadata_prefix, last.identifier_key) if last else None,
-            identifier=identifier or None,
-        )
-
-    return await export(request, "records", _RECORD, behind)
+    find = partial(find_records, repository_id=repository.repository_id, identifier=identifier or None)
+    return await export_list(
+        request, "records", _RECORD, find, after=lambda row: (row.metadata_prefix, row.identifier_key)
+    )
 
 
 async def errors(request: web.Request) -> web.StreamResponse:
     """Export the unreadable records of a run."""
     _who, run = await asked_for(request, History)
-
-    async def behind(last: Quarantined | None) -> Sequence[Quarantined]:
-        before = last.quarantine_id if last else None
-        return await database_of(request).run(
-            find_errors, limit=AT_ONCE, before=before, run=run.history_id, resolved=True
-        )
-
-    return await export(request, "errors", _ERROR, behind)
+    find = partial(find_errors, run=run.history_id, resolved=True)
+    return await export_list(request, "errors", _ERROR, find, before=lambda row: row.quarantine_id)
 
 
 ROUTES = (
@@ -132,5 +103,5 @@ ROUTES = (
     web.get(f"/schedules.{KINDS}", schedules, allow_head=False),
     web.get(f"/jobs.{KINDS}", jobs, allow_head=False),
     web.get(f"/repositories/{NUMBER}/records.{KINDS}", records, allow_head=False),
-    web.get(f"/runs/{_BIG_NUMBER}/errors.{KINDS}", errors, allow_head=False),
+    web.get(f"/runs/{BIG_NUMBER}/errors.{KINDS}", errors, allow_head=False),
 )

@@ -26,6 +26,7 @@ from web.imports.pages_records import RecordSearch, find_hits
 from web.site.formats import day
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
+from web.site.paging import as_number
 from web.site.render import pages_of, render
 from web.site.zones import local
 
@@ -35,7 +36,6 @@ _MOST: Final = 5
 """Hits of each kind; the link below them leads to the others."""
 _MOST_EXAMINED: Final = 2_000
 _LONGEST: Final = 1000
-_MOST_DIGITS: Final = 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +84,8 @@ def _repositories(session: Session, who: SignedIn, words: str) -> Group:
 
 
 def _runs(session: Session, who: SignedIn, words: str) -> Group:
-    digits = words.removeprefix("#")
-    if not (digits.isascii() and digits.isdecimal()) or len(digits) > _MOST_DIGITS:
-        return Group(kind="run", hits=())
-    run = find_visible(session, who, History, int(digits))
+    number = as_number(words.removeprefix("#"))
+    run = None if number is None else find_visible(session, who, History, number)
     if run is None:
         return Group(kind="run", hits=())
     details = " · ".join(filter(None, (run.metadata_prefix, run.set_spec)))

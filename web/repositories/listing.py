@@ -20,7 +20,7 @@ from web.auth.access import visible_repositories, who_asks
 from web.auth.organisations import name_organisations
 from web.site.i18n import _
 from web.site.keys import database_of
-from web.site.paging import page_of, text_in
+from web.site.paging import as_number, number_in, page_of, text_in
 from web.site.plots import run_strip
 from web.site.render import render
 
@@ -28,7 +28,6 @@ PAGE: Final = 100
 """Repositories on a page."""
 _DOWN: Final = "-"
 _BAR: Final = "|"
-_LONGEST_ID: Final = 9
 _LARGEST_VALUE: Final = 2**63 - 1
 
 
@@ -81,14 +80,14 @@ class Filters:
 def filters_of(request: web.Request) -> Filters:
     """Return the filters and the order in the query string; invalid values are ignored."""
     state, sort = text_in(request, "state"), text_in(request, "sort")
-    order, owner = sort.removeprefix(_DOWN), text_in(request, "organisation")
+    order = sort.removeprefix(_DOWN)
     known = order in set(Order)
     return Filters(
         find=text_in(request, "find").strip(),
         state=state if state in set(RepositoryState) else "",
         prefix=text_in(request, "format").strip(),
         # Partners see one organisation, and learn nothing of others.
-        organisation=int(owner) if is_id(owner) and who_asks(request).sees_everything else None,
+        organisation=number_in(request, "organisation") if who_asks(request).sees_everything else None,
         order=Order(order) if known else Order.NUMBER,
         descending=known and sort.startswith(_DOWN),
     )
@@ -171,21 +170,17 @@ def _after(request: web.Request) -> Place | None:
     """Return the place in the query string, as written by `_key`; None if it is not one."""
     # Names may contain anything but NUL, which the database does not take.
     value, _bar, number = request.query.get("after", "").replace("\0", "").rpartition(_BAR)
-    if not is_id(number):
+    at = as_number(number)
+    if at is None:
         return None
     order = filters_of(request).order
     if order in {Order.NAME, Order.NUMBER}:
-        return value if order is Order.NAME else int(number), int(number)
+        return value if order is Order.NAME else at, at
     try:
         whole = int(value)
     except ValueError:
         return None
-    return (whole, int(number)) if abs(whole) <= _LARGEST_VALUE else None
-
-
-def is_id(text: str) -> bool:
-    """Return whether the text is a number that the database's integers surely take."""
-    return text.isascii() and text.isdecimal() and len(text) <= _LONGEST_ID
+    return (whole, at) if abs(whole) <= _LARGEST_VALUE else None
 
 
 ROUTES = (web.get("/repositories", listing),)

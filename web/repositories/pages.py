@@ -12,7 +12,7 @@ from harvester.access import SelectionError, access_of
 from harvester.harvest_plan import LONGEST_SELECTION, PREFIX
 from harvester.listing import find_records
 from harvester.locks import clear_locks
-from harvester.models import Repository
+from harvester.models import Record, Repository
 from harvester.reading.repairs import Repair
 from harvester.recognition import identify_repository
 from harvester.repositories import (
@@ -51,10 +51,10 @@ from web.site.forms import (
 )
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
-from web.site.paging import text_in
+from web.site.paging import page_of, text_in
 from web.site.params import NUMBER, number_of, repository_of
 from web.site.plots import bars
-from web.site.render import refuse, render
+from web.site.render import confirmation, refuse, render
 from web.site.timeouts import ask_apart
 from web.site.zones import here, local, today
 
@@ -228,17 +228,13 @@ async def confirm_removal(request: web.Request) -> web.Response:
     _who, repository = await asked_for(request, Repository, being_removed=True)
     name = repository.display_name
     address = f"/repositories/{repository.repository_id}"
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Remove the repository %(name)s?") % {"name": name},
+        _("Remove the repository %(name)s?") % {"name": name},
+        _("Its schedules, jobs, history and list of records are deleted permanently."),
+        _("The harvested files stay in the folder %(folder)s.") % {"folder": repository.base_dir},
         steps=[(_("Repositories"), "/repositories"), (name, address)],
-        lines=[
-            _("Its schedules, jobs, history and list of records are deleted permanently."),
-            _("The harvested files stay in the folder %(folder)s.") % {"folder": repository.base_dir},
-        ],
         button=_("Remove repository"),
-        back=address,
     )
 
 
@@ -278,23 +274,25 @@ async def list_records(request: web.Request) -> web.Response:
     """List the records in pages, or the one with the given identifier."""
     _who, repository = await asked_for(request, Repository)
     identifier = request.query.get("identifier", "").strip()
+    after = _records_after(request)
     found = await database_of(request).run(
         find_records,
         repository.repository_id,
         limit=_RECORDS_PAGE + 1,
-        after=_records_after(request),
+        after=after,
         identifier=identifier or None,
     )
-    last = found[_RECORDS_PAGE - 1] if len(found) > _RECORDS_PAGE else None
     return render(
         request,
         "records.html",
         repository=repository,
-        records=found[:_RECORDS_PAGE],
+        page=page_of(found, _record_key, behind=after, size=_RECORDS_PAGE),
         identifier=identifier,
-        first=_records_after(request) is None,
-        next=f"{last.metadata_prefix}|{last.identifier_key}" if last else None,
     )
+
+
+def _record_key(record: Record) -> str:
+    return f"{record.metadata_prefix}|{record.identifier_key}"
 
 
 def _records_after(request: web.Request) -> tuple[str, uuid.UUID] | None:

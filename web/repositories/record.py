@@ -22,12 +22,12 @@ from oai.xml import parse
 from web.auth.access import asked_for, visible_repositories, who_asks
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
+from web.site.params import BIG_NUMBER
 from web.site.render import render
 
 _MOST_SHOWN: Final = 200_000
 _MOST_COMPARED: Final = 4 * 1024**2
 """Bytes; larger versions are not kept."""
-_BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 
 
 async def show(request: web.Request) -> web.Response:
@@ -117,4 +117,4 @@ def _read(file: Path) -> tuple[str | None, int]:
     return data[:_MOST_SHOWN].decode("utf-8", errors="replace"), len(data)
 
 
-ROUTES = (web.get(f"/records/{_BIG_NUMBER}", show),)
+ROUTES = (web.get(f"/records/{BIG_NUMBER}", show),)

@@ -21,12 +21,13 @@ from oai.audit import Subject
 from oai.errors import UsageError
 from web.auth.access import Right, asked_for, needs
 from web.auth.audit import change_one
-from web.repositories.listing import PAGE, filters_of, is_id, list_page
+from web.repositories.listing import PAGE, filters_of, list_page
 from web.repositories.removals import PAGE_SECONDS, REMOVALS
 from web.schedules.forms import partner_minutes
 from web.site.i18n import _, error_text, mark
 from web.site.keys import database_of
-from web.site.render import render
+from web.site.paging import numbers_in
+from web.site.render import confirmation, render
 
 _MOST_RUNS: Final = 10
 """Runs that begin without a confirmation."""
@@ -83,7 +84,7 @@ def _handler(name: str) -> Handler:
 async def _change(request: web.Request, change: _Change) -> web.StreamResponse:
     """Change the ticked repositories one by one: a problem with one does not hinder the others."""
     posted, back = await request.post(), f"/repositories?{filters_of(request).query()}"
-    numbers = sorted({int(text) for text in map(str, posted.getall("repository", [])) if is_id(text)})
+    numbers = sorted(set(numbers_in(posted, "repository")))
     if not numbers:
         return await list_page(request, _("Select repositories first."))
     ticked = {
@@ -125,16 +126,15 @@ def _confirmation(
     request: web.Request, change: _Change, names: Mapping[int, str], back: str
 ) -> web.StreamResponse:
     kept: Sequence[tuple[str, object]] = [("sure", "yes"), *(("repository", number) for number in names)]
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_(change.title),
+        _(change.title),
+        _(change.line),
         steps=[(_("Repositories"), "/repositories")],
-        lines=[_(change.line)],
-        names=list(names.values()),
-        kept=kept,
         button=_(change.button),
         back=back,
+        names=list(names.values()),
+        kept=kept,
     )
 
 

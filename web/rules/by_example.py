@@ -26,6 +26,7 @@ from web.rules.forms import values_of
 from web.rules.trials import STORED, TRIALS, SampleForm
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
+from web.site.paging import as_number, number_in
 from web.site.render import render
 
 _SHOWN: Final = 30
@@ -62,26 +63,26 @@ class Counted:
 @needs(Right.HARVEST)
 async def show(request: web.Request) -> web.Response:
     """Show stored records to choose from, once a repository is chosen."""
-    chosen = request.query.get("repository", "")
-    if not chosen.isascii() or not chosen.isdecimal() or len(chosen) > 9:  # noqa: PLR2004 as in NUMBER
+    chosen = number_in(request, "repository")
+    if chosen is None:
         found = await repository_choices(request)
         return render(request, "rule_by_example.html", repositories=found, repository=None, all=False)
-    return await _page(request, int(chosen))
+    return await _page(request, chosen)
 
 
 @needs(Right.HARVEST)
 async def propose(request: web.Request) -> web.Response:
     """Show the rules that keep and drop what was ticked, with their counts over the stored records."""
     posted = await request.post()
-    chosen = str(posted.get("repository", ""))
-    if not chosen.isascii() or not chosen.isdecimal() or len(chosen) > 9:  # noqa: PLR2004 as in NUMBER
+    chosen = as_number(str(posted.get("repository", "")))
+    if chosen is None:
         raise web.HTTPNotFound(text=_("Choose a repository first."))
     ticks = {
         int(found[1]): str(value)
         for name, value in posted.items()
         if (found := _TICK.fullmatch(name)) and value in _DECISIONS
     }
-    return await _page(request, int(chosen), ticks)
+    return await _page(request, chosen, ticks)
 
 
 async def _page(request: web.Request, number: int, ticks: Mapping[int, str] | None = None) -> web.Response:

@@ -52,7 +52,7 @@ from web.site.failures import problem_of
 from web.site.forms import Form, read_form, texts_of
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
-from web.site.paging import as_number
+from web.site.paging import as_number, number_in
 from web.site.params import NUMBER
 from web.site.render import render
 
@@ -113,13 +113,12 @@ async def add(request: web.Request) -> web.Response:
 async def edit(request: web.Request) -> web.Response:
     """Show the editor with the current version or an older one."""
     rule = await rule_of(request)
-    kind, wanted = RuleKind(rule.kind), request.query.get("version", "")
+    kind, wanted = RuleKind(rule.kind), number_in(request, "version")
 
     def read(session: Session) -> tuple[int, bytes]:
         last = last_version(session, rule.rule_id)
-        if wanted.isascii() and wanted.isdecimal() and len(wanted) <= 9:  # noqa: PLR2004 as in NUMBER
-            return last.number, get_version(session, rule.rule_id, int(wanted)).content
-        return last.number, last.content
+        shown = last if wanted is None else get_version(session, rule.rule_id, wanted)
+        return last.number, shown.content
 
     try:
         number, content = await database_of(request).run(read)
@@ -363,8 +362,8 @@ def _belongs_to_view(name: str) -> bool:
 
 
 def _blank(values: Mapping[str, Any]) -> int:
-    text = str(values.get("blank", ""))
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 2 else BLANK_ROWS  # noqa: PLR2004 up to 99 rows
+    rows = as_number(str(values.get("blank", "")), largest=99)
+    return BLANK_ROWS if rows is None else rows
 
 
 ROUTES: Final = (

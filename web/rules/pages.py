@@ -22,14 +22,14 @@ from web.auth.access import Right, about, asked_for, needs, visible_repositories
 from web.auth.sessions import SignedIn
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
+from web.site.paging import as_number, number_in, page_of
 from web.site.params import NUMBER
-from web.site.render import render
+from web.site.render import confirmation, render
 
 _PAGE: Final = 100
 _VERSIONS: Final = 50
 _OTHERS: Final = 20
 """Schedules that a rule's page offers to use it in."""
-_DIGITS: Final = 9
 _AGAIN: Final = re.compile(AGAIN % {"number": r"(?P<number>\d+)"})
 
 
@@ -42,8 +42,7 @@ async def listing(request: web.Request) -> web.Response:
     """List the rules of one kind or both, in pages."""
     kind = request.query.get("kind", "")
     chosen = RuleKind(kind) if kind in set(RuleKind) else None
-    text = request.query.get("after", "")
-    after = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else 0
+    after = number_in(request, "after") or 0
     found = await database_of(request).run(
         list_rules,
         among=visible_repositories(who_asks(request)),
@@ -54,9 +53,7 @@ async def listing(request: web.Request) -> web.Response:
     return render(
         request,
         "rules.html",
-        rules=found[:_PAGE],
-        next=found[_PAGE - 1].rule.rule_id if len(found) > _PAGE else None,
-        first=not after,
+        page=page_of(found, lambda view: view.rule.rule_id, behind=after, size=_PAGE),
         kind=chosen.value if chosen else "",
         kinds=kinds(),
     )
@@ -80,12 +77,12 @@ async def examples(request: web.Request) -> web.Response:
 async def restore(request: web.Request) -> web.Response:
     """Make an old version the current one again."""
     rule = await rule_of(request)
-    text = str((await request.post()).get("version", ""))
-    if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS:
+    number = as_number(str((await request.post()).get("version", "")))
+    if number is None:
         raise web.HTTPBadRequest(text=_("Choose a version."))
     settings, name = request.config_dict[SETTINGS], who_asks(request).name
     try:
-        await database_of(request).run(versions.restore, settings, rule.rule_id, int(text), by=name)
+        await database_of(request).run(versions.restore, settings, rule.rule_id, number, by=name)
     except UsageError as error:
         raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-restored")
@@ -95,18 +92,13 @@ async def restore(request: web.Request) -> web.Response:
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a rule is removed."""
     rule = await rule_of(request)
-    lines = [
+    return confirmation(
+        request,
+        _("Remove %(name)s?") % {"name": rule.name},
         _("Its versions are deleted permanently."),
         _("Its file %(path)s is kept, and schedules that use the file still read it.") % {"path": rule.path},
-    ]
-    return render(
-        request,
-        "confirm.html",
-        title=_("Remove %(name)s?") % {"name": rule.name},
         steps=[(_("Rules"), "/rules"), (rule.name, f"/rules/{rule.rule_id}")],
-        lines=lines,
         button=_("Remove rule"),
-        back=f"/rules/{rule.rule_id}",
     )
 
 

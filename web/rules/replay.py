@@ -26,6 +26,7 @@ from web.auth.access import Right, asked_for, needs, visible_repositories, who_a
 from web.rules.pages import rule_of
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
+from web.site.paging import LARGEST_BIGINT, as_number, number_in
 from web.site.params import NUMBER
 from web.site.render import render
 
@@ -36,7 +37,6 @@ _COMMAND: Final = module_command("zatva", "rule", "replay")
 _AT_ONCE: Final = 2
 _NOTED: Final = frozenset({ExitCode.DONE, ExitCode.RECORDS_REFUSED})
 _NO_RULE: Final = "none"
-_DIGITS: Final = 18
 _REFRESH_SECONDS: Final = 3
 
 
@@ -176,14 +176,15 @@ class _Looked:
 
 async def show(request: web.Request) -> web.Response:
     """Show the runs that can be replayed and the replay in progress."""
-    return await _page(request, await rule_of(request), _Looked(run=_number(request.query.get("run", ""))))
+    number = number_in(request, "run", largest=LARGEST_BIGINT)
+    return await _page(request, await rule_of(request), _Looked(run=number))
 
 
 @needs(Right.HARVEST)
 async def replay(request: web.Request) -> web.Response:
     """Preview or apply a replay."""
     rule, posted = await rule_of(request), await request.post()
-    number = _number(str(posted.get("run", "")))
+    number = as_number(str(posted.get("run", "")), largest=LARGEST_BIGINT)
     if number is None:
         return await _page(request, rule, _Looked(error=_("Choose a run.")))
     wanted = await wanted_replay(request, rule, number)
@@ -248,10 +249,6 @@ def _outcomes() -> dict[str, str]:
         ReplayEffect.SUPERSEDED.value: _("superseded: a later harvest stored another version, which is kept"),
         ReplayEffect.LIMIT.value: _("a rule reached a limit; the result is unknown"),
     }
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
 
 
 ROUTES: Final = (

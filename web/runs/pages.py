@@ -32,10 +32,11 @@ from web.schedules.forms import FURTHER
 from web.schedules.rules import rule_paths
 from web.site.i18n import error_text
 from web.site.keys import SETTINGS, database_of
+from web.site.paging import LARGEST_BIGINT, number_in, page_of
+from web.site.params import BIG_NUMBER
 from web.site.plots import run_plots
 from web.site.render import render
 
-_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 _CHANGES: Final = 200
 _REQUESTS: Final = 500
 _STARTED_AGAIN: Final = frozenset({RunStatus.FAILED, RunStatus.INCOMPLETE, RunStatus.KILLED, RunStatus.LOST})
@@ -124,7 +125,7 @@ async def parameters(request: web.Request) -> web.Response:
 async def changes(request: web.Request) -> web.Response:
     """Show the run's changes in the store, in pages."""
     run, shared = await run_page(request)
-    since = _digits(request.query.get("since", ""))
+    since = number_in(request, "since", largest=LARGEST_BIGINT) or 0
     trouble, lines = "", []
     if run.harvest_id is not None and run.run_started is not None:
         key = RunKey(harvest_id=run.harvest_id, run_started=run.run_started)
@@ -136,10 +137,8 @@ async def changes(request: web.Request) -> web.Response:
         request,
         "run_changes.html",
         **shared,
-        lines=lines[:_CHANGES],
+        page=page_of(lines, lambda line: line.change_id, behind=since, size=_CHANGES),
         trouble=trouble,
-        next=lines[_CHANGES - 1].change_id if len(lines) > _CHANGES else None,
-        first=not since,
     )
 
 
@@ -206,16 +205,12 @@ def _curl(repository: Repository, run: History) -> str:
     return f"curl --compressed --get {arguments} {shlex.quote(repository.display_url)}"
 
 
-def _digits(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else 0  # noqa: PLR2004 as in _NUMBER
-
-
 ROUTES = (
-    web.get(f"/runs/{_NUMBER}", show),
-    web.get(f"/runs/{_NUMBER}/log", log),
-    web.get(f"/runs/{_NUMBER}/log.txt", log_file),
-    web.get(f"/runs/{_NUMBER}/parameters", parameters),
-    web.get(f"/runs/{_NUMBER}/changes", changes),
-    web.get(f"/runs/{_NUMBER}/requests", requests),
-    web.post(f"/runs/{_NUMBER}/release", release),
+    web.get(f"/runs/{BIG_NUMBER}", show),
+    web.get(f"/runs/{BIG_NUMBER}/log", log),
+    web.get(f"/runs/{BIG_NUMBER}/log.txt", log_file),
+    web.get(f"/runs/{BIG_NUMBER}/parameters", parameters),
+    web.get(f"/runs/{BIG_NUMBER}/changes", changes),
+    web.get(f"/runs/{BIG_NUMBER}/requests", requests),
+    web.post(f"/runs/{BIG_NUMBER}/release", release),
 )

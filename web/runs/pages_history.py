@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -18,14 +19,14 @@ from oai.datestamps import utc_now
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.repositories.forms import repository_choices
 from web.runs.words import YEAR_DAYS, day_link, first_day, is_made_up
-from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.export import KINDS, columns_of, export_list
 from web.site.formats import clock, look_of
 from web.site.i18n import _
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
-from web.site.paging import LARGEST_BIGINT, as_number, number_in
-from web.site.params import chosen_repository
+from web.site.paging import LARGEST_BIGINT, number_in, numbers_in
+from web.site.params import BIG_NUMBER, chosen_repository
 from web.site.plots import Span, heat_map, timeline
-from web.site.render import render
+from web.site.render import confirmation, render
 from web.site.zones import here, is_convertible, local, midnight, today
 
 _DAY: Final = timedelta(days=1)
@@ -167,13 +168,8 @@ async def as_file(request: web.Request) -> web.StreamResponse:
     filters = filters_of(request)
     if filters.repository is not None:
         await asked_for(request, Repository, filters.repository)
-    choice = filters.choice(request)
-
-    async def behind(last: HistoryView | None) -> Sequence[HistoryView]:
-        before = last.history.history_id if last else None
-        return await database_of(request).run(find_runs, choice, limit=AT_ONCE, before=before)
-
-    return await export(request, "runs", _COLUMNS, behind)
+    find = partial(find_runs, choice=filters.choice(request))
+    return await export_list(request, "runs", _COLUMNS, find, before=lambda row: row.history.history_id)
 
 
 @needs(Right.HARVEST)
@@ -182,13 +178,11 @@ async def confirm_removal(request: web.Request) -> web.Response:
     _who, run = await asked_for(request, History)
     _again, repository = await asked_for(request, Repository, run.repository_id)
     name = repository.display_name
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Remove run %(number)s of %(name)s from the history?")
-        % {"number": run.history_id, "name": name},
+        _("Remove run %(number)s of %(name)s from the history?") % {"number": run.history_id, "name": name},
+        _("Only this history entry is removed. Harvested records are kept."),
         steps=[(_("History"), "/runs")],
-        lines=[_("Only this history entry is removed. Harvested records are kept.")],
         button=_("Remove entry"),
         back=f"/runs/{run.history_id}",
     )
@@ -206,8 +200,7 @@ async def remove(request: web.Request) -> web.Response:
 async def remove_several(request: web.Request) -> web.Response:
     """Remove the selected entries, after a confirmation page with their number."""
     posted = await request.post()
-    given = (as_number(text, largest=LARGEST_BIGINT) for text in map(str, posted.getall("run", [])))
-    ticked = [number for number in given if number is not None][:_PAGE]
+    ticked = numbers_in(posted, "run", largest=LARGEST_BIGINT)[:_PAGE]
     if not ticked:
         return await _page(request, _("Select the entries to remove."))
     for number in ticked:
@@ -341,12 +334,10 @@ def _span(view: HistoryView, names: Mapping[int, str]) -> Span:
     )
 
 
-_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
-
 ROUTES = (
     web.get("/runs", listing),
     web.get(f"/runs.{KINDS}", as_file, allow_head=False),
     web.post("/runs/remove", remove_several),
-    web.get(f"/runs/{_NUMBER}/remove", confirm_removal),
-    web.post(f"/runs/{_NUMBER}/remove", remove),
+    web.get(f"/runs/{BIG_NUMBER}/remove", confirm_removal),
+    web.post(f"/runs/{BIG_NUMBER}/remove", remove),
 )

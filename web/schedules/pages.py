@@ -58,9 +58,9 @@ from web.site.forms import (
 )
 from web.site.i18n import _, error_text
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
-from web.site.paging import number_in
+from web.site.paging import PAGE, number_in, page_of
 from web.site.params import NUMBER, chosen_repository, number_of, repository_of
-from web.site.render import refuse, render
+from web.site.render import confirmation, refuse, render
 from web.site.zones import here, local, midnight
 
 DAYS: Final = 7
@@ -68,7 +68,6 @@ SHOWN: Final = 4
 """Maximum number of schedules that a cell and each frequent plan name."""
 _HOURLY: Final = DAYS * 25
 """Runs a week; more frequent plans are listed beside the grid. One day may have 25 hours."""
-_PAGE: Final = 50
 
 
 def suggested_values(details: Details) -> dict[str, str]:
@@ -188,12 +187,8 @@ async def listing(request: web.Request) -> web.Response:
 
 async def _list(request: web.Request, chosen: Mapping[str, Any]) -> dict[str, Any]:
     after = number_in(request, "after") or 0
-    found = await database_of(request).run(find_schedules, limit=_PAGE + 1, after=after, **chosen)
-    return {
-        "schedules": found[:_PAGE],
-        "next": found[_PAGE - 1].schedule.id if len(found) > _PAGE else None,
-        "first": not after,
-    }
+    found = await database_of(request).run(find_schedules, limit=PAGE + 1, after=after, **chosen)
+    return {"page": page_of(found, lambda view: view.schedule.id, behind=after)}
 
 
 async def _week(request: web.Request, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -333,18 +328,14 @@ async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a schedule is removed."""
     _who, schedule = await asked_for(request, RecurringJob)
     details = await repository_of(request, schedule.repository_id)
-    return render(
+    return confirmation(
         request,
-        "confirm.html",
-        title=_("Remove the schedule of %(subject)s?")
+        _("Remove the schedule of %(subject)s?")
         % {"subject": f"{details.name} · {schedule.metadata_prefix}"},
+        _("Its planned jobs are removed, too. A harvest that is already running continues."),
+        _("Harvested records and the history are kept."),
         steps=[(_("Schedules"), "/schedules")],
-        lines=[
-            _("Its planned jobs are removed, too. A harvest that is already running continues."),
-            _("Harvested records and the history are kept."),
-        ],
         button=_("Remove schedule"),
-        back="/schedules",
     )
 
 

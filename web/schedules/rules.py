@@ -15,6 +15,7 @@ from web.auth.access import asked_for, who_asks
 from web.auth.sessions import SignedIn
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
+from web.site.paging import number_in
 
 RULES: Final = "rules"
 
@@ -75,10 +76,10 @@ def rule_choices(
 
 async def rule_to_use(request: web.Request) -> dict[str, str]:
     """Return the form's value for the rule that a link names (`?rule=7`); nothing without one."""
-    text = request.query.get("rule", "")
-    if not text.isascii() or not text.isdecimal() or len(text) > 9:  # noqa: PLR2004 as in NUMBER
+    number = number_in(request, "rule")
+    if number is None:
         return {}
-    _who, rule = await asked_for(request, Rule, int(text))
+    _who, rule = await asked_for(request, Rule, number)
     return {name: rule.path for name, kind in RULE_COLUMNS.items() if kind is RuleKind(rule.kind)}
 
 

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from oai.datestamps import format_datestamp
 from web.auth.audit import record_export
+from web.site.keys import database_of
 
 KINDS: Final = "{kind:csv|json}"
 """Path suffixes of exported lists."""
@@ -58,6 +59,25 @@ async def export(
     with contextlib.suppress(ConnectionResetError):
         await _write(response, kind, rows, columns, behind)
     return response
+
+
+async def export_list(
+    request: web.Request,
+    name: str,
+    columns: Columns[_Row],
+    find: Callable[..., Sequence[_Row]],
+    **place: Callable[[_Row], object],
+) -> web.StreamResponse:
+    """Stream the rows that `find` reads from the database, as `export` does.
+
+    `place` is the argument of `find` after which, or before which, rows follow, with its value for a row.
+    """
+
+    async def behind(last: _Row | None) -> Sequence[_Row]:
+        given = {} if last is None else {argument: of_row(last) for argument, of_row in place.items()}
+        return await database_of(request).run(find, limit=AT_ONCE, **given)
+
+    return await export(request, name, columns, behind)
 
 
 async def _write(

@@ -37,6 +37,11 @@ def database_of(request: web.Request) -> DatabaseExecutor:
     return request.config_dict[DATABASE]
 
 
+def margin_of(request: web.Request) -> float:
+    """Return the seconds by which changes of the archive are dated ahead."""
+    return request.config_dict[SETTINGS].provider.publish_margin
+
+
 def open_executor(database: Database, *, waiting: int = _WAITING) -> DatabaseExecutor:
     """Return the dashboard's executor over an open database."""
     return DatabaseExecutor(database, threads=THREADS, name="web-database", waiting=waiting)

@@ -4,9 +4,10 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from aiohttp import web
+from multidict import MultiMapping
 
 PAGE: Final = 50
 LARGEST_INTEGER: Final = 2**31 - 1
@@ -46,6 +47,12 @@ def as_number(text: str, *, largest: int = LARGEST_INTEGER) -> int | None:
         return None
     number = int(text)
     return number if number <= largest else None
+
+
+def numbers_in(posted: MultiMapping[Any], name: str, *, largest: int = LARGEST_INTEGER) -> list[int]:
+    """Return what is ticked under that name in a form, without what is not a number."""
+    given = (as_number(str(text), largest=largest) for text in posted.getall(name, []))
+    return [number for number in given if number is not None]
 
 
 def text_in(request: web.Request, name: str) -> str:

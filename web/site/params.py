@@ -7,9 +7,12 @@ from web.auth.access import asked_for
 from web.repositories.forms import Details, details
 from web.site.i18n import _
 from web.site.keys import database_of
+from web.site.paging import as_number
 
 NUMBER = r"{id:[1-9][0-9]{0,8}}"
 """A numeric path variable, short enough for the database's integers."""
+BIG_NUMBER = r"{id:[1-9][0-9]{0,17}}"
+"""The same for columns of type bigint."""
 
 
 def number_of(request: web.Request) -> int:
@@ -34,6 +37,7 @@ def chosen_repository(request: web.Request) -> int | None:
     text = request.query.get("repository", "")
     if not text:
         return None
-    if not text.isascii() or not text.isdecimal() or len(text) > 9:  # noqa: PLR2004 as in NUMBER
+    number = as_number(text)
+    if number is None:
         raise web.HTTPNotFound(text=_("The repository does not exist."))
-    return int(text)
+    return number

@@ -3,7 +3,7 @@
 import hashlib
 import importlib.metadata
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -267,6 +267,23 @@ def render(
     }
     text = page.render({**shared, **context})
     return web.Response(text=text, content_type="text/html", status=status, headers=headers)
+
+
+def confirmation(
+    request: web.Request,
+    title: str,
+    *lines: str,
+    steps: Sequence[tuple[str, str]],
+    button: str,
+    back: str | None = None,
+    **context: Any,  # noqa: ANN401 any template variable
+) -> web.Response:
+    """Render the page that asks `title` and says in `lines` what happens, with the button that does it.
+
+    `back` is where the other button leads, by default to the last of `steps`.
+    """
+    context.update(title=title, lines=lines, steps=steps, button=button, back=back or steps[-1][1])
+    return render(request, "confirm.html", **context)
 
 
 async def refuse(request: web.Request, page: Handler, reason: str) -> web.StreamResponse:

@@ -24,11 +24,10 @@ from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import database_of
 from web.site.paging import LARGEST_BIGINT, PAGE, number_in, page_of
-from web.site.params import NUMBER, chosen_repository, number_of
+from web.site.params import BIG_NUMBER, NUMBER, chosen_repository, number_of
 from web.site.render import render
 
 _LONGEST: Final = 200
-_BIG_NUMBER: Final = r"{id:[1-9][0-9]{0,17}}"
 
 
 class AuditScheduleForm(FormModel):
@@ -136,7 +135,7 @@ async def _page(request: web.Request, form: Form) -> web.Response:
 
 ROUTES: Final = (
     web.get("/store-audits", show),
-    web.get(f"/store-audits/{_BIG_NUMBER}", show_audit),
+    web.get(f"/store-audits/{BIG_NUMBER}", show_audit),
     web.post("/store-audits/schedules", schedule),
     web.post(f"/store-audits/schedules/{NUMBER}/remove", remove),
     web.post(f"/repositories/{NUMBER}/store-audits", run),
