@@ -1,6 +1,6 @@
 """Alert pages: current alerts, notification rules and the delivery state of each message."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -37,7 +37,7 @@ from web.auth.access import Right, about, asked_for, needs, visible_repositories
 from web.overview.situation import attention, figures
 from web.repositories.forms import repository_choices
 from web.schedules.timing import often_here
-from web.site.export import AT_ONCE, KINDS, columns_of, export, export_list
+from web.site.export import KINDS, columns_of, export_list
 from web.site.forms import (
     Form,
     StaleFormError,
@@ -86,9 +86,8 @@ async def show(request: web.Request) -> web.Response:
 async def deliveries(request: web.Request) -> web.Response:
     """Show the messages, newest first; `before` pages to older messages."""
     before = number_in(request, "before", largest=LARGEST_BIGINT)
-    page = page_of(
-        await _notices(request, limit=PAGE + 1, before=before), lambda one: one.notice_id, behind=before
-    )
+    found = await database_of(request).run(_notices(request), limit=PAGE + 1, before=before)
+    page = page_of(found, lambda one: one.notice_id, behind=before)
     return render(
         request,
         "alert_deliveries.html",
@@ -103,11 +102,8 @@ async def deliveries(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def download(request: web.Request) -> web.StreamResponse:
     """Export the messages."""
-
-    async def behind(last: Notice | None) -> Sequence[Notice]:
-        return await _notices(request, limit=AT_ONCE, before=last.notice_id if last else None)
-
-    return await export(request, "deliveries", _COLUMNS, behind)
+    find = _notices(request)
+    return await export_list(request, "deliveries", _COLUMNS, find, before=lambda row: row.notice_id)
 
 
 @needs(Right.HARVEST)
@@ -313,15 +309,9 @@ def _given(request: web.Request) -> str:
     return state if state in set(NoticeState) else ""
 
 
-async def _notices(request: web.Request, *, limit: int, before: int | None) -> list[Notice]:
-    state = _given(request)
-    return await database_of(request).run(
-        list_notices,
-        limit,
-        before=before,
-        among=visible_repositories(who_asks(request)),
-        state=NoticeState(state) if state else None,
-    )
+def _notices(request: web.Request) -> Callable[..., list[Notice]]:
+    among, state = visible_repositories(who_asks(request)), _given(request)
+    return partial(list_notices, among=among, state=NoticeState(state) if state else None)
 
 
 async def _chosen(request: web.Request) -> Repository | None:
