@@ -31,6 +31,8 @@ _CONNECTION = {
     "keepalives_idle": 30,
     "tcp_user_timeout": 30_000,
 }
+SERVER_KEEPALIVES: Final = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
+"""With them the server notices within half a minute that a client is gone, and releases its locks."""
 _DATE_STYLE: Final = "ISO, YMD"
 """A style that no server has by default: if another one is reported, a pooler has dropped the options."""
 _OPTION: Final = re.compile(r"-c (\w+)=((?:\\.|[^\s\\])+)")
@@ -223,7 +225,10 @@ def _engine(
     # For tables without statistics PostgreSQL estimates so many rows that it would JIT-compile short
     # statements.
     style = _DATE_STYLE.replace(" ", "\\ ")
-    options = f"{SERVER_OPTIONS} -c timezone=UTC -c datestyle={style} -c temp_buffers=64MB -c jit=off"
+    options = (
+        f"{SERVER_OPTIONS} {SERVER_KEEPALIVES} -c timezone=UTC -c datestyle={style} -c temp_buffers=64MB"
+        " -c jit=off"
+    )
     if statement_seconds is not None:
         options += f" -c statement_timeout={int(statement_seconds * 1000)}"
     parameters = {

@@ -61,7 +61,7 @@ class DeletedRecord(StrEnum):
 
 
 def reports_deletions(deleted_record: str | None) -> bool:
-    """Return whether a repository with this `deletedRecord` in Identify reports each deletion for ever.
+    """Return whether a repository with this `deletedRecord` in Identify reports each deletion, and keeps it.
 
     Whatever is not `persistent` promises nothing; some repositories leave it out, or send words of their own.
     """

@@ -23,7 +23,7 @@ from sqlalchemy.orm import Session, SessionTransaction
 
 from manager.models import Leader
 from manager.worker.process import host_name
-from oai.database import Database
+from oai.database import SERVER_KEEPALIVES, Database
 from oai.errors import ZatvaError, required
 from oai.executor import DatabaseExecutor
 
@@ -32,7 +32,6 @@ _LOCK: Final = 0x7A_61_74_76_61_01
 _FENCE: Final = 0x7A_61_74_76_61_02
 
 _NAME: Final = "zatva manager"
-_OPTIONS: Final = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
 _SILENCE: Final = 10.0
 _log = logging.getLogger("manager.leading")
 _P = ParamSpec("_P")
@@ -91,7 +90,7 @@ async def leadership(
         database.conninfo,
         autocommit=True,
         application_name=f"{_NAME} on {host_name()}, process {os.getpid()}",
-        options=_OPTIONS,
+        options=SERVER_KEEPALIVES,
         connect_timeout=10,
         keepalives_idle=10,
         tcp_user_timeout=int(_SILENCE * 1000),

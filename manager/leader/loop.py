@@ -333,6 +333,7 @@ class Manager:
             try:
                 await asyncio.wait([losing, handing_over], return_when=asyncio.FIRST_COMPLETED)
             finally:
+                self._leads = False
                 for task in (losing, handing_over):
                     task.cancel()
 

@@ -33,6 +33,7 @@ from manager.notices.letters import render
 from manager.notices.models import Channel, Kind, NoticeRule, Occasion
 from manager.notices.outbox import Claimed, NotSentError, RefusedError, UnconfirmedError
 from manager.schedules.service import database_now
+from oai.database import first_line
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 
@@ -177,7 +178,7 @@ class NoticeSender:
             try:
                 await self.tick()
             except OperationalError as error:
-                logger.warning("the database does not answer: %s", error.orig)
+                logger.warning("the database does not answer: %s", first_line(error))
             except NotLeadingError as error:
                 logger.warning("%s", error)
             except Exception:

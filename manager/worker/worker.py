@@ -39,7 +39,7 @@ from manager.worker.queued_process import IndexingWorker, ProcessWorker, repeate
 from manager.worker.registry import Membership
 from manager.worker.settlement import WANTED, Cause, Ending, settle
 from manager.worker.supervision import StopRequest, supervise
-from oai.database import Database
+from oai.database import Database, first_line
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 from provider.export import prepared_files
@@ -272,7 +272,7 @@ class Worker:
                     await self._transactions.run(registry.give_sign, worker_id, membership, draining=draining)
                     last_sign = time.monotonic()
             except OperationalError as error:
-                logger.warning("the database does not answer: %s", error.orig)
+                logger.warning("the database does not answer: %s", first_line(error))
                 continue
             for job_id, cause in wanted.items():
                 in_hand[job_id].give(cause)
