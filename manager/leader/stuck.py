@@ -7,11 +7,11 @@ never before a configured minimum. A harvest that waits at the repository's requ
 import logging
 from datetime import datetime, timedelta
 
-from sqlalchemy import ScalarSelect, select, update
+from sqlalchemy import ScalarSelect, func, select, update
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.models import Import
-from harvester.models import Harvest
+from harvester.models import Harvest, History
 from harvester.store.backup import is_copying
 from manager.jobs.estimates import wait_of
 from manager.models import Job, JobStatus
@@ -34,15 +34,15 @@ def flag_stuck(session: Session, settings: ManagerSettings) -> list[int]:
     if is_copying(session):
         return []
     query = (
-        select(Job, Harvest, _last_import())
+        select(Job, Harvest, _last_import(), _end_of_harvest())
         .outerjoin(Harvest, Harvest.job_id == Job.job_id)
         .where(Job.status == JobStatus.IN_PROGRESS, Job.started.is_not(None))
         .order_by(Job.job_id)
     )
     now = database_now(session)
     stuck = []
-    for job, harvest, imported in session.execute(query).all():
-        last = _last_sign(job, harvest, imported)
+    for job, harvest, imported, ended in session.execute(query).all():
+        last = _last_sign(job, harvest, imported, ended)
         is_stuck = now - last > _allowed_silence(job, harvest, settings)
         if is_stuck and job.stuck_since is None:
             stuck.append(job.job_id)
@@ -71,10 +71,22 @@ def _last_import() -> ScalarSelect[datetime]:
     return imports.order_by(Import.import_id.desc()).limit(1).correlate(Job).scalar_subquery()
 
 
-def _last_sign(job: Job, harvest: Harvest | None, imported: datetime | None) -> datetime:
+def _end_of_harvest() -> ScalarSelect[datetime]:
+    """Select when the job's harvest ended: its process ends a moment later, or imports the records."""
+    return (
+        select(func.max(History.harvest_end_time))
+        .where(History.job_id == Job.job_id)
+        .correlate(Job)
+        .scalar_subquery()
+    )
+
+
+def _last_sign(
+    job: Job, harvest: Harvest | None, imported: datetime | None, ended: datetime | None
+) -> datetime:
     """Return when it last made progress, or the end of a wait that the repository has requested."""
     wait = wait_of(harvest)
-    signs = (job.started, harvest.updated if harvest else imported, wait.until if wait else None)
+    signs = (job.started, harvest.updated if harvest else imported, ended, wait.until if wait else None)
     return max(sign for sign in signs if sign is not None)
 
 

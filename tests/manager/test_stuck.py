@@ -57,6 +57,17 @@ def test_the_allowed_silence_is_measured_by_the_runs_own_pages(
     assert (tables.one("SELECT stuck_since FROM oai_job") is not None) is stuck
 
 
+def test_a_harvest_that_has_just_ended_is_not_stuck(database: Database, tables: Tables) -> None:
+    """Its process is about to end, and its checkpoint no longer names the job."""
+    running_harvest(tables, started=60, updated=60, pages=1000)
+    tables("UPDATE oai_harvest SET job_id = NULL")
+    assert flagged(database) == [1]
+    run = {"metadata_prefix": "oai_dc", "status": "completed", "harvest_start_time": datetime.now(UTC)}
+    tables.add("oai_history", repository_id=1, job_id=1, **run)
+    assert flagged(database) == []
+    assert tables.one("SELECT stuck_since FROM oai_job") is None
+
+
 def test_the_pages_before_an_interruption_do_not_count_for_the_time_since(
     database: Database, tables: Tables
 ) -> None:
