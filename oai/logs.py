@@ -66,6 +66,19 @@ def _in_a_line(record: logging.LogRecord) -> bool:
     return True
 
 
+def pass_on(text: str, logger: logging.Logger) -> None:
+    """Write lines of a child process's standard error; in a JSON log, those of plain text become entries."""
+    if not any(isinstance(handler.formatter, _JsonLines) for handler in logging.root.handlers):
+        sys.stderr.write(text)
+        return
+    for line in text.splitlines():
+        if line.startswith("{"):
+            sys.stderr.write(f"{line}\n")
+        else:
+            level = logging.ERROR if line.startswith("zatva: ") else logging.INFO
+            logger.log(level, "%s", line.removeprefix("zatva: "))
+
+
 def configure(settings: LogSettings, *, verbose: bool = False, quiet: bool = False) -> None:
     """Configure the root logger; `verbose` and `quiet` (command line) override the configured level."""
     handler = _ToStandardError()

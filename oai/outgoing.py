@@ -1,14 +1,22 @@
 """The sections of the settings about outgoing messages: mail, webhooks, hooks."""
 
+import re
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-_ADDRESS = r"^[^\s@,<>]+@[^\s@,<>]+$"
+_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_MAIL_ADDRESS: Final = rf"^{_ATOM}(\.{_ATOM})*@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*$"
+"""A mail address in ASCII without quotation marks (RFC 5321, section 4.1.2), which every server accepts."""
 _DOMAIN = r"^[a-z0-9-]+(\.[a-z0-9-]+)*$"
 _WEB_ADDRESS = r"^https?://[^\s/]\S*$"
+
+
+def is_mail_address(text: str) -> bool:
+    """Return whether mail can be sent to the text as an address."""
+    return re.fullmatch(_MAIL_ADDRESS, text) is not None
 
 
 def mail_link(address: str, **fields: str) -> str:
@@ -40,7 +48,7 @@ class MailSettings(_Section):
     user: str | None = Field(None, description="User name, if the server requires one.")
     password: SecretStr | None = Field(None, description="Password; `password_file` is safer.")
     password_file: Path | None = Field(None, description="File whose first line is the password.")
-    sender: Annotated[str, Field(pattern=_ADDRESS)] = Field(
+    sender: Annotated[str, Field(pattern=_MAIL_ADDRESS)] = Field(
         "zatva@localhost.localdomain", description="Sender address (From) of the messages."
     )
     timeout: float = Field(30, gt=0, le=600, description="Seconds to wait for the server's answer.")

@@ -271,6 +271,36 @@ def is_being_harvested(session: Session, repository_id: int) -> bool:
     return bool(session.execute(_HELD, {"class": _CLASS, "id": repository_id}).scalar_one())
 
 
+def end_silent(session: Session, job_id: int, *, seconds: float) -> bool:
+    """End the database connections of the job's harvest if it is silent for so long; return whether it was.
+
+    A process that hangs keeps its repository locked, and what its open transaction has written, as long as
+    its machine runs. The connections of one process have no common mark, so an open transaction is ended if
+    it comes from the same address and has been idle for so long.
+    """
+    found = {"class": _CLASS, "job_id": job_id, "seconds": seconds}
+    return bool(session.execute(_END_SILENT, found).all())
+
+
+_END_SILENT = text(
+    """
+    SELECT pg_terminate_backend(activity.pid, 1000)
+    FROM oai_harvest AS harvest
+    JOIN pg_locks AS held ON locktype = 'advisory' AND granted AND objsubid = 2 AND classid = :class
+        AND objid = harvest.repository_id
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    JOIN pg_stat_activity AS holder ON holder.pid = held.pid
+    JOIN pg_stat_activity AS activity ON activity.datname = holder.datname
+        AND activity.application_name = holder.application_name
+        AND activity.client_addr IS NOT DISTINCT FROM holder.client_addr
+        AND activity.state_change < clock_timestamp() - make_interval(secs => :seconds)
+    WHERE harvest.job_id = :job_id AND harvest.process_id IS NOT NULL
+        AND harvest.last_sign < clock_timestamp() - make_interval(secs => :seconds)
+        AND (activity.pid = holder.pid OR activity.state LIKE 'idle in transaction%')
+    """
+)
+
+
 @contextlib.contextmanager
 def only_harvest(database: Database, repository_id: int) -> Iterator[None]:
     """Hold the repository for the block; PostgreSQL releases it however this process ends.

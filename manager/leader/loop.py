@@ -13,6 +13,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from harvester.harvest.checkpoint import end_silent
 from harvester.locks import remove_expired
 from manager import exports, queue, store_audits
 from manager.disks import EVERY, sample_disks
@@ -121,6 +122,7 @@ duties_logger = logging.getLogger("manager.duties")
 _SOONEST = 0.1
 _SELDOM = 1.0
 """The least seconds between two calls of functions for which no harvest waits, however short the ticks."""
+_EACH_MINUTE = 60.0
 
 
 class Duties:
@@ -159,7 +161,17 @@ class Duties:
             self.refresh_access,
         )
         of_harvests = (self._make_jobs, self._launch, self._settle)
-        return {**dict.fromkeys(of_harvests, often), **dict.fromkeys(others, seldom)}
+        return {
+            **dict.fromkeys(of_harvests, often),
+            **dict.fromkeys(others, seldom),
+            self._replan: max(self._settings.tick_seconds, _EACH_MINUTE),
+        }
+
+    async def _replan(self) -> None:
+        """Plan schedules again whose next times were computed with a wrong clock."""
+        if again := await self._fenced.run(replan_after_wrong_clock):
+            listed = ", ".join(map(str, again))
+            duties_logger.warning("the database's clock was ahead; planning schedules again: %s", listed)
 
     async def _make_jobs(self) -> None:
         """Function 1; each schedule has its own transaction, so that an error does not affect the others."""
@@ -257,6 +269,9 @@ def _settle_stalled(session: Session, settings: ManagerSettings, in_hand: frozen
     for number, job_id in queue.stalled(session, lost_seconds=settings.lost_seconds).items():
         if job_id not in in_hand:
             duties_logger.warning("job %d: its worker is lost", job_id)
+            # Otherwise the next try could not hold the repository.
+            if end_silent(session, job_id, seconds=settings.lost_seconds):
+                duties_logger.warning("job %d: its harvest hangs; its connections were ended", job_id)
             settle_lost(session, job_id, settings)
             queue.forget_lost(session, number)
 
@@ -317,9 +332,6 @@ class Manager:
         fenced = Fenced(self._transactions, lead.number)
         manager = self._settings.manager
         await fenced.run(note_limits, per_host=manager.per_host, overall=manager.overall)
-        if again := await fenced.run(replan_after_wrong_clock):
-            listed = ", ".join(map(str, again))
-            leading_logger.warning("the database's clock was ahead; planning schedules again: %s", listed)
         duties = Duties(self._settings, self._database, self._transactions, fenced, self._worker)
         async with (
             ticking(duties.functions(), ending=duties.ending),

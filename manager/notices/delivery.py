@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.exc import OperationalError
@@ -38,22 +39,31 @@ from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 
 PERIOD: Final = {Kind.DAILY: timedelta(days=1), Kind.WEEKLY: timedelta(days=7)}
+_CLOCK_CHANGE: Final = timedelta(hours=2)
+"""At least as much as clocks are changed by."""
 _SHOWN: Final = 50
 _BAD: Final = (RunStatus.FAILED, RunStatus.LOST, RunStatus.HELD)
 
 
-def summarise(session: Session) -> int:
+def summarise(session: Session, zone: ZoneInfo) -> int:
     """Write the summaries that are due and return their number. The caller commits.
 
-    A summary extends from the last one, or from the time the rule was added, over a whole number of periods.
-    So it is sent at the same time of day, and a late summary also covers the periods that were missed.
+    A summary extends from the last one, or from the time the rule was added, over a whole number of days or
+    weeks of the time zone. So it is sent at the same time of day, and a late summary also covers the periods
+    that were missed.
     """
-    now = database_now(session)
+    now = database_now(session).astimezone(zone)
     written = 0
     for kind, period in PERIOD.items():
-        due = select(NoticeRule).where(NoticeRule.kind == kind, NoticeRule.summarised <= now - period)
+        due = select(NoticeRule).where(
+            NoticeRule.kind == kind, NoticeRule.summarised <= now - (period - _CLOCK_CHANGE)
+        )
         for rule in session.scalars(due.with_for_update(skip_locked=True)).all():
-            until = rule.summarised + (now - rule.summarised) // period * period
+            # Within one zone, Python computes with the clock on the wall: a day may have 23 or 25 hours.
+            last = rule.summarised.astimezone(zone)
+            until = last + (now - last) // period * period
+            if until == last:
+                continue
             session.add_all(notices_for(rule, Occasion.SUMMARY, _facts(session, rule, until)))
             rule.summarised = until
             written += 1
@@ -209,7 +219,7 @@ class NoticeSender:
         """Write notices, and claim those that are due for the free places of their channels."""
         announce(session, self._settings.manager.hooks)
         announce_audits(session)
-        summarise(session)
+        summarise(session, ZoneInfo(self._settings.web.time_zone))
         if self._settings.web.base_url is not None:
             write_digests(session)
         outbox.mark_unconfirmed(session)

@@ -34,6 +34,7 @@ from manager.notices.announcements import facts_of_repository, moment
 from manager.notices.models import Channel, Language, Notice, NoticeDigest, Occasion
 from manager.schedules.service import database_now
 from oai.errors import UsageError
+from oai.outgoing import is_mail_address
 
 _BYTES: Final = 16
 _EVERY: Final = timedelta(days=7)
@@ -51,8 +52,9 @@ _CARDS: Final = table(
 
 
 def addresses_of(repository: Repository) -> list[str]:
-    """Return the addresses that the repository publishes for its administrators."""
-    return [part.strip() for part in (repository.admin_email or "").split(",") if "@" in part]
+    """Return the usable addresses that the repository publishes for its administrators."""
+    parts = (part.strip() for part in (repository.admin_email or "").split(","))
+    return [part for part in parts if is_mail_address(part)]
 
 
 def offer_digest(

@@ -1,6 +1,5 @@
 """Notification rules: add, change, list, remove and test them."""
 
-import re
 import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -18,13 +17,12 @@ from manager.notices.models import Channel, Kind, Language, Notice, NoticeRule, 
 from manager.notices.webhooks import check_url
 from manager.schedules.service import database_now
 from oai.errors import UsageError
-from oai.outgoing import MailSettings, WebhookSettings
+from oai.outgoing import MailSettings, WebhookSettings, is_mail_address
 
 BETWEEN_TRIALS: Final = timedelta(minutes=1)
 """The minimum interval between tests of a rule, so that users cannot fill a mailbox with tests."""
 MOST_ADDRESSES: Final = 20
 
-_ADDRESS: Final = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
 _KEY_BYTES: Final = 32
 _SUMMARIES: Final = (Kind.DAILY, Kind.WEEKLY)
 
@@ -278,7 +276,7 @@ def _check_recipients(wanted: RuleColumns, settings: WebhookSettings, services: 
             most=MOST_ADDRESSES,
         )
     for address in wanted.mail:
-        if not _ADDRESS.fullmatch(address):
+        if not is_mail_address(address):
             raise UsageError(
                 "%(address)s is not a mail address; write it as name@library.example", address=repr(address)
             )

@@ -100,8 +100,10 @@ async def post(
     session = _session(settings, zone_of=zone_of, before_sending=before_sending)
     with _in_words(url, settings):
         async with session, session.post(url, data=body, headers=headers, allow_redirects=False) as answer:
-            text = (await answer.content.read(_SHOWN_BYTES)).decode("utf-8", errors="replace")
-            _judge(url, answer.status, text)
+            # Accepted, however badly the rest of the answer may arrive: it must not be sent again.
+            if answer.status not in _GOOD:
+                text = await answer.content.read(_SHOWN_BYTES)
+                raise _refused(url, answer.status, text.decode("utf-8", errors="replace"))
 
 
 def _session(
@@ -163,17 +165,13 @@ def signing_key(settings: WebhookSettings) -> str:
     return secret
 
 
-def _judge(url: str, status: int, answer: str) -> None:
-    if status in _GOOD:
-        return
+def _refused(url: str, status: int, answer: str) -> NotSentError:
     # The answer is logged, not shown: it could be that of a service in our network.
     logger.warning("%s: HTTP status %d: %s", url, status, " ".join(answer.split()))
     message = f"{url}: HTTP status {status}"
-    raise (
-        RefusedError(f"{message}; the receiver does not accept further messages")
-        if status == _GONE
-        else NotSentError(message)
-    )
+    if status == _GONE:
+        return RefusedError(f"{message}; the receiver does not accept further messages")
+    return NotSentError(message)
 
 
 def _when_connected(before_sending: BeforeSending) -> Callable[..., Awaitable[None]]:

@@ -12,13 +12,12 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, Self
 
-from oai import prefork
+from oai import logs, prefork
 from oai.actions import AUDITED
 from oai.child import module_command, words_of_module
 from oai.settings import CONFIG_VARIABLE, Settings
@@ -228,7 +227,7 @@ class HarvestProcess:
         self._pass_on(unfinished)
 
     def _pass_on(self, text: str) -> None:
-        sys.stderr.write(text)
+        logs.pass_on(text, logger)
         self._stderr = (self._stderr + text)[-_KEPT:]
 
 

@@ -225,6 +225,8 @@ def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings
         ended = write_cut_off(session, run, ending)
     if job is None or ended is None:
         if written is not None and written.status in GOOD:
+            # The leader counted it as lost, with what it had stored until then.
+            continue_rows(session, written)
             _withdraw(session, run, written, settings)
         elif written is not None and ending.cause is Cause.DELETED:
             _name_cause(written, _why_deleted(session, run))

@@ -148,6 +148,30 @@ def test_a_harvest_whose_job_was_given_to_another_worker_says_that_its_own_was_l
     assert rows[1].failure_facts == {"number": 7, "host": "w1"}
 
 
+def test_the_records_of_a_harvest_that_was_believed_lost_count_once(
+    database: Database, tables: Tables
+) -> None:
+    running_job(tables)
+    run_started = datetime(2026, 1, 1, tzinfo=UTC)
+    tables.add(
+        "oai_harvest", repository_id=1, metadata_prefix="oai_dc", job_id=1, run_started=run_started,
+        run_parameters="{}", counts='{"records": 10, "new": 10}',
+    )  # fmt: skip
+    with database.session() as session:
+        run = run_of(session.get_one(Job, 1))
+    settle_job(database, Ending(cause=Cause.LOST))
+    tables.add(
+        "oai_history", repository_id=1, job_id=1, harvest_id=1, run_started=run_started, status="completed",
+        record_count=30, new_count=30, harvest_start_time="2026-01-01",
+    )  # fmt: skip
+    with database.session() as session:
+        settle(session, run, Ending(cause=Cause.DELETED, exit_code=0), SETTINGS)
+        session.commit()
+    rows = tables("SELECT record_count, continued_by FROM oai_history ORDER BY history_id")
+    assert [tuple(row) for row in rows] == [(0, 2), (30, None)]
+    assert minutes_to_the_next_try(tables) is None
+
+
 def test_after_the_last_try_it_is_left(database: Database, tables: Tables) -> None:
     running_job(tables, attempt=8)
     settle_job(database, CRASHED)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from harvester.harvest.checkpoint import end_silent, is_held
 from manager.jobs import views as jobs
 from manager.jobs.views import JobView
 from manager.worker.process import HARVESTER
@@ -111,6 +112,25 @@ async def test_what_a_killed_harvest_had_is_in_its_row_with_its_warnings_errors_
     assert tables.one("SELECT history_id FROM oai_quarantine") == row.history_id
     changes = "SELECT count(*) FROM oai_change WHERE harvest_id = :harvest AND run_started = :began"
     assert tables.one(changes, harvest=row.harvest_id, began=row.run_started) == 9
+
+
+async def test_a_harvest_that_hangs_is_ended_by_its_connections_but_one_that_lives_is_not(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    def ended(seconds: float) -> bool:
+        with database.session() as session:
+            return end_silent(session, 1, seconds=seconds)
+
+    async with stuck_after(10, tables):
+        tables.add("oai_job", repository_id=1)
+        async with managing(quick, database, HARVESTER):
+            job = await until(lambda: job_with_a_page(database))
+            assert is_held(database, 1)
+            assert not ended(600)
+            os.kill(job.process_id, signal.SIGSTOP)
+            await until(lambda: ended(2))
+            assert not is_held(database, 1)
+            os.kill(job.process_id, signal.SIGKILL)
 
 
 async def test_ending_the_manager_leaves_a_harvest_that_the_next_one_resumes(

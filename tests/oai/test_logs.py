@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from procrastinate.exceptions import ConnectorException
 
-from oai.logs import configure
+from oai.logs import configure, pass_on
 from oai.sections import LogSettings
 
 _FORGED = "/x\n2026-01-01 00:00:00,000 ERROR   web.faults: forged\r\x1b[2J\x9b1m\x00"
@@ -46,6 +46,21 @@ def test_a_json_entry_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
     (line,) = capsys.readouterr().err.splitlines()
     assert json.loads(line)["message"] == f"GET {_FORGED}"
+
+
+def test_the_lines_of_a_child_process_become_entries_of_a_json_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure(LogSettings(format="json"))
+    entry = '{"level": "info", "message": "page 1"}'
+    pass_on(f"{entry}\n10 records\nzatva: HTTP status 404\n", logging.getLogger("manager"))
+
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first == entry
+    assert [(json.loads(line)["level"], json.loads(line)["message"]) for line in others] == [
+        ("info", "10 records"),
+        ("error", "HTTP status 404"),
+    ]
 
 
 @pytest.mark.parametrize("verbose", [False, True])

@@ -56,6 +56,8 @@ def test_the_password_is_not_shown() -> None:
         ("[provider]\nnamespace = '1.cz'", "begins with a letter"),
         ("[provider]\nnamespace = 'localhost'", "is not a domain name"),
         ("[provider]\nadmin_emails = ['nobody']", "admin_emails.0"),
+        ("[mail]\nsender = 'zatva@čtenář.cz'", "mail.sender"),
+        ("[mail]\nsender = 'a..b@library.cz'", "mail.sender"),
         ("data = ''", "'data'.*may not be empty"),
         ("nonsense", "not valid TOML"),
     ],

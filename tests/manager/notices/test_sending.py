@@ -169,6 +169,23 @@ async def test_a_webhook_gets_signed_json_and_a_failure_is_retried(
     assert announcer.states() == ["sent"]
 
 
+@pytest.mark.parametrize("headers", [b"Content-Length: 10", b"Content-Encoding: gzip\r\nContent-Length: 1"])
+async def test_a_webhook_that_accepts_with_a_broken_answer_has_the_message(
+    settings: Settings, database: Database, announcer: Announcer, headers: bytes
+) -> None:
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n" + headers + b"\r\n\r\n?")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        announcer.rule(channel="webhook", target=f"http://127.0.0.1:{port}/")
+        announcer.run("failed")
+        async with notice_sender(outgoing(settings), database) as tick:
+            await tick()
+    assert announcer.states() == ["sent"]
+
+
 async def test_a_webhook_that_is_gone_is_given_up(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:

@@ -1,5 +1,11 @@
 """Daily and weekly summaries."""
 
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from manager.notices import delivery
 from manager.notices.delivery import summarise
 from manager.notices.letters import render
 from manager.notices.models import Occasion
@@ -9,7 +15,7 @@ from tests.manager.notices.conftest import Announcer
 
 def summaries(database: Database) -> int:
     with database.session() as session:
-        written = summarise(session)
+        written = summarise(session, ZoneInfo("Europe/Prague"))
         session.commit()
     return written
 
@@ -60,6 +66,28 @@ def test_a_late_summary_makes_up_for_those_that_were_missed_and_keeps_its_time_o
     assert summaries(database) == 1
     assert announcer.tables.one(
         "SELECT now() - summarised < interval '25 hours' FROM notice_rule WHERE rule_id = 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        ("2026-03-29T06:30+02:00", "2026-03-29T06:00+02:00"),  # the day has 23 hours
+        ("2026-10-25T06:30+01:00", "2026-10-25T06:00+01:00"),
+        ("2026-10-25T05:30+01:00", None),
+    ],
+)
+def test_a_summary_keeps_its_time_of_day_when_clocks_are_changed(
+    database: Database, announcer: Announcer, monkeypatch: pytest.MonkeyPatch, now: str, expected: str | None
+) -> None:
+    announcer.rule(kind="daily")
+    moment = datetime.fromisoformat(now)
+    last = datetime(moment.year, moment.month, moment.day - 1, 6, tzinfo=ZoneInfo("Europe/Prague"))
+    announcer.tables("UPDATE notice_rule SET summarised = :last", last=last)
+    monkeypatch.setattr(delivery, "database_now", lambda _: moment)
+    assert summaries(database) == (expected is not None)
+    assert announcer.tables.one("SELECT summarised FROM notice_rule") == (
+        datetime.fromisoformat(expected) if expected else last
     )
 
 
