@@ -103,6 +103,10 @@ def group_of(commands: "Subcommands", name: str) -> "Subcommands":
     return found
 
 
+_WITH_VALUE: Final = ("--config", "--data")
+_SHARED: Final = (*_WITH_VALUE, "--json", "-q", "--quiet", "-v", "--verbose")
+
+
 def add_shared_options(parser: argparse.ArgumentParser) -> None:
     """Add `--json`, `--config`, `--data`, `--quiet` and `--verbose`."""
     shared = parser.add_argument_group("shared options")
@@ -113,13 +117,29 @@ def add_shared_options(parser: argparse.ArgumentParser) -> None:
     shared.add_argument("-v", "--verbose", action="store_true", help="log more, and show tracebacks")
 
 
+def _options_last(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
+    """Return the words with the shared options behind the command's name, also where they precede it."""
+    names, options, rest = [], [], list(words)
+    while rest and (commands := getattr(parser, "commands", None)) is not None:
+        if rest[0] in commands.choices:
+            parser = commands.choices[rest[0]]
+            names.append(rest.pop(0))
+        elif rest[0].partition("=")[0] in _SHARED:
+            taken = 1 + (rest[0] in _WITH_VALUE)
+            options += rest[:taken]
+            del rest[:taken]
+        else:
+            break
+    return [*names, *options, *rest]
+
+
 def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> int:
     """Parse the arguments, run the command, and return its exit code; errors go to standard error.
 
     Without a command, the help of the group is printed.
     """
     _prepare_streams()
-    arguments = parser.parse_args(argv)
+    arguments = parser.parse_args(_options_last(parser, sys.argv[1:] if argv is None else argv))
     if hasattr(arguments, "handler"):
         return _run(arguments)
     from oai.errors import ExitCode

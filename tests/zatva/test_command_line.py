@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from harvester.bibliographic.conditions import parse_condition
-from oai.cli import run
+from oai.cli import Invocation, run
 from oai.command_parser import CommandParser
 from zatva.cli import build_parser
 from zatva.examples import EXAMPLES, FIRST
@@ -70,11 +70,37 @@ def test_a_group_without_its_command_shows_its_commands(capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "--data here --json provider -q status --run 7",
+        "provider --data=here status --json --run 7 --quiet",
+        "provider status --run 7 -q --json --data here",
+    ],
+)
+def test_shared_options_may_be_anywhere(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Invocation] = []
+
+    def show(invocation: Invocation) -> int:
+        seen.append(invocation)
+        return 0
+
+    monkeypatch.setattr("provider.commands.status", show)
+    assert run(_parser(), shlex.split(line)) == 0
+    (arguments,) = (invocation.arguments for invocation in seen)
+    given = (str(arguments.data), arguments.json, arguments.quiet, arguments.run)
+    assert given == ("here", True, True, 7)
+
+
+@pytest.mark.parametrize(
     ("line", "message", "where"),
     [
         ("harvst x", "unknown command 'harvst'; did you mean `harvest`?", "zatva"),
         ("schedule ad 7", "unknown command 'ad'; did you mean `add`?", "zatva schedule"),
-        ("-q init", "the option -q must be after the command: `zatva init -q`", "zatva init"),
+        (
+            "--force init",
+            "the option --force must be after the command: `zatva init --force`",
+            "zatva init",
+        ),
         ("harvest http://x --fromat y", "unknown option --fromat; did you mean `--format`?", "zatva harvest"),
         ("harvest http://x --zzz=y", "unknown option --zzz=y", "zatva harvest"),
         ("user list extra", "unknown argument extra", "zatva user list"),
