@@ -68,10 +68,12 @@ def read_moment(text: str) -> datetime:
 
 def format_datestamp(moment: datetime, granularity: Granularity = Granularity.SECOND) -> str:
     """Return an aware datetime as a UTC datestamp; fractions of a second are cut off."""
-    if moment.tzinfo is None:
-        raise ValueError(f"{moment!r} has no time zone; datestamps are UTC")
+    if moment.tzinfo is not UTC:
+        if moment.tzinfo is None:
+            raise ValueError(f"{moment!r} has no time zone; datestamps are UTC")
+        moment = moment.astimezone(UTC)
     # Six times as fast as strftime, which pads years before 1000 on some systems only.
-    text = moment.astimezone(UTC).isoformat()
+    text = moment.isoformat()
     return f"{text[:19]}Z" if granularity is Granularity.SECOND else text[:10]
 
 

@@ -77,8 +77,16 @@ def escape(text: str) -> str:
 
     Characters that XML 1.0 forbids (production 2 of its specification) are omitted.
     """
-    # Three times as fast as str.translate if something has to be replaced, as in most URLs.
-    return _SPECIAL.sub(_replacement, text)
+    # No printable character is forbidden. Three times as fast as the expression for URLs with a query.
+    if not text.isprintable():
+        return _SPECIAL.sub(_replacement, text)
+    if "&" in text:
+        text = text.replace("&", "&amp;")
+    if "<" in text:
+        text = text.replace("<", "&lt;")
+    if ">" in text:
+        text = text.replace(">", "&gt;")
+    return text.replace('"', "&quot;") if '"' in text else text
 
 
 def _replacement(found: re.Match[str]) -> str:
