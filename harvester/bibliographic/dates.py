@@ -32,6 +32,13 @@ _DECADE: Final = re.compile(r"(?<!\d)(\d{3}0)['\u2019]?s\b")
 _YEAR: Final = re.compile(r"(?<!\d)(\d{4})(?!\d)")
 _THREE: Final = re.compile(r"(?<!\d)([1-9]\d{2})(?![\d-])")
 _BC: Final = re.compile(r"\b(?:pr n l|pred n l|b c|bc|bce|pred kr|pr kr|pred kristem|pred kristom)\b")
+_BOTH_ERAS: Final = re.compile(
+    rf"(.*{_BC.pattern})(.*\b(?:n l|a d|ad|c e|ce|po kr|po kristu|po kristovi)\b.*)"
+)
+_SIGNED: Final = re.compile(
+    r"[\[(]?(?=-0|.*/[-0])(-\d{4})(?:-\d\d){0,2}[?~%]?(?:/(?:\.\.|(-?\d{4})(?:-\d\d){0,2}[?~%]?)?)?[\])]?"
+)
+"""Years of EDTF of which one is before Christ: "-0044", "-0044/0014"; but "-1905" can mean "until 1905"."""
 _CORRECTED: Final = re.compile(r"\[[^\[]*\b(?:i\. ?e\.|t\. ?j\.|tj\.)", re.IGNORECASE)
 _DASH: Final = re.compile("[\u2010-\u2015\u2212]")
 _ROMAN: Final = re.compile(
@@ -127,6 +134,26 @@ def _before_christ(_text: str, plain: str) -> Years | None:
     return Years(first=min(years), last=max(years)) if years else None
 
 
+def _both_eras(text: str, plain: str) -> Years | None:
+    """Parse a span from before Christ to after Christ: "44 BC - 14 AD"."""
+    eras = _BOTH_ERAS.fullmatch(plain[:200])
+    if eras is None:
+        return None
+    begin = _century(text, eras[1]) or _before_christ(text, eras[1])
+    years = [int(found) for found in re.findall(r"\b\d{1,4}\b", eras[2])]
+    end = _century(text, eras[2]) or Years(last=max(years, default=None))
+    return Years(first=begin.first, last=end.last) if begin and end.last else None
+
+
+def _signed(text: str, _plain: str) -> Years | None:
+    """Parse a span of EDTF; -0044 is 44 BC as in XML Schema 1.0 and in records, not 45 BC as in ISO 8601."""
+    found = _SIGNED.fullmatch(text.strip())
+    if found is None:
+        return None
+    years = [int(year) or -1 for year in found.groups() if year]
+    return Years(first=min(years), last=None if "/" in text and not found[2] else max(years))
+
+
 def _iso(text: str, _plain: str) -> Years | None:
     years = [int(found) for found in _ISO.findall(text)]
     return Years(first=min(years), last=max(years)) if years else None
@@ -191,6 +218,8 @@ def _roman(letters: str) -> int:
 
 # In this order: the first one that finds a plausible span is used.
 _LOOKS: Final[tuple[Callable[[str, str], Years | None], ...]] = (
+    _both_eras,
+    _signed,
     _century,
     _before_christ,
     _one_sided,
