@@ -162,6 +162,28 @@ def test_check_digits_tell_numbers_that_are_wrong() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "doi"),
+    [
+        ("10.1000%2Fxyz", "10.1000/xyz"),
+        ("https://x.example/?doi=10.1000%2fxyz&page=1", "10.1000/xyz"),
+        ("https://doi.org/10.1000/abc%28d%29", "10.1000/abc(d)"),
+        ("https://doi.org/10.1000/a%3Fb?c=d", "10.1000/a?b"),
+        ("https://doi.org/10.1002/8%3C693::AID%3E3.0.CO;2-O", "10.1002/8<693::aid>3.0.co;2-o"),
+        ("10.1000/a%00b%20c", "10.1000/a%00b%20c"),
+        ("10.1000/a%FFb", "10.1000/a%ffb"),
+        ("(doi:10.1000/abc)", "10.1000/abc"),
+        ("(see doi:10.1000/abc(d)).", "10.1000/abc(d)"),
+        ("[10.1000/abc];", "10.1000/abc"),
+        ("<https://doi.org/10.1000/abc>", "10.1000/abc"),
+        ("10.1000/abc(def)", "10.1000/abc(def)"),
+        ("10.1016/S0040-4039(00)91283-4", "10.1016/s0040-4039(00)91283-4"),
+    ],
+)
+def test_a_doi_is_found_as_it_is_registered(text: str, doi: str) -> None:
+    assert find_doi(text) == doi
+
+
+@pytest.mark.parametrize(
     ("text", "code"),
     [
         ("cs", "cze"), ("ces", "cze"), ("cze", "cze"), ("cs-CZ", "cze"), ("Čeština", "cze"), ("sk", "slo"),
