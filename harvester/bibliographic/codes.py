@@ -18,8 +18,12 @@ _BRACKETS: Final = {")": "(", "]": "[", ">": "<"}
 _ISMN_PREFIX: Final = "9790"
 _QUERY: Final = re.compile("[?#&]")
 _ADDRESS: Final = re.compile(r"(?:https?|ftp)://\S+", re.IGNORECASE)
+_NAMED: Final = re.compile(
+    r"(?:urn:)?(?:[elp]-?)?(?P<scheme>is[bms]n)(?:-l\b|-1[03](?=[ :]))?", re.IGNORECASE
+)
+"""The name of a number, also of its form: "eISSN", "ISSN-L", "p-ISSN", "ISBN-13"."""
 _LABELLED: Final = re.compile(
-    rf"(?:urn|info|hdl|ark):\S+|(?:urn:)?is[bms]n[ :]\s*[\dMX -]+|doi:\s*\S+|{_DOI.pattern}", re.IGNORECASE
+    rf"(?:urn|info|hdl|ark):\S+|{_NAMED.pattern}[ :]\s*[\dMX -]+|doi:\s*\S+|{_DOI.pattern}", re.IGNORECASE
 )
 _DIGITS: Final = re.compile(r"m?[\dx \u2010-\u2015-]+", re.IGNORECASE)
 _NO_DIGIT: Final = re.compile(r"[^\dXx]")
@@ -173,10 +177,10 @@ def identify(text: str, scheme: str) -> tuple[str, str, bool]:
         return "doi", doi, True
     if is_address(text):
         return "uri", text, True
-    plain = text.lower().removeprefix("urn:")
+    named = _NAMED.match(text)
     for name, find, _lengths in CHECKED:
-        if scheme == name or plain.startswith(name):
-            return (name, *(find(text) or (text, False)))
+        if name == (named["scheme"].lower() if named else scheme):
+            return (name, *(find(text[named.end() :] if named else text) or (text, False)))
     number = checked_number(text)
     if number is not None and number[0] != "issn":  # a number of eight digits can be any other one
         return *number, True

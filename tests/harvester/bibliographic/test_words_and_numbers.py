@@ -10,6 +10,8 @@ from harvester.bibliographic.codes import (
     find_isbn,
     find_ismn,
     find_issn,
+    identify,
+    is_identifier,
     language_code,
     split_codes,
 )
@@ -181,6 +183,25 @@ def test_check_digits_tell_numbers_that_are_wrong() -> None:
 )
 def test_a_doi_is_found_as_it_is_registered(text: str, doi: str) -> None:
     assert find_doi(text) == doi
+
+
+@pytest.mark.parametrize(
+    ("text", "scheme", "value"),
+    [
+        ("eISSN 0317-8471", "issn", "0317-8471"),
+        ("e-ISSN: 0317-8471", "issn", "0317-8471"),
+        ("p-ISSN 0317-8471", "issn", "0317-8471"),
+        ("ISSN-L 0317-8471", "issn", "0317-8471"),
+        ("urn:issn:0317-8471", "issn", "0317-8471"),
+        ("e-ISBN 978-80-200-0129-0", "isbn", "9788020001290"),
+        ("ISBN-13: 978-80-200-0129-0", "isbn", "9788020001290"),
+        ("ISBN-13 978-80-200-0129-0", "isbn", "9788020001290"),
+        ("eISBN 978-80-200-0129-1", "isbn", "9788020001291"),
+    ],
+)
+def test_a_number_with_the_name_of_its_form_is_recognised(text: str, scheme: str, value: str) -> None:
+    assert identify(text, "")[:2] == (scheme, value)
+    assert is_identifier(text)
 
 
 @pytest.mark.parametrize(
