@@ -181,16 +181,23 @@ def _scan(data: bytes, limits: AnswerLimits, source: str, offset: int) -> None:
         scanner.Parse(data, True)  # noqa: FBT003 expat's signature
 
 
+def as_utf8(head: bytes) -> bytes:
+    """Return the beginning of a document without a byte order mark; UTF-16 and UTF-32 become UTF-8.
+
+    What cannot be decoded is replaced.
+    """
+    for mark, encoding in _WIDE_ENCODINGS:
+        if head.startswith(mark):
+            head = head.decode(encoding, errors="replace").encode("utf-8", errors="replace")
+            break
+    return head.removeprefix(codecs.BOM_UTF8)
+
+
 def refuse_doctype(data: bytes, source: str) -> None:
     """Raise MalformedXmlError if a document type declaration precedes the root."""
-    head = data
-    for mark, encoding in _WIDE_ENCODINGS:
-        if data.startswith(mark):
-            head = data.decode(encoding, errors="replace").encode("utf-8", errors="replace")
-            break
-    start = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
-    prolog = _PROLOG.match(head, start)
-    position = prolog.end() if prolog else start
+    head = as_utf8(data)
+    prolog = _PROLOG.match(head)
+    position = prolog.end() if prolog else 0
     if head.startswith(b"<!DOCTYPE", position):
         line = head.count(b"\n", 0, position) + 1
         column = position - head.rfind(b"\n", 0, position)
