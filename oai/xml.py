@@ -3,7 +3,7 @@
 import codecs
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from xml.parsers import expat
 
@@ -132,14 +132,24 @@ def _parsed(data: bytes, limits: AnswerLimits, source: str, offset: int) -> etre
         raise malformed(error, source) from None
 
 
-def malformed(error: etree.XMLSyntaxError, source: str) -> MalformedXmlError:
-    """Translate the parser's error; raise MemoryError for libxml2's code for a lack of memory."""
-    if getattr(error, "code", 0) == _NO_MEMORY:
+def malformed(
+    error: etree.XMLSyntaxError, source: str, log: Iterable[etree._LogEntry] = ()
+) -> MalformedXmlError:
+    """Translate the parser's error; raise MemoryError for libxml2's code for a lack of memory.
+
+    `log` is the error log of `iterparse`, the only place where it reports an undefined entity.
+    """
+    number = getattr(error, "code", 0)
+    if number == _NO_MEMORY:
         raise MemoryError
     line, column = error.position or (0, 0)
     words = error.msg or "not XML"
+    logged = next((one for one in log if one.level == etree.ErrorLevels.FATAL), None)
+    if logged is not None and not line:
+        number, line, column = logged.type, logged.line, logged.column
+        words = f"{logged.message}, line {line}, column {column}"
     # libxml2 distinguishes bytes that are not UTF-8 from forbidden characters only in the message.
-    code = _CODES.get(0 if "UTF-8" in words else getattr(error, "code", 0), FailureCode.RECORD_XML)
+    code = _CODES.get(0 if "UTF-8" in words else number, FailureCode.RECORD_XML)
     return MalformedXmlError(source, words, line=line or 0, column=column or 0, code=code)
 
 

@@ -116,15 +116,16 @@ def read_marc_file(file: Path) -> Iterator[MarcInput]:
 
 def _xml_records(stream: BinaryIO, head: bytes, name: str) -> Iterator[MarcInput]:
     number = 0
+    parsed = etree.iterparse(stream, events=("end",), tag=_RECORDS, **PARSER_OPTIONS)
     try:
         refuse_doctype(head, name)
-        for _, element in etree.iterparse(stream, events=("end",), tag=_RECORDS, **PARSER_OPTIONS):
+        for _, element in parsed:
             number += is_marc(element)
             if not why_not_bibliographic(element):
                 yield MarcInput(place=f"{name}, record {number}", element=element)
             _forget(element)
     except etree.XMLSyntaxError as error:
-        reason = str(malformed(error, name))
+        reason = str(malformed(error, name, parsed.error_log))
         yield MarcInput(place=f"{name}, all after record {number}", unreadable=reason)
     except MalformedXmlError as error:
         yield MarcInput(place=name, unreadable=str(error))

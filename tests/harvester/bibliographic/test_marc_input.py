@@ -75,6 +75,11 @@ def test_a_file_has_marcxml_or_iso_2709(tmp_path: Path, content: bytes, last: in
     ("content", "place", "reason"),
     [
         (COLLECTION.format(RECORD).encode()[:-5], "records, all after record 1", "line 1"),
+        (
+            COLLECTION.format(f"{RECORD}\n{OTHER.replace('Jiný', 'Jin&nbsp;ý')}").encode(),
+            "records, all after record 1",
+            "Entity 'nbsp' not defined",
+        ),
         ("<!DOCTYPE a><a/>".encode("utf-16"), "records", "DOCTYPE"),
         (b"<!DOCTYPE a><a/>", "records", "DOCTYPE"),
         (exchanged(RECORD) + b"x" * 200_000, "records, record 2", "99,999 bytes without the end of a record"),
