@@ -45,8 +45,8 @@ def trimmed(body: bytes) -> Trimmed:
     if body[:start].removeprefix(b"\xef\xbb\xbf"):
         notes.append("there is content before the XML")
     closing = b"</" + opening[1] + b"OAI-PMH>"
-    end = body.rfind(closing) + len(closing)
-    end = end if end > opening.start() else len(body)
+    closed = body.rfind(closing, opening.start())
+    end = closed + len(closing) if closed >= 0 else len(body)
     if body[end:].strip():
         notes.append("there is content after the XML")
     head = declaration[0] if declaration else b""
