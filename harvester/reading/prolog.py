@@ -21,6 +21,8 @@ class Trimmed:
 
     body: bytes
     notes: tuple[str, ...] = ()
+    removed: int = 0
+    """Bytes removed before the root."""
 
 
 def trimmed(body: bytes) -> Trimmed:
@@ -51,4 +53,8 @@ def trimmed(body: bytes) -> Trimmed:
         notes.append("there is content after the XML")
     head = declaration[0] if declaration else b""
     between = b"" if doctype else body[declaration.end() if declaration else start : opening.start()]
-    return Trimmed(body=head + between + body[opening.start() : end], notes=tuple(notes))
+    return Trimmed(
+        body=head + between + body[opening.start() : end],
+        notes=tuple(notes),
+        removed=opening.start() - len(head + between),
+    )
