@@ -3,7 +3,7 @@
 import codecs
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from xml.parsers import expat
 
@@ -140,14 +140,24 @@ def _parsed(data: bytes, limits: AnswerLimits, source: str, offset: int) -> etre
         raise malformed(error, source) from None
 
 
-def malformed(error: etree.XMLSyntaxError, source: str) -> MalformedXmlError:
-    """Translate the parser's error; raise MemoryError for libxml2's code for a lack of memory."""
-    if getattr(error, "code", 0) == _NO_MEMORY:
+def malformed(
+    error: etree.XMLSyntaxError, source: str, log: Iterable[etree._LogEntry] = ()
+) -> MalformedXmlError:
+    """Translate the parser's error; raise MemoryError for libxml2's code for a lack of memory.
+
+    `log` is the error log of `iterparse`, the only place where it reports an undefined entity.
+    """
+    number = getattr(error, "code", 0)
+    if number == _NO_MEMORY:
         raise MemoryError
     line, column = error.position or (0, 0)
     words = error.msg or "not XML"
+    logged = next((one for one in log if one.level == etree.ErrorLevels.FATAL), None)
+    if logged is not None and not line:
+        number, line, column = logged.type, logged.line, logged.column
+        words = f"{logged.message}, line {line}, column {column}"
     # libxml2 distinguishes bytes that are not UTF-8 from forbidden characters only in the message.
-    code = _CODES.get(0 if "UTF-8" in words else getattr(error, "code", 0), FailureCode.RECORD_XML)
+    code = _CODES.get(0 if "UTF-8" in words else number, FailureCode.RECORD_XML)
     return MalformedXmlError(source, words, line=line or 0, column=column or 0, code=code)
 
 
@@ -189,16 +199,23 @@ def _scan(data: bytes, limits: AnswerLimits, source: str, offset: int) -> None:
         scanner.Parse(data, True)  # noqa: FBT003 expat's signature
 
 
+def as_utf8(head: bytes) -> bytes:
+    """Return the beginning of a document without a byte order mark; UTF-16 and UTF-32 become UTF-8.
+
+    What cannot be decoded is replaced.
+    """
+    for mark, encoding in _WIDE_ENCODINGS:
+        if head.startswith(mark):
+            head = head.decode(encoding, errors="replace").encode("utf-8", errors="replace")
+            break
+    return head.removeprefix(codecs.BOM_UTF8)
+
+
 def refuse_doctype(data: bytes, source: str) -> None:
     """Raise MalformedXmlError if a document type declaration precedes the root."""
-    head = data
-    for mark, encoding in _WIDE_ENCODINGS:
-        if data.startswith(mark):
-            head = data.decode(encoding, errors="replace").encode("utf-8", errors="replace")
-            break
-    start = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
-    prolog = _PROLOG.match(head, start)
-    position = prolog.end() if prolog else start
+    head = as_utf8(data)
+    prolog = _PROLOG.match(head)
+    position = prolog.end() if prolog else 0
     if head.startswith(b"<!DOCTYPE", position):
         line = head.count(b"\n", 0, position) + 1
         column = position - head.rfind(b"\n", 0, position)

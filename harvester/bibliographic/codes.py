@@ -3,6 +3,7 @@
 import functools
 import re
 from typing import Final
+from urllib.parse import unquote
 
 from harvester.bibliographic.text import fold
 
@@ -11,12 +12,18 @@ _ISBN: Final = re.compile(
 )
 _ISSN: Final = re.compile(r"(?<![\d-])(\d{4})[-\s\u2010-\u2015]?(\d{3}[\dXx])(?![\d-])")
 _ISMN: Final = re.compile(r"(?:979[-\s]?0|\bM)[-\s]?(?:\d[-\s]?){8}\d", re.IGNORECASE)
-_DOI: Final = re.compile(r"\b10\.\d{4,9}/\S+")
+_DOI: Final = re.compile(r"\b10\.\d{4,9}(?:/|%2F)\S+", re.IGNORECASE)
+_AFTER_DOI: Final = ".,;"
+_BRACKETS: Final = {")": "(", "]": "[", ">": "<"}
 _ISMN_PREFIX: Final = "9790"
 _QUERY: Final = re.compile("[?#&]")
 _ADDRESS: Final = re.compile(r"(?:https?|ftp)://\S+", re.IGNORECASE)
+_NAMED: Final = re.compile(
+    r"(?:urn:)?(?:[elp]-?)?(?P<scheme>is[bms]n)(?:-l\b|-1[03](?=[ :]))?", re.IGNORECASE
+)
+"""The name of a number, also of its form: "eISSN", "ISSN-L", "p-ISSN", "ISBN-13"."""
 _LABELLED: Final = re.compile(
-    r"(?:urn|info|hdl|ark):\S+|(?:urn:)?is[bms]n[ :]\s*[\dMX -]+|doi:\s*\S+|10\.\d{4,9}/\S+", re.IGNORECASE
+    rf"(?:urn|info|hdl|ark):\S+|{_NAMED.pattern}[ :]\s*[\dMX -]+|doi:\s*\S+|{_DOI.pattern}", re.IGNORECASE
 )
 _DIGITS: Final = re.compile(r"m?[\dx \u2010-\u2015-]+", re.IGNORECASE)
 _NO_DIGIT: Final = re.compile(r"[^\dXx]")
@@ -123,12 +130,26 @@ def find_ismn(text: str) -> tuple[str, bool] | None:
 
 
 def find_doi(text: str) -> str | None:
-    """Return the first DOI in the text, in lower case, without a preceding `doi:` and parts of an address."""
+    """Return the first DOI in the text, in lower case, without a preceding `doi:` and parts of an address.
+
+    Percent escapes are decoded. A closing bracket at the end that is not opened in the DOI is not part of it.
+
+    >>> find_doi("(https://doi.org/10.1000/abc%28d%29)")
+    '10.1000/abc(d)'
+    """
     found = _DOI.search(text)
     if found is None:
         return None
     doi = found[0] if "://" not in text[: found.start()] else _QUERY.split(found[0], maxsplit=1)[0]
-    return doi.rstrip(".,;)").lower()
+    decoded = unquote(doi)
+    if decoded.isprintable() and not any(sign in decoded for sign in " \ufffd"):
+        doi = decoded
+    surplus = {closing: doi.count(closing) - doi.count(opening) for closing, opening in _BRACKETS.items()}
+    end = len(doi)
+    while doi[end - 1] in _AFTER_DOI or surplus.get(doi[end - 1], 0) > 0:
+        end -= 1
+        surplus[doi[end]] = surplus.get(doi[end], 0) - 1
+    return doi[:end].lower()
 
 
 CHECKED: Final = (("isbn", find_isbn, {10, 13}), ("ismn", find_ismn, {9, 13}), ("issn", find_issn, {8}))
@@ -156,10 +177,10 @@ def identify(text: str, scheme: str) -> tuple[str, str, bool]:
         return "doi", doi, True
     if is_address(text):
         return "uri", text, True
-    plain = text.lower().removeprefix("urn:")
+    named = _NAMED.match(text)
     for name, find, _lengths in CHECKED:
-        if scheme == name or plain.startswith(name):
-            return (name, *(find(text) or (text, False)))
+        if name == (named["scheme"].lower() if named else scheme):
+            return (name, *(find(text[named.end() :] if named else text) or (text, False)))
     number = checked_number(text)
     if number is not None and number[0] != "issn":  # a number of eight digits can be any other one
         return *number, True

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import date, timedelta
 from typing import Final
 
 from harvester.bibliographic.record import Years
@@ -28,10 +29,31 @@ _NO_END: Final = re.compile(r"(?<!\d)(\d{4})\s*-\s*[\])>?]*\s*$")
 _SHORT_SPAN: Final = re.compile(r"(?<!\d)(\d{4})\s*(?:[-/]\s*(\d{2})|-(\d))(?!\d|[-/]\d)")
 _MASKED: Final = re.compile(r"(?<!\w)(\d[\dux?-]{3})(?![\dux-])", re.IGNORECASE)
 _ISO: Final = re.compile(r"(?<!\d)(\d{4})-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?(?=$|[T\s/;,\])])")
+_COMPACT: Final = re.compile(
+    r"(?<![^\s/\[(-])((?:1\d|2[01])\d\d)(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?=$|[T\s/;,\])-])"
+)
+"""Basic format of ISO 8601: "20051003"."""
+_HIJRI_YEAR: Final = r"([1\u0661\u06f1][0-4\u0660-\u0664\u06f0-\u06f4]\d\d|\d{3})"
+_HIJRI: Final = re.compile(
+    rf"(?:(?<!\d){_HIJRI_YEAR}\s?[-/]\s?)?(?<!\d){_HIJRI_YEAR}\s?"
+    r"(?:(?P<solar>(?:\u0647\u0640?[.\s]?)?\u0634(?!\w)|SH\b|S\.\s?H\.)"
+    r"|\u0647\u0640?(?!\w)|AH\b|A\.\s?H\.|H(?!\w|\.\s?\w))"
+    rf"|\b(?:AH|A\.\s?H\.)\s?{_HIJRI_YEAR}(?!\d)"
+)
+"""Years after the Hijra with their mark: lunar "1426 AH", "1426 H" and the letter heh, solar "1384 SH"."""
+_FIRST_HIJRI: Final = date(622, 7, 19).toordinal()
+"""The first day of the year 1 in the tabular lunar calendar: 16 July 622 of the Julian calendar."""
 _DECADE: Final = re.compile(r"(?<!\d)(\d{3}0)['\u2019]?s\b")
 _YEAR: Final = re.compile(r"(?<!\d)(\d{4})(?!\d)")
 _THREE: Final = re.compile(r"(?<!\d)([1-9]\d{2})(?![\d-])")
 _BC: Final = re.compile(r"\b(?:pr n l|pred n l|b c|bc|bce|pred kr|pr kr|pred kristem|pred kristom)\b")
+_BOTH_ERAS: Final = re.compile(
+    rf"(.*{_BC.pattern})(.*\b(?:n l|a d|ad|c e|ce|po kr|po kristu|po kristovi)\b.*)"
+)
+_SIGNED: Final = re.compile(
+    r"[\[(]?(?=-0|.*/[-0])(-\d{4})(?:-\d\d){0,2}[?~%]?(?:/(?:\.\.|(-?\d{4})(?:-\d\d){0,2}[?~%]?)?)?[\])]?"
+)
+"""Years of EDTF of which one is before Christ: "-0044", "-0044/0014"; but "-1905" can mean "until 1905"."""
 _CORRECTED: Final = re.compile(r"\[[^\[]*\b(?:i\. ?e\.|t\. ?j\.|tj\.)", re.IGNORECASE)
 _DASH: Final = re.compile("[\u2010-\u2015\u2212]")
 _ROMAN: Final = re.compile(
@@ -127,8 +149,48 @@ def _before_christ(_text: str, plain: str) -> Years | None:
     return Years(first=min(years), last=max(years)) if years else None
 
 
+def _hijri(text: str, _plain: str) -> Years | None:
+    """Parse years after the Hijra; a Gregorian date beside them is preferred: "1426 AH [2005]"."""
+    found = list(_HIJRI.finditer(text))
+    if not found:
+        return None
+    beside = find_years(_HIJRI.sub("  ", text))  # two blanks join nothing to another such year
+    if beside != Years():
+        return beside
+    years = [int(year) for one in found for year in one.group(1, 2, 4) if year]
+    first, last = min(years), max(years)
+    if found[0]["solar"]:
+        return Years(first=first + 621, last=last + 622)
+    return Years(first=_lunar_year(first).year, last=(_lunar_year(last + 1) - timedelta(days=1)).year)
+
+
+def _lunar_year(year: int) -> date:
+    """Return the first day of a year of the tabular Islamic calendar."""
+    return date.fromordinal(_FIRST_HIJRI + 354 * (year - 1) + (11 * year + 3) // 30)
+
+
+def _both_eras(text: str, plain: str) -> Years | None:
+    """Parse a span from before Christ to after Christ: "44 BC - 14 AD"."""
+    eras = _BOTH_ERAS.fullmatch(plain[:200])
+    if eras is None:
+        return None
+    begin = _century(text, eras[1]) or _before_christ(text, eras[1])
+    years = [int(found) for found in re.findall(r"\b\d{1,4}\b", eras[2])]
+    end = _century(text, eras[2]) or Years(last=max(years, default=None))
+    return Years(first=begin.first, last=end.last) if begin and end.last else None
+
+
+def _signed(text: str, _plain: str) -> Years | None:
+    """Parse a span of EDTF; -0044 is 44 BC as in XML Schema 1.0 and in records, not 45 BC as in ISO 8601."""
+    found = _SIGNED.fullmatch(text.strip())
+    if found is None:
+        return None
+    years = [int(year) or -1 for year in found.groups() if year]
+    return Years(first=min(years), last=None if "/" in text and not found[2] else max(years))
+
+
 def _iso(text: str, _plain: str) -> Years | None:
-    years = [int(found) for found in _ISO.findall(text)]
+    years = [int(found) for found in _ISO.findall(text) + _COMPACT.findall(text)]
     return Years(first=min(years), last=max(years)) if years else None
 
 
@@ -191,6 +253,9 @@ def _roman(letters: str) -> int:
 
 # In this order: the first one that finds a plausible span is used.
 _LOOKS: Final[tuple[Callable[[str, str], Years | None], ...]] = (
+    _hijri,
+    _both_eras,
+    _signed,
     _century,
     _before_christ,
     _one_sided,

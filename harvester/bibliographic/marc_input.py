@@ -16,7 +16,7 @@ from harvester.bibliographic.stored_marc import MarcSource, stored_metadata, why
 from harvester.z3950.client import UnreadableMarcError, marcxml
 from oai.database import Database
 from oai.errors import MalformedXmlError, UsageError
-from oai.xml import PARSER_OPTIONS, malformed, refuse_doctype
+from oai.xml import PARSER_OPTIONS, as_utf8, malformed, refuse_doctype
 
 _HEAD: Final = 65_536
 """Bytes in which a file's format and a document type declaration are looked for."""
@@ -106,7 +106,7 @@ def read_marc_file(file: Path) -> Iterator[MarcInput]:
     with file.open("rb") as stream:
         head = stream.read(_HEAD)
         stream.seek(0)
-        is_xml = head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"<")
+        is_xml = as_utf8(head).lstrip().startswith(b"<")
         for one in _xml_records(stream, head, file.name) if is_xml else _exchanged(stream, file.name):
             found = True
             yield one
@@ -116,15 +116,16 @@ def read_marc_file(file: Path) -> Iterator[MarcInput]:
 
 def _xml_records(stream: BinaryIO, head: bytes, name: str) -> Iterator[MarcInput]:
     number = 0
+    parsed = etree.iterparse(stream, events=("end",), tag=_RECORDS, **PARSER_OPTIONS)
     try:
         refuse_doctype(head, name)
-        for _, element in etree.iterparse(stream, events=("end",), tag=_RECORDS, **PARSER_OPTIONS):
+        for _, element in parsed:
             number += is_marc(element)
             if not why_not_bibliographic(element):
                 yield MarcInput(place=f"{name}, record {number}", element=element)
             _forget(element)
     except etree.XMLSyntaxError as error:
-        reason = str(malformed(error, name))
+        reason = str(malformed(error, name, parsed.error_log))
         yield MarcInput(place=f"{name}, all after record {number}", unreadable=reason)
     except MalformedXmlError as error:
         yield MarcInput(place=name, unreadable=str(error))

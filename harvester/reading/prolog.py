@@ -21,6 +21,8 @@ class Trimmed:
 
     body: bytes
     notes: tuple[str, ...] = ()
+    removed: int = 0
+    """Bytes removed before the root."""
 
 
 def trimmed(body: bytes) -> Trimmed:
@@ -45,10 +47,14 @@ def trimmed(body: bytes) -> Trimmed:
     if body[:start].removeprefix(b"\xef\xbb\xbf"):
         notes.append("there is content before the XML")
     closing = b"</" + opening[1] + b"OAI-PMH>"
-    end = body.rfind(closing) + len(closing)
-    end = end if end > opening.start() else len(body)
+    closed = body.rfind(closing, opening.start())
+    end = closed + len(closing) if closed >= 0 else len(body)
     if body[end:].strip():
         notes.append("there is content after the XML")
     head = declaration[0] if declaration else b""
     between = b"" if doctype else body[declaration.end() if declaration else start : opening.start()]
-    return Trimmed(body=head + between + body[opening.start() : end], notes=tuple(notes))
+    return Trimmed(
+        body=head + between + body[opening.start() : end],
+        notes=tuple(notes),
+        removed=opening.start() - len(head + between),
+    )

@@ -135,14 +135,33 @@ def note_of(found: Repaired) -> str:
     return f"record {named!r} was repaired on arrival: {', '.join(found.repairs)}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class RepairedAnswer:
+    """An answer after repairs of its records."""
+
+    body: bytes
+    notes: Sequence[str] = ()
+    """One for each repaired record."""
+    grown: Sequence[tuple[int, int]] = ()
+    """Of each repaired record, its end in the answer as received and the bytes it has grown by."""
+
+    def received_offset(self, offset: int) -> int:
+        """Return where a byte that was not repaired is in the answer as received."""
+        for end, growth in self.grown:
+            if offset < end + growth:
+                break
+            offset -= growth
+        return offset
+
+
 def repaired_answer(
     body: bytes, verb: Verb, repairs: Sequence[Repair], limits: AnswerLimits
-) -> tuple[bytes, list[str]]:
-    """Return a broken answer with its broken records repaired, and a note for each of them."""
+) -> RepairedAnswer:
+    """Return a broken answer with its broken records repaired."""
     cut_up = cut(body, verb) if repairs else None
     if cut_up is None:
-        return body, []
-    notes, position, parts = [], 0, []
+        return RepairedAnswer(body=body)
+    notes, grown, position, parts = [], [], 0, []
     for piece in sorted(cut_up.pieces, key=lambda piece: piece.offset):
         if piece.offset < position or _is_readable(cut_up, piece.raw, verb, limits):
             continue
@@ -151,7 +170,8 @@ def repaired_answer(
             parts += [body[position : piece.offset], found.raw]
             position = piece.end
             notes.append(note_of(found))
-    return b"".join((*parts, body[position:])), notes
+            grown.append((piece.end, len(found.raw) - (piece.end - piece.offset)))
+    return RepairedAnswer(body=b"".join((*parts, body[position:])), notes=notes, grown=grown)
 
 
 def _is_readable(

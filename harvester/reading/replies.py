@@ -142,11 +142,12 @@ def _without_errors(page: Page, url: str) -> Page:
 
 def _read_repaired(unread: Unread, on_token: OnToken | None) -> Page | None:
     """Return the page of a broken answer whose broken records were repaired; None if none could be."""
-    body, notes = repaired_answer(unread.body[:], unread.verb, unread.repairs, unread.limits)
-    if not notes:
+    repaired = repaired_answer(unread.body[:], unread.verb, unread.repairs, unread.limits)
+    if not repaired.notes:
         return None
-    page = unread._replace(body=body, repairs=()).read(on_token)
-    return replace(page, notes=(*notes, *page.notes))
+    page = unread._replace(body=repaired.body, repairs=()).read(on_token)
+    faults = tuple(replace(one, offset=repaired.received_offset(one.offset)) for one in page.faults)
+    return replace(page, faults=faults, notes=(*repaired.notes, *page.notes))
 
 
 def _check_strictly(envelope: Envelope, verb: Verb, url: str) -> None:
@@ -219,7 +220,9 @@ def _second_try(reader: "_PageReader", body: bytes, error: _Broken) -> Page:
     cut_up = cut(around.body, reader.verb)
     if cut_up is None:
         raise error
-    page = reader.salvage(cut_up, size=len(around.body), error=error)
+    cut_up.pieces = [piece.moved(around.removed) for piece in cut_up.pieces]
+    cut_up.token = cut_up.token and cut_up.token.moved(around.removed)
+    page = reader.salvage(cut_up, size=around.removed + len(around.body), error=error)
     if not page.headers and error.failure is not None and error.failure.is_limit:
         raise error  # the answer may consist of just what exceeds a limit
     return page

@@ -137,6 +137,10 @@ class Piece:
         """The bytes; copied on each access, so that an answer in a file stays there."""
         return self.source[self.offset - self.shift : self.end - self.shift]
 
+    def moved(self, by: int) -> "Piece":
+        """Return the piece of an answer that has so many bytes more before the source."""
+        return replace(self, offset=self.offset + by, end=self.end + by, shift=self.shift + by)
+
 
 @dataclass(kw_only=True)
 class SplitAnswer:

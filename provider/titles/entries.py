@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 from urllib.parse import urlsplit
@@ -206,13 +207,15 @@ def read_json_lines(path: Path, name: str | None = None) -> Iterator[Read]:  # n
 def read_csv(path: Path, name: str | None = None) -> Iterator[Read]:
     """Yield the titles of a CSV file in UTF-8, with the fields of `TitleEntry` as column names.
 
-    Several values of a field are separated by `;`, the URLs in `seeds` and `carve_outs` by blanks. A subject
-    may begin with its number: `9: Hudba`. Raises UsageError for a column that does not exist, is missing, or
-    is there twice.
+    Columns are separated by commas, or by semicolons if the header has these and no comma. Several values of
+    a field are separated by `;`, the URLs in `seeds` and `carve_outs` by blanks. A subject may begin with its
+    number: `9: Hudba`. Raises UsageError for a column that does not exist, is missing, or is there twice.
     """
     # Bytes that are not in UTF-8 become surrogates, which `_of_columns` refuses: only their row is lost.
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        rows = csv.DictReader(file, strict=True)
+        header = file.readline()
+        delimiter = "," if "," in header or ";" not in header else ";"
+        rows = csv.DictReader(chain([header], file), delimiter=delimiter, strict=True)
         try:
             _check_columns(name or str(path), rows.fieldnames or ())
             for row in rows:

@@ -164,7 +164,7 @@ class Marc21Converter:
     """MARC 21 in MARCXML, MarcXchange or `oai_marc`."""
 
     name = "marc21"
-    version = 5
+    version = 6
     namespaces = NAMESPACES
     rank = 10
 

@@ -52,6 +52,9 @@ def read(file: Path) -> list[tuple[str, str, str]]:
         (COLLECTION.format(RECORD + AUTHORITY + OTHER).encode(), 3),
         (b"\xef\xbb\xbf\n" + COLLECTION.format(RECORD + OTHER).encode(), 2),
         (ANSWER.format(RECORD, OTHER).encode(), 2),
+        (COLLECTION.format(RECORD + OTHER).encode("utf-16"), 2),
+        (b"\xfe\xff" + COLLECTION.format(RECORD + OTHER).encode("utf-16-be"), 2),
+        (('<?xml version="1.0"?>' + COLLECTION.format(RECORD + OTHER)).encode("utf-16-be"), 2),
         (exchanged(RECORD, AUTHORITY, OTHER), 3),
         (exchanged(RECORD) + b"\r\n" + exchanged(OTHER) + b"\r\n", 2),
         (b"\xef\xbb\xbf" + exchanged(RECORD, OTHER), 2),
@@ -72,6 +75,12 @@ def test_a_file_has_marcxml_or_iso_2709(tmp_path: Path, content: bytes, last: in
     ("content", "place", "reason"),
     [
         (COLLECTION.format(RECORD).encode()[:-5], "records, all after record 1", "line 1"),
+        (
+            COLLECTION.format(f"{RECORD}\n{OTHER.replace('Jiný', 'Jin&nbsp;ý')}").encode(),
+            "records, all after record 1",
+            "Entity 'nbsp' not defined",
+        ),
+        ("<!DOCTYPE a><a/>".encode("utf-16"), "records", "DOCTYPE"),
         (b"<!DOCTYPE a><a/>", "records", "DOCTYPE"),
         (exchanged(RECORD) + b"x" * 200_000, "records, record 2", "99,999 bytes without the end of a record"),
         (exchanged(RECORD) + b"00050nam\x1d", "records, record 2", "not a MARC record"),

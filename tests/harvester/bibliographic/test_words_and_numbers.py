@@ -10,6 +10,8 @@ from harvester.bibliographic.codes import (
     find_isbn,
     find_ismn,
     find_issn,
+    identify,
+    is_identifier,
     language_code,
     split_codes,
 )
@@ -81,6 +83,44 @@ def test_the_examples_in_docstrings_hold(module: object) -> None:
         ("2. století před Kristem", -200, -101),
         ("5.-4. stol. př. n. l.", -500, -301),
         ("1. polovina 5. stol. př. n. l.", -500, -451),
+        ("-0044", -44, -44),
+        ("-0044-03-15", -44, -44),
+        ("\u22120044?", -44, -44),
+        ("-0044/0014", -44, 14),
+        ("-0044/-0014", -44, -14),
+        ("-1500/-1200", -1500, -1200),
+        ("-0044-03/0014-08-19", -44, 14),
+        ("-0044/..", -44, None),
+        ("[-0001/0001]", -1, 1),
+        ("-0014/-0044", -44, -14),
+        ("-1905", 1905, 1905),
+        ("-1905/1906", 1905, 1906),
+        ("44 BC - 14 AD", -44, 14),
+        ("44 B.C.-A.D. 14", -44, 14),
+        ("27 př. n. l. až 14 n. l.", -27, 14),
+        ("2. stol. př. n. l. - 1. stol. n. l.", -200, 100),
+        ("44 BC - 2nd century CE", -44, 200),
+        ("44 BC - 14 BC", -44, -14),
+        ("20051003", 2005, 2005),
+        ("20051003T120000Z", 2005, 2005),
+        ("20051003/20060101", 2005, 2006),
+        ("info:eu-repo/date/embargoEnd/20270101", 2027, 2027),
+        ("20051303", None, None),
+        ("12345678", None, None),
+        ("1426 AH", 2005, 2006),
+        ("A.H. 1426", 2005, 2006),
+        ("1426H", 2005, 2006),
+        ("1426 \u0647\u0640", 2005, 2006),
+        ("\u0661\u0664\u0662\u0666 \u0647", 2005, 2006),
+        ("1425-1426 AH", 2004, 2006),
+        ("1384 \u0647.\u0634", 2005, 2006),
+        ("1426 AH - 1427 AH", 2005, 2007),
+        ("1384 SH", 2005, 2006),
+        ("1426 AH [2005]", 2005, 2005),
+        ("2005/1426 AH", 2005, 2005),
+        ("1423H/2002M", 2002, 2002),
+        ("1426 Halle", 1426, 1426),
+        ("1426 H. Schmidt", 1426, 1426),
         ("1949\u201355", 1949, 1955),
         ("1998\u2013", 1998, None),
         ("1998-9", 1998, 1999),
@@ -121,6 +161,47 @@ def test_check_digits_tell_numbers_that_are_wrong() -> None:
     assert find_isbn("0000000000") is None
     assert find_ismn("ISMN 979-0-2600-0043-8") == ("9790260000438", True)
     assert find_ismn("M-2600-0043-8") == ("9790260000438", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "doi"),
+    [
+        ("10.1000%2Fxyz", "10.1000/xyz"),
+        ("https://x.example/?doi=10.1000%2fxyz&page=1", "10.1000/xyz"),
+        ("https://doi.org/10.1000/abc%28d%29", "10.1000/abc(d)"),
+        ("https://doi.org/10.1000/a%3Fb?c=d", "10.1000/a?b"),
+        ("https://doi.org/10.1002/8%3C693::AID%3E3.0.CO;2-O", "10.1002/8<693::aid>3.0.co;2-o"),
+        ("10.1000/a%00b%20c", "10.1000/a%00b%20c"),
+        ("10.1000/a%FFb", "10.1000/a%ffb"),
+        ("(doi:10.1000/abc)", "10.1000/abc"),
+        ("(see doi:10.1000/abc(d)).", "10.1000/abc(d)"),
+        ("[10.1000/abc];", "10.1000/abc"),
+        ("<https://doi.org/10.1000/abc>", "10.1000/abc"),
+        ("10.1000/abc(def)", "10.1000/abc(def)"),
+        ("10.1016/S0040-4039(00)91283-4", "10.1016/s0040-4039(00)91283-4"),
+    ],
+)
+def test_a_doi_is_found_as_it_is_registered(text: str, doi: str) -> None:
+    assert find_doi(text) == doi
+
+
+@pytest.mark.parametrize(
+    ("text", "scheme", "value"),
+    [
+        ("eISSN 0317-8471", "issn", "0317-8471"),
+        ("e-ISSN: 0317-8471", "issn", "0317-8471"),
+        ("p-ISSN 0317-8471", "issn", "0317-8471"),
+        ("ISSN-L 0317-8471", "issn", "0317-8471"),
+        ("urn:issn:0317-8471", "issn", "0317-8471"),
+        ("e-ISBN 978-80-200-0129-0", "isbn", "9788020001290"),
+        ("ISBN-13: 978-80-200-0129-0", "isbn", "9788020001290"),
+        ("ISBN-13 978-80-200-0129-0", "isbn", "9788020001290"),
+        ("eISBN 978-80-200-0129-1", "isbn", "9788020001291"),
+    ],
+)
+def test_a_number_with_the_name_of_its_form_is_recognised(text: str, scheme: str, value: str) -> None:
+    assert identify(text, "")[:2] == (scheme, value)
+    assert is_identifier(text)
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,27 @@ def test_what_stays_broken_is_left_out_as_it_came() -> None:
     assert b"x & <b>y" in page.faults[0].raw
 
 
+@pytest.mark.parametrize(
+    ("before", "repairs"),
+    [
+        (b"", (AMPERSAND,)),
+        (b"Notice: debug\n", ()),
+        (b"Notice: debug\n", (AMPERSAND,)),
+        (b'<?xml version="1.0"?>\n<!DOCTYPE OAI-PMH>\n', ()),
+    ],
+    ids=["repaired", "preceded", "both", "doctype"],
+)
+def test_faults_have_their_offset_in_the_answer_as_received(before: bytes, repairs: Sequence[Repair]) -> None:
+    texts = [b"fine", b"x & y", b"\x02", b"x & & y", b"fine", b"\x01", b"x & y", b"\x02"]
+    body = before + answer(*(record(number, text) for number, text in enumerate(texts)))
+    page = read_page(body, Verb.LIST_RECORDS, url=URL, loose=True, repairs=tuple(repairs))
+    broken = [2, 5, 7] if repairs else [1, 2, 3, 5, 6, 7]
+    assert [fault.raw for fault in page.faults] == [record(number, texts[number]) for number in broken]
+    assert all(body[fault.offset :].startswith(fault.raw) for fault in page.faults)
+    cut_off = read_page(body[:-40], Verb.LIST_RECORDS, url=URL, loose=True, repairs=tuple(repairs))
+    assert body[cut_off.faults[-1].offset :].startswith(record(7, b"\x02"))
+
+
 def test_a_large_answer_is_repaired_in_parts() -> None:
     body = answer(*(record(number, b"x & y" if number % 2 else b"fine") for number in range(20)))
     unread = Unread(body, Verb.LIST_RECORDS, URL, "text/xml", True, repairs=(AMPERSAND,)).in_parts()  # noqa: FBT003

@@ -199,6 +199,12 @@ def test_what_stands_around_the_answer_is_noted_and_costs_nothing() -> None:
     assert page.notes == ("there is content before the XML", "there is content after the XML")
 
 
+def test_an_answer_without_a_declaration_that_breaks_off_keeps_its_records() -> None:
+    body = _body(many(3))
+    page = _read(body[body.index(b"<OAI-PMH") : -40], loose=True)
+    assert (_names(page), page.cut_off) == (["oai:fake.example:0", "oai:fake.example:1"], True)
+
+
 @pytest.mark.parametrize("namespace", [b"", b"https://www.openarchives.org/OAI/2.0/", b"urn:x"])
 def test_another_namespace_is_read_loosely_and_the_records_are_in_ours(namespace: bytes) -> None:
     body = _body(many(3), page_size=2).replace(

@@ -188,6 +188,15 @@ def read(tmp_path: Path, kind: str, text: str | bytes) -> list[Read]:
     return list(READERS[kind](file))
 
 
+def test_csv_may_be_separated_by_semicolons(tmp_path: Path) -> None:
+    rows = '1;A, B;"x; y";;http://a.cz/;;;\n2;C;x; y;;http://c.cz/;;;\n'
+    found, refused = read(tmp_path, "csv", "\ufeff" + CSV.replace(",", ";") + rows)
+    assert isinstance(found, TitleEntry)
+    assert (found.name, found.keywords) == ("A, B", ("x", "y"))
+    assert isinstance(refused, Refused)
+    assert (refused.place, refused.reason.partition(": ")[2]) == ("line 3", "more values than columns")
+
+
 def test_csv_has_several_values_in_a_field(tmp_path: Path) -> None:
     row = "1,A,x; y,9: Hudba;Film,http://a.cz/ http://b.cz/,http://a.cz/shop/,false,2027-01-31\n"
     (found,) = read(tmp_path, "csv", "\ufeff" + CSV + row)
