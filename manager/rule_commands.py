@@ -50,7 +50,7 @@ _EXAMPLE_COLUMNS = {"key": "Example", "kind": "Kind", "title": "Description"}
 _NONE = "none"
 
 
-def list_all(invocation: Invocation) -> ExitCode:
+def list_all(invocation: Invocation) -> None:
     """List the rules."""
     kind = RuleKind(invocation.arguments.kind) if invocation.arguments.kind else None
     with invocation.session() as session:
@@ -69,10 +69,9 @@ def list_all(invocation: Invocation) -> ExitCode:
         ]
     empty = "no rules yet; add one with `zatva rule add NAME FILE`, or see `zatva rule examples`"
     invocation.console.table(rows, _COLUMNS, empty=empty)
-    return ExitCode.DONE
 
 
-def show(invocation: Invocation) -> ExitCode:
+def show(invocation: Invocation) -> None:
     """Show a rule."""
     settings, wanted = invocation.settings, invocation.arguments.version
     with open_database(settings) as database, database.session() as session:
@@ -84,10 +83,9 @@ def show(invocation: Invocation) -> ExitCode:
         facts["file"] = _state(settings, rule, last)
     text = [f"{name}: {_word(value)}" for name, value in facts.items() if name != "content"]
     invocation.console.result(facts, "\n".join([*text, "", str(facts["content"]).rstrip()]))
-    return ExitCode.DONE
 
 
-def list_versions(invocation: Invocation) -> ExitCode:
+def list_versions(invocation: Invocation) -> None:
     """List a rule's versions."""
     arguments = invocation.arguments
     with invocation.session() as session:
@@ -102,12 +100,11 @@ def list_versions(invocation: Invocation) -> ExitCode:
         for row in rows:
             head = f"version {row['number']}, {row['saved']:%Y-%m-%d %H:%M:%S}, {row['saved_by'] or '-'}"
             invocation.console.result(row, f"{head}: {row['note'] or '-'}\n{row['diff'].rstrip()}\n")
-        return ExitCode.DONE
+        return
     invocation.console.table(rows, _VERSION_COLUMNS, empty="no versions")
-    return ExitCode.DONE
 
 
-def show_examples(invocation: Invocation) -> ExitCode:
+def show_examples(invocation: Invocation) -> None:
     """List the examples, or print one."""
     if invocation.arguments.key is not None:
         example = example_of(invocation.arguments.key)
@@ -115,15 +112,14 @@ def show_examples(invocation: Invocation) -> ExitCode:
         facts = {"key": example.key, "title": example.title, "about": example.about, "content": content}
         invocation.console.result(facts, content.rstrip())
         invocation.console.note(example.about)
-        return ExitCode.DONE
+        return
     rows = [
         {"key": one.key, "kind": one.kind.value, "title": one.title, "about": one.about} for one in EXAMPLES
     ]
     invocation.console.table(rows, _EXAMPLE_COLUMNS, empty="")
-    return ExitCode.DONE
 
 
-def add(invocation: Invocation) -> ExitCode:
+def add(invocation: Invocation) -> None:
     """Register a rule file, so that its versions are kept."""
     arguments, settings = invocation.arguments, invocation.settings
     file, example = arguments.file, arguments.example
@@ -142,10 +138,9 @@ def add(invocation: Invocation) -> ExitCode:
         rule = versions.add_rule(session, settings, draft, by=account_name(), note=arguments.note, path=path)
         session.commit()
         _print_version(invocation, session, rule)
-    return ExitCode.DONE
 
 
-def edit(invocation: Invocation) -> ExitCode:
+def edit(invocation: Invocation) -> None:
     """Save a new version."""
     arguments, settings = invocation.arguments, invocation.settings
     if arguments.file is not None and arguments.restore is not None:
@@ -163,10 +158,9 @@ def edit(invocation: Invocation) -> ExitCode:
             )
         session.commit()
         _print_version(invocation, session, rule)
-    return ExitCode.DONE
 
 
-def remove(invocation: Invocation) -> ExitCode:
+def remove(invocation: Invocation) -> None:
     """Unregister a rule."""
     settings = invocation.settings
     with open_database(settings) as database, database.session() as session:
@@ -179,7 +173,6 @@ def remove(invocation: Invocation) -> ExitCode:
     invocation.console.result(
         facts, f"rule {rule.name!r} is no longer managed; its file {facts['file']} stays{read_by}"
     )
-    return ExitCode.DONE
 
 
 def _print_version(invocation: Invocation, session: Session, rule: Rule) -> None:
@@ -243,7 +236,7 @@ def _word(value: object) -> str:
     return "-" if value in (None, "") else str(value)
 
 
-def check(invocation: Invocation) -> ExitCode:
+def check(invocation: Invocation) -> None:
     """Report whether a rule file can be used."""
     named = invocation.arguments.rule
     if _is_file(named):
@@ -258,7 +251,6 @@ def check(invocation: Invocation) -> ExitCode:
         {"file": str(path), "kind": kind.value, "usable": True},
         f"{path}: valid {kind.value} file",
     )
-    return ExitCode.DONE
 
 
 def attempt(invocation: Invocation) -> ExitCode:

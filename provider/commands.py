@@ -283,7 +283,7 @@ def _plain(value: object) -> str:
     return "never" if value is None else f"{value:,}"
 
 
-def reindex_keys(invocation: Invocation) -> ExitCode:
+def reindex_keys(invocation: Invocation) -> None:
     """`provider reindex-keys`: store missing URL keys, build their index and remove the one before it."""
     console = invocation.console
     with (
@@ -298,7 +298,6 @@ def reindex_keys(invocation: Invocation) -> ExitCode:
         {"documents": filled, "complete": True},
         f"stored the URL keys of {counted(filled, 'document')}; look-ups use the keys of all documents",
     )
-    return ExitCode.DONE
 
 
 def verify(invocation: Invocation) -> ExitCode:

@@ -63,17 +63,16 @@ def run(invocation: Invocation) -> ExitCode:
     return ExitCode.RECORDS_REFUSED if troubled else ExitCode.DONE
 
 
-def status(invocation: Invocation) -> ExitCode:
+def status(invocation: Invocation) -> None:
     """Show imports, newest first."""
     arguments = invocation.arguments
     with invocation.session() as session:
         found = imports.list_imports(session, repository_id=arguments.repository, limit=arguments.limit)
     empty = "no imports yet; start with `zatva import run --repository ID`"
     invocation.console.table([asdict(one) for one in found], _STATUS, empty=empty)
-    return ExitCode.DONE
 
 
-def sources(invocation: Invocation) -> ExitCode:
+def sources(invocation: Invocation) -> None:
     """List the repositories as sources."""
     with invocation.session() as session:
         repositories = list_repositories(session)
@@ -88,10 +87,9 @@ def sources(invocation: Invocation) -> ExitCode:
         ]
     empty = "no repositories yet; add one with `zatva repository add URL`"
     invocation.console.table(rows, _SOURCES, empty=empty)
-    return ExitCode.DONE
 
 
-def source(invocation: Invocation) -> ExitCode:
+def source(invocation: Invocation) -> None:
     """Show how a repository is imported, after applying the given changes."""
     arguments = invocation.arguments
     with invocation.session() as session:
@@ -100,10 +98,9 @@ def source(invocation: Invocation) -> ExitCode:
         session.commit()
         shown = _shown(session, found)
     invocation.console.facts(shown)
-    return ExitCode.DONE
 
 
-def refused(invocation: Invocation) -> ExitCode:
+def refused(invocation: Invocation) -> None:
     """List the records without a bibliographic row, and the reasons."""
     arguments = invocation.arguments
     kinds = ("filtered",) if arguments.filtered else ("refused", "unreadable")
@@ -113,7 +110,6 @@ def refused(invocation: Invocation) -> ExitCode:
         )
     columns = {"repository_id": "Repository", "identifier": "Identifier", "kind": "Kind", "reason": "Reason"}
     invocation.console.table([asdict(one) for one in found], columns, empty="no such records")
-    return ExitCode.DONE
 
 
 def _chosen(database: Database, given: Sequence[int], *, all_: bool) -> list[int]:
@@ -180,7 +176,7 @@ def _last(found: ImportFacts | None) -> dict[str, Any]:
     return {name: getattr(found, name) if found is not None else None for name in names}
 
 
-def list_all(invocation: Invocation) -> ExitCode:
+def list_all(invocation: Invocation) -> None:
     """List the sets."""
     with invocation.session() as session:
         rows = [_facts(one) for one in filtering_sets.list_sets(session)]
@@ -195,18 +191,16 @@ def list_all(invocation: Invocation) -> ExitCode:
         ]
     empty = "no filtering sets yet; add one with `zatva import set add NAME --where CONDITION`"
     invocation.console.table(rows, _COLUMNS, empty=empty)
-    return ExitCode.DONE
 
 
-def show(invocation: Invocation) -> ExitCode:
+def show(invocation: Invocation) -> None:
     """Show a set."""
     with invocation.session() as session:
         found = filtering_sets.get_set(session, invocation.arguments.name)
     invocation.console.result(_facts(found), _set_in_words(found))
-    return ExitCode.DONE
 
 
-def add(invocation: Invocation) -> ExitCode:
+def add(invocation: Invocation) -> None:
     """Create a set."""
     arguments = invocation.arguments
     conditions = [parse_condition(line) for line in arguments.where or ()]
@@ -219,10 +213,9 @@ def add(invocation: Invocation) -> ExitCode:
             description=arguments.description or "",
         )
     invocation.console.result(_facts(made), _set_in_words(made))
-    return ExitCode.DONE
 
 
-def edit(invocation: Invocation) -> ExitCode:
+def edit(invocation: Invocation) -> None:
     """Change a set; --where replaces all its conditions."""
     arguments = invocation.arguments
     with invocation.transaction() as session:
@@ -234,19 +227,17 @@ def edit(invocation: Invocation) -> ExitCode:
             description=arguments.description,
         )
     invocation.console.result(_facts(changed), _set_in_words(changed))
-    return ExitCode.DONE
 
 
-def remove(invocation: Invocation) -> ExitCode:
+def remove(invocation: Invocation) -> None:
     """Remove a set."""
     name = invocation.arguments.name
     with invocation.transaction() as session:
         filtering_sets.remove_set(session, name)
     invocation.console.result({"removed": name}, f"filtering set {name!r} removed")
-    return ExitCode.DONE
 
 
-def attempt(invocation: Invocation) -> ExitCode:
+def attempt(invocation: Invocation) -> None:
     """Try a set, or conditions, on stored records."""
     arguments = invocation.arguments
     with invocation.session() as session:
@@ -263,7 +254,6 @@ def attempt(invocation: Invocation) -> ExitCode:
         )
     facts = {**asdict(trial), "conditions": [str(one) for one in rules.conditions]}
     invocation.console.result(facts, _tried(trial, rules))
-    return ExitCode.DONE
 
 
 def _facts(found: NamedSet) -> dict[str, Any]:
@@ -302,7 +292,7 @@ def _line(one: Tried) -> str:
     return f"  {one.identifier}  {one.title}"
 
 
-def search_records(invocation: Invocation) -> ExitCode:
+def search_records(invocation: Invocation) -> None:
     """Search records, or count them."""
     arguments = invocation.arguments
     wanted = Search(
@@ -319,17 +309,16 @@ def search_records(invocation: Invocation) -> ExitCode:
         if arguments.facets:
             found = asdict(count_facets(session, wanted))
             invocation.console.result(found, _facets_in_words(found))
-            return ExitCode.DONE
+            return
         order = SearchOrder(arguments.order) if arguments.order else None
         page = search(session, wanted, order=order, after=arguments.after, limit=arguments.limit)
     rows = [_row(hit) for hit in page.hits]
     invocation.console.table(rows, _RECORD_COLUMNS, empty="no records found")
     if page.next is not None:
         invocation.console.note(f"next page: --after {page.next}")
-    return ExitCode.DONE
 
 
-def show_record(invocation: Invocation) -> ExitCode:
+def show_record(invocation: Invocation) -> None:
     """Show a record."""
     with invocation.session() as session:
         found = get_record(session, invocation.arguments.id)
@@ -340,7 +329,6 @@ def show_record(invocation: Invocation) -> ExitCode:
         )
     else:
         invocation.console.result(asdict(found), _record_in_words(found))
-    return ExitCode.DONE
 
 
 def _row(hit: Hit) -> dict[str, Any]:

@@ -303,7 +303,7 @@ def _print_export(invocation: Invocation, exported: Exported) -> None:
         invocation.console.result(facts, words)
 
 
-def changes(invocation: Invocation) -> ExitCode:
+def changes(invocation: Invocation) -> None:
     """Print the changes after a line of the change feed, in the order of the feed."""
     arguments = invocation.arguments
     with invocation.session() as session:
@@ -314,10 +314,9 @@ def changes(invocation: Invocation) -> ExitCode:
                 f"{line.change_id}  {line.changed:%Y-%m-%d %H:%M:%SZ}  {line.change:<7}  {line.identifier}"
             )
             invocation.console.result(asdict(line), words)
-    return ExitCode.DONE
 
 
-def release(invocation: Invocation) -> ExitCode:
+def release(invocation: Invocation) -> None:
     """Approve a run that was held because it would delete or change too many records."""
     history_id: int = invocation.arguments.history_id
     with open_database(invocation.settings) as database:
@@ -325,12 +324,11 @@ def release(invocation: Invocation) -> ExitCode:
             hold, repository_id = approval.get_hold(session, history_id)
             if invocation.arguments.show:
                 invocation.console.result({**_facts(hold, 0), "sample": hold.sample}, _shown(hold))
-                return ExitCode.DONE
+                return
             session.rollback()
         with only_harvest(database, repository_id):
             hold, deleted = approval.release(database, invocation.settings, history_id)
     invocation.console.result(_facts(hold, deleted), _words(hold, deleted))
-    return ExitCode.DONE
 
 
 def _facts(hold: Hold, deleted: int) -> dict[str, Any]:
@@ -368,14 +366,14 @@ def _words(hold: Hold, deleted: int) -> str:
     return f"run {hold.history_id} is approved: {counted(deleted, 'record')} deleted{also}"
 
 
-def list_errors(invocation: Invocation) -> ExitCode:
+def list_errors(invocation: Invocation) -> None:
     """Run `zatva job errors`."""
     arguments = invocation.arguments
     with invocation.session() as session:
         if arguments.raw is not None:
             sys.stdout.buffer.write(get_quarantined(session, arguments.raw).raw)
             sys.stdout.buffer.flush()
-            return ExitCode.DONE
+            return
         if arguments.history_id is not None:
             get_history(session, arguments.history_id)
         if arguments.repository is not None:
@@ -388,7 +386,6 @@ def list_errors(invocation: Invocation) -> ExitCode:
         )
         rows = [_error_line(one) for one in found]
     invocation.console.table(rows, _COLUMNS, empty="no rejected records")
-    return ExitCode.DONE
 
 
 def _error_line(one: Quarantined) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from oai.cli import Invocation
 from oai.database import open_database
-from oai.errors import ExitCode
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
 
 _CLIENT_COLUMNS: Final = {
@@ -38,7 +37,7 @@ _LIST_COLUMNS: Final = {
 }
 
 
-def show_harvesters(invocation: Invocation) -> ExitCode:
+def show_harvesters(invocation: Invocation) -> None:
     """`provider harvesters`: show harvesters, or with `--lists` their progress through lists."""
     settings, console = invocation.settings, invocation.console
     after = timedelta(hours=settings.provider.abandoned_hours)
@@ -51,7 +50,6 @@ def show_harvesters(invocation: Invocation) -> ExitCode:
         console.table(rows, _LIST_COLUMNS, empty="no lists requested yet")
     else:
         console.table([_client_row(client) for client in clients], _CLIENT_COLUMNS, empty="no requests yet")
-    return ExitCode.DONE
 
 
 def _client_row(client: Harvester) -> dict[str, Any]:
