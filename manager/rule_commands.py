@@ -74,7 +74,7 @@ def list_all(invocation: Invocation) -> None:
 def show(invocation: Invocation) -> None:
     """Show a rule."""
     settings, wanted = invocation.settings, invocation.arguments.version
-    with open_database(settings) as database, database.session() as session:
+    with invocation.session() as session:
         rule = find_rule(session, invocation.arguments.rule)
         last = last_version(session, rule.rule_id)
         version = last if wanted is None else get_version(session, rule.rule_id, wanted)
@@ -134,7 +134,7 @@ def add(invocation: Invocation) -> None:
         repository_id=arguments.repository,
     )
     path = _inside(settings, file)
-    with open_database(settings) as database, database.session() as session:
+    with invocation.session() as session:
         rule = versions.add_rule(session, settings, draft, by=account_name(), note=arguments.note, path=path)
         session.commit()
         _print_version(invocation, session, rule)
@@ -145,7 +145,7 @@ def edit(invocation: Invocation) -> None:
     arguments, settings = invocation.arguments, invocation.settings
     if arguments.file is not None and arguments.restore is not None:
         raise UsageError("give a file, or a version with --restore, not both")
-    with open_database(settings) as database, database.session() as session:
+    with invocation.session() as session:
         rule = find_rule(session, arguments.rule)
         if arguments.restore is not None:
             versions.restore(session, settings, rule.rule_id, arguments.restore, by=account_name())
@@ -163,11 +163,10 @@ def edit(invocation: Invocation) -> None:
 def remove(invocation: Invocation) -> None:
     """Unregister a rule."""
     settings = invocation.settings
-    with open_database(settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         rule = find_rule(session, invocation.arguments.rule)
         users = [str(one.schedule_id) for one in uses_of(session, settings, rule)]
         versions.remove_rule(session, rule.rule_id)
-        session.commit()
     read_by = f"; the schedules {', '.join(users)} continue to use it" if users else ""
     facts = {"removed": rule.rule_id, "file": str(file_of(settings, rule))}
     invocation.console.result(

@@ -37,7 +37,7 @@ _NONE: Final = "no repositories in the aggregate; add one with `zatva provider a
 def add(invocation: Invocation) -> None:
     """`provider aggregate add`: add a repository."""
     arguments = invocation.arguments
-    with invocation.session() as session:
+    with invocation.transaction() as session:
         repository = sources.find_repository(session, arguments.repository)
         source = sources.add_source(
             session,
@@ -47,7 +47,6 @@ def add(invocation: Invocation) -> None:
             altered=arguments.altered,
         )
         facts = sources.values_of(source)
-        session.commit()
     invocation.console.result(
         facts,
         f"{facts['title']} is in the aggregate as set {facts['set_spec']}, with {facts['identifiers']} "
@@ -58,10 +57,9 @@ def add(invocation: Invocation) -> None:
 
 def remove(invocation: Invocation) -> None:
     """`provider aggregate remove`: withdraw a repository."""
-    with invocation.session() as session:
+    with invocation.transaction() as session:
         source = sources.withdraw_source(session, _number(session, invocation.arguments.repository))
         facts = sources.values_of(source)
-        session.commit()
     invocation.console.result(
         facts,
         f"{facts['title']} is withdrawn; its records are reported as deleted while the provider is "

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from oai.cli import Invocation
 from oai.console import counted
-from oai.database import open_database
 from oai.datestamps import format_datestamp, parse_datestamp
 from oai.errors import UsageError
 from provider.holdings import access, collections, previews, selection
@@ -227,7 +226,7 @@ def margin_of(invocation: Invocation) -> float:
 
 def find(invocation: Invocation) -> None:
     """`provider find`: list captures of a URL."""
-    arguments, settings = invocation.arguments, invocation.settings
+    arguments = invocation.arguments
     closest = parse_moment("--closest", arguments.closest)
     order = ReadOrder.REVERSE if arguments.reverse else ReadOrder.FORWARD
     url, match = (
@@ -246,9 +245,9 @@ def find(invocation: Invocation) -> None:
         rules=tuple(Access) if arguments.all else _LISTED,
         hidden=arguments.all,
     )
-    with open_database(settings) as database, database.session() as session:
+    with invocation.session() as session:
         result = find_captures(session, query)
-    rows = [_capture_row(one, settings.provider.namespace) for one in result.found]
+    rows = [_capture_row(one, invocation.settings.provider.namespace) for one in result.found]
     invocation.console.table(rows, _CAPTURE_COLUMNS, empty=_nothing(query))
     if result.end is not None:
         invocation.console.note(f"showing the first {len(rows):,} captures; to see more, use --limit")

@@ -92,10 +92,9 @@ def sources(invocation: Invocation) -> None:
 def source(invocation: Invocation) -> None:
     """Show how a repository is imported, after applying the given changes."""
     arguments = invocation.arguments
-    with invocation.session() as session:
+    with invocation.transaction() as session:
         found = _changed(session, source_settings(session, arguments.id), arguments)
         save_source(session, found)
-        session.commit()
         shown = _shown(session, found)
     invocation.console.facts(shown)
 

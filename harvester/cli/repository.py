@@ -102,7 +102,6 @@ def repository_refresh(invocation: Invocation) -> None:
         facts = asyncio.run(asking)
         repositories.note_facts(session, repository.repository_id, facts)
         session.commit()
-        session.refresh(repository)
         shown = _facts(session, repository)
     invocation.console.result(shown, f"repository {shown['repository_id']}: {shown['repository_name']}")
 

@@ -1,6 +1,6 @@
 """Commands for users, organisations and API tokens (`zatva user`, …), including one-time sign-in links."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
@@ -8,7 +8,6 @@ from sqlalchemy.orm import Session
 
 from oai.cli import Invocation
 from oai.console import counted
-from oai.database import open_database
 from oai.errors import UsageError
 from oai.rights import Scope
 from oai.sections import origin_of
@@ -45,12 +44,11 @@ def user_add(invocation: Invocation) -> None:
 def invite(invocation: Invocation) -> None:
     """Print an invitation link; add the user if no user has that name."""
     settings, name = invocation.settings, invocation.arguments.name
-    with open_database(settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         known = find_user(session, name)
         user = known or _add(session, invocation)
         role = user.role
         address = make_link(session, settings, user.name, _base_url(invocation), kind=LinkKind.INVITATION)
-        session.commit()
     hours = settings.web.invitation_hours
     invocation.console.result({"link": address, "hours": hours}, address)
     if known is not None:
@@ -63,10 +61,9 @@ def invite(invocation: Invocation) -> None:
 
 def link(invocation: Invocation) -> None:
     """Print a one-time sign-in link; without a configured address, for the default port on this machine."""
-    settings, name = invocation.settings, invocation.arguments.name
-    with open_database(settings) as database, database.session() as session:
-        address = make_link(session, settings, name, _base_url(invocation))
-        session.commit()
+    settings = invocation.settings
+    with invocation.transaction() as session:
+        address = make_link(session, settings, invocation.arguments.name, _base_url(invocation))
     invocation.console.result({"link": address, "minutes": settings.web.link_minutes}, address)
     invocation.console.note(f"the link works once, within {settings.web.link_minutes:g} minutes")
 
@@ -84,27 +81,27 @@ def role(invocation: Invocation) -> None:
 
 def disable(invocation: Invocation) -> None:
     """Disable a user: end the user's sessions and reject the user's API tokens."""
-    with invocation.transaction() as session:
-        disable_user(session, get_user(session, invocation.arguments.name).user_id)
-    name = invocation.arguments.name
-    invocation.console.result({"name": name, "disabled": True}, f"{name!r} is disabled")
+    _change_user(invocation, disable_user, {"disabled": True}, "is disabled")
 
 
 def enable(invocation: Invocation) -> None:
     """Enable a disabled user."""
-    with invocation.transaction() as session:
-        enable_user(session, get_user(session, invocation.arguments.name).user_id)
-    name = invocation.arguments.name
-    invocation.console.result({"name": name, "disabled": False}, f"{name!r} is enabled")
+    _change_user(invocation, enable_user, {"disabled": False}, "is enabled")
 
 
 def reset_second_factor(invocation: Invocation) -> None:
     """Reset the second factor of a user who has lost app and recovery codes."""
+    words = "now signs in without a second factor"
+    _change_user(invocation, second_factor.disable, {"second_factor": False}, words)
+
+
+def _change_user(
+    invocation: Invocation, change: Callable[[Session, int], object], state: Mapping[str, bool], words: str
+) -> None:
     name = invocation.arguments.name
     with invocation.transaction() as session:
-        second_factor.disable(session, get_user(session, name).user_id)
-    result = {"name": name, "second_factor": False}
-    invocation.console.result(result, f"{name!r} now signs in without a second factor")
+        change(session, get_user(session, name).user_id)
+    invocation.console.result({"name": name, **state}, f"{name!r} {words}")
 
 
 def user_show(invocation: Invocation) -> None:
