@@ -75,7 +75,6 @@ _RUN_FILE_COLUMNS = {
     "reason": "Because",
 }
 _COUNTED = ("new", "unchanged", "moved", "duplicates", "completed")
-_ALL_OF_THEM = ("new", "unchanged", "moved", "duplicates")
 _MEGABYTE = 1_000_000
 _SHOWN = 20
 """Maximum number of findings per file in text output; JSON output contains all."""
@@ -156,7 +155,8 @@ def _index(
             if len(reports) % ADD_UP_EVERY == 0:
                 with database.session() as session:
                     add_up(session, options.load_id)
-            documents += sum(_row(report)[name] for name in _ALL_OF_THEM)
+            merged = report.merged
+            documents += merged.new + merged.unchanged + merged.moved + merged.duplicates
     return reports
 
 
