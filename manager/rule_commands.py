@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from harvester.cli.harvest import print_outcome
 from harvester.harvest.process import run_harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.protocols import protocol_of
@@ -35,7 +36,7 @@ from manager.replays import RuleFiles, requested_replay
 from manager.rule_usage import last_runs, uses_of
 from oai.cli import Invocation, account_name
 from oai.console import counted
-from oai.database import Database, open_database
+from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from oai.settings import Settings
 
@@ -287,15 +288,7 @@ def replay(invocation: Invocation) -> ExitCode:
         if not arguments.apply:
             invocation.console.note("no records were changed; to apply the rules, use --apply")
             return ExitCode.DONE
-        return _apply(invocation, database, request)
-
-
-def _apply(invocation: Invocation, database: Database, request: HarvestRequest) -> ExitCode:
-    outcome = run_harvest(invocation, database, request)
-    invocation.console.result(outcome.as_json(), outcome.in_words())
-    if outcome.failure_reason:
-        sys.stderr.write(f"zatva: {outcome.failure_reason}\n")
-    return outcome.exit_code
+        return print_outcome(invocation, run_harvest(invocation, database, request))
 
 
 def _request(session: Session, settings: Settings, invocation: Invocation) -> HarvestRequest:

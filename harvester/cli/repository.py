@@ -187,17 +187,14 @@ def probe_repository(invocation: Invocation) -> None:
     base_url = check_base_url(arguments.url, protocol)
     settings = overridden(invocation.settings, arguments).interactive
 
-    def on_wait(seconds: float, reason: str) -> None:
-        invocation.console.note(f"waiting {seconds:,.1f} s: {reason}")
-
     patient = settings.harvester
     waits = {
         "max_wait": min(patient.max_wait, _MAX_WAIT),
         "max_wait_total": min(patient.max_wait_total, _MAX_WAIT_TOTAL),
     }
-    no_retry_client = patient.model_copy(update=waits)
-    settings = settings.model_copy(update={"harvester": no_retry_client})
-    limit_memory(no_retry_client.max_memory)
+    settings = settings.model_copy(update={"harvester": patient.model_copy(update=waits)})
+    limit_memory(patient.max_memory)
+    on_wait = invocation.console.waiting
     looked = asyncio.run(look(base_url, settings, protocol=protocol, set_spec=arguments.set, on_wait=on_wait))
     shown = _as_json(looked.findings) | {"odd": list(looked.odd)}
     invocation.console.result(shown, "\n".join(_lines(shown)))
@@ -345,9 +342,7 @@ def _of_number(invocation: Invocation, repository_id: int) -> Report:
 
 
 def _examined(invocation: Invocation, base_url: str) -> Report:
-    def show(subject: str) -> None:
-        invocation.console.note(f"checked: {subject}")
-
-    settings = invocation.settings.interactive
+    settings, console = invocation.settings.interactive, invocation.console
     limit_memory(settings.harvester.max_memory)
-    return asyncio.run(diagnose(base_url, settings, on_fact=lambda fact: show(fact.subject)))
+    diagnosing = diagnose(base_url, settings, on_fact=lambda fact: console.note(f"checked: {fact.subject}"))
+    return asyncio.run(diagnosing)
