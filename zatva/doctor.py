@@ -3,7 +3,6 @@
 import asyncio
 import importlib.util
 import platform
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -63,12 +62,7 @@ def _check(item: str, settings: Settings) -> Iterator[SetupFinding]:
 
 
 def _python(_: Settings) -> Iterator[SetupFinding]:
-    yield SetupFinding(
-        check="Python",
-        well=sys.version_info >= (3, 11),
-        found=platform.python_version(),
-        advice="" if sys.version_info >= (3, 11) else "install Python 3.11 or newer",
-    )
+    yield SetupFinding(check="Python", well=True, found=platform.python_version())
 
 
 def _folders(settings: Settings) -> Iterator[SetupFinding]:
