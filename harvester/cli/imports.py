@@ -1,6 +1,5 @@
 """Handlers of `zatva import`."""
 
-import getpass
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -20,7 +19,7 @@ from harvester.bibliographic.sources import SourceSettings, save_source, source_
 from harvester.bibliographic.stored_marc import record_lines
 from harvester.repositories import get_repository, list_repositories
 from harvester.vocabulary import RunStatus
-from oai.cli import Invocation
+from oai.cli import Invocation, account_name
 from oai.console import counted
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
@@ -57,7 +56,7 @@ def run(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database:
         troubled = False
         for repository_id in _chosen(database, arguments.repository, all_=arguments.all):
-            done = _run_one(invocation, database, repository_id, arguments.by or getpass.getuser())
+            done = _run_one(invocation, database, repository_id, arguments.by or account_name() or "")
             troubled |= done.state == RunStatus.COMPLETED_WITH_ERRORS
             invocation.console.result(asdict(done), _in_words(done))
     return ExitCode.RECORDS_REFUSED if troubled else ExitCode.DONE
@@ -248,9 +247,7 @@ def attempt(invocation: Invocation) -> None:
             match = Match(arguments.match or Match.ALL)
             rules = Conditions(match=match, conditions=[parse_condition(line) for line in arguments.where])
         repositories = arguments.repository or [one.repository_id for one in list_repositories(session)]
-        trial = try_conditions(
-            session, invocation.settings, rules, repositories, most=max(1, arguments.records)
-        )
+        trial = try_conditions(session, invocation.settings, rules, repositories, most=arguments.records)
     facts = {**asdict(trial), "conditions": [str(one) for one in rules.conditions]}
     invocation.console.result(facts, _tried(trial, rules))
 
