@@ -167,13 +167,13 @@ def organisation_add(invocation: Invocation) -> None:
 
 def give(invocation: Invocation) -> None:
     """Assign a repository, with its schedules and jobs, to an organisation."""
-    short_name, number = invocation.arguments.short_name, invocation.arguments.repository
+    given, number = invocation.arguments.short_name, invocation.arguments.repository
+    short_name = None if given == _NOBODY else given
     with invocation.transaction() as session:
-        owner = None if short_name == _NOBODY else get_organisation(session, short_name).organisation_id
-        ended = give_repository(session, number, owner)
-    invocation.about(number, organisation=None if short_name == _NOBODY else short_name, **ended)
-    whose = "the administrators" if short_name == _NOBODY else repr(short_name)
-    result = {"repository_id": number, "organisation": None if short_name == _NOBODY else short_name}
+        ended = give_repository(session, number, _organisation_id(session, short_name))
+    invocation.about(number, organisation=short_name, **ended)
+    whose = "the administrators" if short_name is None else repr(short_name)
+    result = {"repository_id": number, "organisation": short_name}
     invocation.console.result(result, f"repository {number} now belongs to {whose}")
     _note_ended(invocation, ended)
 
